@@ -82,7 +82,7 @@
  *       clipping by the global norm, schedules, dropout, evaluation, checkpoints; adapters (LoRA) and freezing
  *     - whole runs: resuming, evaluating, saving, keeping the best checkpoint, stopping early, records
  *     - a run fitted to a memory budget before anything is loaded, with the same results wherever that is possible, in
- *       memory or streamed from a file, and made smaller while it goes on where memory becomes short
+ *       memory or offloaded from a file, and made smaller while it goes on where memory becomes short
  *     - the same bits for any number of threads, and after a stop and a resume as without
  *     - generation with a key-value cache, temperature, top-k and top-p
  *
@@ -124,21 +124,21 @@
  *   (eitp_parameter), ops, blocks of a Transformer (eitp_block), loss terms (eitp_pass_term) and measures
  *   (eitp_pass_measure), and whose read fills in a sample. Trainer, planner and run do the rest: examples/hello.c.
  *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients, or
- *   eitp_adamw_minimize for a step; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
- *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.
+ *   eitp_minimize for a step; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
+ *   eitp_keep_input, which are written once), eitp_plan_execute, eitp_plan_read.
  *   Building a graph computes nothing. eitp_variables_save and eitp_variables_load keep the parameters.
  *
  * MEMORY
  *   All of it comes from eitp_host.allocator, by default the C library's. A context has two large parts: variables
  *   (parameters, optimizer state, gradients: eitp_context_variable_bytes) and the arena, in which all its plans run
  *   one at a time, as large as the largest needs (eitp_context_arena_bytes; eitp_plan_statistics for one plan).
- *   Both are taken when a plan or a trainer is created; after that eitp_plan_run, eitp_trainer_step and
+ *   Both are taken when a plan or a trainer is created; after that eitp_plan_execute, eitp_trainer_step and
  *   eitp_trainer_evaluate allocate nothing. Packing a text of any size, and training a tokenizer, need a bounded
  *   amount. What a training run will take, by component, is told before by eitp_rung_measure; eitp_fit_choose takes a
  *   budget (eitp_memory_budget_default of eitp_memory_info_read) and says which optimizer, how many micro-batches at a
  *   time and how much memory for plans make it fit. Make the context with the optimizer's eitp_parameter_form, and give
  *   the rest to eitp_trainer_create. A plan of its own is limited by eitp_plan_create_within. With
- *   eitp_context_config.stream variables are in a file, and in memory only while a plan uses them. Where others take
+ *   eitp_context_config.offload variables are in a file, and in memory only while a plan uses them. Where others take
  *   memory while a run goes on (eitp_memory_is_short), eitp_trainer_shrink makes it smaller between two steps.
  *
  * PRECISION
@@ -157,7 +157,7 @@
  * THREADS
  *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and
  *   open token files may be shared by threads. The callbacks (allocator, files, log, progress, tasks, sinks) are called
- *   from the thread that called eitp, but those that read and write a streamed file, which a thread of its own does.
+ *   from the thread that called eitp, but those that read and write an offloaded file, which a thread of its own does.
  *   With OpenMP a context uses config.threads of them; with OpenBLAS, making a context sets OpenBLAS itself to one
  *   thread, for the whole process, because eitp divides the work.
  *
@@ -361,7 +361,7 @@ typedef struct eitp_files {
        that is not 0. */
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
     /* These bytes will be read soon: they may be fetched meanwhile. NULL: nothing is done. */
-    void (*expect_read)(void *user, void *file, uint64_t offset, size_t size);
+    void (*prefetch)(void *user, void *file, uint64_t offset, size_t size);
     /* Locks a directory against other processes, until unlock or the end of the process: EWOULDBLOCK if another has the
        lock. File systems without locks succeed. Both may be NULL: nothing is locked. */
     int (*lock)(void *user, const char *path, void **lock);
@@ -454,11 +454,11 @@ typedef enum eitp_parameter_form {
  * What is kept in a file instead of memory, and moved to and from windows of the arena while plans run. Variables
  * smaller than 32 KiB, and caches, are always in memory. Results are the same bits.
  */
-typedef enum eitp_stream {
-    EITP_STREAM_NONE = 0,
-    EITP_STREAM_STATES = 1, /* optimizer state, and remainders of 16-bit parameters: what only updates use */
-    EITP_STREAM_ALL = 2     /* parameters and gradients too */
-} eitp_stream;
+typedef enum eitp_offload {
+    EITP_OFFLOAD_NONE = 0,
+    EITP_OFFLOAD_STATES = 1, /* optimizer state, and remainders of 16-bit parameters: what only updates use */
+    EITP_OFFLOAD_ALL = 2     /* parameters and gradients too */
+} eitp_offload;
 
 typedef struct eitp_context_config {
     eitp_host host;       /* memory, files and log of everything made from the context */
@@ -473,12 +473,12 @@ typedef struct eitp_context_config {
     const char *precision;
     eitp_parameter_form parameters; /* what models keep of 16-bit parameters */
     int plans_only;                 /* nothing will run: plans are made, and variables and arena get no memory */
-    eitp_stream stream;
+    eitp_offload offload;
     /*
      * The file for it, which is made, and lost when the context is destroyed or the process ends. While a plan runs,
      * a thread of eitp's own calls the host's `read` and `write` of this file.
      */
-    const char *stream_path;
+    const char *offload_path;
 } eitp_context_config;
 
 /* Automatic device, fp32, exact parameters. Begin with this: a host without functions is refused. */
@@ -505,7 +505,7 @@ EITP_API eitp_dtype eitp_context_precision(const eitp_context *context);
 EITP_API eitp_parameter_form eitp_context_parameters(const eitp_context *context);
 
 /* What the context keeps in a file. */
-EITP_API eitp_stream eitp_context_stream(const eitp_context *context);
+EITP_API eitp_offload eitp_context_offload(const eitp_context *context);
 
 /* Its precision as "fp32", "bf16" or "fp16". */
 EITP_API const char *eitp_context_precision_name(const eitp_context *context);
@@ -516,7 +516,7 @@ typedef struct eitp_limits {
                                        product and a sum being two; 0: not measured */
     double read;                    /* bytes a second that can be read from memory, */
     double write;                   /* written to it, */
-    double update; /* and read and written by an update: four streams read, three of them written in place */
+    double update; /* and read and written by an update: four arrays read, three of them written in place */
 } eitp_limits;
 
 /*
@@ -541,10 +541,10 @@ typedef struct eitp_variable {
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
-    size_t size;  /* bytes */
-    int decay;    /* does weight decay apply? By default to parameters of rank 2 and more */
-    int trained;  /* of a parameter: do gradients and updates concern it? By default they do */
-    int streamed; /* is it in the context's file? */
+    size_t size;   /* bytes */
+    int decay;     /* does weight decay apply? By default to parameters of rank 2 and more */
+    int trained;   /* of a parameter: do gradients and updates concern it? By default they do */
+    int offloaded; /* is it in the context's file? */
 } eitp_variable;
 
 EITP_API size_t eitp_variable_count(const eitp_context *context);
@@ -603,7 +603,7 @@ EITP_API void eitp_graph_destroy(eitp_graph *graph); /* after the plans made fro
 /* The first error of building, EITP_OK while there was none. */
 EITP_API eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error);
 
-/* A value that is written before every execution; eitp_plan_run refuses where it was not. */
+/* A value that is written before every execution; eitp_plan_execute refuses where it was not. */
 EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape);
 
 /*
@@ -918,14 +918,14 @@ typedef struct eitp_plan_stats {
     int nodes, recomputed;  /* steps, and those of them that make a value again */
     double flops, recomputed_flops;
     double seconds;                 /* at the nominal speed of the device, and of files */
-    double file_reads, file_writes; /* bytes of streamed variables that a run moves */
+    double file_reads, file_writes; /* bytes of offloaded variables that a run moves */
 } eitp_plan_stats;
 
 /*
  * Lays the graph's outputs and updates out to run. Ops that the backend has no kernel for are expanded into others. The
  * graph must outlive the plan. All plans of a context share one arena, so what is written to inputs lasts for one
  * execution, and until another plan of the context is created, written or executed. What outputs hold lasts until then,
- * and until the plan's own inputs are written. eitp_plan_run and eitp_plan_read refuse what was lost.
+ * and until the plan's own inputs are written. eitp_plan_execute and eitp_plan_read refuse what was lost.
  */
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);
@@ -955,7 +955,7 @@ EITP_API eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *
  * Executes it once. Every input that it reads must have been written since the last execution, unless eitp_keep_input
  * keeps it; EITP_ERROR_ARGUMENT names one that was not. Allocates nothing.
  */
-EITP_API eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error);
+EITP_API eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error);
 
 /* ---- Profiles ---- */
 
@@ -1267,7 +1267,7 @@ EITP_API eitp_status eitp_generator_feed(eitp_generator *generator, const int32_
                                          eitp_error *error);
 
 /* Room for further tokens. */
-EITP_API int64_t eitp_generator_room(const eitp_generator *generator);
+EITP_API int64_t eitp_generator_remaining(const eitp_generator *generator);
 
 /* The logits after the last token fed: `vocabulary` values, valid until the next feed. */
 EITP_API const float *eitp_generator_logits(const eitp_generator *generator);
@@ -1302,7 +1302,7 @@ typedef enum eitp_moments {
 
 /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or with
  * EITP_MOMENTS_VELOCITY SGD, whose momentum is beta1: beta2 and epsilon are not used. */
-typedef struct eitp_adamw_config {
+typedef struct eitp_optimizer_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
     eitp_moments moments;
@@ -1310,13 +1310,13 @@ typedef struct eitp_adamw_config {
     /* What the loss was multiplied by, F32 [1] of the same graph; it is divided out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1 */
     eitp_tensor *loss_scale;
-    /* Of eitp_adamw_apply, where gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the same
+    /* Of eitp_apply_gradients, where gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the same
      * graph. NULL: none were */
     eitp_tensor *unique;
-} eitp_adamw_config;
+} eitp_optimizer_config;
 
 /* 0.9, 0.999, 1e-8, 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, no unique ids */
-EITP_API eitp_adamw_config eitp_adamw_config_default(void);
+EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 
 /* What an update reads and tells: inputs are written before a run, outputs may be read after it. */
 typedef struct eitp_update {
@@ -1338,13 +1338,13 @@ typedef struct eitp_update {
  * velocities are "sgd.velocity.<name>"; what a 16-bit parameter lacks of the F32 value that is updated is the variable
  * "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
  */
-EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
-                                         eitp_error *error);
+EITP_API eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config, eitp_update *update,
+                                   eitp_error *error);
 
 /* The same step from the accumulated gradients (eitp_accumulate_gradients) of all parameters in the context that have
  * one. */
-EITP_API eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
-                                      eitp_error *error);
+EITP_API eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
+                                          eitp_error *error);
 
 /* ---- Optimizers: what parameters and their states are kept in ---- */
 
@@ -1362,7 +1362,7 @@ typedef enum eitp_fidelity {
     EITP_SAME_BITS = 0,  /* as the precision has them */
     EITP_SEED_NOISE = 1, /* as close as a run with another seed */
     EITP_APPROXIMATE = 2,
-    EITP_ANOTHER_ALGORITHM = 3 /* not comparable: other learning rates; never chosen unless asked for */
+    EITP_DIFFERENT_ALGORITHM = 3 /* not comparable: other learning rates; never chosen unless asked for */
 } eitp_fidelity;
 
 typedef struct eitp_optimizer_info {
@@ -1652,7 +1652,7 @@ EITP_API void eitp_token_file_close(eitp_token_file *file);
 EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file);
 
 /* Tells that these tokens, which must be there, will be read soon: the system may fetch them meanwhile. */
-EITP_API void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, uint64_t count);
+EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
 
 /* Stores tokens [first, first + count) in ids[count]. After a failure the content of `ids` is not specified. */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
@@ -1688,7 +1688,7 @@ typedef struct eitp_token_source {
     int32_t end_of_text;    /* the id after each document; -1: none */
     /* Stores tokens [first, first + count) of all of them in ids[count]. */
     eitp_status (*read)(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error);
-    void (*expect_read)(void *user, uint64_t first, uint64_t count); /* these will be read soon; may be NULL */
+    void (*prefetch)(void *user, uint64_t first, uint64_t count); /* these will be read soon; may be NULL */
 } eitp_token_source;
 
 /* Part of a token file, which must stay open. */
@@ -1717,7 +1717,7 @@ EITP_API eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t ind
                                        eitp_error *error);
 
 /* Tells that the window will be read soon: the system may fetch it meanwhile. */
-EITP_API void eitp_windows_expect_read(const eitp_windows *windows, uint64_t index);
+EITP_API void eitp_windows_prefetch(const eitp_windows *windows, uint64_t index);
 
 /* ---- Order ---- */
 
@@ -1950,7 +1950,7 @@ typedef struct eitp_task {
     int allows_gaps;
     eitp_status (*build)(void *user, eitp_pass *pass, eitp_error *error);
     eitp_status (*read)(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error);
-    void (*expect)(void *user, eitp_split split, uint64_t number);
+    void (*prefetch)(void *user, eitp_split split, uint64_t number);
     eitp_status (*identify)(void *user, eitp_task_identity *identity, eitp_error *error);
     eitp_status (*save)(void *user, const char *directory, eitp_error *error);
     void (*release)(void *user);
@@ -1986,7 +1986,7 @@ EITP_END_DECLARATIONS
 
 EITP_BEGIN_DECLARATIONS
 
-#define EITP_MERGE_BYTES ((size_t)768 << 20)
+#define EITP_PASS_BYTES ((size_t)768 << 20)
 
 /* A loss term of a step. */
 typedef struct eitp_term_report {
@@ -2016,21 +2016,21 @@ typedef struct eitp_trainer_config {
     double max_grad_norm; /* 0: no clipping */
     /* Where parameters are BF16, the context must have been made with the optimizer's eitp_parameter_form. */
     eitp_optimizer optimizer;
-    eitp_adamw_config adamw; /* its moments are those of the optimizer */
+    eitp_optimizer_config adamw; /* its moments are those of the optimizer */
     eitp_schedule schedule;
     /*
      * Micro-batches that one forward and backward takes together, which gives the same gradient: a weight is then read
-     * once for all of them. 0: as many as fit into an arena of EITP_MERGE_BYTES, gradients left out; at least 1.
+     * once for all of them. 0: as many as fit into an arena of EITP_PASS_BYTES, gradients left out; at least 1.
      */
-    int64_t merged;
+    int64_t micro_batches_per_pass;
     /*
      * Gradients of a step that is one pass live from where they are made to their update, and share the arena with
      * everything else; 1: they are kept in variables even so. The bits are the same.
      */
     int keep_gradients;
     /*
-     * Micro-batches that are merged begin at rows where a sum over rows can be cut, so that `merged` changes no bit; 1:
-     * they follow one another without gaps, and the last bits may depend on `merged`. It only makes a difference where
+     * Micro-batches that are merged begin at rows where a sum over rows can be cut, so that `micro_batches_per_pass` changes no bit; 1:
+     * they follow one another without gaps, and the last bits may depend on `micro_batches_per_pass`. It only makes a difference where
      * the rows of a micro-batch are not a multiple of what products of 16 bits add at once: 2 with AVX512-BF16, 32 with
      * AMX.
      */
@@ -2070,7 +2070,7 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
 /* A run that is to be planned. */
 typedef struct eitp_fit {
-    eitp_context_config context; /* its parameters, stream_path and plans_only are the planner's */
+    eitp_context_config context; /* its parameters, offload_path and plans_only are the planner's */
     /*
      * Makes the task that is planned in a context whose variables have no memory: its model, with adapters and what is
      * frozen. Nothing is read from its data. The task is released after it was measured, and its model destroyed.
@@ -2079,9 +2079,9 @@ typedef struct eitp_fit {
     const void *user;
     eitp_trainer_config trainer;
     int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
-    /* Where nothing fits in memory, variables may be streamed from a file, as few as will do; 0: the context's `stream`
+    /* Where nothing fits in memory, variables may be offloaded from a file, as few as will do; 0: the context's `offload`
        it is. It wears a disk, so of any optimizer only compact ones are. */
-    int any_stream;
+    int any_offload;
     size_t process; /* resident bytes of the process beside the run, 0: what they are now */
     size_t budget;  /* bytes that may be resident in all; 0: no limit */
 } eitp_fit;
@@ -2090,11 +2090,11 @@ typedef struct eitp_fit {
 typedef struct eitp_rung {
     eitp_optimizer optimizer;
     char precision[8];
-    int64_t merged;        /* micro-batches that one run takes together; 0 asks for the trainer's choice */
-    eitp_plan_config plan; /* of a run */
-    eitp_stream stream;
+    int64_t micro_batches_per_pass; /* micro-batches that one run takes together; 0 asks for the trainer's choice */
+    eitp_plan_config plan;          /* of a run */
+    eitp_offload offload;
     size_t parameters, gradients, states; /* that outlive a run, in memory */
-    size_t streamed;                      /* and in a file */
+    size_t offloaded;                     /* and in a file */
     size_t arena, workspace, logits;      /* logits: part of the arena, where they are kept whole */
     size_t process;                       /* everything else */
     size_t total;
@@ -2105,7 +2105,7 @@ typedef struct eitp_rung {
     int fits;
 } eitp_rung;
 
-/* Fills in what a rung takes, given its optimizer, merged, plan and stream. Takes next to no memory itself. */
+/* Fills in what a rung takes, given its optimizer, micro_batches_per_pass, plan and offload. Takes next to no memory itself. */
 EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error);
 
 /*
@@ -2118,7 +2118,7 @@ EITP_API eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, e
 /*
  * Makes one step: all its micro-batches and the update. After last_sample it is EITP_END_OF_DATA, and nothing is
  * changed. A step that fails leaves the report as it was, and the trainer too, unless it fails half-way, having begun
- * to change weights or optimizer state (reading or writing streamed ones fails): then the trainer is torn.
+ * to change weights or optimizer state (reading or writing offloaded ones fails): then the trainer is torn.
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
@@ -2155,11 +2155,11 @@ EITP_API int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *n
 EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);
 
 /* Micro-batches that one forward and backward takes together. */
-EITP_API int64_t eitp_trainer_merged(const eitp_trainer *trainer);
+EITP_API int64_t eitp_trainer_micro_batches_per_pass(const eitp_trainer *trainer);
 
-/* How the sequences of a step are taken: of batch_size * grad_accum in all, merged * batch_size at a time. */
+/* How the sequences of a step are taken: of batch_size * grad_accum in all, micro_batches_per_pass * batch_size at a time. */
 typedef struct eitp_step_shape {
-    int64_t batch_size, grad_accum, merged;
+    int64_t batch_size, grad_accum, micro_batches_per_pass;
 } eitp_step_shape;
 
 EITP_API eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer);
@@ -2223,9 +2223,9 @@ typedef struct eitp_checkpoint_info {
     eitp_trainer_config config;
     int64_t rows; /* of a sample; of a language model its block size */
     char numerics[100];
-    char precision[8];           /* "fp32", "bf16" or "fp16" */
-    eitp_lora_config lora;       /* rank 0: it has the whole model */
-    eitp_step_shape asked_shape; /* that the run began with; the configuration has the one that it was shrunk to */
+    char precision[8];             /* "fp32", "bf16" or "fp16" */
+    eitp_lora_config lora;         /* rank 0: it has the whole model */
+    eitp_step_shape initial_shape; /* that the run began with; the configuration has the one that it was shrunk to */
 } eitp_checkpoint_info;
 
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,
@@ -2245,7 +2245,7 @@ typedef enum eitp_setting_kind {
 typedef enum eitp_difference {
     EITP_DIFFERENCE_REFUSED = 0, /* the bits would differ */
     EITP_DIFFERENCE_LOGGED = 1,  /* a warning */
-    EITP_DIFFERENCE_EXPECTED = 2 /* nothing */
+    EITP_DIFFERENCE_ACCEPTED = 2 /* nothing */
 } eitp_difference;
 
 /* Bits of eitp_setting.flags; bounds are excluded of numbers alone. */
@@ -2809,19 +2809,24 @@ static inline EITP__UNUSED uint8_t eitp__pack_v(float v, float scale, float dith
 
 /* >>src/base/random.h */
 /*
- * Counter-based random numbers: a value is a function of (seed, step, stream, index) and of nothing else, so recompute,
+ * Counter-based random numbers: a value is a function of (seed, step, rng_stream, index) and of nothing else, so recompute,
  * resume and any number of threads draw the same. Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers:
  * As Easy as 1, 2, 3", SC 2011).
  */
 
-/* Streams: what the numbers are for. Ops that draw (dropout) use EITP__STREAM_FIRST_OP and up. */
-enum { EITP__STREAM_INIT = 1, EITP__STREAM_SHUFFLE = 2, EITP__STREAM_SAMPLE = 3, EITP__STREAM_FIRST_OP = 1024 };
+/* Streams: what the numbers are for. Ops that draw (dropout) use EITP__RNG_STREAM_FIRST_OP and up. */
+enum {
+    EITP__RNG_STREAM_INIT = 1,
+    EITP__RNG_STREAM_SHUFFLE = 2,
+    EITP__RNG_STREAM_SAMPLE = 3,
+    EITP__RNG_STREAM_FIRST_OP = 1024
+};
 
 /* Four independent words for block `index`. */
-static inline EITP__UNUSED void eitp__philox(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index,
+static inline EITP__UNUSED void eitp__philox(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index,
                                              uint32_t words[4]) {
-    /* The counter is block, step and stream; the key is the seed, with what does not fit of the step mixed in. */
-    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)step, c3 = stream;
+    /* The counter is block, step and rng_stream; the key is the seed, with what does not fit of the step mixed in. */
+    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)step, c3 = rng_stream;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)c0 * 0xD2511F53u, p1 = (uint64_t)c2 * 0xCD9E8D57u;
@@ -2840,16 +2845,18 @@ static inline EITP__UNUSED void eitp__philox(uint64_t seed, uint64_t step, uint3
 }
 
 /* A float in [0, 1) with 24 random bits; for kernels, which draw many. */
-static inline EITP__UNUSED float eitp__kernel_uniform(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index) {
+static inline EITP__UNUSED float eitp__kernel_uniform(uint64_t seed, uint64_t step, uint32_t rng_stream,
+                                                      uint64_t index) {
     uint32_t words[4];
-    eitp__philox(seed, step, stream, index >> 2, words);
+    eitp__philox(seed, step, rng_stream, index >> 2, words);
     return (float)(words[index & 3] >> 8) * (1.0f / 16777216.0f);
 }
 
 /* 64 random bits; a double in [0, 1); a pair of standard normal values (Box-Muller). */
-EITP__PRIVATE uint64_t eitp__random_bits(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index);
-EITP__PRIVATE double eitp__random_uniform(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index);
-EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index, double pair[2]);
+EITP__PRIVATE uint64_t eitp__random_bits(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index);
+EITP__PRIVATE double eitp__random_uniform(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index);
+EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index,
+                                       double pair[2]);
 /* <<src/base/random.h */
 
 /* >>src/base/sort.h */
@@ -2950,7 +2957,7 @@ EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file,
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
 
 /* Tells that these bytes will be read soon. */
-EITP__PRIVATE void eitp__file_expect_read(const eitp__file *file, uint64_t offset, size_t size);
+EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, size_t size);
 
 /* All of `size` bytes, or an error; a file that ends before is EITP_ERROR_FORMAT ("ends after N bytes"). */
 EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, void *data, size_t size,
@@ -3194,7 +3201,7 @@ typedef enum eitp__family {
  *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none) -> o [n, c],
  *                        logsumexp WIDE [n, heads]; packed: sequence i is rows [offsets[i], offsets[i + 1]), of which
  *                        only the first lengths[i] are there and the others padding; integers[0] heads, integers[1] the
- *                        longest sequence, integers[2] random stream, integers[3] 0: causal, 1: every row sees all of
+ *                        longest sequence, integers[2] rng stream, integers[3] 0: causal, 1: every row sees all of
  *                        its sequence; reals[0] scale, reals[1] dropout probability; rows in no sequence, beyond the
  *                        longest, or padding get zeros
  *   ATTENTION_BACKWARD   (qkv, offsets, key or none, lengths or none, o, logsumexp, do) -> dqkv; attributes as above
@@ -3213,7 +3220,7 @@ typedef enum eitp__family {
  *                        ignored target, integers[1] the vocabulary
  *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may be e's memory; integers[0]
  *                        the ignored target
- *   DROPOUT              (x, key I64 [3]) -> y; integers[0] random stream; reals[0] probability; the key is seed, step,
+ *   DROPOUT              (x, key I64 [3]) -> y; integers[0] rng stream; reals[0] probability; the key is seed, step,
  *                        first row of the step
  *   ACCUMULATE           (target, x, carry F32 [1] or none) -> target; target = carry * target + x
  *   SUM_SQUARES          (x) -> y F64 [ceil(elements / EITP__SUM_BLOCK)]
@@ -3236,7 +3243,7 @@ typedef enum eitp__family {
  *     the parameter      F32 or F64; F16 with the remainder F32, the difference; BF16 with the remainder I16
  *                        (eitp__join_bf16) or I8 (eitp__join_correction), or with a key and no remainder: then it is
  *                        rounded stochastically (eitp__round_bf16), with bits that are a function of seed and step,
- *                        which the key begins with, of the random stream integers[0], and of the element's number in
+ *                        which the key begins with, of the rng stream integers[0], and of the element's number in
  *                        its parameter, integers[1] + i (eitp__random_half)
  *     the gradient       of a BF16 parameter may be BF16 too
  *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
@@ -3606,10 +3613,10 @@ enum { EITP__HALVES = 128, EITP__HALVES_BLOCKS = 16 };
  * 16 blocks, the next those of the second words, and the last 16 the upper halves of the fourth words. So no vector of
  * blocks needs to be put into another order.
  */
-static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32_t stream, uint64_t number) {
+static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32_t rng_stream, uint64_t number) {
     uint32_t words[4], within = (uint32_t)(number % EITP__HALVES), which = within / EITP__HALVES_BLOCKS;
     uint64_t block = number / EITP__HALVES * EITP__HALVES_BLOCKS + within % EITP__HALVES_BLOCKS;
-    eitp__philox((uint64_t)key[0], (uint64_t)key[1], stream, block, words);
+    eitp__philox((uint64_t)key[0], (uint64_t)key[1], rng_stream, block, words);
     return (uint16_t)(words[which & 3] >> (which & 4) * 4);
 }
 /* <<kernels/update.h */
@@ -3935,37 +3942,38 @@ EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table);
 EITP__PRIVATE const char *eitp__openblas_core(void);
 /* <<backends/cpu/openblas.h */
 
-/* >>src/tensor/stream.h */
-/* The file that streamed variables are in, and the thread that moves them. */
+/* >>src/tensor/offload.h */
+/* The file that offloaded variables are in, and the thread that moves them. */
 
 /* Smaller variables stay in memory: moving them takes longer than it saves. */
-#define EITP__STREAMED_BYTES ((size_t)32 << 10)
+#define EITP__OFFLOADED_BYTES ((size_t)32 << 10)
 
 /* What a file gives and takes, bytes a second: a modest solid-state disk. */
-#define EITP__STREAM_READ_RATE 1e9
-#define EITP__STREAM_WRITE_RATE 5e8
+#define EITP__OFFLOAD_READ_RATE 1e9
+#define EITP__OFFLOAD_WRITE_RATE 5e8
 
-typedef struct eitp__stream {
+typedef struct eitp__offload_file {
     eitp_host host;
     eitp__file file;
     uint64_t size; /* bytes of the file that are taken */
     eitp__worker *worker;
     int is_removed; /* the file has no name any more */
-} eitp__stream;
+} eitp__offload_file;
 
 /* Makes the file, empty; what was there under its name is lost. */
-EITP__PRIVATE eitp_status eitp__stream_open(eitp__stream *stream, const eitp_host *host, const char *path,
-                                            eitp_error *error);
+EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const eitp_host *host, const char *path,
+                                             eitp_error *error);
 
-/* Closes and removes the file. Harmless on a zeroed stream. */
-EITP__PRIVATE void eitp__stream_close(eitp__stream *stream);
+/* Closes and removes the file. Harmless on a zeroed offload. */
+EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload);
 
 /*
  * Takes `size` more bytes of the file, and writes zeros there, so that a disk that is too small is noticed now and not
  * in the middle of a run.
  */
-EITP__PRIVATE eitp_status eitp__stream_take(eitp__stream *stream, size_t size, uint64_t *offset, eitp_error *error);
-/* <<src/tensor/stream.h */
+EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, size_t size, uint64_t *offset,
+                                                eitp_error *error);
+/* <<src/tensor/offload.h */
 
 /* >>src/tensor/context.h */
 /* The context's inside: variables and the shared arena. */
@@ -3973,8 +3981,8 @@ EITP__PRIVATE eitp_status eitp__stream_take(eitp__stream *stream, size_t size, u
 typedef struct eitp__variable {
     eitp_variable info;
     size_t name_length; /* names have long beginnings in common: most are told apart by it */
-    void *data;         /* device memory; NULL until a plan uses it, and where it is streamed */
-    uint64_t offset;    /* in the file, of one that is streamed; EITP__NO_OFFSET until a plan uses it */
+    void *data;         /* device memory; NULL until a plan uses it, and where it is offloaded */
+    uint64_t offset;    /* in the file, of one that is offloaded; EITP__NO_OFFSET until a plan uses it */
 } eitp__variable;
 
 #define EITP__NO_OFFSET UINT64_MAX
@@ -4002,9 +4010,9 @@ struct eitp_context {
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
-    eitp_stream streams;
-    eitp__stream stream;    /* zeros where nothing is streamed */
-    eitp_profiler profiler; /* without a function: none */
+    eitp_offload offload;
+    eitp__offload_file offload_file; /* zeros where nothing is offloaded */
+    eitp_profiler profiler;          /* without a function: none */
     char description[200];
     char numerics[100];
 };
@@ -4132,8 +4140,8 @@ struct eitp_graph {
     size_t variable_capacity;
     eitp__node **nodes;
     size_t node_count, node_capacity;
-    int64_t capacity; /* of the leading dimension of tensors with `rows`; -1 while there is none */
-    uint32_t streams; /* random streams handed out */
+    int64_t capacity;     /* of the leading dimension of tensors with `rows`; -1 while there is none */
+    uint32_t rng_streams; /* rng streams handed out */
     eitp_error error;
 };
 
@@ -4391,10 +4399,10 @@ EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, const
  *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
  *   operands   plan_steps.c      what steps read and write, as lists of numbers
  *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
- *   lay out    plan_layout.c     lifetimes, memory taken over in place; windows for streamed variables (plan_stream.c)
+ *   lay out    plan_layout.c     lifetimes, memory taken over in place; windows for offloaded variables (plan_offload.c)
  *   place      plan_place.c      offsets in the arena
  *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
- *   transfer   plan_stream.c     when windows are read and written
+ *   transfer   plan_offload.c     when windows are read and written
  * From recompute to bind they repeat until the plan fits; the first time nothing is recomputed. Passes do not call each
  * other, but those that recompute and lay out share lifetimes and windows. What all of them share is in plan_steps.c.
  */
@@ -4420,7 +4428,7 @@ typedef struct eitp__stretch {
 } eitp__stretch;
 
 /*
- * Bytes of a streamed variable that are in the arena for steps that use them. The memory is taken from `start` on, when
+ * Bytes of an offloaded variable that are in the arena for steps that use them. The memory is taken from `start` on, when
  * it begins to be read from the file, until `end`, before which it was written back.
  */
 typedef struct eitp__window {
@@ -4573,23 +4581,23 @@ EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor);
 /* Lists the owners of all steps, and the graph's inputs and outputs. */
 EITP__PRIVATE eitp_status eitp__list_operands(eitp_plan *plan, eitp_error *error);
 
-/* Is the tensor in a streamed variable? */
-EITP__PRIVATE int eitp__is_streamed_tensor(const eitp_plan *plan, eitp_tensor *tensor);
+/* Is the tensor in an offloaded variable? */
+EITP__PRIVATE int eitp__is_offloaded_tensor(const eitp_plan *plan, eitp_tensor *tensor);
 
 /* Finds the windows, and a stretch for each, of the steps as they are; 0: no memory. */
 EITP__PRIVATE int eitp__plan_windows(eitp_plan *plan);
 
-/* The window that a tensor in a streamed variable has at a step. */
+/* The window that a tensor in an offloaded variable has at a step. */
 EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_tensor *tensor, int step);
 
 /* Lists the transfers, when the windows are final. */
 EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
 
 /* Runs all steps by `run`, which takes the steps [first, end), and the transfers between them. */
-EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
-                                             eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
-                                                                void *workspace, eitp_error *error),
-                                             eitp_error *error);
+EITP__PRIVATE eitp_status eitp__offload_steps(eitp_plan *plan, void *workspace,
+                                              eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
+                                                                 void *workspace, eitp_error *error),
+                                              eitp_error *error);
 
 /*
  * True if the last execution began a step that changes a parameter, its remainder or optimizer state, which is what
@@ -4973,7 +4981,7 @@ EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, cons
 /* True if the parameter is rounded stochastically. */
 EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter);
 
-EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter);
+EITP__PRIVATE double eitp__weight_decay(const eitp_optimizer_config *config, const eitp_tensor *parameter);
 /* <<src/optim/update.h */
 
 /* >>src/optim/update_rules.h */
@@ -4987,25 +4995,26 @@ typedef struct eitp__update_rule {
      * NULL for a parameter's first. */
     void (*squares)(eitp__update_piece *piece, const eitp__update_piece *before);
     /* Adds what the updates of all pieces of one parameter share, after the norm; NULL: nothing. */
-    void (*prepare)(const eitp_adamw_config *config, const eitp_update *update, eitp__update_piece *pieces,
+    void (*prepare)(const eitp_optimizer_config *config, const eitp_update *update, eitp__update_piece *pieces,
                     size_t count);
     /* Adds the update of one piece; returns the sums of squares of update and parameter, a row for each block. */
-    eitp_tensor *(*node)(const eitp_adamw_config *config, const eitp_update *update, const eitp__update_piece *piece);
+    eitp_tensor *(*node)(const eitp_optimizer_config *config, const eitp_update *update,
+                         const eitp__update_piece *piece);
 } eitp__update_rule;
 
 /* adamw.c */
-EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_optimizer_config *config, const eitp_update *update,
                                             const eitp__update_piece *piece);
 
 /* factored.c */
 EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before);
-EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE void eitp__factored_means(const eitp_optimizer_config *config, const eitp_update *update,
                                         eitp__update_piece *pieces, size_t count);
-EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_optimizer_config *config, const eitp_update *update,
                                                const eitp__update_piece *piece);
 
 /* sgd.c */
-EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_optimizer_config *config, const eitp_update *update,
                                           const eitp__update_piece *piece);
 
 /* optimizers.c: how parameters with such moments are updated; NULL if no optimizer has them. */
@@ -5890,10 +5899,10 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
 typedef struct eitp__step_plans {
     eitp_host host;
     eitp_task task;
-    eitp_trainer_config config; /* merged: 0 until it is chosen */
+    eitp_trainer_config config; /* micro_batches_per_pass: 0 until it is chosen */
     int64_t evaluation_samples; /* at a time; 0: a micro-batch */
-    eitp_pass pass;             /* over merged micro-batches */
-    char cut_parameter[64];     /* one whose gradient's last bits depend on `merged`; "": none */
+    eitp_pass pass;             /* over micro-batches in a pass */
+    char cut_parameter[64];     /* one whose gradient's last bits depend on `micro_batches_per_pass`; "": none */
     eitp_plan *gradient_plan;
     eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL where there is only one */
     eitp_graph *update_graph; /* NULL: the update is in the plan above */
@@ -5949,7 +5958,7 @@ EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);
 /* Where the samples of a pass lie. */
 EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans);
 
-/* True if merged micro-batches would have rows between them that the task cannot take. */
+/* True if micro-batches in a pass would have rows between them that the task cannot take. */
 EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans);
 
 /* The plan that has the update. */
@@ -5973,7 +5982,7 @@ EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans);
  * what they were made with, `config` what is to go on with them. Where `loads` is 0 they are only checked.
  */
 EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
-                                             const eitp_checkpoint_info *written, const eitp_adamw_config *config,
+                                             const eitp_checkpoint_info *written, const eitp_optimizer_config *config,
                                              int loads, eitp_error *error);
 /* <<src/train/moments.h */
 
@@ -6005,11 +6014,11 @@ EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const 
 struct eitp_trainer {
     eitp_host host;
     eitp__step_plans plans;
-    double loss_scale;            /* dynamic: the scale, */
-    int64_t scale_steps, skipped; /* steps since it changed, steps that were skipped */
-    int64_t step;                 /* steps made */
-    int torn;                     /* what a checkpoint has may be of a step or a resume that is not complete */
-    eitp_step_shape asked_shape;  /* that it was made with; the configuration has the one that it is shrunk to */
+    double loss_scale;             /* dynamic: the scale, */
+    int64_t scale_steps, skipped;  /* steps since it changed, steps that were skipped */
+    int64_t step;                  /* steps made */
+    int torn;                      /* what a checkpoint has may be of a step or a resume that is not complete */
+    eitp_step_shape initial_shape; /* that it was made with; the configuration has the one that it is shrunk to */
 };
 
 /* EITP_ERROR_TORN, and what mends it, if the trainer is torn. */
@@ -6468,20 +6477,21 @@ EITP__PRIVATE void eitp__convert_from_f32(eitp_dtype dtype, const float *source,
 /* <<src/base/convert.c */
 
 /* >>src/base/random.c */
-EITP__PRIVATE uint64_t eitp__random_bits(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index) {
+EITP__PRIVATE uint64_t eitp__random_bits(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index) {
     uint32_t words[4];
-    eitp__philox(seed, step, stream, index, words);
+    eitp__philox(seed, step, rng_stream, index, words);
     return ((uint64_t)words[1] << 32) | words[0];
 }
 
-EITP__PRIVATE double eitp__random_uniform(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index) {
-    return (double)(eitp__random_bits(seed, step, stream, index) >> 11) * (1.0 / 9007199254740992.0);
+EITP__PRIVATE double eitp__random_uniform(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index) {
+    return (double)(eitp__random_bits(seed, step, rng_stream, index) >> 11) * (1.0 / 9007199254740992.0);
 }
 
-EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index, double pair[2]) {
+EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index,
+                                       double pair[2]) {
     uint32_t words[4];
     double radius, angle;
-    eitp__philox(seed, step, stream, index, words);
+    eitp__philox(seed, step, rng_stream, index, words);
     /* 1 - u is in (0, 1], so the logarithm is finite. */
     radius = sqrt(-2.0 * log(1.0 - ((double)words[0] * 4294967296.0 + (double)words[1]) / 18446744073709551616.0 *
                                        (1.0 - 1.0 / 9007199254740992.0)));
@@ -7016,7 +7026,7 @@ static int eitp__system_read(void *user, void *file, uint64_t offset, void *data
     return 0;
 }
 
-static void eitp__system_expect_read(void *user, void *file, uint64_t offset, size_t size) {
+static void eitp__system_prefetch(void *user, void *file, uint64_t offset, size_t size) {
 #if defined(__linux__)
     enum { EITP__ADVICE_WILL_NEED = 3 }; /* POSIX_FADV_WILLNEED, which strict modes hide */
     off_t position;
@@ -7172,7 +7182,7 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.rename = eitp__system_rename;
     files.remove = eitp__system_remove;
     files.list = eitp__system_list;
-    files.expect_read = eitp__system_expect_read;
+    files.prefetch = eitp__system_prefetch;
     files.lock = eitp__system_lock;
     files.unlock = eitp__system_unlock;
     return files;
@@ -7304,9 +7314,9 @@ EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, voi
     return status;
 }
 
-EITP__PRIVATE void eitp__file_expect_read(const eitp__file *file, uint64_t offset, size_t size) {
-    if (file->host->files.expect_read)
-        file->host->files.expect_read(file->host->files.user, file->handle, offset, size);
+EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, size_t size) {
+    if (file->host->files.prefetch)
+        file->host->files.prefetch(file->host->files.user, file->handle, offset, size);
 }
 
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,
@@ -12610,7 +12620,7 @@ EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP_
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
-/* Element e of x draws number first_row * width + e of its stream; four neighbours share a block of random words. */
+/* Element e of x draws number first_row * width + e of its rng stream; four neighbours share a block of random words. */
 static void EITP__REF(dropout)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
@@ -13126,7 +13136,7 @@ EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP_
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
-/* Element e of x draws number first_row * width + e of its stream; four neighbours share a block of random words. */
+/* Element e of x draws number first_row * width + e of its rng stream; four neighbours share a block of random words. */
 static void EITP__REF(dropout)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
@@ -14041,7 +14051,7 @@ EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP_
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
-/* Element e of x draws number first_row * width + e of its stream; four neighbours share a block of random words. */
+/* Element e of x draws number first_row * width + e of its rng stream; four neighbours share a block of random words. */
 static void EITP__REF(dropout)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
@@ -14750,7 +14760,7 @@ EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP_
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
-/* Element e of x draws number first_row * width + e of its stream; four neighbours share a block of random words. */
+/* Element e of x draws number first_row * width + e of its rng stream; four neighbours share a block of random words. */
 static void EITP__REF(dropout)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
@@ -16181,10 +16191,10 @@ EITP__SIMD_INLINE int64_t EITP__SIMD(columns)(const eitp__operand *x) {
 /* Random numbers: those of eitp__kernel_uniform, many at a time. */
 
 /* Ten rounds of Philox for as many blocks as there are lanes; a lane's four words are in `words`. */
-EITP__SIMD_INLINE void EITP__SIMD(philox)(uint64_t seed, uint64_t step, uint32_t stream, uint64_t block,
+EITP__SIMD_INLINE void EITP__SIMD(philox)(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t block,
                                           EITP__SIMD(integers) words[4]) {
     EITP__SIMD(integers) c0, c1, c2 = EITP__SIMD(spread_integer)((uint32_t)step);
-    EITP__SIMD(integers) c3 = EITP__SIMD(spread_integer)(stream), high0, high1, low0, low1;
+    EITP__SIMD(integers) c3 = EITP__SIMD(spread_integer)(rng_stream), high0, high1, low0, low1;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
     uint32_t lower[EITP__SIMD_LANES], upper[EITP__SIMD_LANES];
     for (int i = 0; i < EITP__SIMD_LANES; i++) {
@@ -16209,14 +16219,14 @@ EITP__SIMD_INLINE void EITP__SIMD(philox)(uint64_t seed, uint64_t step, uint32_t
     words[3] = c3;
 }
 
-/* Numbers `first` to `first + count` of a stream; the key is seed, step, and what the caller makes of it. */
-static void EITP__SIMD(uniforms)(const int64_t *key, uint32_t stream, uint64_t first, int64_t count, float *to) {
+/* Numbers `first` to `first + count` of an rng stream; the key is seed, step, and what the caller makes of it. */
+static void EITP__SIMD(uniforms)(const int64_t *key, uint32_t rng_stream, uint64_t first, int64_t count, float *to) {
     float drawn[4 * EITP__SIMD_LANES];
     EITP__SIMD(integers) words[4];
     for (int64_t i = 0, next; i < count; i = next) {
         uint64_t index = first + (uint64_t)i;
         int64_t skipped = (int64_t)(index & 3);
-        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], stream, index >> 2, words);
+        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], rng_stream, index >> 2, words);
         EITP__SIMD(store_by_lanes)
         (drawn, EITP__SIMD(fraction)(words[0]), EITP__SIMD(fraction)(words[1]), EITP__SIMD(fraction)(words[2]),
          EITP__SIMD(fraction)(words[3]));
@@ -16226,11 +16236,11 @@ static void EITP__SIMD(uniforms)(const int64_t *key, uint32_t stream, uint64_t f
 }
 
 /* Of EITP__HALVES elements of a parameter, the number of the first a multiple of that: see eitp__random_half. */
-static void EITP__SIMD(draw_halves)(const int64_t *key, uint32_t stream, uint64_t number, uint16_t *to) {
+static void EITP__SIMD(draw_halves)(const int64_t *key, uint32_t rng_stream, uint64_t number, uint16_t *to) {
     EITP__SIMD(integers) words[4];
     for (int block = 0; block < EITP__HALVES_BLOCKS; block += EITP__SIMD_LANES) {
         uint64_t index = number / EITP__HALVES * EITP__HALVES_BLOCKS + (uint64_t)block;
-        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], stream, index, words);
+        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], rng_stream, index, words);
         for (int i = 0; i < 4; i++) {
             uint16_t *lower = to + i * EITP__HALVES_BLOCKS + block;
             EITP__SIMD(store_halves)(lower, lower + 4 * EITP__HALVES_BLOCKS, words[i]);
@@ -16239,15 +16249,15 @@ static void EITP__SIMD(draw_halves)(const int64_t *key, uint32_t stream, uint64_
 }
 
 /* The same from any element on. */
-static void EITP__SIMD(halves)(const int64_t *key, uint32_t stream, uint64_t number, uint16_t *to) {
+static void EITP__SIMD(halves)(const int64_t *key, uint32_t rng_stream, uint64_t number, uint16_t *to) {
     uint16_t drawn[2 * EITP__HALVES];
     uint64_t skipped = number % EITP__HALVES;
     if (!skipped) {
-        EITP__SIMD(draw_halves)(key, stream, number, to);
+        EITP__SIMD(draw_halves)(key, rng_stream, number, to);
         return;
     }
-    EITP__SIMD(draw_halves)(key, stream, number - skipped, drawn);
-    EITP__SIMD(draw_halves)(key, stream, number - skipped + EITP__HALVES, drawn + EITP__HALVES);
+    EITP__SIMD(draw_halves)(key, rng_stream, number - skipped, drawn);
+    EITP__SIMD(draw_halves)(key, rng_stream, number - skipped + EITP__HALVES, drawn + EITP__HALVES);
     memcpy(to, drawn + skipped, EITP__HALVES * sizeof *to);
 }
 /* <<kernels/simd/random.inc */
@@ -16465,7 +16475,7 @@ static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t beg
     }
 }
 
-/* Element e of x draws number first_row * width + e of its stream. */
+/* Element e of x draws number first_row * width + e of its rng stream. */
 static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
@@ -17359,7 +17369,7 @@ static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t beg
     }
 }
 
-/* Element e of x draws number first_row * width + e of its stream. */
+/* Element e of x draws number first_row * width + e of its rng stream. */
 static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
@@ -18251,7 +18261,7 @@ static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t beg
     }
 }
 
-/* Element e of x draws number first_row * width + e of its stream. */
+/* Element e of x draws number first_row * width + e of its rng stream. */
 static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
@@ -22075,10 +22085,10 @@ EITP__SIMD_INLINE int64_t EITP__SIMD(columns)(const eitp__operand *x) {
 /* Random numbers: those of eitp__kernel_uniform, many at a time. */
 
 /* Ten rounds of Philox for as many blocks as there are lanes; a lane's four words are in `words`. */
-EITP__SIMD_INLINE void EITP__SIMD(philox)(uint64_t seed, uint64_t step, uint32_t stream, uint64_t block,
+EITP__SIMD_INLINE void EITP__SIMD(philox)(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t block,
                                           EITP__SIMD(integers) words[4]) {
     EITP__SIMD(integers) c0, c1, c2 = EITP__SIMD(spread_integer)((uint32_t)step);
-    EITP__SIMD(integers) c3 = EITP__SIMD(spread_integer)(stream), high0, high1, low0, low1;
+    EITP__SIMD(integers) c3 = EITP__SIMD(spread_integer)(rng_stream), high0, high1, low0, low1;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
     uint32_t lower[EITP__SIMD_LANES], upper[EITP__SIMD_LANES];
     for (int i = 0; i < EITP__SIMD_LANES; i++) {
@@ -22103,14 +22113,14 @@ EITP__SIMD_INLINE void EITP__SIMD(philox)(uint64_t seed, uint64_t step, uint32_t
     words[3] = c3;
 }
 
-/* Numbers `first` to `first + count` of a stream; the key is seed, step, and what the caller makes of it. */
-static void EITP__SIMD(uniforms)(const int64_t *key, uint32_t stream, uint64_t first, int64_t count, float *to) {
+/* Numbers `first` to `first + count` of an rng stream; the key is seed, step, and what the caller makes of it. */
+static void EITP__SIMD(uniforms)(const int64_t *key, uint32_t rng_stream, uint64_t first, int64_t count, float *to) {
     float drawn[4 * EITP__SIMD_LANES];
     EITP__SIMD(integers) words[4];
     for (int64_t i = 0, next; i < count; i = next) {
         uint64_t index = first + (uint64_t)i;
         int64_t skipped = (int64_t)(index & 3);
-        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], stream, index >> 2, words);
+        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], rng_stream, index >> 2, words);
         EITP__SIMD(store_by_lanes)
         (drawn, EITP__SIMD(fraction)(words[0]), EITP__SIMD(fraction)(words[1]), EITP__SIMD(fraction)(words[2]),
          EITP__SIMD(fraction)(words[3]));
@@ -22120,11 +22130,11 @@ static void EITP__SIMD(uniforms)(const int64_t *key, uint32_t stream, uint64_t f
 }
 
 /* Of EITP__HALVES elements of a parameter, the number of the first a multiple of that: see eitp__random_half. */
-static void EITP__SIMD(draw_halves)(const int64_t *key, uint32_t stream, uint64_t number, uint16_t *to) {
+static void EITP__SIMD(draw_halves)(const int64_t *key, uint32_t rng_stream, uint64_t number, uint16_t *to) {
     EITP__SIMD(integers) words[4];
     for (int block = 0; block < EITP__HALVES_BLOCKS; block += EITP__SIMD_LANES) {
         uint64_t index = number / EITP__HALVES * EITP__HALVES_BLOCKS + (uint64_t)block;
-        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], stream, index, words);
+        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], rng_stream, index, words);
         for (int i = 0; i < 4; i++) {
             uint16_t *lower = to + i * EITP__HALVES_BLOCKS + block;
             EITP__SIMD(store_halves)(lower, lower + 4 * EITP__HALVES_BLOCKS, words[i]);
@@ -22133,15 +22143,15 @@ static void EITP__SIMD(draw_halves)(const int64_t *key, uint32_t stream, uint64_
 }
 
 /* The same from any element on. */
-static void EITP__SIMD(halves)(const int64_t *key, uint32_t stream, uint64_t number, uint16_t *to) {
+static void EITP__SIMD(halves)(const int64_t *key, uint32_t rng_stream, uint64_t number, uint16_t *to) {
     uint16_t drawn[2 * EITP__HALVES];
     uint64_t skipped = number % EITP__HALVES;
     if (!skipped) {
-        EITP__SIMD(draw_halves)(key, stream, number, to);
+        EITP__SIMD(draw_halves)(key, rng_stream, number, to);
         return;
     }
-    EITP__SIMD(draw_halves)(key, stream, number - skipped, drawn);
-    EITP__SIMD(draw_halves)(key, stream, number - skipped + EITP__HALVES, drawn + EITP__HALVES);
+    EITP__SIMD(draw_halves)(key, rng_stream, number - skipped, drawn);
+    EITP__SIMD(draw_halves)(key, rng_stream, number - skipped + EITP__HALVES, drawn + EITP__HALVES);
     memcpy(to, drawn + skipped, EITP__HALVES * sizeof *to);
 }
 /* <<kernels/simd/random.inc */
@@ -22359,7 +22369,7 @@ static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t beg
     }
 }
 
-/* Element e of x draws number first_row * width + e of its stream. */
+/* Element e of x draws number first_row * width + e of its rng stream. */
 static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
@@ -23253,7 +23263,7 @@ static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t beg
     }
 }
 
-/* Element e of x draws number first_row * width + e of its stream. */
+/* Element e of x draws number first_row * width + e of its rng stream. */
 static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
@@ -24145,7 +24155,7 @@ static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t beg
     }
 }
 
-/* Element e of x draws number first_row * width + e of its stream. */
+/* Element e of x draws number first_row * width + e of its rng stream. */
 static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
@@ -28918,9 +28928,9 @@ EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
 /* >>backends/cpu/limits.c */
 #define EITP__LIMITS_ROUNDS 20000              /* of a loop of products, in a piece */
 #define EITP__LIMITS_PIECES 8                  /* for each thread */
-#define EITP__LIMITS_STREAMS 4                 /* that an update reads; it writes all but the last */
-#define EITP__LIMITS_BLOCK ((size_t)256 << 10) /* bytes of a stream in a piece */
-#define EITP__LIMITS_SHIFT 1088                /* bytes that keep streams from meeting in the same sets of a cache */
+#define EITP__LIMITS_ARRAYS 4                  /* that an update reads; it writes all but the last */
+#define EITP__LIMITS_BLOCK ((size_t)256 << 10) /* bytes of a array in a piece */
+#define EITP__LIMITS_SHIFT 1088                /* bytes that keep arrays from meeting in the same sets of a cache */
 
 #define EITP__LIMITS_LARGEST ((size_t)256 << 20)
 #define EITP__LIMITS_SMALLEST ((size_t)16 << 20)
@@ -28932,7 +28942,7 @@ typedef uint64_t eitp__limits_vector __attribute__((vector_size(16)));
 typedef struct eitp__limits_work {
     eitp__peak peak;
     char *buffer;
-    size_t stream; /* bytes from the start of a stream to the next */
+    size_t array; /* bytes from the start of a array to the next */
 } eitp__limits_work;
 
 static void eitp__limits_products(void *argument, int64_t piece, int thread) {
@@ -28985,11 +28995,11 @@ static void eitp__limits_write(void *argument, int64_t piece, int thread) {
 /* What AdamW does with parameter, moments and gradient, but for its arithmetic. */
 static void eitp__limits_update(void *argument, int64_t piece, int thread) {
     const eitp__limits_work *work = (const eitp__limits_work *)argument;
-    const size_t stream = work->stream / sizeof(eitp__limits_vector);
+    const size_t array = work->array / sizeof(eitp__limits_vector);
     eitp__limits_vector *EITP__RESTRICT parameter = eitp__limits_block(work, piece);
-    eitp__limits_vector *EITP__RESTRICT m = parameter + stream;
-    eitp__limits_vector *EITP__RESTRICT v = m + stream;
-    const eitp__limits_vector *EITP__RESTRICT gradient = v + stream;
+    eitp__limits_vector *EITP__RESTRICT m = parameter + array;
+    eitp__limits_vector *EITP__RESTRICT v = m + array;
+    const eitp__limits_vector *EITP__RESTRICT gradient = v + array;
     (void)thread;
     for (size_t i = 0; i < EITP__LIMITS_VECTORS; i++) {
         eitp__limits_vector g = gradient[i], new_m = m[i] + g, new_v = v[i] ^ g;
@@ -29034,16 +29044,16 @@ static void eitp__limits_bandwidth(int threads, eitp__limits_work *work, size_t 
     double bytes = (double)pieces * EITP__LIMITS_BLOCK;
     limits->read = eitp__limits_rate(threads, pieces, eitp__limits_read, work, bytes);
     limits->write = eitp__limits_rate(threads, pieces, eitp__limits_write, work, bytes);
-    work->stream = size / EITP__LIMITS_STREAMS - EITP__LIMITS_SHIFT;
-    pieces = (int64_t)(work->stream / EITP__LIMITS_BLOCK);
-    bytes = (double)pieces * EITP__LIMITS_BLOCK * (2 * EITP__LIMITS_STREAMS - 1);
+    work->array = size / EITP__LIMITS_ARRAYS - EITP__LIMITS_SHIFT;
+    pieces = (int64_t)(work->array / EITP__LIMITS_BLOCK);
+    bytes = (double)pieces * EITP__LIMITS_BLOCK * (2 * EITP__LIMITS_ARRAYS - 1);
     limits->update = eitp__limits_rate(threads, pieces, eitp__limits_update, work, bytes);
     /* What an update reads and writes beside the other can be read and written alone. */
-    bytes = limits->update / (2 * EITP__LIMITS_STREAMS - 1);
-    if (limits->read < bytes * EITP__LIMITS_STREAMS)
-        limits->read = bytes * EITP__LIMITS_STREAMS;
-    if (limits->write < bytes * (EITP__LIMITS_STREAMS - 1))
-        limits->write = bytes * (EITP__LIMITS_STREAMS - 1);
+    bytes = limits->update / (2 * EITP__LIMITS_ARRAYS - 1);
+    if (limits->read < bytes * EITP__LIMITS_ARRAYS)
+        limits->read = bytes * EITP__LIMITS_ARRAYS;
+    if (limits->write < bytes * (EITP__LIMITS_ARRAYS - 1))
+        limits->write = bytes * (EITP__LIMITS_ARRAYS - 1);
 }
 
 EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int threads, eitp__isa isa,
@@ -29382,54 +29392,55 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
 }
 /* <<backends/cpu/cpu.c */
 
-/* >>src/tensor/stream.c */
+/* >>src/tensor/offload.c */
 /* Variables start where pages do. */
-#define EITP__STREAM_ALIGNMENT ((uint64_t)4096)
+#define EITP__OFFLOAD_ALIGNMENT ((uint64_t)4096)
 
-EITP__PRIVATE eitp_status eitp__stream_open(eitp__stream *stream, const eitp_host *host, const char *path,
-                                            eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const eitp_host *host, const char *path,
+                                             eitp_error *error) {
     eitp_status status;
-    memset(stream, 0, sizeof *stream);
-    stream->host = *host;
-    status = eitp__worker_create(&stream->host, &stream->worker, error);
+    memset(offload, 0, sizeof *offload);
+    offload->host = *host;
+    status = eitp__worker_create(&offload->host, &offload->worker, error);
     if (!status)
-        status = eitp__file_open(&stream->file, &stream->host, path, EITP_FILE_REPLACE, error);
+        status = eitp__file_open(&offload->file, &offload->host, path, EITP_FILE_REPLACE, error);
     /* An open file needs no name, and without one it goes with the process, however that ends. */
     if (!status)
-        stream->is_removed = !host->files.remove(host->files.user, stream->file.path);
+        offload->is_removed = !host->files.remove(host->files.user, offload->file.path);
     if (status)
-        eitp__stream_close(stream);
+        eitp__offload_close(offload);
     return status;
 }
 
-EITP__PRIVATE void eitp__stream_close(eitp__stream *stream) {
+EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload) {
     char *path;
-    eitp__worker_destroy(stream->worker);
-    path = stream->file.path && !stream->is_removed ? eitp__copy_text(&stream->host, stream->file.path) : NULL;
-    eitp__file_close(&stream->file, NULL);
+    eitp__worker_destroy(offload->worker);
+    path = offload->file.path && !offload->is_removed ? eitp__copy_text(&offload->host, offload->file.path) : NULL;
+    eitp__file_close(&offload->file, NULL);
     if (path)
-        stream->host.files.remove(stream->host.files.user, path);
-    eitp__release_text(&stream->host, path);
-    memset(stream, 0, sizeof *stream);
+        offload->host.files.remove(offload->host.files.user, path);
+    eitp__release_text(&offload->host, path);
+    memset(offload, 0, sizeof *offload);
 }
 
-EITP__PRIVATE eitp_status eitp__stream_take(eitp__stream *stream, size_t size, uint64_t *offset, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, size_t size, uint64_t *offset,
+                                                eitp_error *error) {
     const size_t most = (size_t)64 << 10;
-    uint64_t begin = (stream->size + EITP__STREAM_ALIGNMENT - 1) / EITP__STREAM_ALIGNMENT * EITP__STREAM_ALIGNMENT;
-    void *zeros = eitp__allocate(&stream->host, most);
-    eitp_status status = zeros ? EITP_OK : eitp__fail_memory(error, most, "the file of streamed variables");
+    uint64_t begin = (offload->size + EITP__OFFLOAD_ALIGNMENT - 1) / EITP__OFFLOAD_ALIGNMENT * EITP__OFFLOAD_ALIGNMENT;
+    void *zeros = eitp__allocate(&offload->host, most);
+    eitp_status status = zeros ? EITP_OK : eitp__fail_memory(error, most, "the file of offloaded variables");
     for (size_t done = 0; done < size && !status; done += most) {
         size_t part = size - done < most ? size - done : most;
-        status = eitp__file_write(&stream->file, begin + done, zeros, part, error);
+        status = eitp__file_write(&offload->file, begin + done, zeros, part, error);
     }
-    eitp__release(&stream->host, zeros, most);
+    eitp__release(&offload->host, zeros, most);
     if (status)
         return status;
-    stream->size = begin + size;
+    offload->size = begin + size;
     *offset = begin;
     return EITP_OK;
 }
-/* <<src/tensor/stream.c */
+/* <<src/tensor/offload.c */
 
 /* >>src/tensor/context.c */
 eitp_context_config eitp_context_config_default(void) {
@@ -29486,18 +29497,19 @@ static void eitp__describe_context(eitp_context *context) {
     snprintf(context->numerics + used, sizeof context->numerics - used, "-%s", name);
 }
 
-/* The file of streamed variables, where there are to be some. */
-static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_config *config, eitp_error *error) {
-    if (!config->stream || config->plans_only)
+/* The file of offloaded variables, where there are to be some. */
+static eitp_status eitp__open_offload_file(eitp_context *context, const eitp_context_config *config,
+                                           eitp_error *error) {
+    if (!config->offload || config->plans_only)
         return EITP_OK;
     if (!context->backend->interface->is_host_memory)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "variables of device '%s' cannot be streamed from a file; use device 'cpu'",
+                          "variables of device '%s' cannot be offloaded from a file; use device 'cpu'",
                           context->backend->interface->name);
-    if (!config->stream_path || !*config->stream_path)
+    if (!config->offload_path || !*config->offload_path)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "streamed variables need a file: eitp_context_config.stream_path");
-    return eitp__stream_open(&context->stream, &context->host, config->stream_path, error);
+                          "offloaded variables need a file: eitp_context_config.offload_path");
+    return eitp__offload_open(&context->offload_file, &context->host, config->offload_path, error);
 }
 
 /* A configuration that was not begun with eitp_context_config_default has no host. */
@@ -29513,8 +29525,8 @@ static eitp_status eitp__check_context_config(const eitp_context_config *config,
     if ((unsigned)config->parameters > EITP_PARAMETERS_CORRECTED)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.parameters %d",
                           (int)config->parameters);
-    if ((unsigned)config->stream > EITP_STREAM_ALL)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.stream %d", (int)config->stream);
+    if ((unsigned)config->offload > EITP_OFFLOAD_ALL)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.offload %d", (int)config->offload);
     return EITP_OK;
 }
 
@@ -29537,14 +29549,14 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     backend.products = config->products;
     made->parameters = config->parameters;
     made->plans_only = config->plans_only;
-    made->streams = config->stream;
+    made->offload = config->offload;
     status = eitp__backend_create(&made->host, config->device, &backend, &made->backend, error);
     if (!status)
         status = eitp__choose_precision(made->backend, config->precision, &made->precision, error);
     if (!status && config->parameters == EITP_PARAMETERS_CORRECTED && made->precision == EITP_F16)
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "parameters of fp16 have no corrections; use bf16");
     if (!status)
-        status = eitp__open_stream(made, config, error);
+        status = eitp__open_offload_file(made, config, error);
     if (!status && config->precision && !strcmp(config->precision, "auto"))
         eitp__log(&made->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(made));
     if (status) {
@@ -29573,7 +29585,7 @@ void eitp_context_destroy(eitp_context *context) {
     eitp__release(&host, context->variables, context->variable_capacity * sizeof *context->variables);
     eitp__release(&host, context->segments, context->segment_capacity * sizeof *context->segments);
     context->backend->interface->destroy(context->backend);
-    eitp__stream_close(&context->stream);
+    eitp__offload_close(&context->offload_file);
     eitp__release(&host, context, sizeof *context);
 }
 
@@ -29597,8 +29609,8 @@ eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
     return context ? context->parameters : EITP_PARAMETERS_ROUNDED;
 }
 
-eitp_stream eitp_context_stream(const eitp_context *context) {
-    return context ? context->streams : EITP_STREAM_NONE;
+eitp_offload eitp_context_offload(const eitp_context *context) {
+    return context ? context->offload : EITP_OFFLOAD_NONE;
 }
 
 eitp_host eitp_context_host(const eitp_context *context) {
@@ -29643,10 +29655,10 @@ eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int
     return status;
 }
 
-static int eitp__is_streamed(const eitp_context *context, const eitp_variable *variable) {
-    static const eitp_stream least[] = {EITP_STREAM_ALL, EITP_STREAM_STATES, EITP_STREAM_ALL,
-                                        (eitp_stream)(EITP_STREAM_ALL + 1), EITP_STREAM_STATES};
-    return variable->size >= EITP__STREAMED_BYTES && context->streams >= least[variable->role];
+static int eitp__is_offloaded(const eitp_context *context, const eitp_variable *variable) {
+    static const eitp_offload least[] = {EITP_OFFLOAD_ALL, EITP_OFFLOAD_STATES, EITP_OFFLOAD_ALL,
+                                         (eitp_offload)(EITP_OFFLOAD_ALL + 1), EITP_OFFLOAD_STATES};
+    return variable->size >= EITP__OFFLOADED_BYTES && context->offload >= least[variable->role];
 }
 
 EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const char *name, eitp_role role,
@@ -29698,7 +29710,7 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     info->size = size;
     info->decay = role == EITP_PARAMETER && rank >= 2;
     info->trained = role == EITP_PARAMETER;
-    info->streamed = eitp__is_streamed(context, info);
+    info->offloaded = eitp__is_offloaded(context, info);
     context->variables[*index].offset = EITP__NO_OFFSET;
     return EITP_OK;
 }
@@ -29715,19 +29727,19 @@ static size_t eitp__aligned(size_t size) {
     return (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
 }
 
-/* Places in the file for streamed variables that have none. */
+/* Places in the file for offloaded variables that have none. */
 static eitp_status eitp__variables_place(eitp_context *context, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < context->variable_count && !status; i++) {
         eitp__variable *variable = &context->variables[i];
-        if (variable->info.streamed && variable->offset == EITP__NO_OFFSET)
-            status = eitp__stream_take(&context->stream, variable->info.size, &variable->offset, error);
+        if (variable->info.offloaded && variable->offset == EITP__NO_OFFSET)
+            status = eitp__offload_reserve(&context->offload_file, variable->info.size, &variable->offset, error);
     }
     return status;
 }
 
 static int eitp__lacks_memory(const eitp__variable *variable) {
-    return !variable->data && !variable->info.streamed;
+    return !variable->data && !variable->info.offloaded;
 }
 
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error) {
@@ -29765,9 +29777,9 @@ EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp_
                                               void *memory, size_t size, int writes, eitp_error *error) {
     const eitp__backend_interface *interface = context->backend->interface;
     char *data = (char *)variable->data + offset;
-    if (variable->info.streamed)
-        return writes ? eitp__file_write(&context->stream.file, variable->offset + offset, memory, size, error)
-                      : eitp__file_read(&context->stream.file, variable->offset + offset, memory, size, error);
+    if (variable->info.offloaded)
+        return writes ? eitp__file_write(&context->offload_file.file, variable->offset + offset, memory, size, error)
+                      : eitp__file_read(&context->offload_file.file, variable->offset + offset, memory, size, error);
     return writes ? interface->upload(context->backend, data, memory, size, error)
                   : interface->download(context->backend, memory, data, size, error);
 }
@@ -30043,7 +30055,7 @@ static void eitp__make_normal(const void *argument, uint64_t first, size_t count
     double pair[2] = {0, 0};
     for (size_t i = 0; i < count; i++) {
         if (i % 2 == 0)
-            eitp__random_normal(normal->seed, normal->key, EITP__STREAM_INIT, (first + i) / 2, pair);
+            eitp__random_normal(normal->seed, normal->key, EITP__RNG_STREAM_INIT, (first + i) / 2, pair);
         values[i] = (float)(normal->mean + normal->deviation * pair[i % 2]);
     }
 }
@@ -30066,9 +30078,9 @@ typedef struct eitp__uniform {
 static void eitp__make_uniform(const void *argument, uint64_t first, size_t count, float *values) {
     const eitp__uniform *uniform = (const eitp__uniform *)argument;
     for (size_t i = 0; i < count; i++)
-        values[i] =
-            (float)(uniform->low + (uniform->high - uniform->low) *
-                                       eitp__random_uniform(uniform->seed, uniform->key, EITP__STREAM_INIT, first + i));
+        values[i] = (float)(uniform->low +
+                            (uniform->high - uniform->low) *
+                                eitp__random_uniform(uniform->seed, uniform->key, EITP__RNG_STREAM_INIT, first + i));
 }
 
 eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, double low, double high, uint64_t seed,
@@ -31981,7 +31993,7 @@ eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability) 
     eitp_tensor *inputs[2];
     if (!x || probability == 0)
         return x;
-    attributes.integers[0] = EITP__STREAM_FIRST_OP + (int64_t)x->graph->streams++;
+    attributes.integers[0] = EITP__RNG_STREAM_FIRST_OP + (int64_t)x->graph->rng_streams++;
     attributes.reals[0] = probability;
     inputs[0] = x;
     inputs[1] = key;
@@ -32037,7 +32049,7 @@ eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor 
     attributes.integers[0] = config->heads;
     attributes.integers[1] = config->longest;
     if (key && config->dropout > 0)
-        attributes.integers[2] = EITP__STREAM_FIRST_OP + (int64_t)qkv->graph->streams++;
+        attributes.integers[2] = EITP__RNG_STREAM_FIRST_OP + (int64_t)qkv->graph->rng_streams++;
     attributes.integers[3] = config->bidirectional != 0;
     attributes.reals[0] = config->scale;
     attributes.reals[1] = config->dropout;
@@ -34733,7 +34745,7 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error) {
 }
 /* <<src/tensor/plan_fuse.c */
 
-/* >>src/tensor/plan_stream.c */
+/* >>src/tensor/plan_offload.c */
 /*
  * Streamed variables in a plan. A step that uses one finds it in a window of the arena. Windows that are first used by
  * the same step are a group, and a group begins to be read when the group before it is first used; so reading goes on
@@ -34741,14 +34753,14 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error) {
  * group. Where a variable's next use comes before reading it again would have begun, the window is kept.
  */
 
-static const eitp__variable *eitp__streamed_variable(const eitp_plan *plan, eitp_tensor *tensor) {
+static const eitp__variable *eitp__offloaded_variable(const eitp_plan *plan, eitp_tensor *tensor) {
     const eitp_tensor *owner = eitp__owner(tensor, NULL);
     const eitp__variable *variable = owner->leaf == EITP__VARIABLE ? &plan->context->variables[owner->variable] : NULL;
-    return variable && variable->info.streamed ? variable : NULL;
+    return variable && variable->info.offloaded ? variable : NULL;
 }
 
-EITP__PRIVATE int eitp__is_streamed_tensor(const eitp_plan *plan, eitp_tensor *tensor) {
-    return eitp__streamed_variable(plan, tensor) != NULL;
+EITP__PRIVATE int eitp__is_offloaded_tensor(const eitp_plan *plan, eitp_tensor *tensor) {
+    return eitp__offloaded_variable(plan, tensor) != NULL;
 }
 
 /* The bytes of its variable that a tensor is. */
@@ -34795,11 +34807,11 @@ static int eitp__first_read(const eitp_plan *plan, const eitp__window *range) {
     return step;
 }
 
-/* Lets a step use a tensor, if it is in a streamed variable; 0: no memory. */
+/* Lets a step use a tensor, if it is in an offloaded variable; 0: no memory. */
 static int eitp__use_window(eitp_plan *plan, eitp_tensor *tensor, int step, int changes, eitp__groups *groups) {
     eitp__window range;
     int found, group = groups->latest == step ? groups->before : groups->latest, earliest;
-    if (!tensor || !eitp__is_streamed_tensor(plan, tensor))
+    if (!tensor || !eitp__is_offloaded_tensor(plan, tensor))
         return 1;
     eitp__window_range(eitp__lowered(tensor), &range);
     found = eitp__find_window(plan, &range);
@@ -34859,7 +34871,7 @@ static int eitp__end_windows(eitp_plan *plan) {
 EITP__PRIVATE int eitp__plan_windows(eitp_plan *plan) {
     size_t variables = plan->context->variable_count;
     plan->window_count = 0;
-    if (!plan->context->streams)
+    if (!plan->context->offload)
         return 1;
     if (!eitp__reserve(&plan->context->host, (void **)&plan->latest_window, &plan->latest_window_capacity, variables,
                        sizeof *plan->latest_window))
@@ -34930,17 +34942,17 @@ static eitp_status eitp__move_window(void *argument, eitp_error *error) {
 
 static eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error) {
     eitp__window *window = &transfer->plan->windows[transfer->window];
-    eitp__worker *worker = transfer->plan->context->stream.worker;
+    eitp__worker *worker = transfer->plan->context->offload_file.worker;
     if (transfer->kind == EITP__TRANSFER_WRITTEN || transfer->kind == EITP__TRANSFER_THERE)
         return eitp__worker_wait(worker, window->job, error);
     window->job = eitp__worker_give(worker, eitp__move_window, transfer);
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
-                                             eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
-                                                                void *workspace, eitp_error *error),
-                                             eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__offload_steps(eitp_plan *plan, void *workspace,
+                                              eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
+                                                                 void *workspace, eitp_error *error),
+                                              eitp_error *error) {
     eitp_status status = EITP_OK, moved;
     plan->begun = 0;
     for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
@@ -34955,7 +34967,7 @@ EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
     }
     if (!plan->transfer_count)
         return status;
-    moved = eitp__worker_finish(plan->context->stream.worker, status ? NULL : error);
+    moved = eitp__worker_finish(plan->context->offload_file.worker, status ? NULL : error);
     return status ? status : moved;
 }
 
@@ -34973,7 +34985,7 @@ EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
     }
     return 0;
 }
-/* <<src/tensor/plan_stream.c */
+/* <<src/tensor/plan_offload.c */
 
 /* >>src/tensor/plan_order.c */
 /*
@@ -35354,8 +35366,8 @@ static double eitp__recipe_seconds(const eitp__recompute *r, const eitp__step *r
         return uses->seconds;
     uses->seconds = eitp__step_seconds(r->plan, recipe);
     for (int i = 0; i < recipe->input_count; i++) {
-        if (recipe->inputs[i] && eitp__is_streamed_tensor(r->plan, recipe->inputs[i]))
-            uses->seconds += eitp__value_bytes(recipe->inputs[i]) / EITP__STREAM_READ_RATE;
+        if (recipe->inputs[i] && eitp__is_offloaded_tensor(r->plan, recipe->inputs[i]))
+            uses->seconds += eitp__value_bytes(recipe->inputs[i]) / EITP__OFFLOAD_READ_RATE;
     }
     return uses->seconds;
 }
@@ -36464,7 +36476,7 @@ static int eitp__is_kept(const eitp_plan *plan, const eitp_tensor *tensor) {
     return index >= 0 && plan->inputs[index].is_kept;
 }
 
-/* Where a tensor is at a step; -1: between runs, when streamed variables are nowhere. */
+/* Where a tensor is at a step; -1: between runs, when offloaded variables are nowhere. */
 static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, int step) {
     eitp__place place = EITP__ZERO;
     eitp_tensor *owner;
@@ -36477,7 +36489,7 @@ static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, in
         return place;
     owner = eitp__owner(tensor, &first);
     place.offset = (size_t)first * eitp_dtype_size(tensor->dtype);
-    if (eitp__is_streamed_tensor(plan, tensor)) {
+    if (eitp__is_offloaded_tensor(plan, tensor)) {
         const eitp__window *window = step < 0 ? NULL : eitp__window_at(plan, tensor, step);
         place.stretch = window ? window->stretch : -1;
         place.offset -= window ? window->offset : 0;
@@ -36566,7 +36578,7 @@ static eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
         plan->stats.file_writes += plan->windows[i].changes ? (double)plan->windows[i].size : 0;
     }
     plan->stats.seconds +=
-        plan->stats.file_reads / EITP__STREAM_READ_RATE + plan->stats.file_writes / EITP__STREAM_WRITE_RATE;
+        plan->stats.file_reads / EITP__OFFLOAD_READ_RATE + plan->stats.file_writes / EITP__OFFLOAD_WRITE_RATE;
     return EITP_OK;
 }
 
@@ -36927,9 +36939,9 @@ static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%zu bytes do not match tensor '%s', which has %zu", size,
                           tensor->name, expected);
     *address = eitp__address(plan, &place);
-    if (eitp__is_streamed_tensor(plan, tensor))
+    if (eitp__is_offloaded_tensor(plan, tensor))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "variable '%s' is streamed: read it with eitp_variable_read, not from a plan",
+                          "variable '%s' is offloaded: read it with eitp_variable_read, not from a plan",
                           eitp__variable_name(eitp__owner(tensor, NULL)));
     return EITP_OK;
 }
@@ -37001,7 +37013,7 @@ static eitp_status eitp__check_readable(const eitp_plan *plan, eitp_tensor *outp
         return EITP_OK;
     return eitp__fail(
         error, EITP_ERROR_ARGUMENT,
-        "the output's value is not there: read outputs after eitp_plan_run, before inputs are written and "
+        "the output's value is not there: read outputs after eitp_plan_execute, before inputs are written and "
         "before another plan of the context is created, written or executed");
 }
 
@@ -37039,7 +37051,7 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
         if (!eitp__is_written(plan, input))
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "input '%s' was not written since the last execution, or another plan used the arena "
-                              "since; write it before each eitp_plan_run, or declare it with eitp_keep_input",
+                              "since; write it before each eitp_plan_execute, or declare it with eitp_keep_input",
                               name);
         if (input->tensor->rows && input->count < plan->count)
             return eitp__fail(
@@ -37050,9 +37062,9 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
     return EITP_OK;
 }
 
-eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
+eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
-        return eitp__fail_null(error, "eitp_plan_run", "plan");
+        return eitp__fail_null(error, "eitp_plan_execute", "plan");
     void *workspace = NULL;
     eitp_status status = eitp__check_arena(plan, error);
     if (!status)
@@ -37062,8 +37074,8 @@ eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
     eitp__bind(plan);
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    status = eitp__stream_steps(plan, workspace,
-                                plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
+    status = eitp__offload_steps(plan, workspace,
+                                 plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
     eitp__end_use(plan, !status);
     return status;
 }
@@ -38897,7 +38909,7 @@ void eitp_generator_reset(eitp_generator *generator) {
         generator->fed = 0;
 }
 
-int64_t eitp_generator_room(const eitp_generator *generator) {
+int64_t eitp_generator_remaining(const eitp_generator *generator) {
     return generator ? generator->capacity - generator->fed : 0;
 }
 
@@ -38917,7 +38929,7 @@ static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *to
     if (!status)
         status = eitp_plan_write(generator->plan, generator->last, &last, sizeof last, error);
     if (!status)
-        status = eitp_plan_run(generator->plan, error);
+        status = eitp_plan_execute(generator->plan, error);
     if (!status)
         status = eitp_plan_read(generator->plan, generator->logits, generator->row,
                                 (size_t)generator->model->config.vocabulary * sizeof *generator->row, error);
@@ -38930,9 +38942,9 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
     eitp_status status = EITP_OK;
     if (!generator || !tokens)
         return eitp__fail_null(error, "eitp_generator_feed", "generator and tokens");
-    if (count < 1 || count > eitp_generator_room(generator))
+    if (count < 1 || count > eitp_generator_remaining(generator))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens do not fit: the cache has room for %lld",
-                          (long long)count, (long long)eitp_generator_room(generator));
+                          (long long)count, (long long)eitp_generator_remaining(generator));
     for (int64_t i = 0; i < count; i++) {
         if (tokens[i] < 0 || tokens[i] >= generator->model->config.vocabulary)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "token id %d is outside the model's vocabulary of %lld",
@@ -39035,7 +39047,7 @@ int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sa
         generator->weights[i] = exp(((double)logits[i] - (double)logits[best]) / sampling->temperature);
         total += generator->weights[i];
     }
-    uniform = eitp__random_uniform(sampling->seed, (uint64_t)generator->fed, EITP__STREAM_SAMPLE, 0);
+    uniform = eitp__random_uniform(sampling->seed, (uint64_t)generator->fed, EITP__RNG_STREAM_SAMPLE, 0);
     if (sampling->top_k > 0 || sampling->top_p < 1)
         return eitp__sample_sorted(generator, sampling, uniform, total);
     for (int32_t i = 0; i < count; i++) {
@@ -39082,7 +39094,7 @@ EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter) {
     return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
 }
 
-EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+EITP__PRIVATE double eitp__weight_decay(const eitp_optimizer_config *config, const eitp_tensor *parameter) {
     eitp_context *context = parameter->graph->context;
     return eitp_variable_at(context, (size_t)parameter->variable).decay ? config->weight_decay : 0;
 }
@@ -39103,8 +39115,8 @@ EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp
     piece->squares = eitp__append_blocks(before ? before->squares : NULL, sums);
 }
 
-/* Random streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
-static int64_t eitp__update_stream(const eitp_tensor *parameter) {
+/* Rng streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
+static int64_t eitp__update_rng_stream(const eitp_tensor *parameter) {
     uint64_t key = eitp__name_key(eitp__variable_name(parameter));
     return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
 }
@@ -39112,7 +39124,7 @@ static int64_t eitp__update_stream(const eitp_tensor *parameter) {
 EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
                                                  eitp_tensor **inputs, eitp__attributes *attributes) {
     eitp_tensor *parameter = piece->parameter;
-    attributes->integers[0] = eitp__update_stream(parameter);
+    attributes->integers[0] = eitp__update_rng_stream(parameter);
     attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;
@@ -39126,7 +39138,7 @@ EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, cons
 /* >>src/optim/adamw.c */
 /* The AdamW update of a piece of a parameter. */
 
-static int eitp__has_8bit_moments(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+static int eitp__has_8bit_moments(const eitp_optimizer_config *config, const eitp_tensor *parameter) {
     return config->moments == EITP_MOMENTS_8BIT && parameter->rank > 1;
 }
 
@@ -39146,7 +39158,7 @@ static eitp_tensor *eitp__piece_scales(const eitp__update_piece *piece, eitp_ten
     return scales ? eitp__rows(scales, piece->begin * columns / EITP__MOMENT_GROUP, end) : NULL;
 }
 
-EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_optimizer_config *config, const eitp_update *update,
                                             const eitp__update_piece *piece) {
     eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;
@@ -39217,7 +39229,7 @@ EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp_
 }
 
 /* `piece` is a parameter's last: it has the squares of all of them. */
-static eitp__node *eitp__factored_means_node(const eitp_adamw_config *config, const eitp_update *update,
+static eitp__node *eitp__factored_means_node(const eitp_optimizer_config *config, const eitp_update *update,
                                              const eitp__update_piece *piece) {
     const eitp_tensor *parameter = piece->parameter;
     int64_t columns = eitp__columns_of(parameter), rows = eitp__elements(parameter) / columns;
@@ -39233,7 +39245,7 @@ static eitp__node *eitp__factored_means_node(const eitp_adamw_config *config, co
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
 }
 
-static eitp__node *eitp__factored_momentum_node(const eitp_adamw_config *config, const eitp_update *update,
+static eitp__node *eitp__factored_momentum_node(const eitp_optimizer_config *config, const eitp_update *update,
                                                 const eitp__update_piece *piece) {
     const eitp_tensor *parameter = piece->parameter;
     eitp__attributes attributes = EITP__ZERO;
@@ -39252,7 +39264,7 @@ static eitp__node *eitp__factored_momentum_node(const eitp_adamw_config *config,
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MOMENTUM, inputs, 7, &attributes);
 }
 
-EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE void eitp__factored_means(const eitp_optimizer_config *config, const eitp_update *update,
                                         eitp__update_piece *pieces, size_t count) {
     eitp__node *means, *momentum;
     if (!eitp__is_factored(pieces->parameter))
@@ -39273,7 +39285,7 @@ static eitp_tensor *eitp__piece_rows(const eitp__update_piece *piece, eitp_tenso
     return rows ? eitp__rows(rows, piece->begin * each, piece->end * each) : NULL;
 }
 
-EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_optimizer_config *config, const eitp_update *update,
                                                const eitp__update_piece *piece) {
     eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;
@@ -39296,7 +39308,7 @@ EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, 
 /* >>src/optim/sgd.c */
 /* The SGD update of a piece of a parameter. */
 
-EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_optimizer_config *config, const eitp_update *update,
                                           const eitp__update_piece *piece) {
     eitp_tensor *parameter = piece->parameter, *inputs[8] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;
@@ -39331,7 +39343,7 @@ static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
     {{"factored", "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
       EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
      {eitp__factored_squares, eitp__factored_means, eitp__factored_node}},
-    {{"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
+    {{"sgd", "f32 weights and velocities", EITP_DIFFERENT_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
      {eitp__sum_piece_squares, NULL, eitp__sgd_node}},
 };
 
@@ -39351,8 +39363,8 @@ EITP__PRIVATE const eitp__update_rule *eitp__update_rule_of(eitp_moments moments
 /* >>src/optim/minimize.c */
 /* A step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
 
-eitp_adamw_config eitp_adamw_config_default(void) {
-    eitp_adamw_config config;
+eitp_optimizer_config eitp_optimizer_config_default(void) {
+    eitp_optimizer_config config;
     config.beta1 = 0.9;
     config.beta2 = 0.999;
     config.epsilon = 1e-8;
@@ -39381,8 +39393,8 @@ typedef struct eitp__update_pieces {
     size_t count, capacity;
 } eitp__update_pieces;
 
-static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_config *config, eitp_tensor *parameter,
-                                    eitp_tensor *gradient, eitp_error *error) {
+static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_optimizer_config *config,
+                                    eitp_tensor *parameter, eitp_tensor *gradient, eitp_error *error) {
     int64_t rows = parameter->rank ? parameter->shape[0] : 1;
     int64_t most = eitp__rows_in_piece(parameter, config->piece_bytes);
     for (int64_t begin = 0; begin < rows; begin += most) {
@@ -39417,7 +39429,7 @@ static eitp_tensor *eitp__gradient_squares(const eitp__update_rule *rule, const 
 }
 
 /* Adds what the updates of whole parameters share. */
-static void eitp__prepare_updates(const eitp_adamw_config *config, const eitp_update *update,
+static void eitp__prepare_updates(const eitp_optimizer_config *config, const eitp_update *update,
                                   const eitp__update_rule *rule, const eitp__update_pieces *list) {
     size_t first = 0;
     for (size_t i = 0; i < list->count && rule->prepare; i++) {
@@ -39429,7 +39441,7 @@ static void eitp__prepare_updates(const eitp_adamw_config *config, const eitp_up
 }
 
 /* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
-static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
+static eitp_tensor *eitp__add_updates(const eitp_optimizer_config *config, const eitp_update *update,
                                       const eitp__update_rule *rule, const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
     eitp__prepare_updates(config, update, rule, list);
@@ -39443,7 +39455,7 @@ static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eit
     return sums;
 }
 
-static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eitp_error *error) {
+static eitp_status eitp__check_adamw_config(const eitp_optimizer_config *config, eitp_error *error) {
     if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
           config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -39499,7 +39511,7 @@ static void eitp__add_check(eitp_tensor *input,
 }
 
 /* Adds the whole step for pieces of parameters and their gradients. */
-static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config *config,
+static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_config *config,
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
     const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
     eitp_tensor *inputs[3];
@@ -39527,7 +39539,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config
 }
 
 /* Adds the whole step for `count` parameters and their gradients. */
-static eitp_status eitp__update_step(eitp_graph *graph, const eitp_adamw_config *config, size_t count,
+static eitp_status eitp__update_step(eitp_graph *graph, const eitp_optimizer_config *config, size_t count,
                                      eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
                                      eitp_error *error) {
     eitp__update_pieces list = EITP__ZERO;
@@ -39571,13 +39583,13 @@ static int eitp__compare_variables(const void *left, const void *right) {
     return a->variable < b->variable ? -1 : a->variable > b->variable;
 }
 
-eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
-                                eitp_error *error) {
+eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config, eitp_update *update,
+                          eitp_error *error) {
     eitp__pairs pairs;
     eitp_graph *graph;
     eitp_status status;
     if (!update || !config)
-        return eitp__fail_null(error, "eitp_adamw_minimize", "config and update");
+        return eitp__fail_null(error, "eitp_minimize", "config and update");
     memset(update, 0, sizeof *update);
     status = eitp__check_loss(loss, error);
     if (status)
@@ -39588,7 +39600,7 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
         if (eitp__is_trained(graph->tensors[i]))
             pairs.parameters[pairs.count++] = graph->tensors[i];
     }
-    /* The norm is added up in the order of the variables, as eitp_adamw_apply does it. */
+    /* The norm is added up in the order of the variables, as eitp_apply_gradients does it. */
     if (!status)
         eitp__sort(pairs.parameters, pairs.count, sizeof *pairs.parameters, eitp__compare_variables);
     if (!status)
@@ -39646,7 +39658,7 @@ static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, eitp_tens
         eitp_variable_find(graph->context, name) < 0) {
         eitp__graph_fail(graph, EITP_ERROR_ARGUMENT,
                          "rows of the gradient of '%s' were accumulated by eitp_embedding_unique; set "
-                         "eitp_adamw_config.unique to an input of as many ids",
+                         "eitp_optimizer_config.unique to an input of as many ids",
                          parameter_name);
         return NULL;
     }
@@ -39658,14 +39670,14 @@ static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, eitp_tens
         NULL);
 }
 
-eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
-                             eitp_error *error) {
+eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
+                                 eitp_error *error) {
     eitp_context *context = graph ? graph->context : NULL;
     size_t variables = eitp_variable_count(context);
     eitp__pairs pairs;
     eitp_status status;
     if (!graph || !config || !update)
-        return eitp__fail_null(error, "eitp_adamw_apply", "graph, config and update");
+        return eitp__fail_null(error, "eitp_apply_gradients", "graph, config and update");
     status = eitp__pairs_init(&pairs, &context->host, variables, error);
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {
@@ -42513,7 +42525,7 @@ EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t siz
     do {
         uint64_t left = value >> half_bits, right = value & mask;
         for (uint64_t round = 0; round < EITP__PERMUTATION_ROUNDS; round++) {
-            uint64_t random = eitp__random_bits(seed, epoch, EITP__STREAM_SHUFFLE, round << 32 | right);
+            uint64_t random = eitp__random_bits(seed, epoch, EITP__RNG_STREAM_SHUFFLE, round << 32 | right);
             uint64_t mixed = left ^ (random & mask);
             left = right;
             right = mixed;
@@ -43043,11 +43055,11 @@ eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, ui
     return EITP_OK;
 }
 
-void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, uint64_t count) {
+void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count) {
     const uint64_t element = file ? (uint64_t)file->info.element_size : 0;
     if (!file)
         return;
-    eitp__file_expect_read(&file->file, file->offset + first * element, (size_t)(count * element));
+    eitp__file_prefetch(&file->file, file->offset + first * element, (size_t)(count * element));
 }
 
 eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
@@ -43080,8 +43092,8 @@ static eitp_status eitp__read_file_tokens(void *user, uint64_t first, uint64_t c
     return eitp_token_file_read((const eitp_token_file *)user, first, count, ids, error);
 }
 
-static void eitp__expect_file_tokens(void *user, uint64_t first, uint64_t count) {
-    eitp_token_file_expect_read((const eitp_token_file *)user, first, count);
+static void eitp__prefetch_file_tokens(void *user, uint64_t first, uint64_t count) {
+    eitp_token_file_prefetch((const eitp_token_file *)user, first, count);
 }
 
 eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range) {
@@ -43094,7 +43106,7 @@ eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token
     source.hash = info.content_hash;
     source.end_of_text = info.end_of_text;
     source.read = eitp__read_file_tokens;
-    source.expect_read = eitp__expect_file_tokens;
+    source.prefetch = eitp__prefetch_file_tokens;
     return source;
 }
 
@@ -43208,10 +43220,10 @@ eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t index, int32
     return status;
 }
 
-void eitp_windows_expect_read(const eitp_windows *windows, uint64_t index) {
-    if (windows && windows->source.expect_read && index < windows->count)
-        windows->source.expect_read(windows->source.user, eitp__window_first(windows, index),
-                                    (uint64_t)windows->block_size + 1);
+void eitp_windows_prefetch(const eitp_windows *windows, uint64_t index) {
+    if (windows && windows->source.prefetch && index < windows->count)
+        windows->source.prefetch(windows->source.user, eitp__window_first(windows, index),
+                                 (uint64_t)windows->block_size + 1);
 }
 
 uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number) {
@@ -46482,8 +46494,8 @@ static eitp_status eitp__language_read(void *user, eitp_split split, uint64_t nu
     return status;
 }
 
-static void eitp__language_expect(void *user, eitp_split split, uint64_t number) {
-    eitp_windows_expect_read(&((const eitp__language *)user)->windows[split], number);
+static void eitp__language_prefetch(void *user, eitp_split split, uint64_t number) {
+    eitp_windows_prefetch(&((const eitp__language *)user)->windows[split], number);
 }
 
 static eitp_status eitp__language_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
@@ -46557,7 +46569,7 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     task->allows_gaps = 1;
     task->build = eitp__language_build;
     task->read = eitp__language_read;
-    task->expect = eitp__language_expect;
+    task->prefetch = eitp__language_prefetch;
     task->identify = eitp__language_identify;
     task->save = eitp__language_save;
     task->release = eitp__language_release;
@@ -46579,7 +46591,7 @@ static const eitp_setting eitp__settings[] = {
                   "depend on how many a pass takes"),
     EITP__SETTING("batch_size", INTEGER, batch_size, 1, 1 << 20, 0, REFUSED, NULL, "sequences in a micro-batch"),
     EITP__SETTING("grad_accum", INTEGER, grad_accum, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches in a step"),
-    EITP__SETTING("merged", INTEGER, merged, 0, 1 << 20, 0, EXPECTED, NULL,
+    EITP__SETTING("micro_batches_per_pass", INTEGER, micro_batches_per_pass, 0, 1 << 20, 0, ACCEPTED, NULL,
                   "micro-batches that one pass takes together; 0: as many as memory allows"),
     EITP__SETTING("seed", UNSIGNED, seed, 0, EITP__UNBOUNDED, 0, REFUSED, NULL, "of dropout and shuffling"),
     EITP__SETTING("shuffle", CHOICE, shuffle, 0, 1, 0, REFUSED, "none windows",
@@ -47303,7 +47315,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         if (!status)
             status = eitp__batch_write(batch, evaluator->plan, error);
         if (!status)
-            status = eitp_plan_run(evaluator->plan, error);
+            status = eitp_plan_execute(evaluator->plan, error);
         if (!status)
             status = eitp__reduce_batch(evaluator, step, &reductions, error);
     }
@@ -47340,17 +47352,17 @@ eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch
 /* ---- Sizes ---- */
 
 EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config) {
-    return (config->grad_accum + config->merged - 1) / config->merged;
+    return (config->grad_accum + config->micro_batches_per_pass - 1) / config->micro_batches_per_pass;
 }
 
 EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config) {
-    return (double)config->grad_accum / (double)config->merged;
+    return (double)config->grad_accum / (double)config->micro_batches_per_pass;
 }
 
 /* Micro-batches begin where sums over rows can be cut, unless rows are dense. */
 EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
     const eitp_trainer_config *config = &plans->config;
-    eitp__layout layout = eitp__layout_plain(config->batch_size * config->merged, plans->task.rows);
+    eitp__layout layout = eitp__layout_plain(config->batch_size * config->micro_batches_per_pass, plans->task.rows);
     layout.micro_batch = config->batch_size;
     layout.rows_vary = plans->task.rows_vary;
     layout.group = config->dense_rows ? 1 : eitp__context_sum_group(plans->task.context);
@@ -47368,24 +47380,24 @@ EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
 
 /* ---- Graphs ---- */
 
-#define EITP__STREAMED_PIECE_BYTES ((size_t)4 << 20)
+#define EITP__OFFLOADED_PIECE_BYTES ((size_t)4 << 20)
 
 /* AdamW as configured, in a graph: in fp16 its gradients are those of a scaled loss. */
-static eitp_adamw_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *graph) {
+static eitp_optimizer_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *graph) {
     const eitp_context *context = plans->task.context;
-    eitp_adamw_config adamw = plans->config.adamw;
+    eitp_optimizer_config adamw = plans->config.adamw;
     int64_t one = 1;
     if (eitp_context_precision(context) == EITP_F16)
         plans->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
-    /* Windows of streamed variables are as large as pieces, and several are there at a time. */
-    if (eitp_context_stream(context) && adamw.piece_bytes > EITP__STREAMED_PIECE_BYTES)
-        adamw.piece_bytes = EITP__STREAMED_PIECE_BYTES;
+    /* Windows of offloaded variables are as large as pieces, and several are there at a time. */
+    if (eitp_context_offload(context) && adamw.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
+        adamw.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
     adamw.loss_scale = plans->scale;
     adamw.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
     return adamw;
 }
 
-/* Finds out whether `merged` decides bits. */
+/* Finds out whether `micro_batches_per_pass` decides bits. */
 static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error *error) {
     const char *name = NULL;
     eitp_status status = eitp__find_cut_gradient(plans->pass.graph, &name, error);
@@ -47397,7 +47409,7 @@ static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error 
 static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *error) {
     const eitp__layout layout = eitp__step_layout(plans);
     const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
-    eitp_adamw_config adamw;
+    eitp_optimizer_config adamw;
     eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
     if (!status)
         status = eitp__find_cut_parameter(plans, error);
@@ -47408,17 +47420,17 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
         return eitp__accumulate_gradients_apart(plans->pass.loss, plans->carry, error);
     }
     adamw = eitp__adamw_in(plans, plans->pass.graph);
-    return eitp_adamw_minimize(plans->pass.loss, &adamw, &plans->update, error);
+    return eitp_minimize(plans->pass.loss, &adamw, &plans->update, error);
 }
 
 static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error) {
-    eitp_adamw_config adamw;
+    eitp_optimizer_config adamw;
     eitp_status status = eitp_graph_create(plans->task.context, &plans->update_graph, error);
     if (status)
         return status;
     adamw = eitp__adamw_in(plans, plans->update_graph);
     adamw.unique = plans->update_unique = eitp__pass_unique_input(&plans->pass, plans->update_graph);
-    return eitp_adamw_apply(plans->update_graph, &adamw, &plans->update, error);
+    return eitp_apply_gradients(plans->update_graph, &adamw, &plans->update, error);
 }
 
 static void eitp__discard_gradients(eitp__step_plans *plans) {
@@ -47430,7 +47442,7 @@ static void eitp__discard_gradients(eitp__step_plans *plans) {
 /* ---- How many micro-batches a pass takes ---- */
 
 /* A weight that is read for this many rows is used often enough: more of them only cost memory. */
-#define EITP__MERGE_ROWS 1024
+#define EITP__PASS_ROWS 1024
 
 static size_t eitp__trained_bytes(const eitp_context *context) {
     size_t elements = 0;
@@ -47463,25 +47475,26 @@ EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans) {
 /* As many micro-batches as are worth it, and half as many as long as their arena is too large. */
 static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *error) {
     eitp_trainer_config *config = &plans->config;
-    const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__MERGE_ROWS + rows - 1) / rows;
+    const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__PASS_ROWS + rows - 1) / rows;
     eitp_status status = EITP_OK;
-    if (config->merged > 1 && eitp__step_refuses_gaps(plans))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "micro-batches of %lld rows cannot be merged without rows between them, which the task does "
-                          "not allow; set merged to 1, or dense_rows",
-                          (long long)rows);
-    if (config->merged)
+    if (config->micro_batches_per_pass > 1 && eitp__step_refuses_gaps(plans))
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "micro-batches of %lld rows cannot share a pass without padding rows between them, which the task does "
+            "not allow; set micro_batches_per_pass to 1, or dense_rows",
+            (long long)rows);
+    if (config->micro_batches_per_pass)
         return EITP_OK;
-    config->merged = 1;
+    config->micro_batches_per_pass = 1;
     if (eitp__step_refuses_gaps(plans))
         return EITP_OK;
-    config->merged = config->grad_accum < most ? config->grad_accum : most;
-    while (config->merged > 1 && !status) {
+    config->micro_batches_per_pass = config->grad_accum < most ? config->grad_accum : most;
+    while (config->micro_batches_per_pass > 1 && !status) {
         size_t bytes;
         status = eitp__pass_bytes(plans, &bytes, error);
-        if (!status && bytes <= EITP_MERGE_BYTES)
+        if (!status && bytes <= EITP_PASS_BYTES)
             break;
-        config->merged /= 2;
+        config->micro_batches_per_pass /= 2;
     }
     return status;
 }
@@ -47619,18 +47632,19 @@ EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *con
     eitp_step_shape shape;
     shape.batch_size = config->batch_size;
     shape.grad_accum = config->grad_accum;
-    shape.merged = config->merged;
+    shape.micro_batches_per_pass = config->micro_batches_per_pass;
     return shape;
 }
 
 EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b) {
-    return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum && a->merged == b->merged;
+    return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum &&
+           a->micro_batches_per_pass == b->micro_batches_per_pass;
 }
 
 EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
     config->batch_size = shape->batch_size;
     config->grad_accum = shape->grad_accum;
-    config->merged = shape->merged;
+    config->micro_batches_per_pass = shape->micro_batches_per_pass;
 }
 
 /* Makes everything by a configuration, or nothing. */
@@ -47689,7 +47703,7 @@ typedef struct eitp__moment_source {
     const eitp__safetensors *collection;
     const char *path;
     const eitp_checkpoint_info *written;
-    const eitp_adamw_config *config;
+    const eitp_optimizer_config *config;
     eitp_variable parameter, variable;
     int64_t rows, columns;
     int loads;     /* 0: everything is read and checked, and no variable is changed */
@@ -47983,7 +47997,7 @@ static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_erro
 }
 
 EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
-                                             const eitp_checkpoint_info *written, const eitp_adamw_config *config,
+                                             const eitp_checkpoint_info *written, const eitp_optimizer_config *config,
                                              int loads, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     double momentum = written->config.adamw.beta1;
@@ -48024,7 +48038,7 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.batch_size = 1;
     config.grad_accum = 4;
     config.max_grad_norm = 0.5;
-    config.adamw = eitp_adamw_config_default();
+    config.adamw = eitp_optimizer_config_default();
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
     config.shuffle = EITP_SHUFFLE_WINDOWS;
@@ -48053,9 +48067,9 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
     eitp_status status = eitp__settings_check(config, error);
     if (status)
         return status;
-    if (config->merged > config->grad_accum)
+    if (config->micro_batches_per_pass > config->grad_accum)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
-                          (long long)config->merged, (long long)config->grad_accum);
+                          (long long)config->micro_batches_per_pass, (long long)config->grad_accum);
     return eitp__check_optimizer(config, context, error);
 }
 
@@ -48110,7 +48124,7 @@ eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config
         eitp_trainer_destroy(made);
         return status;
     }
-    made->asked_shape = eitp__step_shape_of(&made->plans.config);
+    made->initial_shape = eitp__step_shape_of(&made->plans.config);
     *trainer = made;
     return EITP_OK;
 }
@@ -48157,8 +48171,8 @@ eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
     return trainer ? eitp__step_shape_of(&trainer->plans.config) : none;
 }
 
-int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
-    return trainer ? trainer->plans.config.merged : 0;
+int64_t eitp_trainer_micro_batches_per_pass(const eitp_trainer *trainer) {
+    return trainer ? trainer->plans.config.micro_batches_per_pass : 0;
 }
 
 eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
@@ -48179,7 +48193,7 @@ typedef struct eitp__step_state {
 static int64_t eitp__pass_samples(const eitp_trainer *trainer, int64_t pass, uint64_t *first) {
     const eitp_trainer_config *config = &trainer->plans.config;
     const uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
-    const uint64_t capacity = (uint64_t)(config->batch_size * config->merged);
+    const uint64_t capacity = (uint64_t)(config->batch_size * config->micro_batches_per_pass);
     uint64_t end = ((uint64_t)trainer->step + 1) * step_samples;
     *first = (uint64_t)trainer->step * step_samples + (uint64_t)pass * capacity;
     if (config->last_sample && end > config->last_sample)
@@ -48195,12 +48209,13 @@ static uint64_t eitp__sample_of(const eitp_trainer *trainer, uint64_t number) {
     return eitp_sample_index(config->shuffle, config->seed, trainer->plans.task.samples[EITP_TRAINING], number);
 }
 
-static void eitp__expect_next_step(const eitp_trainer *trainer) {
+static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
     const eitp_trainer_config *config = &trainer->plans.config;
     const eitp_task *task = &trainer->plans.task;
     const uint64_t samples = (uint64_t)(config->batch_size * config->grad_accum);
-    for (uint64_t i = 0; task->expect && i < samples; i++)
-        task->expect(task->user, EITP_TRAINING, eitp__sample_of(trainer, (uint64_t)(trainer->step + 1) * samples + i));
+    for (uint64_t i = 0; task->prefetch && i < samples; i++)
+        task->prefetch(task->user, EITP_TRAINING,
+                       eitp__sample_of(trainer, (uint64_t)(trainer->step + 1) * samples + i));
 }
 
 /* Reads all batches of the step before its first backward pass: a mean over items needs their number. */
@@ -48224,7 +48239,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *stat
     }
     /* The next step's are fetched during this one. */
     if (!status)
-        eitp__expect_next_step(trainer);
+        eitp__prefetch_next_step(trainer);
     return status;
 }
 
@@ -48242,7 +48257,7 @@ static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *pl
 
 /* Executes a plan of a step. What a checkpoint has is torn from its first change until the step is complete. */
 static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
-    eitp_status status = eitp_plan_run(plan, error);
+    eitp_status status = eitp_plan_execute(plan, error);
     trainer->torn |= eitp__plan_changed_state(plan);
     return status;
 }
@@ -48500,13 +48515,13 @@ typedef struct eitp__search {
 /* Half the sequences at a time, of the same step; 0: there is only one. */
 static int eitp__halve_shape(eitp_step_shape *shape) {
     const int64_t most = 1 << 20; /* accumulated micro-batches */
-    if (shape->merged > 1) {
-        shape->merged /= 2;
+    if (shape->micro_batches_per_pass > 1) {
+        shape->micro_batches_per_pass /= 2;
         return 1;
     }
     if (shape->batch_size == 1)
         return 0;
-    shape->merged = 1;
+    shape->micro_batches_per_pass = 1;
     if (shape->batch_size % 2 == 0 && shape->grad_accum <= most / 2) {
         shape->batch_size /= 2;
         shape->grad_accum *= 2;
@@ -48515,7 +48530,7 @@ static int eitp__halve_shape(eitp_step_shape *shape) {
     /* Half of an odd number, rounded up, of which the last run of a step has fewer. */
     if (shape->grad_accum > most / shape->batch_size)
         return 0;
-    shape->merged = (shape->batch_size + 1) / 2;
+    shape->micro_batches_per_pass = (shape->batch_size + 1) / 2;
     shape->grad_accum *= shape->batch_size;
     shape->batch_size = 1;
     return 1;
@@ -48549,7 +48564,7 @@ static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape
     for (int attempt = 0; attempt < 3; attempt++) {
         eitp__step_plans trial;
         eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
-        if (shape->merged > 1 && eitp__step_refuses_gaps(&trial))
+        if (shape->micro_batches_per_pass > 1 && eitp__step_refuses_gaps(&trial))
             return EITP_OK;
         status = eitp__step_plans_estimate(&trial, search->others, &candidate.needs, error);
         if (status)
@@ -48642,8 +48657,8 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
                   "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
                   "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, %s",
                   (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
-                  (long long)b->batch_size, (long long)b->grad_accum, (long long)b->merged, (long long)a->batch_size,
-                  (long long)a->grad_accum, (long long)a->merged,
+                  (long long)b->batch_size, (long long)b->grad_accum, (long long)b->micro_batches_per_pass,
+                  (long long)a->batch_size, (long long)a->grad_accum, (long long)a->micro_batches_per_pass,
                   eitp__shrink_keeps_bits(trainer, report) ? "and the same bits"
                                                            : "but the last bits differ from a run that was not shrunk");
 }
@@ -48716,17 +48731,17 @@ typedef struct eitp__state_field {
 
 /* The data are compared by eitp__compare_data. */
 static const eitp__state_field eitp__state_fields[] = {
-    EITP__STATE_FIELD("step", INTEGER, info.step, 0, EITP__UNBOUNDED, EXPECTED, "batch_size"),
+    EITP__STATE_FIELD("step", INTEGER, info.step, 0, EITP__UNBOUNDED, ACCEPTED, "batch_size"),
     EITP__STATE_FIELD("block_size", INTEGER, info.rows, 1, 1 << 24, REFUSED, "grad_accum"),
-    EITP__STATE_FIELD("data_hash_low", INTEGER, data_hash[0], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
-    EITP__STATE_FIELD("data_hash_high", INTEGER, data_hash[1], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
-    EITP__STATE_FIELD("data_first", INTEGER, data_first, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
-    EITP__STATE_FIELD("data_count", INTEGER, data_count, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
-    EITP__STATE_FIELD("scale_steps", INTEGER, scale_steps, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
-    EITP__STATE_FIELD("skipped_steps", INTEGER, skipped, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
-    EITP__STATE_FIELD("model_checksum", INTEGER, model_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
-    EITP__STATE_FIELD("optimizer_checksum", INTEGER, optimizer_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
-    EITP__STATE_FIELD("loss_scale", NUMBER, loss_scale, -EITP__UNBOUNDED, EITP__UNBOUNDED, EXPECTED, NULL),
+    EITP__STATE_FIELD("data_hash_low", INTEGER, data_hash[0], 0, UINT32_MAX, ACCEPTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_hash_high", INTEGER, data_hash[1], 0, UINT32_MAX, ACCEPTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_first", INTEGER, data_first, 0, EITP__UNBOUNDED, ACCEPTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_count", INTEGER, data_count, 0, EITP__UNBOUNDED, ACCEPTED, "lr_schedule"),
+    EITP__STATE_FIELD("scale_steps", INTEGER, scale_steps, 0, EITP__UNBOUNDED, ACCEPTED, "max_grad_norm"),
+    EITP__STATE_FIELD("skipped_steps", INTEGER, skipped, 0, EITP__UNBOUNDED, ACCEPTED, "max_grad_norm"),
+    EITP__STATE_FIELD("model_checksum", INTEGER, model_checksum, 0, UINT32_MAX, ACCEPTED, "max_grad_norm"),
+    EITP__STATE_FIELD("optimizer_checksum", INTEGER, optimizer_checksum, 0, UINT32_MAX, ACCEPTED, "max_grad_norm"),
+    EITP__STATE_FIELD("loss_scale", NUMBER, loss_scale, -EITP__UNBOUNDED, EITP__UNBOUNDED, ACCEPTED, NULL),
 };
 
 #undef EITP__STATE_FIELD
@@ -48767,7 +48782,7 @@ static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state 
     snprintf(state->info.numerics, sizeof state->info.numerics, "%s", eitp_context_numerics(task->context));
     snprintf(state->info.precision, sizeof state->info.precision, "%s", eitp_context_precision_name(task->context));
     state->info.lora = eitp_model_lora(task->model);
-    state->info.asked_shape = trainer->asked_shape;
+    state->info.initial_shape = trainer->initial_shape;
     state->loss_scale = trainer->loss_scale;
     state->scale_steps = trainer->scale_steps;
     state->skipped = trainer->skipped;
@@ -48799,12 +48814,13 @@ static void eitp__write_lora_state(const eitp_model *model, const eitp__state *s
 }
 
 /* The member of a run that was shrunk: the shape that it began with. */
-static void eitp__write_asked_shape(const eitp__state *state, eitp__buffer *text) {
-    const eitp_step_shape *asked = &state->info.asked_shape, shape = eitp__step_shape_of(&state->info.config);
-    if (!eitp__step_shapes_equal(asked, &shape))
-        eitp__buffer_format(text,
-                            "  \"shrunk_from\": {\"batch_size\": %lld, \"grad_accum\": %lld, \"merged\": %lld},\n",
-                            (long long)asked->batch_size, (long long)asked->grad_accum, (long long)asked->merged);
+static void eitp__write_initial_shape(const eitp__state *state, eitp__buffer *text) {
+    const eitp_step_shape *initial = &state->info.initial_shape, shape = eitp__step_shape_of(&state->info.config);
+    if (!eitp__step_shapes_equal(initial, &shape))
+        eitp__buffer_format(
+            text,
+            "  \"shrunk_from\": {\"batch_size\": %lld, \"grad_accum\": %lld, \"micro_batches_per_pass\": %lld},\n",
+            (long long)initial->batch_size, (long long)initial->grad_accum, (long long)initial->micro_batches_per_pass);
 }
 
 /* The members that tables describe, and the end. */
@@ -48834,7 +48850,7 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
     eitp__write_lora_state(trainer->plans.task.model, state, &text);
-    eitp__write_asked_shape(state, &text);
+    eitp__write_initial_shape(state, &text);
     eitp__write_state_values(state, &text);
     status = text.failed ? eitp__fail_memory(error, text.size, "the trainer's state")
                          : eitp__write_file(&trainer->host, path, text.data, text.size, error);
@@ -48963,20 +48979,21 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
     return status ? status : eitp__lora_config_check(lora, error);
 }
 
-static eitp_status eitp__parse_asked_shape(const eitp__json *root, eitp__state *state, eitp_error *error) {
+static eitp_status eitp__parse_initial_shape(const eitp__json *root, eitp__state *state, eitp_error *error) {
     const eitp__json *object = eitp__json_member(root, "shrunk_from");
-    eitp_step_shape *asked = &state->info.asked_shape;
+    eitp_step_shape *initial = &state->info.initial_shape;
     const eitp_trainer_config *config = &state->info.config;
     eitp_status status;
-    *asked = eitp__step_shape_of(config);
+    *initial = eitp__step_shape_of(config);
     if (!object)
         return EITP_OK;
-    status = eitp__json_get_integer(object, "batch_size", 1, 1 << 20, &asked->batch_size, error);
+    status = eitp__json_get_integer(object, "batch_size", 1, 1 << 20, &initial->batch_size, error);
     if (!status)
-        status = eitp__json_get_integer(object, "grad_accum", 1, 1 << 20, &asked->grad_accum, error);
+        status = eitp__json_get_integer(object, "grad_accum", 1, 1 << 20, &initial->grad_accum, error);
     if (!status)
-        status = eitp__json_get_integer(object, "merged", 1, 1 << 20, &asked->merged, error);
-    if (!status && asked->batch_size * asked->grad_accum != config->batch_size * config->grad_accum)
+        status = eitp__json_get_integer(object, "micro_batches_per_pass", 1, 1 << 20, &initial->micro_batches_per_pass,
+                                        error);
+    if (!status && initial->batch_size * initial->grad_accum != config->batch_size * config->grad_accum)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'shrunk_from' has other sequences in a step");
     return status;
 }
@@ -49017,8 +49034,8 @@ static eitp_status eitp__parse_state_values(const eitp__json *root, eitp__state 
     while (!status && (setting = eitp__state_next(&walk)) != NULL)
         status = eitp__setting_read(setting, root, walk.is_field ? (void *)state : (void *)&state->info.config, error);
     /* A setting of 0 asks for a choice, which a run that was saved has made. */
-    if (!status && state->info.config.merged < 1)
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "'merged' must be at least 1 (got 0)");
+    if (!status && state->info.config.micro_batches_per_pass < 1)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'micro_batches_per_pass' must be at least 1 (got 0)");
     return status;
 }
 
@@ -49030,7 +49047,7 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__parse_state_values(root, state, error);
     if (!status)
         status = eitp__parse_lora_state(root, state, error);
-    return status ? status : eitp__parse_asked_shape(root, state, error);
+    return status ? status : eitp__parse_initial_shape(root, state, error);
 }
 
 static eitp_status eitp__read_state(const eitp_host *host, const char *checkpoint, eitp__state *state,
@@ -49089,9 +49106,9 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
 /* True if the trainer is as a run began that was shrunk later, however many micro-batches its passes take. */
 static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__state *written) {
     const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
-    const eitp_step_shape *asked = &written->info.asked_shape;
-    return !eitp__step_shapes_equal(asked, &theirs) && !eitp__step_shapes_equal(&mine, &theirs) &&
-           mine.batch_size == asked->batch_size && mine.grad_accum == asked->grad_accum;
+    const eitp_step_shape *initial = &written->info.initial_shape;
+    return !eitp__step_shapes_equal(initial, &theirs) && !eitp__step_shapes_equal(&mine, &theirs) &&
+           mine.batch_size == initial->batch_size && mine.grad_accum == initial->grad_accum;
 }
 
 /* Weights and moments of another optimizer are converted; of the same one, bits depend on precision and kernels. */
@@ -49140,19 +49157,21 @@ static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__s
 /* Where rows are dense, or sums over them cannot be cut, the number of micro-batches in a pass may decide bits. */
 static eitp_status eitp__compare_merged(const eitp__step_plans *plans, const eitp_trainer_config *mine,
                                         const eitp_trainer_config *theirs, const char *checkpoint, eitp_error *error) {
-    if (mine->merged == theirs->merged)
+    if (mine->micro_batches_per_pass == theirs->micro_batches_per_pass)
         return EITP_OK;
     if (mine->dense_rows)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
                           "the bits would differ; use the same, or start from its weights",
-                          checkpoint, (long long)theirs->merged, (long long)mine->merged);
+                          checkpoint, (long long)theirs->micro_batches_per_pass,
+                          (long long)mine->micro_batches_per_pass);
     if (plans->cut_parameter[0])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' was made with %lld micro-batches in a pass, and this run has %lld: the bits would "
                           "differ, as the gradient of parameter '%s' depends on that; use the same, or start from its "
                           "weights",
-                          checkpoint, (long long)theirs->merged, (long long)mine->merged, plans->cut_parameter);
+                          checkpoint, (long long)theirs->micro_batches_per_pass,
+                          (long long)mine->micro_batches_per_pass, plans->cut_parameter);
     return EITP_OK;
 }
 
@@ -49300,7 +49319,7 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
     if (status)
         return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
     trainer->step = state->info.step;
-    trainer->asked_shape = state->info.asked_shape;
+    trainer->initial_shape = state->info.initial_shape;
     trainer->loss_scale = state->loss_scale;
     trainer->scale_steps = state->scale_steps;
     trainer->skipped = state->skipped;
@@ -49339,11 +49358,11 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
 
 /*
  * What no allocator counts: stacks, pages that are partly used, buffers of files; and what a control group counts
- * beside the process: page tables, 8 bytes a page, and pages of a streamed file that are on their way to the disk.
+ * beside the process: page tables, 8 bytes a page, and pages of an offloaded file that are on their way to the disk.
  */
 #define EITP__PROCESS_SLACK ((size_t)4 << 20)
 #define EITP__PAGE_TABLES 512
-#define EITP__STREAM_SLACK ((size_t)3 << 20)
+#define EITP__OFFLOAD_SLACK ((size_t)3 << 20)
 
 /* A host's allocator, the bytes that are taken through it, and the most that they and the arena have at a time. */
 typedef struct eitp__counter {
@@ -49381,16 +49400,16 @@ static size_t eitp__bytes_of_role(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.role == role && !variable.streamed ? variable.size : 0;
+        bytes += variable.role == role && !variable.offloaded ? variable.size : 0;
     }
     return bytes;
 }
 
-static size_t eitp__streamed_bytes(const eitp_context *context) {
+static size_t eitp__offloaded_bytes(const eitp_context *context) {
     size_t bytes = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.streamed ? variable.size : 0;
+        bytes += variable.offloaded ? variable.size : 0;
     }
     return bytes;
 }
@@ -49419,16 +49438,16 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp__step_plans *plans, 
     if (plans->update_plan)
         update = eitp_plan_statistics(plans->update_plan);
     snprintf(rung->precision, sizeof rung->precision, "%s", eitp_context_precision_name(context));
-    rung->merged = plans->config.merged;
+    rung->micro_batches_per_pass = plans->config.micro_batches_per_pass;
     rung->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
     rung->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
     rung->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
-    rung->streamed = eitp__streamed_bytes(context);
+    rung->offloaded = eitp__offloaded_bytes(context);
     rung->workspace = pass.workspace_bytes;
     rung->arena = eitp_context_arena_bytes(context) - pass.workspace_bytes;
     rung->logits = eitp__logits_bytes(plans->pass.graph);
     rung->process = resident + counter->most - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
-    rung->process += rung->stream ? EITP__STREAM_SLACK : 0;
+    rung->process += rung->offload ? EITP__OFFLOAD_SLACK : 0;
     rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace;
     rung->process += rung->total / EITP__PAGE_TABLES;
     rung->total += rung->process;
@@ -49465,7 +49484,7 @@ static eitp_status eitp__create_counted(const eitp_fit *fit, const eitp_rung *ru
     memset(&config.host.log, 0, sizeof config.host.log);
     config.precision = eitp__rung_precision(fit, rung->optimizer);
     config.parameters = eitp_optimizer_get(rung->optimizer)->parameters;
-    config.stream = rung->stream;
+    config.offload = rung->offload;
     config.plans_only = 1;
     status = eitp_context_create(&config, context, error);
     counter->context = *context;
@@ -49482,7 +49501,7 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     if (!plans)
         return eitp__fail_memory(error, sizeof *plans, "the plans of a step");
     config.optimizer = rung->optimizer;
-    config.merged = rung->merged;
+    config.micro_batches_per_pass = rung->micro_batches_per_pass;
     config.plan = rung->plan;
     eitp__step_plans_init(plans, task, &config, 0);
     status = eitp__trainer_config_check(&config, task->context, error);
@@ -49549,23 +49568,23 @@ static void eitp__keep_smallest(const eitp_rung *rung, eitp_rung *smallest) {
         *smallest = *rung;
 }
 
-/* The next smaller number of merged micro-batches; 0: there is none. */
-static int64_t eitp__fewer_merged(const eitp_fit *fit, int64_t merged) {
-    return fit->trainer.merged || merged < 2 ? 0 : merged / 2;
+/* The next smaller number of micro-batches in a pass; 0: there is none. */
+static int64_t eitp__smaller_pass(const eitp_fit *fit, int64_t micro_batches_per_pass) {
+    return fit->trainer.micro_batches_per_pass || micro_batches_per_pass < 2 ? 0 : micro_batches_per_pass / 2;
 }
 
-/* The fastest rung with this optimizer and so much streamed that fits, in *best; its `fits` is 0 where none does. */
-static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_stream stream, eitp_rung *best,
-                                     eitp_rung *smallest, eitp_error *error) {
-    int64_t merged = fit->trainer.merged;
+/* The fastest rung with this optimizer and so much offloaded that fits, in *best; its `fits` is 0 where none does. */
+static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
+                                     eitp_rung *best, eitp_rung *smallest, eitp_error *error) {
+    int64_t micro_batches_per_pass = fit->trainer.micro_batches_per_pass;
     eitp_status status = EITP_OK;
     memset(best, 0, sizeof *best);
     do {
         eitp_rung rung = EITP__ZERO;
         rung.optimizer = optimizer;
-        rung.merged = merged;
+        rung.micro_batches_per_pass = micro_batches_per_pass;
         rung.plan = fit->trainer.plan;
-        rung.stream = stream;
+        rung.offload = offload;
         status = eitp_rung_measure(fit, &rung, error);
         /* With fewer micro-batches at a time gradients only take more. */
         if (!status && fit->budget && eitp__fixed_bytes(&rung) > fit->budget)
@@ -49577,31 +49596,31 @@ static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimiz
         eitp__keep_smallest(&rung, smallest);
         if (rung.fits && (!best->fits || rung.seconds < best->seconds))
             *best = rung;
-        merged = eitp__fewer_merged(fit, rung.merged);
+        micro_batches_per_pass = eitp__smaller_pass(fit, rung.micro_batches_per_pass);
         /* With everything kept, fewer micro-batches at a time are only slower. */
         if (rung.fits && !rung.recomputed)
-            merged = 0;
-    } while (merged);
+            micro_batches_per_pass = 0;
+    } while (micro_batches_per_pass);
     return status;
 }
 
 /* The least that an optimizer can do with, whatever it costs: all micro-batches at a time, or one. */
-static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_stream stream,
+static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
                                        eitp_rung *smallest, eitp_error *error) {
-    const int64_t merges[] = {fit->trainer.merged, 1};
+    const int64_t merges[] = {fit->trainer.micro_batches_per_pass, 1};
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP__COUNT(merges) && !status; i++) {
         eitp_rung rung = EITP__ZERO;
         rung.optimizer = optimizer;
-        rung.merged = merges[i];
+        rung.micro_batches_per_pass = merges[i];
         rung.plan = fit->trainer.plan;
-        rung.stream = stream;
+        rung.offload = offload;
         if (rung.plan.recompute == EITP_RECOMPUTE_AUTO)
             rung.plan.memory = EITP_LEAST_MEMORY;
         status = eitp_rung_measure(fit, &rung, error);
         if (!status)
             eitp__keep_smallest(&rung, smallest);
-        if (fit->trainer.merged)
+        if (fit->trainer.micro_batches_per_pass)
             break;
     }
     return status;
@@ -49614,7 +49633,7 @@ static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
     int is_16_bits = asked && (!strcmp(asked, "auto") || !strcmp(asked, "bf16"));
     if (!fit->any_optimizer)
         return optimizer == fit->trainer.optimizer;
-    if (eitp_optimizer_get(optimizer)->fidelity == EITP_ANOTHER_ALGORITHM)
+    if (eitp_optimizer_get(optimizer)->fidelity == EITP_DIFFERENT_ALGORITHM)
         return 0;
     if (optimizer == EITP_ADAMW || is_16_bits)
         return 1;
@@ -49626,12 +49645,12 @@ static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
 #define EITP__WORTH_LESS 0.05
 
 /*
- * Looks for a rung of the optimizers, all with so much streamed: the fastest of the most faithful that fit. *last is
+ * Looks for a rung of the optimizers, all with so much offloaded: the fastest of the most faithful that fit. *last is
  * the optimizer that was looked at last.
  */
-static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream stream, eitp_rung *chosen, eitp_rung *least,
-                                          eitp_optimizer *last, eitp_error *error) {
-    int is_offer = fit->any_optimizer && fit->any_stream && stream;
+static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_offload offload, eitp_rung *chosen,
+                                          eitp_rung *least, eitp_optimizer *last, eitp_error *error) {
+    int is_offer = fit->any_optimizer && fit->any_offload && offload;
     eitp_status status = EITP_OK;
     for (int i = is_offer && eitp__is_candidate(fit, EITP_ADAMW8) ? EITP_ADAMW8 : 0;
          i < EITP_OPTIMIZER_COUNT && !status; i++) {
@@ -49643,7 +49662,7 @@ static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream strea
         if (!eitp__is_candidate(fit, optimizer))
             continue;
         *last = optimizer;
-        status = eitp__choose_rung(fit, optimizer, stream, &rung, least, error);
+        status = eitp__choose_rung(fit, optimizer, offload, &rung, least, error);
         if (!status && rung.fits && (!chosen->fits || rung.seconds < (1 - EITP__WORTH_LESS) * chosen->seconds))
             *chosen = rung;
     }
@@ -49656,20 +49675,20 @@ eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung 
     eitp_fit fit = *asked;
     eitp_rung least = EITP__ZERO;
     eitp_optimizer last = fit.trainer.optimizer;
-    eitp_stream stream = fit.any_stream ? EITP_STREAM_NONE : fit.context.stream;
-    eitp_stream most = fit.any_stream ? EITP_STREAM_ALL : stream;
+    eitp_offload offload = fit.any_offload ? EITP_OFFLOAD_NONE : fit.context.offload;
+    eitp_offload most = fit.any_offload ? EITP_OFFLOAD_ALL : offload;
     eitp_status status;
     memset(chosen, 0, sizeof *chosen);
     /* Once: what measuring a rung leaves to the C library is there for the run. */
     status = eitp__resident_bytes(asked, &fit.process, error);
     if (!status)
-        status = eitp__choose_optimizer(&fit, stream, chosen, &least, &last, error);
-    while (!status && !chosen->fits && stream < most) {
-        stream = (eitp_stream)(stream + 1);
-        status = eitp__choose_optimizer(&fit, stream, chosen, &least, &last, error);
+        status = eitp__choose_optimizer(&fit, offload, chosen, &least, &last, error);
+    while (!status && !chosen->fits && offload < most) {
+        offload = (eitp_offload)(offload + 1);
+        status = eitp__choose_optimizer(&fit, offload, chosen, &least, &last, error);
     }
     if (!status && !chosen->fits)
-        status = eitp__find_smallest(&fit, last, stream, &least, error);
+        status = eitp__find_smallest(&fit, last, offload, &least, error);
     /* What is chosen greedily can miss a budget that the least there is keeps. */
     if (!status && !chosen->fits && least.fits)
         *chosen = least;
@@ -49980,7 +49999,7 @@ EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_er
     eitp__add_integer(&list, "arena_bytes", (int64_t)eitp_context_arena_bytes(run->trainer->plans.task.context));
     eitp__add_integer(&list, "batch_size", shape.batch_size);
     eitp__add_integer(&list, "grad_accum", shape.grad_accum);
-    eitp__add_integer(&list, "merged", shape.merged);
+    eitp__add_integer(&list, "micro_batches_per_pass", shape.micro_batches_per_pass);
     eitp__add_boolean(&list, "shrunk", shrunk);
     return eitp__record(run, eitp_trainer_steps_done(run->trainer), &list, error);
 }

@@ -46,7 +46,7 @@ static eitp_status generate(eitp_generator *generator, const eitp_tokenizer *tok
             return status;
         fwrite(bytes, 1, size, stdout);
         fflush(stdout);
-        if (eitp_generator_room(generator) < 1) {
+        if (eitp_generator_remaining(generator) < 1) {
             fprintf(stderr, "\n(the model sees no more tokens than these at once)");
             break;
         }

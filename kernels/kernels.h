@@ -94,7 +94,7 @@ typedef enum eitp__family {
  *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none) -> o [n, c],
  *                        logsumexp WIDE [n, heads]; packed: sequence i is rows [offsets[i], offsets[i + 1]), of which
  *                        only the first lengths[i] are there and the others padding; integers[0] heads, integers[1] the
- *                        longest sequence, integers[2] random stream, integers[3] 0: causal, 1: every row sees all of
+ *                        longest sequence, integers[2] rng stream, integers[3] 0: causal, 1: every row sees all of
  *                        its sequence; reals[0] scale, reals[1] dropout probability; rows in no sequence, beyond the
  *                        longest, or padding get zeros
  *   ATTENTION_BACKWARD   (qkv, offsets, key or none, lengths or none, o, logsumexp, do) -> dqkv; attributes as above
@@ -113,7 +113,7 @@ typedef enum eitp__family {
  *                        ignored target, integers[1] the vocabulary
  *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may be e's memory; integers[0]
  *                        the ignored target
- *   DROPOUT              (x, key I64 [3]) -> y; integers[0] random stream; reals[0] probability; the key is seed, step,
+ *   DROPOUT              (x, key I64 [3]) -> y; integers[0] rng stream; reals[0] probability; the key is seed, step,
  *                        first row of the step
  *   ACCUMULATE           (target, x, carry F32 [1] or none) -> target; target = carry * target + x
  *   SUM_SQUARES          (x) -> y F64 [ceil(elements / EITP__SUM_BLOCK)]
@@ -136,7 +136,7 @@ typedef enum eitp__family {
  *     the parameter      F32 or F64; F16 with the remainder F32, the difference; BF16 with the remainder I16
  *                        (eitp__join_bf16) or I8 (eitp__join_correction), or with a key and no remainder: then it is
  *                        rounded stochastically (eitp__round_bf16), with bits that are a function of seed and step,
- *                        which the key begins with, of the random stream integers[0], and of the element's number in
+ *                        which the key begins with, of the rng stream integers[0], and of the element's number in
  *                        its parameter, integers[1] + i (eitp__random_half)
  *     the gradient       of a BF16 parameter may be BF16 too
  *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,

@@ -74,10 +74,10 @@ enum { EITP__HALVES = 128, EITP__HALVES_BLOCKS = 16 };
  * 16 blocks, the next those of the second words, and the last 16 the upper halves of the fourth words. So no vector of
  * blocks needs to be put into another order.
  */
-static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32_t stream, uint64_t number) {
+static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32_t rng_stream, uint64_t number) {
     uint32_t words[4], within = (uint32_t)(number % EITP__HALVES), which = within / EITP__HALVES_BLOCKS;
     uint64_t block = number / EITP__HALVES * EITP__HALVES_BLOCKS + within % EITP__HALVES_BLOCKS;
-    eitp__philox((uint64_t)key[0], (uint64_t)key[1], stream, block, words);
+    eitp__philox((uint64_t)key[0], (uint64_t)key[1], rng_stream, block, words);
     return (uint16_t)(words[which & 3] >> (which & 4) * 4);
 }
 

@@ -82,7 +82,7 @@
  *       clipping by the global norm, schedules, dropout, evaluation, checkpoints; adapters (LoRA) and freezing
  *     - whole runs: resuming, evaluating, saving, keeping the best checkpoint, stopping early, records
  *     - a run fitted to a memory budget before anything is loaded, with the same results wherever that is possible, in
- *       memory or streamed from a file, and made smaller while it goes on where memory becomes short
+ *       memory or offloaded from a file, and made smaller while it goes on where memory becomes short
  *     - the same bits for any number of threads, and after a stop and a resume as without
  *     - generation with a key-value cache, temperature, top-k and top-p
  *
@@ -124,21 +124,21 @@
  *   (eitp_parameter), ops, blocks of a Transformer (eitp_block), loss terms (eitp_pass_term) and measures
  *   (eitp_pass_measure), and whose read fills in a sample. Trainer, planner and run do the rest: examples/hello.c.
  *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients, or
- *   eitp_adamw_minimize for a step; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
- *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.
+ *   eitp_minimize for a step; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
+ *   eitp_keep_input, which are written once), eitp_plan_execute, eitp_plan_read.
  *   Building a graph computes nothing. eitp_variables_save and eitp_variables_load keep the parameters.
  *
  * MEMORY
  *   All of it comes from eitp_host.allocator, by default the C library's. A context has two large parts: variables
  *   (parameters, optimizer state, gradients: eitp_context_variable_bytes) and the arena, in which all its plans run
  *   one at a time, as large as the largest needs (eitp_context_arena_bytes; eitp_plan_statistics for one plan).
- *   Both are taken when a plan or a trainer is created; after that eitp_plan_run, eitp_trainer_step and
+ *   Both are taken when a plan or a trainer is created; after that eitp_plan_execute, eitp_trainer_step and
  *   eitp_trainer_evaluate allocate nothing. Packing a text of any size, and training a tokenizer, need a bounded
  *   amount. What a training run will take, by component, is told before by eitp_rung_measure; eitp_fit_choose takes a
  *   budget (eitp_memory_budget_default of eitp_memory_info_read) and says which optimizer, how many micro-batches at a
  *   time and how much memory for plans make it fit. Make the context with the optimizer's eitp_parameter_form, and give
  *   the rest to eitp_trainer_create. A plan of its own is limited by eitp_plan_create_within. With
- *   eitp_context_config.stream variables are in a file, and in memory only while a plan uses them. Where others take
+ *   eitp_context_config.offload variables are in a file, and in memory only while a plan uses them. Where others take
  *   memory while a run goes on (eitp_memory_is_short), eitp_trainer_shrink makes it smaller between two steps.
  *
  * PRECISION
@@ -157,7 +157,7 @@
  * THREADS
  *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and
  *   open token files may be shared by threads. The callbacks (allocator, files, log, progress, tasks, sinks) are called
- *   from the thread that called eitp, but those that read and write a streamed file, which a thread of its own does.
+ *   from the thread that called eitp, but those that read and write an offloaded file, which a thread of its own does.
  *   With OpenMP a context uses config.threads of them; with OpenBLAS, making a context sets OpenBLAS itself to one
  *   thread, for the whole process, because eitp divides the work.
  *

@@ -146,7 +146,7 @@ train="train --data text.txt --init tiny.json --block-size 16 --threads 1 --prec
 sed -e 's/"n_embd": 16/"n_embd": 192/' -e 's/"n_layer": [0-9]*/"n_layer": 4/' \
     -e 's/"vocab_size": [0-9]*/"vocab_size": 4000/' -e 's/"n_positions": [0-9]*/"n_positions": 512/' tiny.json >large.json
 large="train --data text.txt --init large.json --block-size 32 --batch-size 8 --threads 1 --eval-steps 0 --save-steps 0
-    --merge 4 --precision $precision"
+    --micro-batches-per-pass 4 --precision $precision"
 
 # Twelve steps of the tiny model, with every checkpoint, in the directory "straight".
 train_straight() {

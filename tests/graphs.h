@@ -286,7 +286,7 @@ static GRAPHS_UNUSED void run_leaves(const build *b, eitp_plan *plan) {
     poison(b->graph->context);
     for (int i = 0; i < b->leaf_count; i++)
         write_values(plan, b->leaves[i], b->values[i]->data);
-    CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
+    CHECK_THAT(eitp_plan_execute(plan, &error) == EITP_OK, "%s", error.message);
 }
 
 /* The mean square of the difference over that of `exact`; 0 where both are 0, infinite where it cannot be told. */

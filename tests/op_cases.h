@@ -598,7 +598,7 @@ static void case_dropout(build *b) {
     static const double key[3] = {77, 5, 1000};
     eitp_tensor *x = b->small ? real2(b, 4, 5) : real3(b, 30, 7, 111), *k = given(b, EITP_I64, 3, key);
     put(b, eitp_dropout(x, k, 0.25));
-    put(b, eitp_dropout(x, k, 0.9)); /* a stream of its own */
+    put(b, eitp_dropout(x, k, 0.9)); /* an rng stream of its own */
     put_like(b, eitp_dropout(x, k, 0), values_of(b, x));
 }
 

@@ -300,7 +300,7 @@ refused "OpenMP in a kernel" "kernels/ref/a.c:1: OpenMP in a kernel"
 half=$(printf '%02100d' 0)
 add src/base/a.c "static const char *const eitp__a =\n    \"$half\"\n    \"$half\";\n"
 refused "a long string" "src/base/a.c:2: the string literal has more than 4095"
-add src/base/a.c 'static const char *const eitp__hint = "out of memory; use "\n                                         "--merge 1";\n'
+add src/base/a.c 'static const char *const eitp__hint = "out of memory; use "\n                                         "--micro-batches-per-pass 1";\n'
 refused "an option of the command" "src/base/a.c:2: the string names an option of the command"
 add src/base/a.c 'static const char *const eitp__dash = "a -- b, x--y, ---s, -1";\n'
 accepted "dashes in a string"

@@ -450,7 +450,7 @@ static void run_tied(const tied_model *m, eitp_plan *plan, int64_t first, int64_
     CHECK(eitp_plan_write(plan, m->ids, ids, (size_t)rows * sizeof *ids, &error) == EITP_OK);
     CHECK(eitp_plan_write(plan, m->targets, targets, (size_t)rows * sizeof *targets, &error) == EITP_OK);
     CHECK(eitp_plan_write(plan, m->carry, &factor, sizeof factor, &error) == EITP_OK);
-    CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
+    CHECK_THAT(eitp_plan_execute(plan, &error) == EITP_OK, "%s", error.message);
 }
 
 /* Reads the variable "gradient.<name>" and compares it with `factor` times `exact`. */

@@ -42,7 +42,7 @@ check "a step that cannot be read: what was done is saved" test "$(ls -d unread/
 # and 21 MB, could be written where the one of 32 MB cannot.
 if command -v prlimit >/dev/null 2>&1; then
     exits 0 "an undisturbed run" $large --steps 4 --lr-schedule constant --output-dir undisturbed
-    exits 0 "steps before a torn one" $large --steps 2 --lr-schedule constant --stream all --optimizer adamw \
+    exits 0 "steps before a torn one" $large --steps 2 --lr-schedule constant --offload all --optimizer adamw \
         --output-dir torn
     check "torn: a first step" start_until 'step 3/' train --resume auto --output-dir torn --steps 100000000 --threads 1
     prlimit --pid $process --fsize=25000000

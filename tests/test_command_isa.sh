@@ -48,8 +48,8 @@ same_passes() {
     for way in "1 1" "2 2" "4 1" "4 2"; do
         merge=${way% *}
         threads=${way#* }
-        exits 0 "$run: $way" $passes --init wide.json --dropout 0.1 --merge $merge --threads $threads --output-dir $run
-        exits 0 "$run: $way, adapters" $passes --model "$set" --lora-rank 4 --lora-dropout 0.1 --merge $merge \
+        exits 0 "$run: $way" $passes --init wide.json --dropout 0.1 --micro-batches-per-pass $merge --threads $threads --output-dir $run
+        exits 0 "$run: $way, adapters" $passes --model "$set" --lora-rank 4 --lora-dropout 0.1 --micro-batches-per-pass $merge \
             --threads $threads --output-dir $run-adapted
         cat $run/checkpoint-3/*.safetensors >"$run.$merge.$threads"
         cat $run-adapted/checkpoint-3/*.safetensors >"$run-adapted.$merge.$threads"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: plans, budgets, streaming, optimizers.
+# The command: plans, budgets, offloading, optimizers.
 . tests/command.sh
 
 plan="plan --init large.json --block-size 32 --batch-size 8 --threads 1 --precision $precision"
@@ -48,27 +48,27 @@ check "what is computed again is said" grep -q 'it fits with adamw in .*values c
 check "a budget changes no bit" same roomy/checkpoint-2/model.safetensors tight/checkpoint-2/model.safetensors
 exits 0 "recompute layers" $large --steps 2 --output-dir layers --gradient-checkpointing --optimizer adamw
 check "recomputing changes no bit" same roomy/checkpoint-2/model.safetensors layers/checkpoint-2/model.safetensors
-exits 0 "train from a file" $large --steps 2 --output-dir streamed --stream all --optimizer adamw
-check "streaming changes no bit" same roomy/checkpoint-2/model.safetensors streamed/checkpoint-2/model.safetensors
-check "what a step moves is said" grep -q '^streamed: .* in a file; a step reads .* and writes ' err
-check "what the disk takes is said" grep -q "^warning: this run writes .* to the disk of 'streamed'; solid-state" err
-check "no file is left" test ! -e streamed/stream.tmp
-exits 0 "a streamed run goes on" train --resume streamed --steps 3 --threads 1
-check "it is streamed again" grep -q '^streamed: ' err
-exits 0 "in memory if it is told so" train --resume streamed --steps 4 --threads 1 --stream none
-check "it is in memory" test "$(grep -c '^streamed: ' err)" -eq 0
-exits 2 "streaming is offered" $plan --memory-budget 12M
-check "streaming is offered: what it would need" grep -q -- '--stream auto ([0-9]*M)' out
+exits 0 "train from a file" $large --steps 2 --output-dir offloaded --offload all --optimizer adamw
+check "offloading changes no bit" same roomy/checkpoint-2/model.safetensors offloaded/checkpoint-2/model.safetensors
+check "what a step moves is said" grep -q '^offloaded: .* in a file; a step reads .* and writes ' err
+check "what the disk takes is said" grep -q "^warning: this run writes .* to the disk of 'offloaded'; solid-state" err
+check "no file is left" test ! -e offloaded/offload.tmp
+exits 0 "an offloaded run goes on" train --resume offloaded --steps 3 --threads 1
+check "it is offloaded again" grep -q '^offloaded: ' err
+exits 0 "in memory if it is told so" train --resume offloaded --steps 4 --threads 1 --offload none
+check "it is in memory" test "$(grep -c '^offloaded: ' err)" -eq 0
+exits 2 "offloading is offered" $plan --memory-budget 12M
+check "offloading is offered: what it would need" grep -q -- '--offload auto ([0-9]*M)' out
 # Between what is needed in memory and with a file.
-between=$(sed -n 's/.*would do is \([0-9]*\)M;.*--stream auto (\([0-9]*\)M).*/\1 + \2/p' out)
+between=$(sed -n 's/.*would do is \([0-9]*\)M;.*--offload auto (\([0-9]*\)M).*/\1 + \2/p' out)
 between=$(((${between:-0}) / 2))M
-exits 0 "plan: as much in a file as must be" $plan --stream auto --memory-budget $between --json
-check "plan: compact, and streamed" grep -q '"chosen": {"optimizer": "adamw8", .*"streamed": [1-9]' out
-exits 0 "plan: no more than must be" $plan --stream auto --json
-check "plan: all in memory" grep -q '"chosen": {"optimizer": "adamw", .*"streamed": 0' out
-exits 2 "streaming would do" $plan --memory-budget $between
-check "streaming would do: with what it needs" grep -q -- '--stream auto (fits: [0-9]*M)' out
-refuses 1 "cannot open for writing 'nowhere/file'" $large --steps 2 --stream all --stream-file nowhere/file --output-dir gone
+exits 0 "plan: as much in a file as must be" $plan --offload auto --memory-budget $between --json
+check "plan: compact, and offloaded" grep -q '"chosen": {"optimizer": "adamw8", .*"offloaded": [1-9]' out
+exits 0 "plan: no more than must be" $plan --offload auto --json
+check "plan: all in memory" grep -q '"chosen": {"optimizer": "adamw", .*"offloaded": 0' out
+exits 2 "offloading would do" $plan --memory-budget $between
+check "offloading would do: with what it needs" grep -q -- '--offload auto (fits: [0-9]*M)' out
+refuses 1 "cannot open for writing 'nowhere/file'" $large --steps 2 --offload all --offload-file nowhere/file --output-dir gone
 exits 2 "train in too little" $large --steps 2 --memory-budget 12M --output-dir gone
 check "train in too little: one line" test "$(grep -c '^error: .* does not fit into 12 MB: the smallest --memory-budget' err)" -eq 1
 check "only the packed data is kept" test "$(find gone -type f | wc -l)" -eq 1

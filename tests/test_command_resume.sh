@@ -66,7 +66,7 @@ cp -r other_settings/checkpoint-13 alone
 exits 0 "without run.json" train --resume alone --data text.txt --steps 14 --output-dir from_alone --threads 1
 check "without run.json: settings are the checkpoint's" grep -q '"beta1": 0.8' from_alone/checkpoint-14/trainer_state.json
 check "without run.json: nothing else is told" sh -c '! grep -q "beta1\|lr_schedule\|final_lr" err'
-exits 0 "one at a time" $train --steps 1 --merge 1 --output-dir one -q
+exits 0 "one at a time" $train --steps 1 --micro-batches-per-pass 1 --output-dir one -q
 cp -r one/checkpoint-1 one_alone
 exits 0 "many at a time" train --resume one_alone --data text.txt --steps 2 --output-dir many --threads 1
 check "passes take what memory there is now" grep -q ' 4 of 4 micro-batches at a time' err

@@ -68,7 +68,7 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     check "shrinking: why" grep -q '^warning: memory is short: [0-9.]* MB are left (RLIMIT_AS), and ' err
     check "shrinking: what" grep -q '^warning: shrunk after step 0: arena and gradients have [0-9.]* MB, not ' err
     check "shrinking: the record" grep -q '^{"step": 0, "event": "memory_pressure", .* "shrunk": true}' shrunk/metrics.jsonl
-    check "shrinking: the checkpoint" grep -q '"shrunk_from": {"batch_size": 8, "grad_accum": 4, "merged": 4}' \
+    check "shrinking: the checkpoint" grep -q '"shrunk_from": {"batch_size": 8, "grad_accum": 4, "micro_batches_per_pass": 4}' \
         shrunk/checkpoint-3/trainer_state.json
     cp -r shrunk again
     exits 0 "a shrunk run goes on with the command that began it" $large --steps 5 --output-dir shrunk --resume auto
@@ -80,8 +80,8 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     short_of_memory 12000 --steps 2 --output-dir unshrunk
     check "without --auto-shrink it is said" test $? -eq 0 -a "$(grep -c 'memory is short: .* --auto-shrink' err)" -eq 1
 
-    addresses_of --batch-size 1 --grad-accum 1 --merge 1
-    short_of_memory 6000 --batch-size 1 --grad-accum 1 --merge 1 --steps 100000000 --auto-shrink \
+    addresses_of --batch-size 1 --grad-accum 1 --micro-batches-per-pass 1
+    short_of_memory 6000 --batch-size 1 --grad-accum 1 --micro-batches-per-pass 1 --steps 100000000 --auto-shrink \
         --output-dir stopped --json
     check "memory that stays short stops a run with code 3" test $? -eq 3
     check "stopped: nothing smaller" grep -q '^warning: the run cannot be made smaller' err

@@ -74,7 +74,7 @@ static int has(const eitp_error *error, const char *text) {
 }
 
 static uint64_t noise(uint64_t index) {
-    return eitp__random_bits(99, 0, EITP__STREAM_SAMPLE, index);
+    return eitp__random_bits(99, 0, EITP__RNG_STREAM_SAMPLE, index);
 }
 
 /* Packs one path, inside the scratch directory, with the byte tokenizer. */

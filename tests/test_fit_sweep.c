@@ -99,9 +99,9 @@ static void every_refusal_names_a_budget_that_fits(void) {
             for (int optimizer = 0; optimizer < OPTIMIZERS; optimizer++) {
                 eitp_fit fit = fit_of(&shapes[s], precisions[p], optimizer);
                 char name[100];
-                fit.any_stream = (s + p + (size_t)optimizer) % 5 == 4;
+                fit.any_offload = (s + p + (size_t)optimizer) % 5 == 4;
                 snprintf(name, sizeof name, "shape %zu in %s, optimizer %d%s", s, precisions[p], optimizer,
-                         fit.any_stream ? ", streamed if need be" : "");
+                         fit.any_offload ? ", offloaded if need be" : "");
                 plan_within_budgets(&fit, name);
             }
         }

@@ -125,7 +125,7 @@ static double run_batch(fixture *f, const int32_t *tokens, const int32_t *target
     CHECK(!eitp_plan_write(f->plan, f->targets, targets, bytes, &error_));
     CHECK(!eitp_plan_write(f->plan, f->weight, &weight, sizeof weight, &error_));
     CHECK(!eitp_plan_write(f->plan, f->carry, &carry, sizeof carry, &error_));
-    CHECK(!eitp_plan_run(f->plan, &error_));
+    CHECK(!eitp_plan_execute(f->plan, &error_));
     CHECK(!eitp_plan_read(f->plan, f->losses, losses, bytes, &error_));
     for (int64_t i = 0; i < rows; i++)
         sum += (double)losses[i];
@@ -230,7 +230,7 @@ static void check_training(const char *directory) {
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
     eitp_update update;
-    eitp_adamw_config adamw = eitp_adamw_config_default();
+    eitp_optimizer_config adamw = eitp_optimizer_config_default();
     const eitp__safetensors_entry *shape;
     int32_t *tokens, *targets;
     float *rates, *limit;
@@ -250,7 +250,7 @@ static void check_training(const char *directory) {
     norms = (double *)read_raw(&g, "train.grad_norms");
     adamw.weight_decay = 0.1;
     REQUIRE_OK(eitp_graph_create(g.context, &graph, &error_), error_);
-    REQUIRE_OK(eitp_adamw_apply(graph, &adamw, &update, &error_), error_);
+    REQUIRE_OK(eitp_apply_gradients(graph, &adamw, &update, &error_), error_);
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
     for (int64_t s = 0; s < steps; s++) {
         const int32_t *step_targets = targets + s * micro * rows;
@@ -264,7 +264,7 @@ static void check_training(const char *directory) {
         hyper[1] = (float)(s + 1);
         CHECK(!eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error_));
         CHECK(!eitp_plan_write(plan, update.limit, limit, sizeof *limit, &error_));
-        CHECK(!eitp_plan_run(plan, &error_));
+        CHECK(!eitp_plan_execute(plan, &error_));
         CHECK(!eitp_plan_read(plan, update.norm, &norm, sizeof norm, &error_));
         CHECK_THAT(fabs(sum / (double)valid - losses[s]) < 5e-6, "%s step %d: loss %.9f, not %.9f", directory,
                    (int)s + 1, sum / (double)valid, losses[s]);
@@ -658,7 +658,7 @@ static void greedy_generation_is_that_of_transformers(void) {
                 int32_t token = eitp_generator_sample(generator, &greedy);
                 CHECK_THAT(token == ids[p * count + t], "%s prompt %d token %d: %d, not %d", shapes[i], (int)p, (int)t,
                            (int)token, (int)ids[p * count + t]);
-                if (eitp_generator_room(generator) > 0)
+                if (eitp_generator_remaining(generator) > 0)
                     REQUIRE_OK(eitp_generator_feed(generator, &token, 1, &error_), error_);
             }
         }

@@ -505,7 +505,7 @@ static void graphs_do_not_mix(void) {
 /* A context, a transformer's graph with its training step, a plan and a run. Returns the first failure. */
 static eitp_status train_once(const eitp_host *host, const char *set) {
     eitp_context_config config = eitp_context_config_default();
-    eitp_adamw_config adamw = eitp_adamw_config_default();
+    eitp_optimizer_config adamw = eitp_optimizer_config_default();
     eitp_context *context = NULL;
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -524,7 +524,7 @@ static eitp_status train_once(const eitp_host *host, const char *set) {
     if (!status) {
         transformer t = transformer_make(graph, &tiny_transformer);
         float hyper[2] = {0.01f, 1}, limit = 1;
-        status = t.loss ? eitp_adamw_minimize(t.loss, &adamw, &update, &error) : eitp_graph_status(graph, &error);
+        status = t.loss ? eitp_minimize(t.loss, &adamw, &update, &error) : eitp_graph_status(graph, &error);
         CHECK(t.loss || status == EITP_ERROR_MEMORY);
         if (!status)
             status = eitp_plan_create(graph, &plan, &error);
@@ -535,7 +535,7 @@ static eitp_status train_once(const eitp_host *host, const char *set) {
             transformer_write(&t, plan, t.config.rows, 1);
             CHECK(eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error) == EITP_OK);
             CHECK(eitp_plan_write(plan, update.limit, &limit, sizeof limit, &error) == EITP_OK);
-            run = eitp_plan_run(plan, &error);
+            run = eitp_plan_execute(plan, &error);
             CHECK(run == EITP_OK);
         }
     }

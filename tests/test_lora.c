@@ -124,7 +124,7 @@ static double run_pass(const pass *p, float *logits) {
     CHECK(!eitp_plan_write(p->plan, p->carry, &carry, sizeof carry, &error_));
     if (p->inputs.key)
         CHECK(!eitp_plan_write(p->plan, p->inputs.key, key, sizeof key, &error_));
-    CHECK_THAT(!eitp_plan_run(p->plan, &error_), "%s", error_.message);
+    CHECK_THAT(!eitp_plan_execute(p->plan, &error_), "%s", error_.message);
     CHECK(!eitp_plan_read(p->plan, p->losses, losses, sizeof losses, &error_));
     if (logits)
         CHECK(!eitp_plan_read(p->plan, p->logits, logits, ROWS * WORDS * sizeof *logits, &error_));
@@ -553,7 +553,7 @@ typedef struct terms {
     const char *precision;
     const char *freeze; /* NULL: adapters */
     eitp_lora_config lora;
-    int64_t merged;
+    int64_t micro_batches_per_pass;
     uint64_t base;  /* seed of the base weights */
     double dropout; /* of the model */
 } terms;
@@ -564,7 +564,7 @@ static terms default_terms(const char *precision) {
     w.precision = precision;
     w.lora = all_targets();
     w.lora.dropout = 0.2;
-    w.merged = 2;
+    w.micro_batches_per_pass = 2;
     w.base = 3;
     w.dropout = 0.1;
     return w;
@@ -627,7 +627,7 @@ static eitp_status make_run(run *r, const eitp_host *host, const terms *w, const
     pack.path_count = 1;
     config.batch_size = 2;
     config.grad_accum = 2;
-    config.merged = w->merged;
+    config.micro_batches_per_pass = w->micro_batches_per_pass;
     config.seed = 11;
     config.schedule.peak = 1e-2;
     snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tokens"));
@@ -714,7 +714,7 @@ static void what_is_frozen_keeps_its_bits_and_costs_nothing(void) {
         terms w = default_terms(precisions[k / 2 % 3]);
         uint32_t frozen, trained;
         run r;
-        w.merged = k % 2 ? 1 : 2;
+        w.micro_batches_per_pass = k % 2 ? 1 : 2;
         w.freeze = parts[k / 6];
         if (w.freeze)
             w.lora.rank = 0;

@@ -160,7 +160,7 @@ static void products_are_told_apart(void) {
     REQUIRE_OK(eitp_plan_write(plan, carry, &none, sizeof none, &error), error);
     profiler = recording(&r);
     eitp_context_profile(context, &profiler);
-    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     CHECK(r.count == eitp_plan_statistics(plan).nodes);
     for (int i = 0; i < r.count && i < PROFILES; i++)
         flops += r.profiles[i].flops;
@@ -187,7 +187,7 @@ static void products_are_told_apart(void) {
     CHECK(!strcmp(nth(&r, "embedding_backward", 0).variable, "gradient.table"));
     eitp_context_profile(context, NULL);
     profiler = recording(&r);
-    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     CHECK(r.count == 0);
     eitp_plan_destroy(plan);
     eitp_graph_destroy(graph);
@@ -215,7 +215,7 @@ static void parts_are_read_alone(void) {
     REQUIRE_OK(eitp_plan_write(plan, ids, rows, sizeof rows, &error), error);
     profiler = recording(&r);
     eitp_context_profile(context, &profiler);
-    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     CHECK(is(nth(&r, "slice", 0).bytes_read, 4.0 * 5 * 3) && is(nth(&r, "slice", 0).bytes_written, 4.0 * 5 * 3));
     CHECK(is(nth(&r, "embedding", 0).bytes_read, 4.0 * (2 * 8 + 2)));
     eitp_plan_destroy(plan);
@@ -247,7 +247,7 @@ static void carried_gradients_are_read(void) {
         REQUIRE_OK(eitp_plan_write(plan, carry, &value, sizeof value, &error), error);
         profiler = recording(&r);
         eitp_context_profile(context, &profiler);
-        REQUIRE_OK(eitp_plan_run(plan, &error), error);
+        REQUIRE_OK(eitp_plan_execute(plan, &error), error);
         CHECK(r.count == 1 && r.profiles[0].product == EITP_PRODUCT_WEIGHT_GRADIENT);
         CHECK(!strcmp(r.profiles[0].variable, "sum"));
         CHECK(is(r.profiles[0].bytes_read, 4.0 * (3 * 5 + 3 * 7 + i * 5 * 7)));
@@ -294,7 +294,7 @@ static int run_layers(layers *l, int64_t rows) {
     eitp_error error = EITP__ZERO;
     return l->plan && !eitp_plan_set_count(l->plan, rows, &error) &&
            !eitp_plan_write(l->plan, l->x, values, (size_t)rows * 6 * sizeof *values, &error) &&
-           !eitp_plan_run(l->plan, &error);
+           !eitp_plan_execute(l->plan, &error);
 }
 
 static void destroy_layers(layers *l) {
@@ -367,13 +367,13 @@ static void profiled_runs_give_the_same_bits(void) {
         REQUIRE(size <= sizeof once);
         eitp_context_profile(context, NULL);
         transformer_write(&t, plan, tiny_transformer.rows, 1);
-        REQUIRE_OK(eitp_plan_run(plan, &error), error);
+        REQUIRE_OK(eitp_plan_execute(plan, &error), error);
         REQUIRE_OK(eitp_plan_read(plan, gradients[i], once, size, &error), error);
         poison(context);
         profiler = recording(&r);
         eitp_context_profile(context, &profiler);
         transformer_write(&t, plan, tiny_transformer.rows, 1);
-        REQUIRE_OK(eitp_plan_run(plan, &error), error);
+        REQUIRE_OK(eitp_plan_execute(plan, &error), error);
         REQUIRE_OK(eitp_plan_read(plan, gradients[i], twice, size, &error), error);
         CHECK(r.count == eitp_plan_statistics(plan).nodes);
         CHECK(!memcmp(once, twice, size));

@@ -8,21 +8,21 @@ enum { MERGING_STEPS = 3 };
 
 static void check_merging(const variant *like, const char *directory) {
     static const struct {
-        int64_t merged;
+        int64_t micro_batches_per_pass;
         int threads, keep_gradients;
     } ways[] = {{1, 1, 0}, {1, 2, 0}, {2, 1, 0}, {2, 2, 0}, {4, 2, 0}, {5, 1, 0}, {5, 2, 0}, {5, 2, 1}};
     uint32_t reference = 0;
     for (size_t w = 0; w < EITP__COUNT(ways); w++) {
         variant v = *like;
         uint32_t crc;
-        v.merged = ways[w].merged;
+        v.micro_batches_per_pass = ways[w].micro_batches_per_pass;
         v.threads = ways[w].threads;
         v.keep_gradients = ways[w].keep_gradients;
         crc = train_variant(&v, directory, MERGING_STEPS);
         reference = w ? reference : crc;
         CHECK_THAT(crc && crc == reference, "%s %s %s, %d x %d, adapters of rank %d: %08x with %d at a time, not %08x",
                    v.isa, v.precision, eitp_optimizer_get(v.optimizer)->name, (int)v.batch_size, (int)v.block_size,
-                   (int)v.lora_rank, crc, (int)v.merged, reference);
+                   (int)v.lora_rank, crc, (int)v.micro_batches_per_pass, reference);
     }
 }
 
@@ -87,7 +87,7 @@ static void dense_rows_change_bits(void) {
         uint32_t apart, together;
         config.isa = v.isa = sets[i];
         v.precision = "bf16";
-        v.batch_size = v.merged = v.dense_rows = 1;
+        v.batch_size = v.micro_batches_per_pass = v.dense_rows = 1;
         v.block_size = 33;
         if (eitp_context_create(&config, &context, &error_)) {
             printf("SKIPPED dense rows with %s: %s\n", v.isa, error_.message);
@@ -95,7 +95,7 @@ static void dense_rows_change_bits(void) {
         }
         eitp_context_destroy(context);
         apart = train_variant(&v, directory, MERGING_STEPS);
-        v.merged = 2;
+        v.micro_batches_per_pass = 2;
         together = train_variant(&v, directory, MERGING_STEPS);
         CHECK(apart && together && apart != together);
     }
@@ -116,19 +116,19 @@ static void a_resumed_run_takes_what_passes_it_can(void) {
     straight = train_variant(&v, directory, 4);
     for (v.dense_rows = 0; v.dense_rows < 2; v.dense_rows++) {
         run r;
-        v.merged = 1;
+        v.micro_batches_per_pass = 1;
         REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
         REQUIRE(step_many(&r, 2, NULL));
         REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
         end_run(&r);
-        v.merged = 4;
+        v.micro_batches_per_pass = 4;
         REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
         if (v.dense_rows) {
             CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_ARGUMENT);
             CHECK_THAT(strstr(error_.message, "dense rows and 1 micro-batches"), "%s", error_.message);
         } else {
             REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
-            CHECK(eitp_trainer_merged(r.trainer) == 4);
+            CHECK(eitp_trainer_micro_batches_per_pass(r.trainer) == 4);
             REQUIRE(step_many(&r, 2, NULL));
             CHECK(fingerprint(&r) == straight);
         }
@@ -142,7 +142,7 @@ static void a_resumed_run_takes_what_passes_it_can(void) {
 static void gradient_rows_are_not_forgotten(void) {
     static const int64_t shape[] = {5, 3}, three = 3, two = 2, one = 1;
     eitp_context_config config = eitp_context_config_default();
-    eitp_adamw_config adamw = eitp_adamw_config_default();
+    eitp_optimizer_config adamw = eitp_optimizer_config_default();
     eitp_context *context = NULL;
     eitp_graph *graph = NULL;
     eitp_tensor *ids, *rows;
@@ -161,7 +161,7 @@ static void gradient_rows_are_not_forgotten(void) {
         eitp_status status;
         REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
         adamw.unique = way ? eitp_input(graph, "unique", EITP_I32, 1, way == 1 ? &two : &three) : NULL;
-        status = eitp_adamw_apply(graph, &adamw, &update, &error_);
+        status = eitp_apply_gradients(graph, &adamw, &update, &error_);
         CHECK_THAT(way == 2 ? !status : status == EITP_ERROR_ARGUMENT && strstr(error_.message, "'table'") != NULL,
                    "way %d: %s", way, status ? error_.message : "accepted");
         eitp_graph_destroy(graph);

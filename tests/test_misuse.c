@@ -28,16 +28,16 @@ typedef struct fitting {
 /* Half the sum of squares of "w", minimized. */
 static void fitting_begin(fitting *f, const char *name, eitp_moments moments) {
     const int64_t shape[2] = {2, COUNT / 2}, one[1] = {1};
-    eitp_adamw_config config = eitp_adamw_config_default();
+    eitp_optimizer_config config = eitp_optimizer_config_default();
     memset(f, 0, sizeof *f);
     f->context = open_context("ref", 1);
     CHECK(!eitp_graph_create(f->context, &f->graph, &error_));
     f->parameter = eitp_parameter(f->graph, name, 2, shape);
     config.moments = moments;
     config.loss_scale = f->scale = eitp_input(f->graph, "loss scale", EITP_F32, 1, one);
-    f->status = eitp_adamw_minimize(
-        eitp_affine(eitp_sum(eitp_multiply(f->parameter, f->parameter), EITP_ALL_DIMENSIONS, 0), 0.5, 0), &config,
-        &f->update, &error_);
+    f->status =
+        eitp_minimize(eitp_affine(eitp_sum(eitp_multiply(f->parameter, f->parameter), EITP_ALL_DIMENSIONS, 0), 0.5, 0),
+                      &config, &f->update, &error_);
 }
 
 static void fitting_end(fitting *f) {
@@ -67,9 +67,9 @@ static void steps_are_counted_from_one(void) {
     REQUIRE_OK(write_number(&f, f.scale, 1), error_);
     for (size_t i = 0; i < EITP__COUNT(wrong); i++)
         CHECK(is_refused(write_hyper(&f, 0.1f, wrong[i]), "step", "from 1"));
-    CHECK(is_refused(eitp_plan_run(f.plan, &error_), "learning rate and step", "written"));
+    CHECK(is_refused(eitp_plan_execute(f.plan, &error_), "learning rate and step", "written"));
     REQUIRE_OK(write_hyper(&f, 0.1f, 1), error_);
-    REQUIRE_OK(eitp_plan_run(f.plan, &error_), error_);
+    REQUIRE_OK(eitp_plan_execute(f.plan, &error_), error_);
     REQUIRE_OK(eitp_variable_read(f.context, "w", 0, after, sizeof after, &error_), error_);
     for (int i = 0; i < COUNT; i++)
         CHECK(after[i] < before[i]);
@@ -153,7 +153,7 @@ static void long_names_do_not_share_a_remainder(void) {
 
 static void losses_are_scalars(void) {
     const int64_t shape[2] = {2, 3}, rows = 4;
-    eitp_adamw_config config = eitp_adamw_config_default();
+    eitp_optimizer_config config = eitp_optimizer_config_default();
     for (int i = 0; i < 6; i++) {
         eitp_context *context = open_context("ref", 1);
         eitp_graph *graph = NULL;
@@ -168,8 +168,7 @@ static void losses_are_scalars(void) {
         if (i % 2)
             CHECK(is_refused(eitp_accumulate_gradients(loss, NULL, &error_), "loss", i / 2 == 2 ? "i32" : "eitp_mean"));
         else
-            CHECK(is_refused(eitp_adamw_minimize(loss, &config, &update, &error_), "loss",
-                             i / 2 == 2 ? "i32" : "eitp_mean"));
+            CHECK(is_refused(eitp_minimize(loss, &config, &update, &error_), "loss", i / 2 == 2 ? "i32" : "eitp_mean"));
         eitp_graph_destroy(graph);
         eitp_context_destroy(context);
     }
@@ -179,8 +178,8 @@ static void losses_are_scalars(void) {
         eitp_graph *graph = NULL;
         eitp_update update;
         CHECK(!eitp_graph_create(context, &graph, &error_));
-        CHECK_THAT(!eitp_adamw_minimize(eitp_exp(eitp_parameter(graph, "p", rank, ones)), &config, &update, &error_),
-                   "%s", error_.message);
+        CHECK_THAT(!eitp_minimize(eitp_exp(eitp_parameter(graph, "p", rank, ones)), &config, &update, &error_), "%s",
+                   error_.message);
         eitp_graph_destroy(graph);
         eitp_context_destroy(context);
     }
@@ -263,7 +262,7 @@ static void computed_targets_outside_are_no_numbers(void) {
             write_values(c.plan, c.x, x);
             write_values(c.plan, c.table, table);
             write_values(c.plan, c.targets, targets);
-            CHECK(!eitp_plan_run(c.plan, &error_));
+            CHECK(!eitp_plan_execute(c.plan, &error_));
             read_values(c.plan, c.losses, losses);
             read_values(c.plan, c.gradient, gradient);
             CHECK(losses[0] > 0 && isfinite(losses[0]) && losses[1] == 0);
@@ -326,8 +325,8 @@ static void empty_settings_are_refused(void) {
     config.parameters = (eitp_parameter_form)5;
     CHECK(is_refused(eitp_context_create(&config, &context, &error_), "parameters", "5"));
     config = eitp_context_config_default();
-    config.stream = (eitp_stream)5;
-    CHECK(is_refused(eitp_context_create(&config, &context, &error_), "stream", "5"));
+    config.offload = (eitp_offload)5;
+    CHECK(is_refused(eitp_context_create(&config, &context, &error_), "offload", "5"));
 }
 
 static void variables_that_are_not_there(void) {
@@ -394,7 +393,7 @@ static void graphs_and_plans_of_null(void) {
     eitp_plan_stats stats;
     eitp_limits limits;
     eitp_update update;
-    eitp_adamw_config config = eitp_adamw_config_default();
+    eitp_optimizer_config config = eitp_optimizer_config_default();
     float value = 1;
     CHECK(names_null(eitp_context_measure(NULL, &limits, &error_), "context"));
     CHECK(names_null(eitp_context_measure(context, NULL, &error_), "limits"));
@@ -415,18 +414,18 @@ static void graphs_and_plans_of_null(void) {
     CHECK(names_null(eitp_plan_set_count(NULL, 1, &error_), "plan"));
     CHECK(names_null(eitp_plan_write(NULL, p, &value, 4, &error_), "plan"));
     CHECK(names_null(eitp_plan_read(NULL, p, &value, 4, &error_), "plan"));
-    CHECK(names_null(eitp_plan_run(NULL, &error_), "plan"));
+    CHECK(names_null(eitp_plan_execute(NULL, &error_), "plan"));
     CHECK(names_null(eitp_gradients(NULL, NULL, 1, &p, &p, &error_), "y"));
     CHECK(names_null(eitp_gradients(p, NULL, 1, NULL, &p, &error_), "xs"));
     CHECK(names_null(eitp_gradients(p, NULL, 1, &p, NULL, &error_), "gradients"));
     CHECK(names_null(eitp_accumulate_gradients(NULL, NULL, &error_), "loss"));
-    CHECK(names_null(eitp_adamw_minimize(NULL, &config, &update, &error_), "loss"));
-    CHECK(names_null(eitp_adamw_minimize(p, NULL, &update, &error_), "config"));
-    CHECK(names_null(eitp_adamw_minimize(p, &config, NULL, &error_), "update"));
-    CHECK(names_null(eitp_adamw_apply(NULL, &config, &update, &error_), "graph"));
-    CHECK(names_null(eitp_adamw_apply(graph, NULL, &update, &error_), "config"));
-    CHECK(names_null(eitp_adamw_apply(graph, &config, NULL, &error_), "update"));
-    CHECK(eitp_plan_run(NULL, NULL) == EITP_ERROR_ARGUMENT);
+    CHECK(names_null(eitp_minimize(NULL, &config, &update, &error_), "loss"));
+    CHECK(names_null(eitp_minimize(p, NULL, &update, &error_), "config"));
+    CHECK(names_null(eitp_minimize(p, &config, NULL, &error_), "update"));
+    CHECK(names_null(eitp_apply_gradients(NULL, &config, &update, &error_), "graph"));
+    CHECK(names_null(eitp_apply_gradients(graph, NULL, &update, &error_), "config"));
+    CHECK(names_null(eitp_apply_gradients(graph, &config, NULL, &error_), "update"));
+    CHECK(eitp_plan_execute(NULL, NULL) == EITP_ERROR_ARGUMENT);
     eitp_graph_destroy(graph);
     eitp_context_destroy(context);
 }
@@ -570,7 +569,7 @@ static void what_null_is(void) {
     char text[4] = "x";
     eitp_model_inputs inputs = eitp_model_inputs_create(NULL, 1, 1, 1);
     CHECK(!*eitp_context_description(NULL) && !*eitp_context_numerics(NULL) && !*eitp_context_precision_name(NULL));
-    CHECK(eitp_context_precision(NULL) == EITP_F32 && !eitp_context_parameters(NULL) && !eitp_context_stream(NULL));
+    CHECK(eitp_context_precision(NULL) == EITP_F32 && !eitp_context_parameters(NULL) && !eitp_context_offload(NULL));
     CHECK(!eitp_context_host(NULL).allocator.allocate && !eitp_context_arena_bytes(NULL));
     CHECK(!eitp_context_variable_bytes(NULL, EITP_PARAMETER) && !eitp_variable_count(NULL));
     CHECK(eitp_variable_find(NULL, "p") == -1 && !eitp_variable_at(NULL, 0).name);
@@ -595,16 +594,16 @@ static void what_null_is(void) {
     CHECK(!eitp_model_hidden(NULL, NULL, &inputs, 1) && !eitp_model_logits(NULL, NULL));
     CHECK(!eitp_block(NULL, NULL, NULL, 0, NULL) && !eitp_architecture_find(NULL));
     CHECK(!eitp_model_vocabulary(NULL) && !eitp_model_positions(NULL) && !eitp_model_has_dropout(NULL));
-    CHECK(!eitp_generator_room(NULL) && !eitp_generator_logits(NULL));
+    CHECK(!eitp_generator_remaining(NULL) && !eitp_generator_logits(NULL));
     CHECK(eitp_generator_sample(NULL, NULL) == -1 && eitp_schedule_rate(NULL, 1) == 0);
-    CHECK(!eitp_trainer_steps_done(NULL) && !eitp_pass_graph(NULL) && !eitp_trainer_merged(NULL));
+    CHECK(!eitp_trainer_steps_done(NULL) && !eitp_pass_graph(NULL) && !eitp_trainer_micro_batches_per_pass(NULL));
     CHECK(!eitp_trainer_statistics(NULL).nodes && !eitp_trainer_shape(NULL).batch_size);
     CHECK(!eitp_tokenizer_size(NULL) && eitp_tokenizer_end_of_text(NULL) == -1 && !eitp_tokenizer_fingerprint(NULL));
     CHECK(!eitp_token_file_get_info(NULL).token_count && !eitp_text_files_bytes(NULL) &&
           !eitp_sample_index(EITP_SHUFFLE_NONE, 1, 0, 1));
     CHECK(!eitp_memory_budget_default(NULL) && !eitp_memory_floor(NULL) && !eitp_memory_is_short(NULL));
-    eitp_token_file_expect_read(NULL, 0, 1);
-    eitp_windows_expect_read(NULL, 0);
+    eitp_token_file_prefetch(NULL, 0, 1);
+    eitp_windows_prefetch(NULL, 0);
     eitp_encoder_reset(NULL);
     eitp_generator_reset(NULL);
     eitp_context_destroy(NULL);

@@ -147,7 +147,7 @@ static void run_pass(pass *p, float *hidden) {
         positions[i] = i / 3 % 2 * (p->kinds > 1);
     if (p->inputs.segments)
         CHECK(!eitp_plan_write(p->plan, p->inputs.segments, positions, sizeof positions, &error_));
-    CHECK_THAT(!eitp_plan_run(p->plan, &error_), "%s", error_.message);
+    CHECK_THAT(!eitp_plan_execute(p->plan, &error_), "%s", error_.message);
     CHECK(!eitp_plan_read(p->plan, p->hidden, hidden, ROWS * WIDTH * sizeof *hidden, &error_));
     eitp_plan_destroy(p->plan);
     eitp_graph_destroy(p->graph);
@@ -459,7 +459,7 @@ static void check_naive(int post_norm, int bidirectional, int padded) {
     CHECK(!eitp_plan_write(plan, inputs.offsets, offsets, sizeof offsets, &error_));
     if (padded)
         CHECK(!eitp_plan_write(plan, inputs.lengths, lengths, sizeof lengths, &error_));
-    CHECK_THAT(!eitp_plan_run(plan, &error_), "%s", error_.message);
+    CHECK_THAT(!eitp_plan_execute(plan, &error_), "%s", error_.message);
     CHECK(!eitp_plan_read(plan, out, y, sizeof y, &error_));
     n.context = context;
     n.config = &config;

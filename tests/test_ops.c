@@ -573,7 +573,7 @@ static void check_adamw_form(eitp_context *context, eitp_graph *graph, const ada
     CHECK(eitp_plan_write(plan, inputs[5], commit, sizeof commit, &error) == EITP_OK);
     CHECK(!inputs[9] || eitp_plan_write(plan, inputs[9], key, sizeof key, &error) == EITP_OK);
     CHECK(eitp_variable_fill(context, "g", 8, &error) == EITP_OK);
-    CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
+    CHECK_THAT(eitp_plan_execute(plan, &error) == EITP_OK, "%s", error.message);
     CHECK(eitp_variable_read_f32(context, "p", 0, values, FORM_ROWS * FORM_COLUMNS, &error) == EITP_OK);
     for (int i = 0; i < FORM_ROWS * FORM_COLUMNS; i++)
         CHECK_THAT(fabs((double)values[i] + 0.25) < 1e-3, "%s: parameter %d is %g", eitp_dtype_name(f->parameter), i,
@@ -673,7 +673,7 @@ static void check_sgd_form(eitp_context *context, eitp_graph *graph, const sgd_f
         CHECK(eitp_plan_write(plan, inputs[4], hyper, sizeof hyper, &error) == EITP_OK);
         CHECK(eitp_plan_write(plan, inputs[5], commit, sizeof commit, &error) == EITP_OK);
         CHECK(!inputs[7] || eitp_plan_write(plan, inputs[7], key, sizeof key, &error) == EITP_OK);
-        CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
+        CHECK_THAT(eitp_plan_execute(plan, &error) == EITP_OK, "%s", error.message);
         CHECK(eitp_variable_read_f32(context, "p", 0, values, FORM_ROWS * FORM_COLUMNS, &error) == EITP_OK);
         for (int i = 0; i < FORM_ROWS * FORM_COLUMNS; i++)
             CHECK_THAT((double)values[i] == (step == 1 ? -2.0 : -5.0), "%s: parameter %d is %g",
@@ -723,7 +723,7 @@ static void sgd_of_a_rounded_parameter(void) {
     static const int64_t key[3] = {1, 1, 0};
     const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS};
     eitp_context_config settings = eitp_context_config_default();
-    eitp_adamw_config config = eitp_adamw_config_default();
+    eitp_optimizer_config config = eitp_optimizer_config_default();
     eitp_context *context = NULL;
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -738,7 +738,7 @@ static void sgd_of_a_rounded_parameter(void) {
     config.weight_decay = 0;
     REQUIRE(!eitp_context_create(&settings, &context, &error) && !eitp_graph_create(context, &graph, &error));
     x = eitp_cast(eitp_variable_tensor(graph, "x", EITP_PARAMETER, EITP_BF16, 2, shape), EITP_F32);
-    CHECK_THAT(!eitp_adamw_minimize(eitp_sum(eitp_multiply(x, x), EITP_ALL_DIMENSIONS, 0), &config, &update, &error) &&
+    CHECK_THAT(!eitp_minimize(eitp_sum(eitp_multiply(x, x), EITP_ALL_DIMENSIONS, 0), &config, &update, &error) &&
                    update.key && !eitp_plan_create(graph, &plan, &error),
                "%s", error.message);
     if (plan) {
@@ -746,7 +746,7 @@ static void sgd_of_a_rounded_parameter(void) {
         CHECK(!eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error));
         CHECK(!eitp_plan_write(plan, update.limit, &limit, sizeof limit, &error));
         CHECK(!eitp_plan_write(plan, update.key, key, sizeof key, &error));
-        CHECK(!eitp_plan_run(plan, &error));
+        CHECK(!eitp_plan_execute(plan, &error));
         CHECK(!eitp_variable_read_f32(context, "x", 0, values, FORM_ROWS * FORM_COLUMNS, &error));
         for (int i = 0; i < FORM_ROWS * FORM_COLUMNS; i++)
             CHECK((double)values[i] == 0.5);
@@ -762,7 +762,7 @@ static void round_two(eitp_moments moments, int is_reversed, float values[2][FOR
     static const float limit = 0;
     const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS};
     eitp_context_config settings = eitp_context_config_default();
-    eitp_adamw_config config = eitp_adamw_config_default();
+    eitp_optimizer_config config = eitp_optimizer_config_default();
     eitp_context *context = NULL;
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -780,7 +780,7 @@ static void round_two(eitp_moments moments, int is_reversed, float values[2][FOR
         x[which] = eitp_variable_tensor(graph, names[which], EITP_PARAMETER, EITP_BF16, 2, shape);
     }
     loss = eitp_cast(eitp_add(eitp_multiply(x[0], x[0]), eitp_multiply(x[1], x[1])), EITP_F32);
-    CHECK_THAT(!eitp_adamw_minimize(eitp_sum(loss, EITP_ALL_DIMENSIONS, 0), &config, &update, &error) &&
+    CHECK_THAT(!eitp_minimize(eitp_sum(loss, EITP_ALL_DIMENSIONS, 0), &config, &update, &error) &&
                    !eitp_plan_create(graph, &plan, &error),
                "%s", error.message);
     for (int i = 0; i < 2; i++)
@@ -791,7 +791,7 @@ static void round_two(eitp_moments moments, int is_reversed, float values[2][FOR
         CHECK(!eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error));
         CHECK(!eitp_plan_write(plan, update.limit, &limit, sizeof limit, &error));
         CHECK(!eitp_plan_write(plan, update.key, key, sizeof key, &error));
-        CHECK(!eitp_plan_run(plan, &error));
+        CHECK(!eitp_plan_execute(plan, &error));
     }
     for (int i = 0; i < 2; i++)
         CHECK(!eitp_variable_read_f32(context, names[i], 0, values[i], FORM_ROWS * FORM_COLUMNS, &error));

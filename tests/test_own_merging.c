@@ -224,7 +224,7 @@ static eitp_status read_sample(void *user, eitp_split split, uint64_t number, ei
 /* One way to run a model. */
 typedef struct way {
     const char *isa, *precision;
-    int64_t merged;
+    int64_t micro_batches_per_pass;
     int threads, keep_gradients;
 } way;
 
@@ -257,7 +257,7 @@ static void begin(run *r, const model *m, const way *w) {
     config.products = "own";
     trainer.batch_size = BATCH;
     trainer.grad_accum = PASSES;
-    trainer.merged = w->merged;
+    trainer.micro_batches_per_pass = w->micro_batches_per_pass;
     trainer.keep_gradients = w->keep_gradients;
     trainer.schedule.peak = 0.01;
     trainer.max_grad_norm = 0; /* which would hide what becomes of a single number */
@@ -421,8 +421,8 @@ static void shrinking_says_what_becomes_of_the_bits(void) {
         r.trainer->host.log.write = take_log;
         step_many(&r, 1);
         REQUIRE_OK(eitp_trainer_shrink(r.trainer, &report, &error), error);
-        shrunk += report.shrunk && report.after.merged != report.before.merged;
-        if (report.shrunk && report.after.merged != report.before.merged)
+        shrunk += report.shrunk && report.after.micro_batches_per_pass != report.before.micro_batches_per_pass;
+        if (report.shrunk && report.after.micro_batches_per_pass != report.before.micro_batches_per_pass)
             CHECK_THAT(strstr(log, models[m].exact ? "and the same bits" : "but the last bits differ") != NULL,
                        "%s: %s", models[m].name, log);
         end(&r);

@@ -74,7 +74,7 @@ static eitp_status begin(run *r, size_t budget, const char *output, eitp_rung *r
     char path[700];
     eitp_status status = (fit.budget = budget, eitp_fit_choose(&fit, rung, NULL, &error));
     memset(r, 0, sizeof *r);
-    fit.trainer.merged = rung->merged;
+    fit.trainer.micro_batches_per_pass = rung->micro_batches_per_pass;
     fit.trainer.plan = rung->plan;
     if (!status)
         status = eitp_context_create(&fit.context, &r->context, &error);

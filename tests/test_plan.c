@@ -23,7 +23,7 @@ static void graphs_without_outputs(void) {
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
     CHECK(eitp_plan_statistics(plan).nodes == 0);
     REQUIRE_OK(eitp_plan_write(plan, x, values, sizeof values, &error), error);
-    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     REQUIRE_OK(eitp_plan_read(plan, view, read, sizeof read, &error), error);
     CHECK(!memcmp(read, values, sizeof read));
     eitp_plan_destroy(plan);
@@ -56,7 +56,7 @@ static void reading_and_writing_is_checked(void) {
     CHECK(eitp_plan_write(plan, far, values, 16, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_plan_write(plan, NULL, values, 16, &error) == EITP_ERROR_ARGUMENT);
     REQUIRE_OK(eitp_plan_write(plan, x, values, 16, &error), error);
-    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     CHECK(eitp_plan_read(plan, y, values, 32, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_plan_read(plan, hidden, values, 16, &error) == EITP_ERROR_ARGUMENT);
     CHECK(strstr(error.message, "eitp_output"));
@@ -99,7 +99,7 @@ static void null_backend_counts_calls(void) {
     CHECK(eitp__null_backend_calls(context->backend) == 0);
     for (int i = 1; i <= 2; i++) {
         REQUIRE_OK(eitp_plan_write(plan, x, values, sizeof values, &error), error);
-        REQUIRE_OK(eitp_plan_run(plan, &error), error);
+        REQUIRE_OK(eitp_plan_execute(plan, &error), error);
         CHECK(eitp__null_backend_calls(context->backend) == 3u * (unsigned)i);
     }
     eitp_plan_destroy(plan);
@@ -193,7 +193,7 @@ static double *transformer_gradients(eitp_context *context, int keep_all, unsign
         transformer_initialize(context);
         memset(context->arena.memory, filling, context->arena.size);
         transformer_write(&t, plan, t.config.rows, 3);
-        CHECK(eitp_plan_run(plan, &error) == EITP_OK);
+        CHECK(eitp_plan_execute(plan, &error) == EITP_OK);
         values = (double *)calloc((size_t)*total, sizeof *values);
         *total = 0;
         for (int i = 0; i <= t.parameter_count; i++) {
@@ -249,7 +249,7 @@ static void results_take_over_memory(void) {
         x[i] = (float)i;
     poison(context);
     REQUIRE_OK(eitp_plan_write(plan, input, x, sizeof x, &error), error);
-    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     REQUIRE_OK(eitp_plan_read(plan, sum, y, sizeof y, &error), error);
     for (int i = 0; i < 1024; i++)
         CHECK(y[i] == 3 * ((float)i + 11) + 0.5f);
@@ -333,12 +333,12 @@ static void arena_that_cannot_grow(void) {
         values[7] = 1.5f;
         if (lost) {
             CHECK(eitp_plan_write(plan, x, values, sizeof values, &error) == EITP_ERROR_MEMORY);
-            CHECK(eitp_plan_run(plan, &error) == EITP_ERROR_MEMORY);
+            CHECK(eitp_plan_execute(plan, &error) == EITP_ERROR_MEMORY);
             CHECK(eitp_plan_read(plan, y, read, sizeof read, &error) == EITP_ERROR_MEMORY);
             CHECK(strstr(error.message, "arena"));
         } else {
             REQUIRE_OK(eitp_plan_write(plan, x, values, sizeof values, &error), error);
-            REQUIRE_OK(eitp_plan_run(plan, &error), error);
+            REQUIRE_OK(eitp_plan_execute(plan, &error), error);
             REQUIRE_OK(eitp_plan_read(plan, y, read, sizeof read, &error), error);
             CHECK(read[7] == 3 && read[8] == 0);
         }
@@ -346,7 +346,7 @@ static void arena_that_cannot_grow(void) {
         limit = SIZE_MAX;
         REQUIRE_OK(eitp_plan_create(larger, &refused, &error), error);
         REQUIRE_OK(eitp_plan_write(plan, x, values, sizeof values, &error), error);
-        REQUIRE_OK(eitp_plan_run(plan, &error), error);
+        REQUIRE_OK(eitp_plan_execute(plan, &error), error);
         REQUIRE_OK(eitp_plan_read(plan, y, read, sizeof read, &error), error);
         CHECK(read[7] == 3);
         eitp_plan_destroy(plan);
@@ -483,7 +483,7 @@ static void rows_are_those_of_the_whole(void) {
     }
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
     REQUIRE_OK(eitp_plan_write(plan, in, ids, sizeof ids, &error), error);
-    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     for (int c = 0; c < CASES; c++) {
         size_t size = (size_t)eitp_tensor_elements(pairs[c][0]) * sizeof *a;
         REQUIRE_OK(eitp_plan_read(plan, pairs[c][0], a, size, &error), error);
@@ -519,7 +519,7 @@ static void a_view_of_rows(void) {
     eitp_accumulate(eitp__rows(p, 0, 1), eitp__rows(p, 5, 6), NULL);
     eitp_accumulate(eitp__rows(p, 1, 2), eitp_affine(eitp__rows(p, 0, 1), 0, 1), NULL);
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
-    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     REQUIRE_OK(eitp_plan_read(plan, gradient, slope, sizeof slope, &error), error);
     REQUIRE_OK(eitp_variable_read_f32(context, "p", 0, read, 18, &error), error);
     for (int i = 0; i < 18; i++) {
@@ -615,7 +615,7 @@ static void gradients_of_parts_are_right(void) {
         eitp_output(second);
         REQUIRE_OK(eitp_variable_write_f32(context, "p", 0, values, COUNT, &error), error);
         REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
-        REQUIRE_OK(eitp_plan_run(plan, &error), error);
+        REQUIRE_OK(eitp_plan_execute(plan, &error), error);
         REQUIRE_OK(eitp_plan_read(plan, first, d, sizeof d, &error), error);
         REQUIRE_OK(eitp_plan_read(plan, second, dd, sizeof dd, &error), error);
         for (int i = 0; i < COUNT; i++) {

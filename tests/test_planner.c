@@ -42,7 +42,8 @@ static void every_budget_is_kept(void) {
     eitp_fidelity fidelity;
     int compact = 0;
     REQUIRE_OK(eitp_fit_choose(&fit, &free_rung, NULL, &error_), error_);
-    CHECK(free_rung.fits && free_rung.optimizer == EITP_ADAMW && !free_rung.recomputed && free_rung.merged == 4);
+    CHECK(free_rung.fits && free_rung.optimizer == EITP_ADAMW && !free_rung.recomputed &&
+          free_rung.micro_batches_per_pass == 4);
     CHECK(free_rung.total == free_rung.parameters + free_rung.gradients + free_rung.states + free_rung.arena +
                                  free_rung.workspace + free_rung.process);
     CHECK(free_rung.process > fit.process && free_rung.flops > 0 && free_rung.seconds > 0);
@@ -143,14 +144,14 @@ static void a_rung_is_what_is_made(void) {
         eitp_model *model;
         eitp_rung rung;
         memset(&rung, 0, sizeof rung);
-        rung.merged = merged;
+        rung.micro_batches_per_pass = merged;
         REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
         rung.plan.memory = (rung.arena + rung.workspace) / 10 * 8;
         REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
         CHECK(rung.recomputed > 0);
         REQUIRE_OK(eitp_context_create(&fit.context, &context, &error_), error_);
         REQUIRE_OK(make_language_task(fit.user, context, &task, &error_), error_);
-        fit.trainer.merged = rung.merged;
+        fit.trainer.micro_batches_per_pass = rung.micro_batches_per_pass;
         fit.trainer.plan = rung.plan;
         REQUIRE_OK(eitp_trainer_create(&task, &fit.trainer, &trainer, &error_), error_);
         CHECK(eitp_context_variable_bytes(context, EITP_PARAMETER) == rung.parameters);
@@ -175,7 +176,7 @@ static int begin_planned(int64_t layers, const eitp_plan_config *plan, eitp__ste
     fit.context.plans_only = 1;
     planned.model.layers = layers;
     fit.trainer.batch_size = 1;
-    fit.trainer.merged = 4;
+    fit.trainer.micro_batches_per_pass = 4;
     fit.trainer.plan = *plan;
     status = eitp_context_create(&fit.context, &context, &error_);
     if (!status)
@@ -256,7 +257,7 @@ static void a_pass_costs_what_its_rows_cost(void) {
         eitp_rung rung = EITP__ZERO;
         fit.trainer.grad_accum = accumulations[i];
         fit.trainer.keep_gradients = 1;
-        rung.merged = 4;
+        rung.micro_batches_per_pass = 4;
         REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
         flops[i] = rung.flops;
     }
@@ -279,7 +280,7 @@ static void a_context_for_plans_runs_nothing(void) {
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
     CHECK(eitp_context_variable_bytes(context, EITP_PARAMETER) == 0);
     CHECK(eitp_context_arena_bytes(context) >= (size_t)4 << 20);
-    CHECK(eitp_plan_run(plan, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "plans only"));
+    CHECK(eitp_plan_execute(plan, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "plans only"));
     eitp_plan_destroy(plan);
     eitp_graph_destroy(graph);
     eitp_context_destroy(context);
@@ -308,33 +309,33 @@ static void every_failed_allocation_is_an_error(void) {
 }
 
 /* Variables go to a file only where nothing fits in memory, as few as will do, and compact ones. */
-static void streaming_is_the_last_resort(void) {
+static void offloading_is_the_last_resort(void) {
     eitp_fit fit = small_fit("auto");
     eitp_rung whole, smallest, rung;
     REQUIRE_OK(eitp_fit_choose(&fit, &whole, NULL, &error_), error_);
     fit.budget = 1;
     CHECK(eitp_fit_choose(&fit, &rung, &smallest, &error_) == EITP_ERROR_MEMORY);
-    fit.any_stream = 1;
+    fit.any_offload = 1;
     fit.budget = whole.total;
     REQUIRE_OK(eitp_fit_choose(&fit, &rung, NULL, &error_), error_);
-    CHECK(!rung.stream && !rung.streamed && rung.optimizer == EITP_ADAMW);
+    CHECK(!rung.offload && !rung.offloaded && rung.optimizer == EITP_ADAMW);
     fit.budget = smallest.total;
     REQUIRE_OK(eitp_fit_choose(&fit, &rung, NULL, &error_), error_);
-    CHECK(!rung.stream && rung.optimizer == EITP_FACTORED && rung.file_reads + rung.file_writes == 0);
+    CHECK(!rung.offload && rung.optimizer == EITP_FACTORED && rung.file_reads + rung.file_writes == 0);
     fit.budget = smallest.total - 1;
     REQUIRE_OK(eitp_fit_choose(&fit, &rung, NULL, &error_), error_);
-    CHECK(rung.stream && rung.total <= fit.budget && rung.optimizer == EITP_ADAMW8);
-    CHECK(rung.streamed > 0 && rung.file_reads >= rung.file_writes && rung.file_writes > 0);
+    CHECK(rung.offload && rung.total <= fit.budget && rung.optimizer == EITP_ADAMW8);
+    CHECK(rung.offloaded > 0 && rung.file_reads >= rung.file_writes && rung.file_writes > 0);
     /* What is asked for is done, and with what was asked for. */
     fit = small_fit("fp32");
     fit.any_optimizer = 0;
-    for (int stream = EITP_STREAM_STATES; stream <= EITP_STREAM_ALL; stream++) {
-        fit.context.stream = (eitp_stream)stream;
+    for (int offload = EITP_OFFLOAD_STATES; offload <= EITP_OFFLOAD_ALL; offload++) {
+        fit.context.offload = (eitp_offload)offload;
         REQUIRE_OK(eitp_fit_choose(&fit, &rung, NULL, &error_), error_);
-        CHECK((int)rung.stream == stream && rung.optimizer == EITP_ADAMW && rung.total < whole.total);
-        CHECK((rung.parameters < whole.parameters / 4) == (stream == EITP_STREAM_ALL));
+        CHECK((int)rung.offload == offload && rung.optimizer == EITP_ADAMW && rung.total < whole.total);
+        CHECK((rung.parameters < whole.parameters / 4) == (offload == EITP_OFFLOAD_ALL));
         CHECK(rung.states < whole.states / 4);
-        CHECK_THAT(rung.parameters + rung.states + rung.streamed == whole.parameters + whole.states, "%d", stream);
+        CHECK_THAT(rung.parameters + rung.states + rung.offloaded == whole.parameters + whole.states, "%d", offload);
     }
 }
 
@@ -343,7 +344,7 @@ int main(int argc, char **argv) {
                                       TEST(another_algorithm_is_asked_for),
                                       TEST(bytes_of_a_parameter),
                                       TEST(a_rung_is_what_is_made),
-                                      TEST(streaming_is_the_last_resort),
+                                      TEST(offloading_is_the_last_resort),
                                       TEST(planning_grows_with_the_graph),
                                       TEST(a_pass_costs_what_its_rows_cost),
                                       TEST(a_context_for_plans_runs_nothing),

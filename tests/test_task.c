@@ -98,7 +98,7 @@ static void loss_and_gradient_are_those_of_the_weighted_sum(void) {
         own o;
         REQUIRE(begin_in(&o, precisions[i % 3], OWN_ROW | OWN_SAMPLE));
         o.task.rows_vary = varies;
-        o.config.merged = merged;
+        o.config.micro_batches_per_pass = merged;
         o.config.keep_gradients = 1;
         o.config.rate = stand_still;
         o.weight.kind = EITP_SCHEDULE_LINEAR;
@@ -147,10 +147,10 @@ static void a_number_is_the_sum_of_its_values(void) {
     for (int merged = 1; merged <= 3; merged++) {
         own o;
         REQUIRE(begin(&o, OWN_NUMBER));
-        o.config.merged = merged;
+        o.config.micro_batches_per_pass = merged;
         REQUIRE(end_after(&o, 4, number, &report));
         REQUIRE(begin(&o, OWN_ROW));
-        o.config.merged = merged;
+        o.config.micro_batches_per_pass = merged;
         REQUIRE(end_after(&o, 4, rows, &expected));
         CHECK(same_bits(number, rows) && own_near(report.loss, expected.loss, 1e-6));
     }
@@ -192,7 +192,7 @@ static void empty_values_are_seen_in_gaps_and_beyond_the_last_sample(void) {
     own o;
     REQUIRE(begin_in(&o, "bf16", OWN_ROW | OWN_EMPTY));
     pretend_sums_of_32(o.context);
-    o.config.merged = 2;
+    o.config.micro_batches_per_pass = 2;
     REQUIRE_OK(own_train(&o, &error), error);
     REQUIRE_OK(eitp_trainer_step(o.trainer, &report, &error), error);
     CHECK(report.items == 30 && o.trainer->plans.batches[0].rows == 42 && o.trainer->plans.batches[1].rows == 10);
@@ -216,7 +216,7 @@ static void merging_changes_no_bit(void) {
             if (i & 2)
                 pretend_sums_of_32(o.context);
             o.task.rows_vary = i / 4;
-            o.config.merged = merged;
+            o.config.micro_batches_per_pass = merged;
             o.config.batch_size = 3;
             o.config.last_sample = 32;
             REQUIRE(end_after(&o, 4, weights[merged], &report));
@@ -231,16 +231,16 @@ static void micro_batches_are_not_merged_where_gaps_are_refused(void) {
     pretend_sums_of_32(o.context);
     o.task.allows_gaps = 0;
     REQUIRE_OK(own_train(&o, &error), error);
-    CHECK(eitp_trainer_merged(o.trainer) == 1);
+    CHECK(eitp_trainer_micro_batches_per_pass(o.trainer) == 1);
     eitp_trainer_destroy(o.trainer);
-    o.config.merged = 2;
+    o.config.micro_batches_per_pass = 2;
     CHECK(own_train(&o, &error) == EITP_ERROR_UNSUPPORTED && !o.trainer);
     CHECK_THAT(strstr(error.message, "micro-batches of 10 rows cannot be merged") &&
                    strstr(error.message, "dense_rows"),
                "%s", error.message);
     o.config.dense_rows = 1;
     REQUIRE_OK(own_train(&o, &error), error);
-    CHECK(eitp_trainer_merged(o.trainer) == 2);
+    CHECK(eitp_trainer_micro_batches_per_pass(o.trainer) == 2);
     eitp_trainer_destroy(o.trainer);
     o.config.dense_rows = 0;
     o.task.rows = 16; /* 32 of a micro-batch: no gap */
@@ -249,9 +249,9 @@ static void micro_batches_are_not_merged_where_gaps_are_refused(void) {
     o.task.rows_vary = 1;
     CHECK(own_train(&o, &error) == EITP_ERROR_UNSUPPORTED);
     o.task.allows_gaps = 1;
-    o.config.merged = 0;
+    o.config.micro_batches_per_pass = 0;
     REQUIRE_OK(own_train(&o, &error), error);
-    CHECK(eitp_trainer_merged(o.trainer) == 3);
+    CHECK(eitp_trainer_micro_batches_per_pass(o.trainer) == 3);
     own_end(&o);
 }
 
@@ -288,7 +288,7 @@ static void shrinking_knows_of_gaps_and_of_sums_over_samples(void) {
     o.task.allows_gaps = 0;
     REQUIRE_OK(own_train(&o, &error), error);
     CHECK_THAT(!eitp_trainer_shrink(o.trainer, &report, &error), "%s", error.message);
-    CHECK(report.shrunk && report.after.batch_size == 1 && report.after.merged == 1);
+    CHECK(report.shrunk && report.after.batch_size == 1 && report.after.micro_batches_per_pass == 1);
     CHECK_THAT(!eitp_trainer_step(o.trainer, &step, &error), "%s", error.message);
     own_end(&o);
 }

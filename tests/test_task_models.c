@@ -122,7 +122,7 @@ static eitp_status begin(model *m, const variant *v, int parts) {
     m->r.config = eitp_trainer_config_default();
     m->r.config.batch_size = v->batch_size;
     m->r.config.grad_accum = v->grad_accum;
-    m->r.config.merged = v->merged;
+    m->r.config.micro_batches_per_pass = v->micro_batches_per_pass;
     m->r.config.optimizer = v->optimizer;
     m->r.config.schedule.peak = 0.01;
     m->r.task.user = m;
@@ -157,11 +157,11 @@ static void check_merging(variant v, int parts) {
     v.grad_accum = 5;
     for (int sums = 0; sums < 2; sums++) {
         v.sums_of_32 = sums;
-        for (v.merged = 1; v.merged <= 5; v.merged += 2) {
+        for (v.micro_batches_per_pass = 1; v.micro_batches_per_pass <= 5; v.micro_batches_per_pass += 2) {
             const uint32_t crc = train(&v, parts);
             reference = reference ? reference : crc;
             CHECK_THAT(crc && crc == reference, "%s %s, %d merged, sums of 32: %d, parts %d: %08x, not %08x", v.isa,
-                       v.precision, (int)v.merged, sums, parts, crc, reference);
+                       v.precision, (int)v.micro_batches_per_pass, sums, parts, crc, reference);
         }
         reference = 0;
     }
@@ -186,7 +186,7 @@ static void a_table_that_is_looked_up_plainly_is_exact_too(void) {
     v.precision = "fp32";
     v.batch_size = v.grad_accum = 3;
     for (int i = 0; i < 2; i++) {
-        v.merged = 1 + 2 * i;
+        v.micro_batches_per_pass = 1 + 2 * i;
         crcs[i] = train(&v, WITHOUT_UNIQUE);
     }
     CHECK(crcs[0] && crcs[0] == crcs[1]);

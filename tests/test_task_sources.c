@@ -36,7 +36,7 @@ static eitp_token_source source_of(const run *r, place from, pieces *p, eitp_tok
         return file;
     source.user = p;
     source.read = read_pieces;
-    source.expect_read = expect_pieces;
+    source.prefetch = expect_pieces;
     return source;
 }
 

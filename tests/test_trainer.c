@@ -189,8 +189,8 @@ static char *state_after(const variant *v, const char *directory, eitp_step_repo
             CHECK(!eitp_trainer_step(r.trainer, report, &error_));
         eitp_plan_stats stats = eitp_trainer_statistics(r.trainer);
         *again = stats.recomputed;
-        if (v->stream)
-            CHECK(stats.file_reads > 0 || v->stream == EITP_STREAM_STATES);
+        if (v->offload)
+            CHECK(stats.file_reads > 0 || v->offload == EITP_OFFLOAD_STATES);
         else if (!v->plan.memory && !v->plan.recompute)
             *whole = stats;
         else
@@ -312,14 +312,14 @@ static void recomputing_changes_no_bit(void) {
 }
 
 /*
- * What is streamed from a file has the bits of what is in memory: for every optimizer, whether gradients live within a
- * plan or are streamed too, and whatever is computed again.
+ * What is offloaded from a file has the bits of what is in memory: for every optimizer, whether gradients live within a
+ * plan or are offloaded too, and whatever is computed again.
  */
-static void streaming_changes_no_bit(void) {
+static void offloading_changes_no_bit(void) {
     static const struct {
         const char *precision;
         eitp_optimizer optimizer;
-        int64_t merged;
+        int64_t micro_batches_per_pass;
         int keep_gradients;
     } runs[] = {{"fp32", EITP_ADAMW, 2, 0},  {"fp32", EITP_ADAMW, 1, 0},     {"bf16", EITP_ADAMW, 2, 1},
                 {"bf16", EITP_ADAMW8, 2, 0}, {"bf16", EITP_ADAMW8_SR, 1, 0}, {"bf16", EITP_FACTORED, 2, 0},
@@ -338,11 +338,11 @@ static void streaming_changes_no_bit(void) {
             int again;
             v.precision = runs[i].precision;
             v.optimizer = runs[i].optimizer;
-            v.merged = runs[i].merged;
+            v.micro_batches_per_pass = runs[i].micro_batches_per_pass;
             v.keep_gradients = runs[i].keep_gradients;
             v.is_wide = 1;
             v.piece_bytes = 65536;
-            v.stream = way == 3 ? EITP_STREAM_ALL : (eitp_stream)way;
+            v.offload = way == 3 ? EITP_OFFLOAD_ALL : (eitp_offload)way;
             v.plan.recompute = way == 3 ? EITP_RECOMPUTE_LAYER : EITP_RECOMPUTE_AUTO;
             state = state_after(&v, directory, &report, &size, &whole, &again);
             REQUIRE(state);
@@ -361,8 +361,8 @@ static void streaming_changes_no_bit(void) {
     scratch_remove(directory);
 }
 
-/* Checkpoints and losses know nothing of where variables are: a streamed run goes on in memory, and the other way. */
-static void a_streamed_run_goes_on_in_memory(void) {
+/* Checkpoints and losses know nothing of where variables are: an offloaded run goes on in memory, and the other way. */
+static void an_offloaded_run_goes_on_in_memory(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], output[600], checkpoint[700];
     variant v = default_variant();
@@ -376,13 +376,13 @@ static void a_streamed_run_goes_on_in_memory(void) {
     for (int way = 0; way < 3; way++) {
         eitp_evaluation evaluation;
         run r;
-        v.stream = way == 1 ? EITP_STREAM_ALL : EITP_STREAM_NONE;
+        v.offload = way == 1 ? EITP_OFFLOAD_ALL : EITP_OFFLOAD_NONE;
         REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
         REQUIRE(step_many(&r, 2, NULL));
         if (way) {
             REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
             end_run(&r);
-            v.stream = way == 1 ? EITP_STREAM_NONE : EITP_STREAM_ALL;
+            v.offload = way == 1 ? EITP_OFFLOAD_NONE : EITP_OFFLOAD_ALL;
             REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
             REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
         }
@@ -405,7 +405,7 @@ static void a_streamed_run_goes_on_in_memory(void) {
  */
 static void accumulation_is_one_large_batch(void) {
     static const struct {
-        int64_t batch, accumulation, merged;
+        int64_t batch, accumulation, micro_batches_per_pass;
         uint64_t last;
     } ways[] = {{4, 1, 1, 0}, {2, 2, 1, 0}, {1, 4, 1, 0}, {3, 2, 1, 4},
                 {2, 2, 2, 0}, {1, 4, 3, 0}, {1, 5, 2, 4}, {1, 4, 0, 0}};
@@ -427,7 +427,7 @@ static void accumulation_is_one_large_batch(void) {
             v.precision = precisions[k % 3];
             v.batch_size = ways[w].batch;
             v.grad_accum = ways[w].accumulation;
-            v.merged = ways[w].merged;
+            v.micro_batches_per_pass = ways[w].micro_batches_per_pass;
             v.last_sample = ways[w].last;
             v.unclipped = 1;
             if (make_run(&r, &host, &v, directory, &error_)) {
@@ -899,7 +899,7 @@ static int shrink(run *r) {
     CHECK_THAT(!status, "%s", error_.message);
     CHECK(eitp__step_shapes_equal(&report.before, &before) && eitp__step_shapes_equal(&report.after, &after));
     CHECK(after.batch_size * after.grad_accum == before.batch_size * before.grad_accum);
-    CHECK(after.batch_size * after.merged <= before.batch_size * before.merged);
+    CHECK(after.batch_size * after.micro_batches_per_pass <= before.batch_size * before.micro_batches_per_pass);
     CHECK(report.bytes_after ==
           eitp_context_arena_bytes(r->context) + eitp_context_variable_bytes(r->context, EITP_GRADIENT));
     if (report.shrunk)
@@ -913,7 +913,7 @@ static int shrink(run *r) {
 
 /* Ways to run, from which there are other ways down. */
 static const struct {
-    int64_t batch_size, grad_accum, merged;
+    int64_t batch_size, grad_accum, micro_batches_per_pass;
     int keep_gradients;
     const char *precision;
     eitp_optimizer optimizer;
@@ -933,7 +933,7 @@ static variant shrinking_variant(size_t i) {
     variant v = default_variant();
     v.batch_size = shrinking_[i].batch_size;
     v.grad_accum = shrinking_[i].grad_accum;
-    v.merged = shrinking_[i].merged;
+    v.micro_batches_per_pass = shrinking_[i].micro_batches_per_pass;
     v.keep_gradients = shrinking_[i].keep_gradients;
     v.precision = shrinking_[i].precision;
     v.optimizer = shrinking_[i].optimizer;
@@ -962,13 +962,14 @@ static void shrinking_leaves_no_gaps_that_are_refused(void) {
     r.task.allows_gaps = 0;
     r.config.plan.recompute = EITP_RECOMPUTE_NONE;
     REQUIRE_OK(eitp_trainer_create(&r.task, &r.config, &r.trainer, &error_), error_);
-    CHECK(eitp_trainer_merged(r.trainer) == 1);
+    CHECK(eitp_trainer_micro_batches_per_pass(r.trainer) == 1);
     do {
         REQUIRE_OK(eitp_trainer_shrink(r.trainer, &report, &error_), error_);
         shrunk += report.shrunk;
         REQUIRE_OK(eitp_trainer_step(r.trainer, &step, &error_), error_);
     } while (report.shrunk);
-    CHECK(shrunk > 0 && report.after.batch_size == 1 && report.after.merged == 1 && report.after.grad_accum == 18);
+    CHECK(shrunk > 0 && report.after.batch_size == 1 && report.after.micro_batches_per_pass == 1 &&
+          report.after.grad_accum == 18);
     end_run(&r);
     scratch_remove(directory);
 }
@@ -1041,15 +1042,17 @@ static void a_shrunk_run_resumes_bit_for_bit(void) {
         straight = fingerprint(&r);
         end_run(&r);
         REQUIRE_OK(eitp_checkpoint_read_info(&host, checkpoint, &info, &error_), error_);
-        CHECK(info.asked_shape.batch_size == 4 && info.asked_shape.grad_accum == 2 && info.asked_shape.merged == 2);
-        CHECK(info.config.batch_size == shape.batch_size && info.config.merged == shape.merged);
+        CHECK(info.initial_shape.batch_size == 4 && info.initial_shape.grad_accum == 2 &&
+              info.initial_shape.micro_batches_per_pass == 2);
+        CHECK(info.config.batch_size == shape.batch_size &&
+              info.config.micro_batches_per_pass == shape.micro_batches_per_pass);
         if (way == 0 || way == 2) {
             other.batch_size = shape.batch_size;
             other.grad_accum = shape.grad_accum;
-            other.merged = shape.merged;
+            other.micro_batches_per_pass = shape.micro_batches_per_pass;
         } else if (way == 3) {
             other.batch_size = 8;
-            other.grad_accum = other.merged = 1;
+            other.grad_accum = other.micro_batches_per_pass = 1;
         }
         REQUIRE_OK(make_run(&r, &host, &other, directory, &error_), error_);
         if (way == 3) {
@@ -1086,8 +1089,8 @@ static void shrinking_by_computing_again_changes_no_bit(void) {
     run r;
     REQUIRE(scratch_make(directory) && write_text(directory));
     v.batch_size = 1;
-    v.grad_accum = v.merged = 1; /* there is nothing else to go down to */
-    v.is_wide = 1;               /* gradients are computed again too */
+    v.grad_accum = v.micro_batches_per_pass = 1; /* there is nothing else to go down to */
+    v.is_wide = 1;                               /* gradients are computed again too */
     v.piece_bytes = 16384;
     straight = train_variant(&v, directory, 6);
     REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
@@ -1111,7 +1114,7 @@ static void what_would_not_be_smaller_is_left_alone(void) {
     run r;
     REQUIRE(scratch_make(directory) && write_text(directory));
     v.plan.recompute = EITP_RECOMPUTE_NONE;
-    v.batch_size = v.grad_accum = v.merged = 1;
+    v.batch_size = v.grad_accum = v.micro_batches_per_pass = 1;
     REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
     CHECK(!shrink(&r));
     end_run(&r);
@@ -1164,7 +1167,7 @@ static void shrinking_gives_memory_back(void) {
     REQUIRE(scratch_make(directory) && write_text(directory));
     v.batch_size = 160;
     v.grad_accum = 2;
-    v.merged = 2;
+    v.micro_batches_per_pass = 2;
     REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
     REQUIRE_OK(eitp_graph_create(r.context, &graph, &error_), error_);
     input = eitp_input(graph, "x", EITP_F32, 1, &four);
@@ -1185,7 +1188,7 @@ static void shrinking_gives_memory_back(void) {
                    "%ld kB resident, and %ld before; the arena has %d bytes, and had %d", resident[1], resident[0],
                    (int)after, (int)before);
     REQUIRE_OK(eitp_plan_write(plan, input, values, sizeof values, &error_), error_);
-    REQUIRE_OK(eitp_plan_run(plan, &error_), error_);
+    REQUIRE_OK(eitp_plan_execute(plan, &error_), error_);
     REQUIRE_OK(eitp_plan_read(plan, output, doubled, sizeof doubled, &error_), error_);
     for (int i = 0; i < 4; i++)
         CHECK(doubled[i] == 2 * values[i]);
@@ -1417,11 +1420,11 @@ static void check_refuses_all(run *r, const char *output) {
 static const struct {
     const char *precision;
     eitp_optimizer optimizer;
-    int64_t merged;
+    int64_t micro_batches_per_pass;
 } half_done_[] = {{"fp32", EITP_ADAMW, 2}, {"fp32", EITP_ADAMW, 1}, {"bf16", EITP_ADAMW8_SR, 2}};
 
 /*
- * Each file call of a step with streamed variables fails. Either nothing was changed, and what is saved is the state
+ * Each file call of a step with offloaded variables fails. Either nothing was changed, and what is saved is the state
  * before the step; or the trainer is torn, refuses all but a resume, and then has the bits of an undisturbed run.
  */
 static void a_step_that_fails_is_whole_or_torn(void) {
@@ -1440,10 +1443,10 @@ static void a_step_that_fails_is_whole_or_torn(void) {
         v.threads = 1;
         v.is_wide = 1;
         v.piece_bytes = 65536;
-        v.stream = EITP_STREAM_ALL;
+        v.offload = EITP_OFFLOAD_ALL;
         v.precision = half_done_[way].precision;
         v.optimizer = half_done_[way].optimizer;
-        v.merged = half_done_[way].merged;
+        v.micro_batches_per_pass = half_done_[way].micro_batches_per_pass;
         faults_begin(&f);
         f.tear = 1;
         REQUIRE_OK(make_run(&r, &f.host, &v, directory, &error_), error_);
@@ -1496,9 +1499,9 @@ static void a_step_that_fails_is_whole_or_torn(void) {
  */
 static void a_resume_that_fails_is_whole_or_torn(void) {
     static const struct {
-        eitp_stream stream;
+        eitp_offload offload;
         eitp_optimizer optimizer; /* of the checkpoint's, or another */
-    } ways[] = {{EITP_STREAM_NONE, EITP_ADAMW}, {EITP_STREAM_ALL, EITP_ADAMW}, {EITP_STREAM_ALL, EITP_FACTORED}};
+    } ways[] = {{EITP_OFFLOAD_NONE, EITP_ADAMW}, {EITP_OFFLOAD_ALL, EITP_ADAMW}, {EITP_OFFLOAD_ALL, EITP_FACTORED}};
     char directory[512], output[600], checkpoint[700], other[600];
     REQUIRE(scratch_make(directory) && write_text(directory));
     snprintf(output, sizeof output, "%s/out", directory);
@@ -1517,7 +1520,7 @@ static void a_resume_that_fails_is_whole_or_torn(void) {
         REQUIRE(step_many(&r, 2, NULL));
         REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
         end_run(&r);
-        v.stream = ways[way / 2].stream;
+        v.offload = ways[way / 2].offload;
         v.optimizer = ways[way / 2].optimizer;
         REQUIRE_OK(make_run(&r, &f.host, &v, directory, &error_), error_);
         REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
@@ -1645,7 +1648,7 @@ static void there_is_no_step_after_the_last_sample(void) {
         eitp_step_report report, last;
         uint32_t before;
         run r;
-        v.merged = merged[way];
+        v.micro_batches_per_pass = merged[way];
         v.last_sample = 9; /* of 4 a step */
         REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
         REQUIRE(step_many(&r, 2, NULL));
@@ -1768,8 +1771,8 @@ int main(int argc, char **argv) {
         TEST(accumulation_is_one_large_batch),
         TEST(releasing_gradients_changes_no_bit),
         TEST(recomputing_changes_no_bit),
-        TEST(streaming_changes_no_bit),
-        TEST(a_streamed_run_goes_on_in_memory),
+        TEST(offloading_changes_no_bit),
+        TEST(an_offloaded_run_goes_on_in_memory),
         TEST(it_learns),
         TEST(moments_are_converted),
         TEST(velocities_are_converted),

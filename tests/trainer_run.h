@@ -30,7 +30,7 @@ typedef struct variant {
     const char *isa, *products, *precision;
     eitp_optimizer optimizer;
     double dropout;
-    int64_t batch_size, grad_accum, merged;
+    int64_t batch_size, grad_accum, micro_batches_per_pass;
     int64_t block_size; /* 0: 32 */
     int64_t lora_rank;  /* 0: no adapters */
     int dense_rows;
@@ -41,7 +41,7 @@ typedef struct variant {
     size_t piece_bytes; /* 0: the default */
     double beta1;       /* 0: the default */
     eitp_plan_config plan;
-    eitp_stream stream;
+    eitp_offload offload;
 } variant;
 
 static RUN_UNUSED variant default_variant(void) {
@@ -118,7 +118,7 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     eitp_context_config context = eitp_context_config_default();
     eitp_transformer_config shape = small_model(v->dropout);
     const char *path = scratch_path(directory, "text.txt");
-    char packed[600], stream[600];
+    char packed[600], offload[600];
     eitp_pack_config pack;
     eitp_status status;
     if (v->is_wide) {
@@ -135,16 +135,16 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     context.products = v->products;
     context.precision = v->precision;
     context.parameters = eitp_optimizer_get(v->optimizer)->parameters;
-    snprintf(stream, sizeof stream, "%s", scratch_path(directory, "stream"));
-    context.stream = v->stream;
-    context.stream_path = stream;
+    snprintf(offload, sizeof offload, "%s", scratch_path(directory, "offload"));
+    context.offload = v->offload;
+    context.offload_path = offload;
     snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tokens"));
     pack.paths = &path;
     pack.path_count = 1;
     r->config = eitp_trainer_config_default();
     r->config.batch_size = v->batch_size;
     r->config.grad_accum = v->grad_accum;
-    r->config.merged = v->merged;
+    r->config.micro_batches_per_pass = v->micro_batches_per_pass;
     r->language.block_size = v->block_size ? v->block_size : 32;
     r->config.seed = 11;
     r->config.schedule.kind = EITP_SCHEDULE_COSINE;

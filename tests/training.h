@@ -15,8 +15,8 @@ typedef struct training {
 
 /* Without `adamw` with its defaults. training_end is called after a failure too. Sets no parameter. */
 static GRAPHS_UNUSED eitp_status training_begin(training *s, eitp_context *context, const transformer_config *config,
-                                                const eitp_adamw_config *adamw, eitp_error *error) {
-    const eitp_adamw_config defaults = eitp_adamw_config_default();
+                                                const eitp_optimizer_config *adamw, eitp_error *error) {
+    const eitp_optimizer_config defaults = eitp_optimizer_config_default();
     eitp_status status;
     memset(s, 0, sizeof *s);
     s->context = context;
@@ -27,7 +27,7 @@ static GRAPHS_UNUSED eitp_status training_begin(training *s, eitp_context *conte
     eitp_output(s->t.loss);
     status = eitp_graph_status(s->graph, error);
     if (!status)
-        status = eitp_adamw_minimize(s->t.loss, adamw ? adamw : &defaults, &s->update, error);
+        status = eitp_minimize(s->t.loss, adamw ? adamw : &defaults, &s->update, error);
     return status ? status : eitp_plan_create(s->graph, &s->plan, error);
 }
 
@@ -56,7 +56,7 @@ static GRAPHS_UNUSED eitp_status training_step(training *s, int64_t step, float 
     if (!status)
         status = eitp_plan_write(s->plan, s->update.limit, &limit, sizeof limit, error);
     if (!status)
-        status = eitp_plan_run(s->plan, error);
+        status = eitp_plan_execute(s->plan, error);
     return status || !loss ? status : eitp_plan_read(s->plan, s->t.loss, loss, sizeof *loss, error);
 }
 

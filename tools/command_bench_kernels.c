@@ -125,7 +125,7 @@ static eitp_status measure_runs(kernel *k, const char *op, double *seconds, size
         run->limits = &k->b->limits;
         status = write_update(k, plan, error);
         if (!status)
-            status = eitp_plan_run(plan, error);
+            status = eitp_plan_execute(plan, error);
         seconds[*count] = run->seconds;
         if (!status)
             status = bench_check_stopped(error);

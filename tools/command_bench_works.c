@@ -239,13 +239,13 @@ static void build_loss_backward(kernel *k, int copy, const work *w) {
 /* ---- The update of one parameter: steps that change nothing, for the learning rate is 0 ---- */
 
 static void build_update(kernel *k, int copy, const work *w) {
-    eitp_adamw_config config = eitp_adamw_config_default();
+    eitp_optimizer_config config = eitp_optimizer_config_default();
     int64_t shape[2];
     shape[0] = w->m;
     shape[1] = w->in;
     parameter(k, copy, "parameter", w->m, w->in);
     eitp_variable_tensor(k->graphs[copy], "gradient.parameter", EITP_GRADIENT, EITP_F32, 2, shape);
-    eitp_adamw_apply(k->graphs[copy], &config, &k->update, NULL);
+    eitp_apply_gradients(k->graphs[copy], &config, &k->update, NULL);
 }
 
 /* ---- All of them ---- */

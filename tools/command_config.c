@@ -53,7 +53,7 @@ static const config_name names[] = {
     {"fp16 amp", "enabled", "precision", "true=fp16 false=", NULL},
     {"bf16 bfloat16", "enabled", "precision", "true=bf16 false=", NULL},
     {"fp16 bf16", "*", NULL, "", "the loss is scaled as the precision needs"},
-    {"zero_optimization", "*", NULL, "", "eitp trains in one process; see optimizer and stream"},
+    {"zero_optimization", "*", NULL, "", "eitp trains in one process; see optimizer and offload"},
     {"", "memory_efficient_attention flash_attention use_flash_attention", NULL, "",
      "attention always runs in tiles, without the matrix of scores"},
     {"", "detect_anomaly", NULL, "", "gradients that are not finite are always detected"},

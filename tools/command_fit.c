@@ -69,7 +69,7 @@ static eitp_status make_task(const void *user, eitp_context *context, eitp_task 
 eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
                              fit_plan *plan, eitp_fit *fit, eitp_error *error) {
     /* The choices: none, auto, and the library's. */
-    int stream = options_choice(o, OPTION_STREAM);
+    int offload = options_choice(o, OPTION_OFFLOAD);
     eitp_status status;
     memset(fit, 0, sizeof *fit);
     fit->context = model_context_config(o, numerics, isa);
@@ -79,8 +79,8 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     plan->block_size = model_block_size(o, NULL, eitp_transformer_config_positions(shape));
     fit->trainer = eitp_trainer_config_default();
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
-    fit->any_stream = stream == 1;
-    fit->context.stream = stream > 1 ? (eitp_stream)(stream - 1) : EITP_STREAM_NONE;
+    fit->any_offload = offload == 1;
+    fit->context.offload = offload > 1 ? (eitp_offload)(offload - 1) : EITP_OFFLOAD_NONE;
     fit->make = make_task;
     fit->user = plan;
     fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
@@ -90,12 +90,13 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
 }
 
 const char *fit_describe(const eitp_fit *fit, const eitp_rung *rung, char *text, size_t size) {
-    static const char *const streamed[] = {"", ", optimizer state streamed", ", weights and optimizer state streamed"};
+    static const char *const offloaded[] = {"", ", optimizer state offloaded",
+                                            ", weights and optimizer state offloaded"};
     int used = snprintf(text, size, "%s in %s, %lld of %lld micro-batches at a time",
-                        eitp_optimizer_get(rung->optimizer)->name, rung->precision, (long long)rung->merged,
-                        (long long)fit->trainer.grad_accum);
+                        eitp_optimizer_get(rung->optimizer)->name, rung->precision,
+                        (long long)rung->micro_batches_per_pass, (long long)fit->trainer.grad_accum);
     if (used > 0 && (size_t)used < size)
-        used += snprintf(text + used, size - (size_t)used, "%s", streamed[rung->stream]);
+        used += snprintf(text + used, size - (size_t)used, "%s", offloaded[rung->offload]);
     if (rung->recomputed && used > 0 && (size_t)used < size)
         snprintf(text + used, size - (size_t)used, ", %d values computed again (%.0f %% more arithmetic)",
                  rung->recomputed, 100 * rung->recomputed_flops / (rung->flops - rung->recomputed_flops));
@@ -146,7 +147,7 @@ static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
     }
     other = *fit;
     /* Who asked for another algorithm has its learning rate. */
-    if (!fit->any_optimizer && eitp_optimizer_get(fit->trainer.optimizer)->fidelity != EITP_ANOTHER_ALGORITHM) {
+    if (!fit->any_optimizer && eitp_optimizer_get(fit->trainer.optimizer)->fidelity != EITP_DIFFERENT_ALGORITHM) {
         other.any_optimizer = 1;
         add_change(&other, "--optimizer auto", 1, changes, &count);
     }
@@ -161,9 +162,9 @@ static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
         add_change(&other, "--recompute auto", 1, changes, &count);
     }
     other = *fit;
-    if (!fit->any_stream && !fit->context.stream) {
-        other.any_stream = 1;
-        add_change(&other, "--stream auto", 1, changes, &count);
+    if (!fit->any_offload && !fit->context.offload) {
+        other.any_offload = 1;
+        add_change(&other, "--offload auto", 1, changes, &count);
     }
     return count;
 }

@@ -126,7 +126,7 @@ static void emit_characters(generating *g, const char *data, size_t size, int is
 
 /* Feeds the last `count` tokens, or as many as leave room for what follows. */
 static eitp_status feed_last(generating *g, size_t count, eitp_error *error) {
-    size_t room = (size_t)eitp_generator_room(g->generator), most = room > 1 ? room - 1 : 1;
+    size_t room = (size_t)eitp_generator_remaining(g->generator), most = room > 1 ? room - 1 : 1;
     if (count > most)
         count = most;
     return eitp_generator_feed(g->generator, g->tokens + g->count - count, (int64_t)count, error);
@@ -135,10 +135,10 @@ static eitp_status feed_last(generating *g, size_t count, eitp_error *error) {
 /* The next token is fed; where the cache is full, it starts again with the last half of the text. */
 static eitp_status feed_next(generating *g, eitp_sampling *sampling, eitp_error *error) {
     size_t half;
-    if (eitp_generator_room(g->generator) > 0)
+    if (eitp_generator_remaining(g->generator) > 0)
         return eitp_generator_feed(g->generator, g->tokens + g->count - 1, 1, error);
     eitp_generator_reset(g->generator);
-    half = (size_t)eitp_generator_room(g->generator) / 2;
+    half = (size_t)eitp_generator_remaining(g->generator) / 2;
     /* Draws depend on the number of tokens fed, which starts anew. */
     sampling->seed += (uint64_t)1 << 32;
     return feed_last(g, half > 1 ? half : 1, error);
@@ -196,7 +196,7 @@ static void print_sample_json(generating *g, int64_t number, const char *stop, d
 
 static eitp_status generate_samples(generating *g, eitp_error *error) {
     const option_set *o = &g->options;
-    int64_t samples = options_integer(o, OPTION_SAMPLES), capacity = eitp_generator_room(g->generator);
+    int64_t samples = options_integer(o, OPTION_SAMPLES), capacity = eitp_generator_remaining(g->generator);
     int json = (int)options_integer(o, OPTION_JSON);
     eitp_status status = EITP_OK;
     if ((int64_t)g->prompt_count >= capacity)

@@ -107,7 +107,7 @@ static const option_row rows[] = {
     {"precision", "use-amp=fp16 fp16=fp16 bf16=bf16", KIND_CHOICE, 0, 0, "auto",
      "auto fp32=32=f32=float32=32-true bf16=bf16-mixed=bf16-true=bfloat16 fp16=16-mixed=16-true=16=f16=float16=half",
      RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: what the processor multiplies fastest"},
-    {"merge", "merge-micro-batches", KIND_SETTING, 0, 0, NULL, "N", FITS, 1, ""},
+    {"micro-batches-per-pass", "merge", KIND_SETTING, 0, 0, NULL, "N", FITS, 1, ""},
     {"dense-rows", "", KIND_SETTING, 0, 0, NULL, "", FITS, 1, ""},
     {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto",
      "adamw=adamw-torch adamw8=adamw-8bit=adamw8bit=adamw-bnb-8bit factored=adafactor", FITS, 1,
@@ -115,10 +115,10 @@ static const option_row rows[] = {
     {"recompute", "gradient-checkpointing=layer activation-checkpointing=layer", KIND_CHOICE, 0, 0, "auto",
      "auto none attention=attn layer=block", FITS, 0,
      "which values are recomputed instead of kept; auto: as many as memory demands"},
-    {"stream", "offload", KIND_CHOICE, 0, 0, "none", "none auto states all", FITS, 1,
+    {"offload", "stream", KIND_CHOICE, 0, 0, "none", "none auto states all", FITS, 1,
      "what is kept in a file and moved through memory, which wears a disk; auto: what must be, where nothing else "
      "fits"},
-    {"stream-file", "offload-file", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
+    {"offload-file", "stream-file", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
      "that file, which is gone after the run (default: in the output directory)"},
     {"profile", "preset", KIND_CHOICE, 0, 0, "auto", "auto low-memory safe full", FITS, 0,
      "batch, length and accumulation: 1 x 128 x 16, 4 x 256 x 4, or 8 x 512 x 1"},
@@ -170,9 +170,7 @@ static const option_row rows[] = {
 typedef char option_rows_are_complete[COMMAND_COUNT(rows) == OPTION_COUNT ? 1 : -1];
 
 /* Settings that are options by another name, or by none: --steps and --epochs say them. */
-static const struct {
-    const char *setting, *option;
-} renamed[] = {{"merged", "merge"}, {"schedule_steps", NULL}, {"last_sample", NULL}};
+static const struct { const char *setting, *option; } renamed[] = {{"schedule_steps", NULL}, {"last_sample", NULL}};
 
 /* Names that other programs have and that mean nothing here: taken with a warning. With 1 a value follows. */
 static const struct {

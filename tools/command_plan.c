@@ -5,19 +5,19 @@
 #include "command_model.h"
 #include "command_output.h"
 
-/* Ways to run each optimizer: micro-batches merged as far as they go, or none; computed again; streamed. */
+/* Ways to run each optimizer: micro-batches merged as far as they go, or none; computed again; offloaded. */
 static const struct {
     int merges;
     eitp_recompute recompute;
-    eitp_stream stream;
+    eitp_offload offload;
     const char *name;
-} ways[] = {{1, EITP_RECOMPUTE_NONE, EITP_STREAM_NONE, "everything kept"},
-            {1, EITP_RECOMPUTE_ATTENTION, EITP_STREAM_NONE, "attention, norms, activations again"},
-            {1, EITP_RECOMPUTE_LAYER, EITP_STREAM_NONE, "whole layers again"},
-            {0, EITP_RECOMPUTE_NONE, EITP_STREAM_NONE, "everything kept"},
-            {0, EITP_RECOMPUTE_LAYER, EITP_STREAM_NONE, "whole layers again"},
-            {1, EITP_RECOMPUTE_NONE, EITP_STREAM_STATES, "optimizer state streamed"},
-            {1, EITP_RECOMPUTE_NONE, EITP_STREAM_ALL, "weights and state streamed"}};
+} ways[] = {{1, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_NONE, "everything kept"},
+            {1, EITP_RECOMPUTE_ATTENTION, EITP_OFFLOAD_NONE, "attention, norms, activations again"},
+            {1, EITP_RECOMPUTE_LAYER, EITP_OFFLOAD_NONE, "whole layers again"},
+            {0, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_NONE, "everything kept"},
+            {0, EITP_RECOMPUTE_LAYER, EITP_OFFLOAD_NONE, "whole layers again"},
+            {1, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_STATES, "optimizer state offloaded"},
+            {1, EITP_RECOMPUTE_NONE, EITP_OFFLOAD_ALL, "weights and state offloaded"}};
 
 static const char *const fidelities[] = {"same bits", "within seed noise", "approximate", "another algorithm"};
 
@@ -85,7 +85,7 @@ static eitp_status prepare(planning *p, eitp_error *error) {
 /* Is there a rung with this optimizer, and is it not one that there was already? */
 static int is_new(const planning *p, const eitp_rung *rung) {
     for (size_t i = 0; i < p->count; i++) {
-        if (p->rungs[i].total == rung->total && p->rungs[i].merged == rung->merged &&
+        if (p->rungs[i].total == rung->total && p->rungs[i].micro_batches_per_pass == rung->micro_batches_per_pass &&
             !strcmp(p->rungs[i].precision, rung->precision))
             return 0;
     }
@@ -93,7 +93,7 @@ static int is_new(const planning *p, const eitp_rung *rung) {
 }
 
 static eitp_status measure_ladder(planning *p, eitp_error *error) {
-    int64_t merged = 0; /* micro-batches, as far as they go with an optimizer that is not streamed */
+    int64_t merged = 0; /* micro-batches, as far as they go with an optimizer that is not offloaded */
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP_OPTIMIZER_COUNT * COMMAND_COUNT(ways) && !status; i++) {
         size_t way = i % COMMAND_COUNT(ways);
@@ -101,9 +101,11 @@ static eitp_status measure_ladder(planning *p, eitp_error *error) {
         eitp_rung rung;
         memset(&rung, 0, sizeof rung);
         rung.optimizer = (eitp_optimizer)(i / COMMAND_COUNT(ways));
-        rung.merged = !ways[way].merges ? 1 : way && !ways[way].stream ? merged : fit.trainer.merged;
+        rung.micro_batches_per_pass = !ways[way].merges           ? 1
+                                      : way && !ways[way].offload ? merged
+                                                                  : fit.trainer.micro_batches_per_pass;
         rung.plan.recompute = ways[way].recompute;
-        rung.stream = ways[way].stream;
+        rung.offload = ways[way].offload;
         if (!p->fit.any_optimizer && rung.optimizer != p->fit.trainer.optimizer)
             continue;
         status = eitp_rung_measure(&fit, &rung, error);
@@ -112,7 +114,7 @@ static eitp_status measure_ladder(planning *p, eitp_error *error) {
             status = EITP_OK;
             continue;
         }
-        merged = way ? merged : rung.merged;
+        merged = way ? merged : rung.micro_batches_per_pass;
         if (!status && is_new(p, &rung)) {
             p->names[p->count] = ways[way].name;
             p->rungs[p->count++] = rung;
@@ -136,21 +138,21 @@ static void add_components(text_buffer *t, const eitp_rung *rung) {
     if (rung->recomputed)
         text_format(t, ", %.1f GF of it computed again", rung->recomputed_flops / 1e9);
     text_format(t, "\n");
-    if (rung->stream)
+    if (rung->offload)
         text_format(t, "  file              %12s, a step reads %s of it and writes %s\n",
-                    output_bytes((double)rung->streamed), output_bytes(rung->file_reads),
+                    output_bytes((double)rung->offloaded), output_bytes(rung->file_reads),
                     output_bytes(rung->file_writes));
 }
 
 static void add_rung(text_buffer *t, const planning *p, const eitp_rung *rung, char mark, const char *name) {
     text_format(t, "%c %-10s %-5s %6lld  %-36s %10s %7.2fx  %s\n", mark, eitp_optimizer_get(rung->optimizer)->name,
-                rung->precision, (long long)rung->merged, name, output_bytes((double)rung->total),
+                rung->precision, (long long)rung->micro_batches_per_pass, name, output_bytes((double)rung->total),
                 rung->seconds / p->rungs[0].seconds, fidelities[eitp_optimizer_get(rung->optimizer)->fidelity]);
 }
 
 static void add_rungs(text_buffer *t, const planning *p, int fits) {
-    text_format(t, "\n  %-10s %-5s %6s  %-36s %10s %8s  %s\n", "optimizer", "", "merged", "", "memory", "time",
-                "fidelity");
+    text_format(t, "\n  %-10s %-5s %6s  %-36s %10s %8s  %s\n", "optimizer", "", "micro_batches_per_pass", "", "memory",
+                "time", "fidelity");
     for (size_t i = 0; i < p->count; i++)
         add_rung(t, p, &p->rungs[i], p->rungs[i].fits ? ' ' : '-', p->names[i]);
     if (fits)
@@ -186,13 +188,13 @@ static void add_json_rung(text_buffer *t, const eitp_rung *rung, const char *nam
         size_t bytes;
     } parts[] = {{"parameters", rung->parameters}, {"gradients", rung->gradients}, {"optimizer_state", rung->states},
                  {"activations", rung->arena},     {"logits", rung->logits},       {"workspace", rung->workspace},
-                 {"process", rung->process},       {"total", rung->total},         {"streamed", rung->streamed}};
+                 {"process", rung->process},       {"total", rung->total},         {"offloaded", rung->offloaded}};
     text_format(t, "{");
     text_json_member_string(t, "optimizer", eitp_optimizer_get(rung->optimizer)->name);
     text_json_member_string(t, "precision", rung->precision);
     text_json_member_string(t, "fidelity", fidelities[eitp_optimizer_get(rung->optimizer)->fidelity]);
     text_json_member_string(t, "recompute", name);
-    text_json_member_integer(t, "merged", rung->merged);
+    text_json_member_integer(t, "micro_batches_per_pass", rung->micro_batches_per_pass);
     for (size_t i = 0; i < COMMAND_COUNT(parts); i++)
         text_json_member_integer(t, parts[i].name, (int64_t)parts[i].bytes);
     text_json_member_integer(t, "recomputed_values", rung->recomputed);

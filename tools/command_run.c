@@ -46,7 +46,7 @@ static eitp_status find_checkpoint(run *r, eitp_error *error) {
 }
 
 static int is_sgd(eitp_optimizer optimizer) {
-    return eitp_optimizer_get(optimizer)->fidelity == EITP_ANOTHER_ALGORITHM;
+    return eitp_optimizer_get(optimizer)->fidelity == EITP_DIFFERENT_ALGORITHM;
 }
 
 static double default_weight_decay(const option_set *o) {
@@ -73,7 +73,8 @@ static eitp_status drop_checkpoint_rates(run *r, eitp_error *error) {
 
 /* Passes take what memory there is now, unless that would change bits or the run was shrunk. */
 static int keeps_merged(const eitp_checkpoint_info *resumed) {
-    return resumed->config.dense_rows || resumed->config.merged != resumed->asked_shape.merged;
+    return resumed->config.dense_rows ||
+           resumed->config.micro_batches_per_pass != resumed->initial_shape.micro_batches_per_pass;
 }
 
 static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
@@ -84,7 +85,7 @@ static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
     char value[64];
     for (size_t i = 0; i < count; i++) {
         const option_id id = options_setting(&settings[i]);
-        if (id == OPTION_CAPACITY || (id == OPTION_MERGE && !keeps_merged(&r->resumed)))
+        if (id == OPTION_CAPACITY || (id == OPTION_MICRO_BATCHES_PER_PASS && !keeps_merged(&r->resumed)))
             continue;
         eitp_setting_format(&settings[i], c, value, sizeof value);
         options_set_text(o, id, value, SOURCE_CHECKPOINT);
@@ -98,11 +99,12 @@ static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
 
 /* Of a run that was shrunk: the command that began it goes on as it became. */
 static void follow_shrinking(run *r) {
-    static const option_id ids[] = {OPTION_BATCH_SIZE, OPTION_GRAD_ACCUM, OPTION_MERGE};
+    static const option_id ids[] = {OPTION_BATCH_SIZE, OPTION_GRAD_ACCUM, OPTION_MICRO_BATCHES_PER_PASS};
     const eitp_trainer_config *c = &r->resumed.config;
-    const eitp_step_shape *asked = &r->resumed.asked_shape;
-    const int64_t values[][2] = {
-        {asked->batch_size, c->batch_size}, {asked->grad_accum, c->grad_accum}, {asked->merged, c->merged}};
+    const eitp_step_shape *asked = &r->resumed.initial_shape;
+    const int64_t values[][2] = {{asked->batch_size, c->batch_size},
+                                 {asked->grad_accum, c->grad_accum},
+                                 {asked->micro_batches_per_pass, c->micro_batches_per_pass}};
     option_set *o = &r->options;
     int is_shrunk = 0;
     for (size_t i = 0; i < COMMAND_COUNT(ids); i++) {
@@ -113,8 +115,9 @@ static void follow_shrinking(run *r) {
     if (is_shrunk)
         output_info("'%s' is of a run that was made smaller: batch size %lld, accumulation %lld, %lld merged, where it "
                     "began with %lld, %lld and %lld; it goes on so",
-                    r->checkpoint, (long long)c->batch_size, (long long)c->grad_accum, (long long)c->merged,
-                    (long long)asked->batch_size, (long long)asked->grad_accum, (long long)asked->merged);
+                    r->checkpoint, (long long)c->batch_size, (long long)c->grad_accum,
+                    (long long)c->micro_batches_per_pass, (long long)asked->batch_size, (long long)asked->grad_accum,
+                    (long long)asked->micro_batches_per_pass);
 }
 
 /* The library says to start from the weights; this is how. */
@@ -484,7 +487,7 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
     const option_set *o = &r->options;
     eitp_trainer_config config = r->fit.trainer;
     eitp_status status;
-    config.merged = r->rung.merged;
+    config.micro_batches_per_pass = r->rung.micro_batches_per_pass;
     config.optimizer = r->rung.optimizer;
     config.plan = r->rung.plan;
     status = make_task(r, error);
@@ -493,7 +496,8 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
     if (!status)
         status = eitp_trainer_create(&r->task, &config, &r->trainer, error);
     if (!status)
-        options_set_integer(&r->options, OPTION_MERGE, eitp_trainer_merged(r->trainer), o->values[OPTION_MERGE].source);
+        options_set_integer(&r->options, OPTION_MICRO_BATCHES_PER_PASS, eitp_trainer_micro_batches_per_pass(r->trainer),
+                            o->values[OPTION_MICRO_BATCHES_PER_PASS].source);
     if (!status && r->checkpoint)
         status = add_hint(eitp_trainer_resume(r->trainer, r->checkpoint, error), error);
     return status;
@@ -517,18 +521,18 @@ static void log_memory(const run *r) {
                        eitp_optimizer_get(r->rung.optimizer)->name, eitp_optimizer_get(r->rung.optimizer)->keeps);
 }
 
-/* What streaming moves, and how much the disk must take. */
+/* What offloading moves, and how much the disk must take. */
 static void log_stream(const run *r) {
     double steps = (double)(r->steps - (r->checkpoint ? r->resumed.step : 0));
-    if (!r->rung.stream || steps <= 0)
+    if (!r->rung.offload || steps <= 0)
         return;
-    output_info("streamed: %s in a file; a step reads %s and writes %s", output_bytes((double)r->rung.streamed),
+    output_info("offloaded: %s in a file; a step reads %s and writes %s", output_bytes((double)r->rung.offloaded),
                 output_bytes(r->rung.file_reads), output_bytes(r->rung.file_writes));
     output_warning("this run writes %s to the disk of '%s'; solid-state disks are made for some hundred times their "
                    "size",
                    output_bytes(steps * r->rung.file_writes),
-                   options_has(&r->options, OPTION_STREAM_FILE) ? options_text(&r->options, OPTION_STREAM_FILE)
-                                                                : r->directory);
+                   options_has(&r->options, OPTION_OFFLOAD_FILE) ? options_text(&r->options, OPTION_OFFLOAD_FILE)
+                                                                 : r->directory);
 }
 
 static void log_run(const run *r) {
@@ -538,7 +542,7 @@ static void log_run(const run *r) {
     output_info("model: %lld parameters, vocabulary %lld; step: %lld sequences of %lld tokens, %lld of %lld "
                 "micro-batches at a time",
                 (long long)eitp_model_parameter_count(r->model), (long long)eitp_model_vocabulary(r->model),
-                (long long)sequences, (long long)block, (long long)eitp_trainer_merged(r->trainer),
+                (long long)sequences, (long long)block, (long long)eitp_trainer_micro_batches_per_pass(r->trainer),
                 (long long)options_integer(o, OPTION_GRAD_ACCUM));
     adapt_log(r->model);
     output_info("data: %llu windows to train on, %llu tokens for validation; %lld steps are %.2f epochs",
@@ -638,14 +642,14 @@ static eitp_status fit_run(run *r, eitp_error *error) {
 
 static eitp_status make_context(run *r, eitp_error *error) {
     eitp_context_config config = r->fit.context;
-    char *path = options_has(&r->options, OPTION_STREAM_FILE)
-                     ? command_copy(options_text(&r->options, OPTION_STREAM_FILE))
-                     : files_join(r->directory, "stream.tmp");
+    char *path = options_has(&r->options, OPTION_OFFLOAD_FILE)
+                     ? command_copy(options_text(&r->options, OPTION_OFFLOAD_FILE))
+                     : files_join(r->directory, "offload.tmp");
     eitp_status status;
     config.precision = r->rung.precision;
     config.parameters = eitp_optimizer_get(r->rung.optimizer)->parameters;
-    config.stream = r->rung.stream;
-    config.stream_path = path;
+    config.offload = r->rung.offload;
+    config.offload_path = path;
     status = eitp_context_create(&config, &r->context, error);
     free(path);
     return status;

@@ -7,9 +7,9 @@
 
 #define EITP__LIMITS_ROUNDS 20000              /* of a loop of products, in a piece */
 #define EITP__LIMITS_PIECES 8                  /* for each thread */
-#define EITP__LIMITS_STREAMS 4                 /* that an update reads; it writes all but the last */
-#define EITP__LIMITS_BLOCK ((size_t)256 << 10) /* bytes of a stream in a piece */
-#define EITP__LIMITS_SHIFT 1088                /* bytes that keep streams from meeting in the same sets of a cache */
+#define EITP__LIMITS_ARRAYS 4                  /* that an update reads; it writes all but the last */
+#define EITP__LIMITS_BLOCK ((size_t)256 << 10) /* bytes of a array in a piece */
+#define EITP__LIMITS_SHIFT 1088                /* bytes that keep arrays from meeting in the same sets of a cache */
 
 #define EITP__LIMITS_LARGEST ((size_t)256 << 20)
 #define EITP__LIMITS_SMALLEST ((size_t)16 << 20)
@@ -21,7 +21,7 @@ typedef uint64_t eitp__limits_vector __attribute__((vector_size(16)));
 typedef struct eitp__limits_work {
     eitp__peak peak;
     char *buffer;
-    size_t stream; /* bytes from the start of a stream to the next */
+    size_t array; /* bytes from the start of a array to the next */
 } eitp__limits_work;
 
 static void eitp__limits_products(void *argument, int64_t piece, int thread) {
@@ -74,11 +74,11 @@ static void eitp__limits_write(void *argument, int64_t piece, int thread) {
 /* What AdamW does with parameter, moments and gradient, but for its arithmetic. */
 static void eitp__limits_update(void *argument, int64_t piece, int thread) {
     const eitp__limits_work *work = (const eitp__limits_work *)argument;
-    const size_t stream = work->stream / sizeof(eitp__limits_vector);
+    const size_t array = work->array / sizeof(eitp__limits_vector);
     eitp__limits_vector *EITP__RESTRICT parameter = eitp__limits_block(work, piece);
-    eitp__limits_vector *EITP__RESTRICT m = parameter + stream;
-    eitp__limits_vector *EITP__RESTRICT v = m + stream;
-    const eitp__limits_vector *EITP__RESTRICT gradient = v + stream;
+    eitp__limits_vector *EITP__RESTRICT m = parameter + array;
+    eitp__limits_vector *EITP__RESTRICT v = m + array;
+    const eitp__limits_vector *EITP__RESTRICT gradient = v + array;
     (void)thread;
     for (size_t i = 0; i < EITP__LIMITS_VECTORS; i++) {
         eitp__limits_vector g = gradient[i], new_m = m[i] + g, new_v = v[i] ^ g;
@@ -123,16 +123,16 @@ static void eitp__limits_bandwidth(int threads, eitp__limits_work *work, size_t 
     double bytes = (double)pieces * EITP__LIMITS_BLOCK;
     limits->read = eitp__limits_rate(threads, pieces, eitp__limits_read, work, bytes);
     limits->write = eitp__limits_rate(threads, pieces, eitp__limits_write, work, bytes);
-    work->stream = size / EITP__LIMITS_STREAMS - EITP__LIMITS_SHIFT;
-    pieces = (int64_t)(work->stream / EITP__LIMITS_BLOCK);
-    bytes = (double)pieces * EITP__LIMITS_BLOCK * (2 * EITP__LIMITS_STREAMS - 1);
+    work->array = size / EITP__LIMITS_ARRAYS - EITP__LIMITS_SHIFT;
+    pieces = (int64_t)(work->array / EITP__LIMITS_BLOCK);
+    bytes = (double)pieces * EITP__LIMITS_BLOCK * (2 * EITP__LIMITS_ARRAYS - 1);
     limits->update = eitp__limits_rate(threads, pieces, eitp__limits_update, work, bytes);
     /* What an update reads and writes beside the other can be read and written alone. */
-    bytes = limits->update / (2 * EITP__LIMITS_STREAMS - 1);
-    if (limits->read < bytes * EITP__LIMITS_STREAMS)
-        limits->read = bytes * EITP__LIMITS_STREAMS;
-    if (limits->write < bytes * (EITP__LIMITS_STREAMS - 1))
-        limits->write = bytes * (EITP__LIMITS_STREAMS - 1);
+    bytes = limits->update / (2 * EITP__LIMITS_ARRAYS - 1);
+    if (limits->read < bytes * EITP__LIMITS_ARRAYS)
+        limits->read = bytes * EITP__LIMITS_ARRAYS;
+    if (limits->write < bytes * (EITP__LIMITS_ARRAYS - 1))
+        limits->write = bytes * (EITP__LIMITS_ARRAYS - 1);
 }
 
 EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int threads, eitp__isa isa,

@@ -139,7 +139,7 @@ typedef struct eitp_files {
        that is not 0. */
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
     /* These bytes will be read soon: they may be fetched meanwhile. NULL: nothing is done. */
-    void (*expect_read)(void *user, void *file, uint64_t offset, size_t size);
+    void (*prefetch)(void *user, void *file, uint64_t offset, size_t size);
     /* Locks a directory against other processes, until unlock or the end of the process: EWOULDBLOCK if another has the
        lock. File systems without locks succeed. Both may be NULL: nothing is locked. */
     int (*lock)(void *user, const char *path, void **lock);

@@ -103,7 +103,7 @@ static int eitp__system_read(void *user, void *file, uint64_t offset, void *data
     return 0;
 }
 
-static void eitp__system_expect_read(void *user, void *file, uint64_t offset, size_t size) {
+static void eitp__system_prefetch(void *user, void *file, uint64_t offset, size_t size) {
 #if defined(__linux__)
     enum { EITP__ADVICE_WILL_NEED = 3 }; /* POSIX_FADV_WILLNEED, which strict modes hide */
     off_t position;
@@ -259,7 +259,7 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.rename = eitp__system_rename;
     files.remove = eitp__system_remove;
     files.list = eitp__system_list;
-    files.expect_read = eitp__system_expect_read;
+    files.prefetch = eitp__system_prefetch;
     files.lock = eitp__system_lock;
     files.unlock = eitp__system_unlock;
     return files;
@@ -391,9 +391,9 @@ EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, voi
     return status;
 }
 
-EITP__PRIVATE void eitp__file_expect_read(const eitp__file *file, uint64_t offset, size_t size) {
-    if (file->host->files.expect_read)
-        file->host->files.expect_read(file->host->files.user, file->handle, offset, size);
+EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, size_t size) {
+    if (file->host->files.prefetch)
+        file->host->files.prefetch(file->host->files.user, file->handle, offset, size);
 }
 
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,

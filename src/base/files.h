@@ -25,7 +25,7 @@ EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file,
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
 
 /* Tells that these bytes will be read soon. */
-EITP__PRIVATE void eitp__file_expect_read(const eitp__file *file, uint64_t offset, size_t size);
+EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, size_t size);
 
 /* All of `size` bytes, or an error; a file that ends before is EITP_ERROR_FORMAT ("ends after N bytes"). */
 EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, void *data, size_t size,

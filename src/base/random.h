@@ -1,5 +1,5 @@
 /*
- * Counter-based random numbers: a value is a function of (seed, step, stream, index) and of nothing else, so recompute,
+ * Counter-based random numbers: a value is a function of (seed, step, rng_stream, index) and of nothing else, so recompute,
  * resume and any number of threads draw the same. Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers:
  * As Easy as 1, 2, 3", SC 2011).
  */
@@ -8,14 +8,19 @@
 
 #include "base/platform.h"
 
-/* Streams: what the numbers are for. Ops that draw (dropout) use EITP__STREAM_FIRST_OP and up. */
-enum { EITP__STREAM_INIT = 1, EITP__STREAM_SHUFFLE = 2, EITP__STREAM_SAMPLE = 3, EITP__STREAM_FIRST_OP = 1024 };
+/* Streams: what the numbers are for. Ops that draw (dropout) use EITP__RNG_STREAM_FIRST_OP and up. */
+enum {
+    EITP__RNG_STREAM_INIT = 1,
+    EITP__RNG_STREAM_SHUFFLE = 2,
+    EITP__RNG_STREAM_SAMPLE = 3,
+    EITP__RNG_STREAM_FIRST_OP = 1024
+};
 
 /* Four independent words for block `index`. */
-static inline EITP__UNUSED void eitp__philox(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index,
+static inline EITP__UNUSED void eitp__philox(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index,
                                              uint32_t words[4]) {
-    /* The counter is block, step and stream; the key is the seed, with what does not fit of the step mixed in. */
-    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)step, c3 = stream;
+    /* The counter is block, step and rng_stream; the key is the seed, with what does not fit of the step mixed in. */
+    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)step, c3 = rng_stream;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)c0 * 0xD2511F53u, p1 = (uint64_t)c2 * 0xCD9E8D57u;
@@ -34,15 +39,17 @@ static inline EITP__UNUSED void eitp__philox(uint64_t seed, uint64_t step, uint3
 }
 
 /* A float in [0, 1) with 24 random bits; for kernels, which draw many. */
-static inline EITP__UNUSED float eitp__kernel_uniform(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index) {
+static inline EITP__UNUSED float eitp__kernel_uniform(uint64_t seed, uint64_t step, uint32_t rng_stream,
+                                                      uint64_t index) {
     uint32_t words[4];
-    eitp__philox(seed, step, stream, index >> 2, words);
+    eitp__philox(seed, step, rng_stream, index >> 2, words);
     return (float)(words[index & 3] >> 8) * (1.0f / 16777216.0f);
 }
 
 /* 64 random bits; a double in [0, 1); a pair of standard normal values (Box-Muller). */
-EITP__PRIVATE uint64_t eitp__random_bits(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index);
-EITP__PRIVATE double eitp__random_uniform(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index);
-EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t stream, uint64_t index, double pair[2]);
+EITP__PRIVATE uint64_t eitp__random_bits(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index);
+EITP__PRIVATE double eitp__random_uniform(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index);
+EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index,
+                                       double pair[2]);
 
 #endif

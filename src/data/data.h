@@ -105,7 +105,7 @@ EITP_API void eitp_token_file_close(eitp_token_file *file);
 EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file);
 
 /* Tells that these tokens, which must be there, will be read soon: the system may fetch them meanwhile. */
-EITP_API void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, uint64_t count);
+EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
 
 /* Stores tokens [first, first + count) in ids[count]. After a failure the content of `ids` is not specified. */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
@@ -141,7 +141,7 @@ typedef struct eitp_token_source {
     int32_t end_of_text;    /* the id after each document; -1: none */
     /* Stores tokens [first, first + count) of all of them in ids[count]. */
     eitp_status (*read)(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error);
-    void (*expect_read)(void *user, uint64_t first, uint64_t count); /* these will be read soon; may be NULL */
+    void (*prefetch)(void *user, uint64_t first, uint64_t count); /* these will be read soon; may be NULL */
 } eitp_token_source;
 
 /* Part of a token file, which must stay open. */
@@ -170,7 +170,7 @@ EITP_API eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t ind
                                        eitp_error *error);
 
 /* Tells that the window will be read soon: the system may fetch it meanwhile. */
-EITP_API void eitp_windows_expect_read(const eitp_windows *windows, uint64_t index);
+EITP_API void eitp_windows_prefetch(const eitp_windows *windows, uint64_t index);
 
 /* ---- Order ---- */
 

@@ -20,7 +20,7 @@ EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t siz
     do {
         uint64_t left = value >> half_bits, right = value & mask;
         for (uint64_t round = 0; round < EITP__PERMUTATION_ROUNDS; round++) {
-            uint64_t random = eitp__random_bits(seed, epoch, EITP__STREAM_SHUFFLE, round << 32 | right);
+            uint64_t random = eitp__random_bits(seed, epoch, EITP__RNG_STREAM_SHUFFLE, round << 32 | right);
             uint64_t mixed = left ^ (random & mask);
             left = right;
             right = mixed;

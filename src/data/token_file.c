@@ -113,11 +113,11 @@ eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, ui
     return EITP_OK;
 }
 
-void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, uint64_t count) {
+void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count) {
     const uint64_t element = file ? (uint64_t)file->info.element_size : 0;
     if (!file)
         return;
-    eitp__file_expect_read(&file->file, file->offset + first * element, (size_t)(count * element));
+    eitp__file_prefetch(&file->file, file->offset + first * element, (size_t)(count * element));
 }
 
 eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {

@@ -8,8 +8,8 @@ static eitp_status eitp__read_file_tokens(void *user, uint64_t first, uint64_t c
     return eitp_token_file_read((const eitp_token_file *)user, first, count, ids, error);
 }
 
-static void eitp__expect_file_tokens(void *user, uint64_t first, uint64_t count) {
-    eitp_token_file_expect_read((const eitp_token_file *)user, first, count);
+static void eitp__prefetch_file_tokens(void *user, uint64_t first, uint64_t count) {
+    eitp_token_file_prefetch((const eitp_token_file *)user, first, count);
 }
 
 eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range) {
@@ -22,7 +22,7 @@ eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token
     source.hash = info.content_hash;
     source.end_of_text = info.end_of_text;
     source.read = eitp__read_file_tokens;
-    source.expect_read = eitp__expect_file_tokens;
+    source.prefetch = eitp__prefetch_file_tokens;
     return source;
 }
 

@@ -91,10 +91,10 @@ eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t index, int32
     return status;
 }
 
-void eitp_windows_expect_read(const eitp_windows *windows, uint64_t index) {
-    if (windows && windows->source.expect_read && index < windows->count)
-        windows->source.expect_read(windows->source.user, eitp__window_first(windows, index),
-                                    (uint64_t)windows->block_size + 1);
+void eitp_windows_prefetch(const eitp_windows *windows, uint64_t index) {
+    if (windows && windows->source.prefetch && index < windows->count)
+        windows->source.prefetch(windows->source.user, eitp__window_first(windows, index),
+                                 (uint64_t)windows->block_size + 1);
 }
 
 uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number) {

@@ -105,7 +105,7 @@ void eitp_generator_reset(eitp_generator *generator) {
         generator->fed = 0;
 }
 
-int64_t eitp_generator_room(const eitp_generator *generator) {
+int64_t eitp_generator_remaining(const eitp_generator *generator) {
     return generator ? generator->capacity - generator->fed : 0;
 }
 
@@ -125,7 +125,7 @@ static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *to
     if (!status)
         status = eitp_plan_write(generator->plan, generator->last, &last, sizeof last, error);
     if (!status)
-        status = eitp_plan_run(generator->plan, error);
+        status = eitp_plan_execute(generator->plan, error);
     if (!status)
         status = eitp_plan_read(generator->plan, generator->logits, generator->row,
                                 (size_t)generator->model->config.vocabulary * sizeof *generator->row, error);
@@ -138,9 +138,9 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
     eitp_status status = EITP_OK;
     if (!generator || !tokens)
         return eitp__fail_null(error, "eitp_generator_feed", "generator and tokens");
-    if (count < 1 || count > eitp_generator_room(generator))
+    if (count < 1 || count > eitp_generator_remaining(generator))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens do not fit: the cache has room for %lld",
-                          (long long)count, (long long)eitp_generator_room(generator));
+                          (long long)count, (long long)eitp_generator_remaining(generator));
     for (int64_t i = 0; i < count; i++) {
         if (tokens[i] < 0 || tokens[i] >= generator->model->config.vocabulary)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "token id %d is outside the model's vocabulary of %lld",
@@ -243,7 +243,7 @@ int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sa
         generator->weights[i] = exp(((double)logits[i] - (double)logits[best]) / sampling->temperature);
         total += generator->weights[i];
     }
-    uniform = eitp__random_uniform(sampling->seed, (uint64_t)generator->fed, EITP__STREAM_SAMPLE, 0);
+    uniform = eitp__random_uniform(sampling->seed, (uint64_t)generator->fed, EITP__RNG_STREAM_SAMPLE, 0);
     if (sampling->top_k > 0 || sampling->top_p < 1)
         return eitp__sample_sorted(generator, sampling, uniform, total);
     for (int32_t i = 0; i < count; i++) {

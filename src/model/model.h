@@ -274,7 +274,7 @@ EITP_API eitp_status eitp_generator_feed(eitp_generator *generator, const int32_
                                          eitp_error *error);
 
 /* Room for further tokens. */
-EITP_API int64_t eitp_generator_room(const eitp_generator *generator);
+EITP_API int64_t eitp_generator_remaining(const eitp_generator *generator);
 
 /* The logits after the last token fed: `vocabulary` values, valid until the next feed. */
 EITP_API const float *eitp_generator_logits(const eitp_generator *generator);

@@ -1,7 +1,7 @@
 /* The AdamW update of a piece of a parameter. */
 #include "optim/update_rules.h"
 
-static int eitp__has_8bit_moments(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+static int eitp__has_8bit_moments(const eitp_optimizer_config *config, const eitp_tensor *parameter) {
     return config->moments == EITP_MOMENTS_8BIT && parameter->rank > 1;
 }
 
@@ -21,7 +21,7 @@ static eitp_tensor *eitp__piece_scales(const eitp__update_piece *piece, eitp_ten
     return scales ? eitp__rows(scales, piece->begin * columns / EITP__MOMENT_GROUP, end) : NULL;
 }
 
-EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_optimizer_config *config, const eitp_update *update,
                                             const eitp__update_piece *piece) {
     eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;

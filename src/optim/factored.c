@@ -47,7 +47,7 @@ EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp_
 }
 
 /* `piece` is a parameter's last: it has the squares of all of them. */
-static eitp__node *eitp__factored_means_node(const eitp_adamw_config *config, const eitp_update *update,
+static eitp__node *eitp__factored_means_node(const eitp_optimizer_config *config, const eitp_update *update,
                                              const eitp__update_piece *piece) {
     const eitp_tensor *parameter = piece->parameter;
     int64_t columns = eitp__columns_of(parameter), rows = eitp__elements(parameter) / columns;
@@ -63,7 +63,7 @@ static eitp__node *eitp__factored_means_node(const eitp_adamw_config *config, co
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
 }
 
-static eitp__node *eitp__factored_momentum_node(const eitp_adamw_config *config, const eitp_update *update,
+static eitp__node *eitp__factored_momentum_node(const eitp_optimizer_config *config, const eitp_update *update,
                                                 const eitp__update_piece *piece) {
     const eitp_tensor *parameter = piece->parameter;
     eitp__attributes attributes = EITP__ZERO;
@@ -82,7 +82,7 @@ static eitp__node *eitp__factored_momentum_node(const eitp_adamw_config *config,
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MOMENTUM, inputs, 7, &attributes);
 }
 
-EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE void eitp__factored_means(const eitp_optimizer_config *config, const eitp_update *update,
                                         eitp__update_piece *pieces, size_t count) {
     eitp__node *means, *momentum;
     if (!eitp__is_factored(pieces->parameter))
@@ -103,7 +103,7 @@ static eitp_tensor *eitp__piece_rows(const eitp__update_piece *piece, eitp_tenso
     return rows ? eitp__rows(rows, piece->begin * each, piece->end * each) : NULL;
 }
 
-EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_optimizer_config *config, const eitp_update *update,
                                                const eitp__update_piece *piece) {
     eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;

@@ -3,8 +3,8 @@
 #include "base/sort.h"
 #include "tensor/context.h"
 
-eitp_adamw_config eitp_adamw_config_default(void) {
-    eitp_adamw_config config;
+eitp_optimizer_config eitp_optimizer_config_default(void) {
+    eitp_optimizer_config config;
     config.beta1 = 0.9;
     config.beta2 = 0.999;
     config.epsilon = 1e-8;
@@ -33,8 +33,8 @@ typedef struct eitp__update_pieces {
     size_t count, capacity;
 } eitp__update_pieces;
 
-static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_config *config, eitp_tensor *parameter,
-                                    eitp_tensor *gradient, eitp_error *error) {
+static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_optimizer_config *config,
+                                    eitp_tensor *parameter, eitp_tensor *gradient, eitp_error *error) {
     int64_t rows = parameter->rank ? parameter->shape[0] : 1;
     int64_t most = eitp__rows_in_piece(parameter, config->piece_bytes);
     for (int64_t begin = 0; begin < rows; begin += most) {
@@ -69,7 +69,7 @@ static eitp_tensor *eitp__gradient_squares(const eitp__update_rule *rule, const 
 }
 
 /* Adds what the updates of whole parameters share. */
-static void eitp__prepare_updates(const eitp_adamw_config *config, const eitp_update *update,
+static void eitp__prepare_updates(const eitp_optimizer_config *config, const eitp_update *update,
                                   const eitp__update_rule *rule, const eitp__update_pieces *list) {
     size_t first = 0;
     for (size_t i = 0; i < list->count && rule->prepare; i++) {
@@ -81,7 +81,7 @@ static void eitp__prepare_updates(const eitp_adamw_config *config, const eitp_up
 }
 
 /* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
-static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
+static eitp_tensor *eitp__add_updates(const eitp_optimizer_config *config, const eitp_update *update,
                                       const eitp__update_rule *rule, const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
     eitp__prepare_updates(config, update, rule, list);
@@ -95,7 +95,7 @@ static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eit
     return sums;
 }
 
-static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eitp_error *error) {
+static eitp_status eitp__check_adamw_config(const eitp_optimizer_config *config, eitp_error *error) {
     if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
           config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -151,7 +151,7 @@ static void eitp__add_check(eitp_tensor *input,
 }
 
 /* Adds the whole step for pieces of parameters and their gradients. */
-static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config *config,
+static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_config *config,
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
     const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
     eitp_tensor *inputs[3];
@@ -179,7 +179,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config
 }
 
 /* Adds the whole step for `count` parameters and their gradients. */
-static eitp_status eitp__update_step(eitp_graph *graph, const eitp_adamw_config *config, size_t count,
+static eitp_status eitp__update_step(eitp_graph *graph, const eitp_optimizer_config *config, size_t count,
                                      eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
                                      eitp_error *error) {
     eitp__update_pieces list = EITP__ZERO;
@@ -223,13 +223,13 @@ static int eitp__compare_variables(const void *left, const void *right) {
     return a->variable < b->variable ? -1 : a->variable > b->variable;
 }
 
-eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
-                                eitp_error *error) {
+eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config, eitp_update *update,
+                          eitp_error *error) {
     eitp__pairs pairs;
     eitp_graph *graph;
     eitp_status status;
     if (!update || !config)
-        return eitp__fail_null(error, "eitp_adamw_minimize", "config and update");
+        return eitp__fail_null(error, "eitp_minimize", "config and update");
     memset(update, 0, sizeof *update);
     status = eitp__check_loss(loss, error);
     if (status)
@@ -240,7 +240,7 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
         if (eitp__is_trained(graph->tensors[i]))
             pairs.parameters[pairs.count++] = graph->tensors[i];
     }
-    /* The norm is added up in the order of the variables, as eitp_adamw_apply does it. */
+    /* The norm is added up in the order of the variables, as eitp_apply_gradients does it. */
     if (!status)
         eitp__sort(pairs.parameters, pairs.count, sizeof *pairs.parameters, eitp__compare_variables);
     if (!status)
@@ -298,7 +298,7 @@ static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, eitp_tens
         eitp_variable_find(graph->context, name) < 0) {
         eitp__graph_fail(graph, EITP_ERROR_ARGUMENT,
                          "rows of the gradient of '%s' were accumulated by eitp_embedding_unique; set "
-                         "eitp_adamw_config.unique to an input of as many ids",
+                         "eitp_optimizer_config.unique to an input of as many ids",
                          parameter_name);
         return NULL;
     }
@@ -310,14 +310,14 @@ static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, eitp_tens
         NULL);
 }
 
-eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
-                             eitp_error *error) {
+eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
+                                 eitp_error *error) {
     eitp_context *context = graph ? graph->context : NULL;
     size_t variables = eitp_variable_count(context);
     eitp__pairs pairs;
     eitp_status status;
     if (!graph || !config || !update)
-        return eitp__fail_null(error, "eitp_adamw_apply", "graph, config and update");
+        return eitp__fail_null(error, "eitp_apply_gradients", "graph, config and update");
     status = eitp__pairs_init(&pairs, &context->host, variables, error);
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {

@@ -25,7 +25,7 @@ typedef enum eitp_moments {
 
 /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or with
  * EITP_MOMENTS_VELOCITY SGD, whose momentum is beta1: beta2 and epsilon are not used. */
-typedef struct eitp_adamw_config {
+typedef struct eitp_optimizer_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
     eitp_moments moments;
@@ -33,13 +33,13 @@ typedef struct eitp_adamw_config {
     /* What the loss was multiplied by, F32 [1] of the same graph; it is divided out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1 */
     eitp_tensor *loss_scale;
-    /* Of eitp_adamw_apply, where gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the same
+    /* Of eitp_apply_gradients, where gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the same
      * graph. NULL: none were */
     eitp_tensor *unique;
-} eitp_adamw_config;
+} eitp_optimizer_config;
 
 /* 0.9, 0.999, 1e-8, 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, no unique ids */
-EITP_API eitp_adamw_config eitp_adamw_config_default(void);
+EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 
 /* What an update reads and tells: inputs are written before a run, outputs may be read after it. */
 typedef struct eitp_update {
@@ -61,13 +61,13 @@ typedef struct eitp_update {
  * velocities are "sgd.velocity.<name>"; what a 16-bit parameter lacks of the F32 value that is updated is the variable
  * "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
  */
-EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
-                                         eitp_error *error);
+EITP_API eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config, eitp_update *update,
+                                   eitp_error *error);
 
 /* The same step from the accumulated gradients (eitp_accumulate_gradients) of all parameters in the context that have
  * one. */
-EITP_API eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
-                                      eitp_error *error);
+EITP_API eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
+                                          eitp_error *error);
 
 /* ---- Optimizers: what parameters and their states are kept in ---- */
 
@@ -85,7 +85,7 @@ typedef enum eitp_fidelity {
     EITP_SAME_BITS = 0,  /* as the precision has them */
     EITP_SEED_NOISE = 1, /* as close as a run with another seed */
     EITP_APPROXIMATE = 2,
-    EITP_ANOTHER_ALGORITHM = 3 /* not comparable: other learning rates; never chosen unless asked for */
+    EITP_DIFFERENT_ALGORITHM = 3 /* not comparable: other learning rates; never chosen unless asked for */
 } eitp_fidelity;
 
 typedef struct eitp_optimizer_info {

@@ -18,7 +18,7 @@ static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
     {{"factored", "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
       EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
      {eitp__factored_squares, eitp__factored_means, eitp__factored_node}},
-    {{"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
+    {{"sgd", "f32 weights and velocities", EITP_DIFFERENT_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
      {eitp__sum_piece_squares, NULL, eitp__sgd_node}},
 };
 

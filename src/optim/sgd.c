@@ -1,7 +1,7 @@
 /* The SGD update of a piece of a parameter. */
 #include "optim/update_rules.h"
 
-EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const eitp_update *update,
+EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_optimizer_config *config, const eitp_update *update,
                                           const eitp__update_piece *piece) {
     eitp_tensor *parameter = piece->parameter, *inputs[8] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;

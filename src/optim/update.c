@@ -34,7 +34,7 @@ EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter) {
     return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
 }
 
-EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+EITP__PRIVATE double eitp__weight_decay(const eitp_optimizer_config *config, const eitp_tensor *parameter) {
     eitp_context *context = parameter->graph->context;
     return eitp_variable_at(context, (size_t)parameter->variable).decay ? config->weight_decay : 0;
 }
@@ -55,8 +55,8 @@ EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp
     piece->squares = eitp__append_blocks(before ? before->squares : NULL, sums);
 }
 
-/* Random streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
-static int64_t eitp__update_stream(const eitp_tensor *parameter) {
+/* Rng streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
+static int64_t eitp__update_rng_stream(const eitp_tensor *parameter) {
     uint64_t key = eitp__name_key(eitp__variable_name(parameter));
     return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
 }
@@ -64,7 +64,7 @@ static int64_t eitp__update_stream(const eitp_tensor *parameter) {
 EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
                                                  eitp_tensor **inputs, eitp__attributes *attributes) {
     eitp_tensor *parameter = piece->parameter;
-    attributes->integers[0] = eitp__update_stream(parameter);
+    attributes->integers[0] = eitp__update_rng_stream(parameter);
     attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;

@@ -41,6 +41,6 @@ EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, cons
 /* True if the parameter is rounded stochastically. */
 EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter);
 
-EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter);
+EITP__PRIVATE double eitp__weight_decay(const eitp_optimizer_config *config, const eitp_tensor *parameter);
 
 #endif

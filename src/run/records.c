@@ -143,7 +143,7 @@ EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_er
     eitp__add_integer(&list, "arena_bytes", (int64_t)eitp_context_arena_bytes(run->trainer->plans.task.context));
     eitp__add_integer(&list, "batch_size", shape.batch_size);
     eitp__add_integer(&list, "grad_accum", shape.grad_accum);
-    eitp__add_integer(&list, "merged", shape.merged);
+    eitp__add_integer(&list, "micro_batches_per_pass", shape.micro_batches_per_pass);
     eitp__add_boolean(&list, "shrunk", shrunk);
     return eitp__record(run, eitp_trainer_steps_done(run->trainer), &list, error);
 }

@@ -44,8 +44,8 @@ static eitp_status eitp__language_read(void *user, eitp_split split, uint64_t nu
     return status;
 }
 
-static void eitp__language_expect(void *user, eitp_split split, uint64_t number) {
-    eitp_windows_expect_read(&((const eitp__language *)user)->windows[split], number);
+static void eitp__language_prefetch(void *user, eitp_split split, uint64_t number) {
+    eitp_windows_prefetch(&((const eitp__language *)user)->windows[split], number);
 }
 
 static eitp_status eitp__language_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
@@ -119,7 +119,7 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     task->allows_gaps = 1;
     task->build = eitp__language_build;
     task->read = eitp__language_read;
-    task->expect = eitp__language_expect;
+    task->prefetch = eitp__language_prefetch;
     task->identify = eitp__language_identify;
     task->save = eitp__language_save;
     task->release = eitp__language_release;

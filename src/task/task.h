@@ -118,7 +118,7 @@ typedef struct eitp_task {
     int allows_gaps;
     eitp_status (*build)(void *user, eitp_pass *pass, eitp_error *error);
     eitp_status (*read)(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error);
-    void (*expect)(void *user, eitp_split split, uint64_t number);
+    void (*prefetch)(void *user, eitp_split split, uint64_t number);
     eitp_status (*identify)(void *user, eitp_task_identity *identity, eitp_error *error);
     eitp_status (*save)(void *user, const char *directory, eitp_error *error);
     void (*release)(void *user);

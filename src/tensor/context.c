@@ -58,18 +58,19 @@ static void eitp__describe_context(eitp_context *context) {
     snprintf(context->numerics + used, sizeof context->numerics - used, "-%s", name);
 }
 
-/* The file of streamed variables, where there are to be some. */
-static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_config *config, eitp_error *error) {
-    if (!config->stream || config->plans_only)
+/* The file of offloaded variables, where there are to be some. */
+static eitp_status eitp__open_offload_file(eitp_context *context, const eitp_context_config *config,
+                                           eitp_error *error) {
+    if (!config->offload || config->plans_only)
         return EITP_OK;
     if (!context->backend->interface->is_host_memory)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "variables of device '%s' cannot be streamed from a file; use device 'cpu'",
+                          "variables of device '%s' cannot be offloaded from a file; use device 'cpu'",
                           context->backend->interface->name);
-    if (!config->stream_path || !*config->stream_path)
+    if (!config->offload_path || !*config->offload_path)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "streamed variables need a file: eitp_context_config.stream_path");
-    return eitp__stream_open(&context->stream, &context->host, config->stream_path, error);
+                          "offloaded variables need a file: eitp_context_config.offload_path");
+    return eitp__offload_open(&context->offload_file, &context->host, config->offload_path, error);
 }
 
 /* A configuration that was not begun with eitp_context_config_default has no host. */
@@ -85,8 +86,8 @@ static eitp_status eitp__check_context_config(const eitp_context_config *config,
     if ((unsigned)config->parameters > EITP_PARAMETERS_CORRECTED)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.parameters %d",
                           (int)config->parameters);
-    if ((unsigned)config->stream > EITP_STREAM_ALL)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.stream %d", (int)config->stream);
+    if ((unsigned)config->offload > EITP_OFFLOAD_ALL)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.offload %d", (int)config->offload);
     return EITP_OK;
 }
 
@@ -109,14 +110,14 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     backend.products = config->products;
     made->parameters = config->parameters;
     made->plans_only = config->plans_only;
-    made->streams = config->stream;
+    made->offload = config->offload;
     status = eitp__backend_create(&made->host, config->device, &backend, &made->backend, error);
     if (!status)
         status = eitp__choose_precision(made->backend, config->precision, &made->precision, error);
     if (!status && config->parameters == EITP_PARAMETERS_CORRECTED && made->precision == EITP_F16)
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "parameters of fp16 have no corrections; use bf16");
     if (!status)
-        status = eitp__open_stream(made, config, error);
+        status = eitp__open_offload_file(made, config, error);
     if (!status && config->precision && !strcmp(config->precision, "auto"))
         eitp__log(&made->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(made));
     if (status) {
@@ -145,7 +146,7 @@ void eitp_context_destroy(eitp_context *context) {
     eitp__release(&host, context->variables, context->variable_capacity * sizeof *context->variables);
     eitp__release(&host, context->segments, context->segment_capacity * sizeof *context->segments);
     context->backend->interface->destroy(context->backend);
-    eitp__stream_close(&context->stream);
+    eitp__offload_close(&context->offload_file);
     eitp__release(&host, context, sizeof *context);
 }
 
@@ -169,8 +170,8 @@ eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
     return context ? context->parameters : EITP_PARAMETERS_ROUNDED;
 }
 
-eitp_stream eitp_context_stream(const eitp_context *context) {
-    return context ? context->streams : EITP_STREAM_NONE;
+eitp_offload eitp_context_offload(const eitp_context *context) {
+    return context ? context->offload : EITP_OFFLOAD_NONE;
 }
 
 eitp_host eitp_context_host(const eitp_context *context) {
@@ -215,10 +216,10 @@ eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int
     return status;
 }
 
-static int eitp__is_streamed(const eitp_context *context, const eitp_variable *variable) {
-    static const eitp_stream least[] = {EITP_STREAM_ALL, EITP_STREAM_STATES, EITP_STREAM_ALL,
-                                        (eitp_stream)(EITP_STREAM_ALL + 1), EITP_STREAM_STATES};
-    return variable->size >= EITP__STREAMED_BYTES && context->streams >= least[variable->role];
+static int eitp__is_offloaded(const eitp_context *context, const eitp_variable *variable) {
+    static const eitp_offload least[] = {EITP_OFFLOAD_ALL, EITP_OFFLOAD_STATES, EITP_OFFLOAD_ALL,
+                                         (eitp_offload)(EITP_OFFLOAD_ALL + 1), EITP_OFFLOAD_STATES};
+    return variable->size >= EITP__OFFLOADED_BYTES && context->offload >= least[variable->role];
 }
 
 EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const char *name, eitp_role role,
@@ -270,7 +271,7 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     info->size = size;
     info->decay = role == EITP_PARAMETER && rank >= 2;
     info->trained = role == EITP_PARAMETER;
-    info->streamed = eitp__is_streamed(context, info);
+    info->offloaded = eitp__is_offloaded(context, info);
     context->variables[*index].offset = EITP__NO_OFFSET;
     return EITP_OK;
 }
@@ -287,19 +288,19 @@ static size_t eitp__aligned(size_t size) {
     return (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
 }
 
-/* Places in the file for streamed variables that have none. */
+/* Places in the file for offloaded variables that have none. */
 static eitp_status eitp__variables_place(eitp_context *context, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < context->variable_count && !status; i++) {
         eitp__variable *variable = &context->variables[i];
-        if (variable->info.streamed && variable->offset == EITP__NO_OFFSET)
-            status = eitp__stream_take(&context->stream, variable->info.size, &variable->offset, error);
+        if (variable->info.offloaded && variable->offset == EITP__NO_OFFSET)
+            status = eitp__offload_reserve(&context->offload_file, variable->info.size, &variable->offset, error);
     }
     return status;
 }
 
 static int eitp__lacks_memory(const eitp__variable *variable) {
-    return !variable->data && !variable->info.streamed;
+    return !variable->data && !variable->info.offloaded;
 }
 
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error) {
@@ -337,9 +338,9 @@ EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp_
                                               void *memory, size_t size, int writes, eitp_error *error) {
     const eitp__backend_interface *interface = context->backend->interface;
     char *data = (char *)variable->data + offset;
-    if (variable->info.streamed)
-        return writes ? eitp__file_write(&context->stream.file, variable->offset + offset, memory, size, error)
-                      : eitp__file_read(&context->stream.file, variable->offset + offset, memory, size, error);
+    if (variable->info.offloaded)
+        return writes ? eitp__file_write(&context->offload_file.file, variable->offset + offset, memory, size, error)
+                      : eitp__file_read(&context->offload_file.file, variable->offset + offset, memory, size, error);
     return writes ? interface->upload(context->backend, data, memory, size, error)
                   : interface->download(context->backend, memory, data, size, error);
 }
@@ -615,7 +616,7 @@ static void eitp__make_normal(const void *argument, uint64_t first, size_t count
     double pair[2] = {0, 0};
     for (size_t i = 0; i < count; i++) {
         if (i % 2 == 0)
-            eitp__random_normal(normal->seed, normal->key, EITP__STREAM_INIT, (first + i) / 2, pair);
+            eitp__random_normal(normal->seed, normal->key, EITP__RNG_STREAM_INIT, (first + i) / 2, pair);
         values[i] = (float)(normal->mean + normal->deviation * pair[i % 2]);
     }
 }
@@ -638,9 +639,9 @@ typedef struct eitp__uniform {
 static void eitp__make_uniform(const void *argument, uint64_t first, size_t count, float *values) {
     const eitp__uniform *uniform = (const eitp__uniform *)argument;
     for (size_t i = 0; i < count; i++)
-        values[i] =
-            (float)(uniform->low + (uniform->high - uniform->low) *
-                                       eitp__random_uniform(uniform->seed, uniform->key, EITP__STREAM_INIT, first + i));
+        values[i] = (float)(uniform->low +
+                            (uniform->high - uniform->low) *
+                                eitp__random_uniform(uniform->seed, uniform->key, EITP__RNG_STREAM_INIT, first + i));
 }
 
 eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, double low, double high, uint64_t seed,

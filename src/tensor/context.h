@@ -3,13 +3,13 @@
 #define EITP_CONTEXT_H
 
 #include "backends/backend.h"
-#include "tensor/stream.h"
+#include "tensor/offload.h"
 
 typedef struct eitp__variable {
     eitp_variable info;
     size_t name_length; /* names have long beginnings in common: most are told apart by it */
-    void *data;         /* device memory; NULL until a plan uses it, and where it is streamed */
-    uint64_t offset;    /* in the file, of one that is streamed; EITP__NO_OFFSET until a plan uses it */
+    void *data;         /* device memory; NULL until a plan uses it, and where it is offloaded */
+    uint64_t offset;    /* in the file, of one that is offloaded; EITP__NO_OFFSET until a plan uses it */
 } eitp__variable;
 
 #define EITP__NO_OFFSET UINT64_MAX
@@ -37,9 +37,9 @@ struct eitp_context {
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
-    eitp_stream streams;
-    eitp__stream stream;    /* zeros where nothing is streamed */
-    eitp_profiler profiler; /* without a function: none */
+    eitp_offload offload;
+    eitp__offload_file offload_file; /* zeros where nothing is offloaded */
+    eitp_profiler profiler;          /* without a function: none */
     char description[200];
     char numerics[100];
 };

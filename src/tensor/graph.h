@@ -93,8 +93,8 @@ struct eitp_graph {
     size_t variable_capacity;
     eitp__node **nodes;
     size_t node_count, node_capacity;
-    int64_t capacity; /* of the leading dimension of tensors with `rows`; -1 while there is none */
-    uint32_t streams; /* random streams handed out */
+    int64_t capacity;     /* of the leading dimension of tensors with `rows`; -1 while there is none */
+    uint32_t rng_streams; /* rng streams handed out */
     eitp_error error;
 };
 

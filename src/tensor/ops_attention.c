@@ -38,7 +38,7 @@ eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor 
     attributes.integers[0] = config->heads;
     attributes.integers[1] = config->longest;
     if (key && config->dropout > 0)
-        attributes.integers[2] = EITP__STREAM_FIRST_OP + (int64_t)qkv->graph->streams++;
+        attributes.integers[2] = EITP__RNG_STREAM_FIRST_OP + (int64_t)qkv->graph->rng_streams++;
     attributes.integers[3] = config->bidirectional != 0;
     attributes.reals[0] = config->scale;
     attributes.reals[1] = config->dropout;

@@ -345,7 +345,7 @@ eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability) 
     eitp_tensor *inputs[2];
     if (!x || probability == 0)
         return x;
-    attributes.integers[0] = EITP__STREAM_FIRST_OP + (int64_t)x->graph->streams++;
+    attributes.integers[0] = EITP__RNG_STREAM_FIRST_OP + (int64_t)x->graph->rng_streams++;
     attributes.reals[0] = probability;
     inputs[0] = x;
     inputs[1] = key;

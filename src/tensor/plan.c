@@ -15,7 +15,7 @@ static int eitp__is_kept(const eitp_plan *plan, const eitp_tensor *tensor) {
     return index >= 0 && plan->inputs[index].is_kept;
 }
 
-/* Where a tensor is at a step; -1: between runs, when streamed variables are nowhere. */
+/* Where a tensor is at a step; -1: between runs, when offloaded variables are nowhere. */
 static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, int step) {
     eitp__place place = EITP__ZERO;
     eitp_tensor *owner;
@@ -28,7 +28,7 @@ static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, in
         return place;
     owner = eitp__owner(tensor, &first);
     place.offset = (size_t)first * eitp_dtype_size(tensor->dtype);
-    if (eitp__is_streamed_tensor(plan, tensor)) {
+    if (eitp__is_offloaded_tensor(plan, tensor)) {
         const eitp__window *window = step < 0 ? NULL : eitp__window_at(plan, tensor, step);
         place.stretch = window ? window->stretch : -1;
         place.offset -= window ? window->offset : 0;
@@ -117,7 +117,7 @@ static eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
         plan->stats.file_writes += plan->windows[i].changes ? (double)plan->windows[i].size : 0;
     }
     plan->stats.seconds +=
-        plan->stats.file_reads / EITP__STREAM_READ_RATE + plan->stats.file_writes / EITP__STREAM_WRITE_RATE;
+        plan->stats.file_reads / EITP__OFFLOAD_READ_RATE + plan->stats.file_writes / EITP__OFFLOAD_WRITE_RATE;
     return EITP_OK;
 }
 
@@ -478,9 +478,9 @@ static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%zu bytes do not match tensor '%s', which has %zu", size,
                           tensor->name, expected);
     *address = eitp__address(plan, &place);
-    if (eitp__is_streamed_tensor(plan, tensor))
+    if (eitp__is_offloaded_tensor(plan, tensor))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "variable '%s' is streamed: read it with eitp_variable_read, not from a plan",
+                          "variable '%s' is offloaded: read it with eitp_variable_read, not from a plan",
                           eitp__variable_name(eitp__owner(tensor, NULL)));
     return EITP_OK;
 }
@@ -552,7 +552,7 @@ static eitp_status eitp__check_readable(const eitp_plan *plan, eitp_tensor *outp
         return EITP_OK;
     return eitp__fail(
         error, EITP_ERROR_ARGUMENT,
-        "the output's value is not there: read outputs after eitp_plan_run, before inputs are written and "
+        "the output's value is not there: read outputs after eitp_plan_execute, before inputs are written and "
         "before another plan of the context is created, written or executed");
 }
 
@@ -590,7 +590,7 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
         if (!eitp__is_written(plan, input))
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "input '%s' was not written since the last execution, or another plan used the arena "
-                              "since; write it before each eitp_plan_run, or declare it with eitp_keep_input",
+                              "since; write it before each eitp_plan_execute, or declare it with eitp_keep_input",
                               name);
         if (input->tensor->rows && input->count < plan->count)
             return eitp__fail(
@@ -601,9 +601,9 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
     return EITP_OK;
 }
 
-eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
+eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
-        return eitp__fail_null(error, "eitp_plan_run", "plan");
+        return eitp__fail_null(error, "eitp_plan_execute", "plan");
     void *workspace = NULL;
     eitp_status status = eitp__check_arena(plan, error);
     if (!status)
@@ -613,8 +613,8 @@ eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
     eitp__bind(plan);
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    status = eitp__stream_steps(plan, workspace,
-                                plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
+    status = eitp__offload_steps(plan, workspace,
+                                 plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
     eitp__end_use(plan, !status);
     return status;
 }

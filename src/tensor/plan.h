@@ -6,10 +6,10 @@
  *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
  *   operands   plan_steps.c      what steps read and write, as lists of numbers
  *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
- *   lay out    plan_layout.c     lifetimes, memory taken over in place; windows for streamed variables (plan_stream.c)
+ *   lay out    plan_layout.c     lifetimes, memory taken over in place; windows for offloaded variables (plan_offload.c)
  *   place      plan_place.c      offsets in the arena
  *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
- *   transfer   plan_stream.c     when windows are read and written
+ *   transfer   plan_offload.c     when windows are read and written
  * From recompute to bind they repeat until the plan fits; the first time nothing is recomputed. Passes do not call each
  * other, but those that recompute and lay out share lifetimes and windows. What all of them share is in plan_steps.c.
  */
@@ -40,7 +40,7 @@ typedef struct eitp__stretch {
 } eitp__stretch;
 
 /*
- * Bytes of a streamed variable that are in the arena for steps that use them. The memory is taken from `start` on, when
+ * Bytes of an offloaded variable that are in the arena for steps that use them. The memory is taken from `start` on, when
  * it begins to be read from the file, until `end`, before which it was written back.
  */
 typedef struct eitp__window {
@@ -193,23 +193,23 @@ EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor);
 /* Lists the owners of all steps, and the graph's inputs and outputs. */
 EITP__PRIVATE eitp_status eitp__list_operands(eitp_plan *plan, eitp_error *error);
 
-/* Is the tensor in a streamed variable? */
-EITP__PRIVATE int eitp__is_streamed_tensor(const eitp_plan *plan, eitp_tensor *tensor);
+/* Is the tensor in an offloaded variable? */
+EITP__PRIVATE int eitp__is_offloaded_tensor(const eitp_plan *plan, eitp_tensor *tensor);
 
 /* Finds the windows, and a stretch for each, of the steps as they are; 0: no memory. */
 EITP__PRIVATE int eitp__plan_windows(eitp_plan *plan);
 
-/* The window that a tensor in a streamed variable has at a step. */
+/* The window that a tensor in an offloaded variable has at a step. */
 EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_tensor *tensor, int step);
 
 /* Lists the transfers, when the windows are final. */
 EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
 
 /* Runs all steps by `run`, which takes the steps [first, end), and the transfers between them. */
-EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
-                                             eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
-                                                                void *workspace, eitp_error *error),
-                                             eitp_error *error);
+EITP__PRIVATE eitp_status eitp__offload_steps(eitp_plan *plan, void *workspace,
+                                              eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
+                                                                 void *workspace, eitp_error *error),
+                                              eitp_error *error);
 
 /*
  * True if the last execution began a step that changes a parameter, its remainder or optimizer state, which is what

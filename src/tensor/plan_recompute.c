@@ -156,8 +156,8 @@ static double eitp__recipe_seconds(const eitp__recompute *r, const eitp__step *r
         return uses->seconds;
     uses->seconds = eitp__step_seconds(r->plan, recipe);
     for (int i = 0; i < recipe->input_count; i++) {
-        if (recipe->inputs[i] && eitp__is_streamed_tensor(r->plan, recipe->inputs[i]))
-            uses->seconds += eitp__value_bytes(recipe->inputs[i]) / EITP__STREAM_READ_RATE;
+        if (recipe->inputs[i] && eitp__is_offloaded_tensor(r->plan, recipe->inputs[i]))
+            uses->seconds += eitp__value_bytes(recipe->inputs[i]) / EITP__OFFLOAD_READ_RATE;
     }
     return uses->seconds;
 }

@@ -35,11 +35,11 @@ typedef enum eitp_parameter_form {
  * What is kept in a file instead of memory, and moved to and from windows of the arena while plans run. Variables
  * smaller than 32 KiB, and caches, are always in memory. Results are the same bits.
  */
-typedef enum eitp_stream {
-    EITP_STREAM_NONE = 0,
-    EITP_STREAM_STATES = 1, /* optimizer state, and remainders of 16-bit parameters: what only updates use */
-    EITP_STREAM_ALL = 2     /* parameters and gradients too */
-} eitp_stream;
+typedef enum eitp_offload {
+    EITP_OFFLOAD_NONE = 0,
+    EITP_OFFLOAD_STATES = 1, /* optimizer state, and remainders of 16-bit parameters: what only updates use */
+    EITP_OFFLOAD_ALL = 2     /* parameters and gradients too */
+} eitp_offload;
 
 typedef struct eitp_context_config {
     eitp_host host;       /* memory, files and log of everything made from the context */
@@ -54,12 +54,12 @@ typedef struct eitp_context_config {
     const char *precision;
     eitp_parameter_form parameters; /* what models keep of 16-bit parameters */
     int plans_only;                 /* nothing will run: plans are made, and variables and arena get no memory */
-    eitp_stream stream;
+    eitp_offload offload;
     /*
      * The file for it, which is made, and lost when the context is destroyed or the process ends. While a plan runs,
      * a thread of eitp's own calls the host's `read` and `write` of this file.
      */
-    const char *stream_path;
+    const char *offload_path;
 } eitp_context_config;
 
 /* Automatic device, fp32, exact parameters. Begin with this: a host without functions is refused. */
@@ -86,7 +86,7 @@ EITP_API eitp_dtype eitp_context_precision(const eitp_context *context);
 EITP_API eitp_parameter_form eitp_context_parameters(const eitp_context *context);
 
 /* What the context keeps in a file. */
-EITP_API eitp_stream eitp_context_stream(const eitp_context *context);
+EITP_API eitp_offload eitp_context_offload(const eitp_context *context);
 
 /* Its precision as "fp32", "bf16" or "fp16". */
 EITP_API const char *eitp_context_precision_name(const eitp_context *context);
@@ -97,7 +97,7 @@ typedef struct eitp_limits {
                                        product and a sum being two; 0: not measured */
     double read;                    /* bytes a second that can be read from memory, */
     double write;                   /* written to it, */
-    double update; /* and read and written by an update: four streams read, three of them written in place */
+    double update; /* and read and written by an update: four arrays read, three of them written in place */
 } eitp_limits;
 
 /*
@@ -122,10 +122,10 @@ typedef struct eitp_variable {
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
-    size_t size;  /* bytes */
-    int decay;    /* does weight decay apply? By default to parameters of rank 2 and more */
-    int trained;  /* of a parameter: do gradients and updates concern it? By default they do */
-    int streamed; /* is it in the context's file? */
+    size_t size;   /* bytes */
+    int decay;     /* does weight decay apply? By default to parameters of rank 2 and more */
+    int trained;   /* of a parameter: do gradients and updates concern it? By default they do */
+    int offloaded; /* is it in the context's file? */
 } eitp_variable;
 
 EITP_API size_t eitp_variable_count(const eitp_context *context);
@@ -184,7 +184,7 @@ EITP_API void eitp_graph_destroy(eitp_graph *graph); /* after the plans made fro
 /* The first error of building, EITP_OK while there was none. */
 EITP_API eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error);
 
-/* A value that is written before every execution; eitp_plan_run refuses where it was not. */
+/* A value that is written before every execution; eitp_plan_execute refuses where it was not. */
 EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape);
 
 /*
@@ -499,14 +499,14 @@ typedef struct eitp_plan_stats {
     int nodes, recomputed;  /* steps, and those of them that make a value again */
     double flops, recomputed_flops;
     double seconds;                 /* at the nominal speed of the device, and of files */
-    double file_reads, file_writes; /* bytes of streamed variables that a run moves */
+    double file_reads, file_writes; /* bytes of offloaded variables that a run moves */
 } eitp_plan_stats;
 
 /*
  * Lays the graph's outputs and updates out to run. Ops that the backend has no kernel for are expanded into others. The
  * graph must outlive the plan. All plans of a context share one arena, so what is written to inputs lasts for one
  * execution, and until another plan of the context is created, written or executed. What outputs hold lasts until then,
- * and until the plan's own inputs are written. eitp_plan_run and eitp_plan_read refuse what was lost.
+ * and until the plan's own inputs are written. eitp_plan_execute and eitp_plan_read refuse what was lost.
  */
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);
@@ -536,7 +536,7 @@ EITP_API eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *
  * Executes it once. Every input that it reads must have been written since the last execution, unless eitp_keep_input
  * keeps it; EITP_ERROR_ARGUMENT names one that was not. Allocates nothing.
  */
-EITP_API eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error);
+EITP_API eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error);
 
 /* ---- Profiles ---- */
 

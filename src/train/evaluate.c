@@ -148,7 +148,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         if (!status)
             status = eitp__batch_write(batch, evaluator->plan, error);
         if (!status)
-            status = eitp_plan_run(evaluator->plan, error);
+            status = eitp_plan_execute(evaluator->plan, error);
         if (!status)
             status = eitp__reduce_batch(evaluator, step, &reductions, error);
     }

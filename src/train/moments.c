@@ -20,7 +20,7 @@ typedef struct eitp__moment_source {
     const eitp__safetensors *collection;
     const char *path;
     const eitp_checkpoint_info *written;
-    const eitp_adamw_config *config;
+    const eitp_optimizer_config *config;
     eitp_variable parameter, variable;
     int64_t rows, columns;
     int loads;     /* 0: everything is read and checked, and no variable is changed */
@@ -314,7 +314,7 @@ static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_erro
 }
 
 EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
-                                             const eitp_checkpoint_info *written, const eitp_adamw_config *config,
+                                             const eitp_checkpoint_info *written, const eitp_optimizer_config *config,
                                              int loads, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     double momentum = written->config.adamw.beta1;

@@ -19,7 +19,7 @@
  * what they were made with, `config` what is to go on with them. Where `loads` is 0 they are only checked.
  */
 EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
-                                             const eitp_checkpoint_info *written, const eitp_adamw_config *config,
+                                             const eitp_checkpoint_info *written, const eitp_optimizer_config *config,
                                              int loads, eitp_error *error);
 
 #endif

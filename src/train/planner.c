@@ -8,11 +8,11 @@
 
 /*
  * What no allocator counts: stacks, pages that are partly used, buffers of files; and what a control group counts
- * beside the process: page tables, 8 bytes a page, and pages of a streamed file that are on their way to the disk.
+ * beside the process: page tables, 8 bytes a page, and pages of an offloaded file that are on their way to the disk.
  */
 #define EITP__PROCESS_SLACK ((size_t)4 << 20)
 #define EITP__PAGE_TABLES 512
-#define EITP__STREAM_SLACK ((size_t)3 << 20)
+#define EITP__OFFLOAD_SLACK ((size_t)3 << 20)
 
 /* A host's allocator, the bytes that are taken through it, and the most that they and the arena have at a time. */
 typedef struct eitp__counter {
@@ -50,16 +50,16 @@ static size_t eitp__bytes_of_role(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.role == role && !variable.streamed ? variable.size : 0;
+        bytes += variable.role == role && !variable.offloaded ? variable.size : 0;
     }
     return bytes;
 }
 
-static size_t eitp__streamed_bytes(const eitp_context *context) {
+static size_t eitp__offloaded_bytes(const eitp_context *context) {
     size_t bytes = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.streamed ? variable.size : 0;
+        bytes += variable.offloaded ? variable.size : 0;
     }
     return bytes;
 }
@@ -88,16 +88,16 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp__step_plans *plans, 
     if (plans->update_plan)
         update = eitp_plan_statistics(plans->update_plan);
     snprintf(rung->precision, sizeof rung->precision, "%s", eitp_context_precision_name(context));
-    rung->merged = plans->config.merged;
+    rung->micro_batches_per_pass = plans->config.micro_batches_per_pass;
     rung->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
     rung->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
     rung->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
-    rung->streamed = eitp__streamed_bytes(context);
+    rung->offloaded = eitp__offloaded_bytes(context);
     rung->workspace = pass.workspace_bytes;
     rung->arena = eitp_context_arena_bytes(context) - pass.workspace_bytes;
     rung->logits = eitp__logits_bytes(plans->pass.graph);
     rung->process = resident + counter->most - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
-    rung->process += rung->stream ? EITP__STREAM_SLACK : 0;
+    rung->process += rung->offload ? EITP__OFFLOAD_SLACK : 0;
     rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace;
     rung->process += rung->total / EITP__PAGE_TABLES;
     rung->total += rung->process;
@@ -134,7 +134,7 @@ static eitp_status eitp__create_counted(const eitp_fit *fit, const eitp_rung *ru
     memset(&config.host.log, 0, sizeof config.host.log);
     config.precision = eitp__rung_precision(fit, rung->optimizer);
     config.parameters = eitp_optimizer_get(rung->optimizer)->parameters;
-    config.stream = rung->stream;
+    config.offload = rung->offload;
     config.plans_only = 1;
     status = eitp_context_create(&config, context, error);
     counter->context = *context;
@@ -151,7 +151,7 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     if (!plans)
         return eitp__fail_memory(error, sizeof *plans, "the plans of a step");
     config.optimizer = rung->optimizer;
-    config.merged = rung->merged;
+    config.micro_batches_per_pass = rung->micro_batches_per_pass;
     config.plan = rung->plan;
     eitp__step_plans_init(plans, task, &config, 0);
     status = eitp__trainer_config_check(&config, task->context, error);
@@ -218,23 +218,23 @@ static void eitp__keep_smallest(const eitp_rung *rung, eitp_rung *smallest) {
         *smallest = *rung;
 }
 
-/* The next smaller number of merged micro-batches; 0: there is none. */
-static int64_t eitp__fewer_merged(const eitp_fit *fit, int64_t merged) {
-    return fit->trainer.merged || merged < 2 ? 0 : merged / 2;
+/* The next smaller number of micro-batches in a pass; 0: there is none. */
+static int64_t eitp__smaller_pass(const eitp_fit *fit, int64_t micro_batches_per_pass) {
+    return fit->trainer.micro_batches_per_pass || micro_batches_per_pass < 2 ? 0 : micro_batches_per_pass / 2;
 }
 
-/* The fastest rung with this optimizer and so much streamed that fits, in *best; its `fits` is 0 where none does. */
-static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_stream stream, eitp_rung *best,
-                                     eitp_rung *smallest, eitp_error *error) {
-    int64_t merged = fit->trainer.merged;
+/* The fastest rung with this optimizer and so much offloaded that fits, in *best; its `fits` is 0 where none does. */
+static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
+                                     eitp_rung *best, eitp_rung *smallest, eitp_error *error) {
+    int64_t micro_batches_per_pass = fit->trainer.micro_batches_per_pass;
     eitp_status status = EITP_OK;
     memset(best, 0, sizeof *best);
     do {
         eitp_rung rung = EITP__ZERO;
         rung.optimizer = optimizer;
-        rung.merged = merged;
+        rung.micro_batches_per_pass = micro_batches_per_pass;
         rung.plan = fit->trainer.plan;
-        rung.stream = stream;
+        rung.offload = offload;
         status = eitp_rung_measure(fit, &rung, error);
         /* With fewer micro-batches at a time gradients only take more. */
         if (!status && fit->budget && eitp__fixed_bytes(&rung) > fit->budget)
@@ -246,31 +246,31 @@ static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimiz
         eitp__keep_smallest(&rung, smallest);
         if (rung.fits && (!best->fits || rung.seconds < best->seconds))
             *best = rung;
-        merged = eitp__fewer_merged(fit, rung.merged);
+        micro_batches_per_pass = eitp__smaller_pass(fit, rung.micro_batches_per_pass);
         /* With everything kept, fewer micro-batches at a time are only slower. */
         if (rung.fits && !rung.recomputed)
-            merged = 0;
-    } while (merged);
+            micro_batches_per_pass = 0;
+    } while (micro_batches_per_pass);
     return status;
 }
 
 /* The least that an optimizer can do with, whatever it costs: all micro-batches at a time, or one. */
-static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_stream stream,
+static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
                                        eitp_rung *smallest, eitp_error *error) {
-    const int64_t merges[] = {fit->trainer.merged, 1};
+    const int64_t merges[] = {fit->trainer.micro_batches_per_pass, 1};
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP__COUNT(merges) && !status; i++) {
         eitp_rung rung = EITP__ZERO;
         rung.optimizer = optimizer;
-        rung.merged = merges[i];
+        rung.micro_batches_per_pass = merges[i];
         rung.plan = fit->trainer.plan;
-        rung.stream = stream;
+        rung.offload = offload;
         if (rung.plan.recompute == EITP_RECOMPUTE_AUTO)
             rung.plan.memory = EITP_LEAST_MEMORY;
         status = eitp_rung_measure(fit, &rung, error);
         if (!status)
             eitp__keep_smallest(&rung, smallest);
-        if (fit->trainer.merged)
+        if (fit->trainer.micro_batches_per_pass)
             break;
     }
     return status;
@@ -283,7 +283,7 @@ static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
     int is_16_bits = asked && (!strcmp(asked, "auto") || !strcmp(asked, "bf16"));
     if (!fit->any_optimizer)
         return optimizer == fit->trainer.optimizer;
-    if (eitp_optimizer_get(optimizer)->fidelity == EITP_ANOTHER_ALGORITHM)
+    if (eitp_optimizer_get(optimizer)->fidelity == EITP_DIFFERENT_ALGORITHM)
         return 0;
     if (optimizer == EITP_ADAMW || is_16_bits)
         return 1;
@@ -295,12 +295,12 @@ static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
 #define EITP__WORTH_LESS 0.05
 
 /*
- * Looks for a rung of the optimizers, all with so much streamed: the fastest of the most faithful that fit. *last is
+ * Looks for a rung of the optimizers, all with so much offloaded: the fastest of the most faithful that fit. *last is
  * the optimizer that was looked at last.
  */
-static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream stream, eitp_rung *chosen, eitp_rung *least,
-                                          eitp_optimizer *last, eitp_error *error) {
-    int is_offer = fit->any_optimizer && fit->any_stream && stream;
+static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_offload offload, eitp_rung *chosen,
+                                          eitp_rung *least, eitp_optimizer *last, eitp_error *error) {
+    int is_offer = fit->any_optimizer && fit->any_offload && offload;
     eitp_status status = EITP_OK;
     for (int i = is_offer && eitp__is_candidate(fit, EITP_ADAMW8) ? EITP_ADAMW8 : 0;
          i < EITP_OPTIMIZER_COUNT && !status; i++) {
@@ -312,7 +312,7 @@ static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream strea
         if (!eitp__is_candidate(fit, optimizer))
             continue;
         *last = optimizer;
-        status = eitp__choose_rung(fit, optimizer, stream, &rung, least, error);
+        status = eitp__choose_rung(fit, optimizer, offload, &rung, least, error);
         if (!status && rung.fits && (!chosen->fits || rung.seconds < (1 - EITP__WORTH_LESS) * chosen->seconds))
             *chosen = rung;
     }
@@ -325,20 +325,20 @@ eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung 
     eitp_fit fit = *asked;
     eitp_rung least = EITP__ZERO;
     eitp_optimizer last = fit.trainer.optimizer;
-    eitp_stream stream = fit.any_stream ? EITP_STREAM_NONE : fit.context.stream;
-    eitp_stream most = fit.any_stream ? EITP_STREAM_ALL : stream;
+    eitp_offload offload = fit.any_offload ? EITP_OFFLOAD_NONE : fit.context.offload;
+    eitp_offload most = fit.any_offload ? EITP_OFFLOAD_ALL : offload;
     eitp_status status;
     memset(chosen, 0, sizeof *chosen);
     /* Once: what measuring a rung leaves to the C library is there for the run. */
     status = eitp__resident_bytes(asked, &fit.process, error);
     if (!status)
-        status = eitp__choose_optimizer(&fit, stream, chosen, &least, &last, error);
-    while (!status && !chosen->fits && stream < most) {
-        stream = (eitp_stream)(stream + 1);
-        status = eitp__choose_optimizer(&fit, stream, chosen, &least, &last, error);
+        status = eitp__choose_optimizer(&fit, offload, chosen, &least, &last, error);
+    while (!status && !chosen->fits && offload < most) {
+        offload = (eitp_offload)(offload + 1);
+        status = eitp__choose_optimizer(&fit, offload, chosen, &least, &last, error);
     }
     if (!status && !chosen->fits)
-        status = eitp__find_smallest(&fit, last, stream, &least, error);
+        status = eitp__find_smallest(&fit, last, offload, &least, error);
     /* What is chosen greedily can miss a budget that the least there is keeps. */
     if (!status && !chosen->fits && least.fits)
         *chosen = least;

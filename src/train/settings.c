@@ -13,7 +13,7 @@ static const eitp_setting eitp__settings[] = {
                   "depend on how many a pass takes"),
     EITP__SETTING("batch_size", INTEGER, batch_size, 1, 1 << 20, 0, REFUSED, NULL, "sequences in a micro-batch"),
     EITP__SETTING("grad_accum", INTEGER, grad_accum, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches in a step"),
-    EITP__SETTING("merged", INTEGER, merged, 0, 1 << 20, 0, EXPECTED, NULL,
+    EITP__SETTING("micro_batches_per_pass", INTEGER, micro_batches_per_pass, 0, 1 << 20, 0, ACCEPTED, NULL,
                   "micro-batches that one pass takes together; 0: as many as memory allows"),
     EITP__SETTING("seed", UNSIGNED, seed, 0, EITP__UNBOUNDED, 0, REFUSED, NULL, "of dropout and shuffling"),
     EITP__SETTING("shuffle", CHOICE, shuffle, 0, 1, 0, REFUSED, "none windows",

@@ -8,17 +8,17 @@
 /* ---- Sizes ---- */
 
 EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config) {
-    return (config->grad_accum + config->merged - 1) / config->merged;
+    return (config->grad_accum + config->micro_batches_per_pass - 1) / config->micro_batches_per_pass;
 }
 
 EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config) {
-    return (double)config->grad_accum / (double)config->merged;
+    return (double)config->grad_accum / (double)config->micro_batches_per_pass;
 }
 
 /* Micro-batches begin where sums over rows can be cut, unless rows are dense. */
 EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
     const eitp_trainer_config *config = &plans->config;
-    eitp__layout layout = eitp__layout_plain(config->batch_size * config->merged, plans->task.rows);
+    eitp__layout layout = eitp__layout_plain(config->batch_size * config->micro_batches_per_pass, plans->task.rows);
     layout.micro_batch = config->batch_size;
     layout.rows_vary = plans->task.rows_vary;
     layout.group = config->dense_rows ? 1 : eitp__context_sum_group(plans->task.context);
@@ -36,24 +36,24 @@ EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
 
 /* ---- Graphs ---- */
 
-#define EITP__STREAMED_PIECE_BYTES ((size_t)4 << 20)
+#define EITP__OFFLOADED_PIECE_BYTES ((size_t)4 << 20)
 
 /* AdamW as configured, in a graph: in fp16 its gradients are those of a scaled loss. */
-static eitp_adamw_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *graph) {
+static eitp_optimizer_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *graph) {
     const eitp_context *context = plans->task.context;
-    eitp_adamw_config adamw = plans->config.adamw;
+    eitp_optimizer_config adamw = plans->config.adamw;
     int64_t one = 1;
     if (eitp_context_precision(context) == EITP_F16)
         plans->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
-    /* Windows of streamed variables are as large as pieces, and several are there at a time. */
-    if (eitp_context_stream(context) && adamw.piece_bytes > EITP__STREAMED_PIECE_BYTES)
-        adamw.piece_bytes = EITP__STREAMED_PIECE_BYTES;
+    /* Windows of offloaded variables are as large as pieces, and several are there at a time. */
+    if (eitp_context_offload(context) && adamw.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
+        adamw.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
     adamw.loss_scale = plans->scale;
     adamw.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
     return adamw;
 }
 
-/* Finds out whether `merged` decides bits. */
+/* Finds out whether `micro_batches_per_pass` decides bits. */
 static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error *error) {
     const char *name = NULL;
     eitp_status status = eitp__find_cut_gradient(plans->pass.graph, &name, error);
@@ -65,7 +65,7 @@ static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error 
 static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *error) {
     const eitp__layout layout = eitp__step_layout(plans);
     const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
-    eitp_adamw_config adamw;
+    eitp_optimizer_config adamw;
     eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
     if (!status)
         status = eitp__find_cut_parameter(plans, error);
@@ -76,17 +76,17 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
         return eitp__accumulate_gradients_apart(plans->pass.loss, plans->carry, error);
     }
     adamw = eitp__adamw_in(plans, plans->pass.graph);
-    return eitp_adamw_minimize(plans->pass.loss, &adamw, &plans->update, error);
+    return eitp_minimize(plans->pass.loss, &adamw, &plans->update, error);
 }
 
 static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error) {
-    eitp_adamw_config adamw;
+    eitp_optimizer_config adamw;
     eitp_status status = eitp_graph_create(plans->task.context, &plans->update_graph, error);
     if (status)
         return status;
     adamw = eitp__adamw_in(plans, plans->update_graph);
     adamw.unique = plans->update_unique = eitp__pass_unique_input(&plans->pass, plans->update_graph);
-    return eitp_adamw_apply(plans->update_graph, &adamw, &plans->update, error);
+    return eitp_apply_gradients(plans->update_graph, &adamw, &plans->update, error);
 }
 
 static void eitp__discard_gradients(eitp__step_plans *plans) {
@@ -98,7 +98,7 @@ static void eitp__discard_gradients(eitp__step_plans *plans) {
 /* ---- How many micro-batches a pass takes ---- */
 
 /* A weight that is read for this many rows is used often enough: more of them only cost memory. */
-#define EITP__MERGE_ROWS 1024
+#define EITP__PASS_ROWS 1024
 
 static size_t eitp__trained_bytes(const eitp_context *context) {
     size_t elements = 0;
@@ -131,25 +131,26 @@ EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans) {
 /* As many micro-batches as are worth it, and half as many as long as their arena is too large. */
 static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *error) {
     eitp_trainer_config *config = &plans->config;
-    const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__MERGE_ROWS + rows - 1) / rows;
+    const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__PASS_ROWS + rows - 1) / rows;
     eitp_status status = EITP_OK;
-    if (config->merged > 1 && eitp__step_refuses_gaps(plans))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "micro-batches of %lld rows cannot be merged without rows between them, which the task does "
-                          "not allow; set merged to 1, or dense_rows",
-                          (long long)rows);
-    if (config->merged)
+    if (config->micro_batches_per_pass > 1 && eitp__step_refuses_gaps(plans))
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "micro-batches of %lld rows cannot share a pass without padding rows between them, which the task does "
+            "not allow; set micro_batches_per_pass to 1, or dense_rows",
+            (long long)rows);
+    if (config->micro_batches_per_pass)
         return EITP_OK;
-    config->merged = 1;
+    config->micro_batches_per_pass = 1;
     if (eitp__step_refuses_gaps(plans))
         return EITP_OK;
-    config->merged = config->grad_accum < most ? config->grad_accum : most;
-    while (config->merged > 1 && !status) {
+    config->micro_batches_per_pass = config->grad_accum < most ? config->grad_accum : most;
+    while (config->micro_batches_per_pass > 1 && !status) {
         size_t bytes;
         status = eitp__pass_bytes(plans, &bytes, error);
-        if (!status && bytes <= EITP_MERGE_BYTES)
+        if (!status && bytes <= EITP_PASS_BYTES)
             break;
-        config->merged /= 2;
+        config->micro_batches_per_pass /= 2;
     }
     return status;
 }
@@ -287,18 +288,19 @@ EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *con
     eitp_step_shape shape;
     shape.batch_size = config->batch_size;
     shape.grad_accum = config->grad_accum;
-    shape.merged = config->merged;
+    shape.micro_batches_per_pass = config->micro_batches_per_pass;
     return shape;
 }
 
 EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b) {
-    return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum && a->merged == b->merged;
+    return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum &&
+           a->micro_batches_per_pass == b->micro_batches_per_pass;
 }
 
 EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
     config->batch_size = shape->batch_size;
     config->grad_accum = shape->grad_accum;
-    config->merged = shape->merged;
+    config->micro_batches_per_pass = shape->micro_batches_per_pass;
 }
 
 /* Makes everything by a configuration, or nothing. */

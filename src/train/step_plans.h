@@ -13,10 +13,10 @@
 typedef struct eitp__step_plans {
     eitp_host host;
     eitp_task task;
-    eitp_trainer_config config; /* merged: 0 until it is chosen */
+    eitp_trainer_config config; /* micro_batches_per_pass: 0 until it is chosen */
     int64_t evaluation_samples; /* at a time; 0: a micro-batch */
-    eitp_pass pass;             /* over merged micro-batches */
-    char cut_parameter[64];     /* one whose gradient's last bits depend on `merged`; "": none */
+    eitp_pass pass;             /* over micro-batches in a pass */
+    char cut_parameter[64];     /* one whose gradient's last bits depend on `micro_batches_per_pass`; "": none */
     eitp_plan *gradient_plan;
     eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL where there is only one */
     eitp_graph *update_graph; /* NULL: the update is in the plan above */
@@ -72,7 +72,7 @@ EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);
 /* Where the samples of a pass lie. */
 EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans);
 
-/* True if merged micro-batches would have rows between them that the task cannot take. */
+/* True if micro-batches in a pass would have rows between them that the task cannot take. */
 EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans);
 
 /* The plan that has the update. */

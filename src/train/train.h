@@ -9,7 +9,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-#define EITP_MERGE_BYTES ((size_t)768 << 20)
+#define EITP_PASS_BYTES ((size_t)768 << 20)
 
 /* A loss term of a step. */
 typedef struct eitp_term_report {
@@ -39,21 +39,21 @@ typedef struct eitp_trainer_config {
     double max_grad_norm; /* 0: no clipping */
     /* Where parameters are BF16, the context must have been made with the optimizer's eitp_parameter_form. */
     eitp_optimizer optimizer;
-    eitp_adamw_config adamw; /* its moments are those of the optimizer */
+    eitp_optimizer_config adamw; /* its moments are those of the optimizer */
     eitp_schedule schedule;
     /*
      * Micro-batches that one forward and backward takes together, which gives the same gradient: a weight is then read
-     * once for all of them. 0: as many as fit into an arena of EITP_MERGE_BYTES, gradients left out; at least 1.
+     * once for all of them. 0: as many as fit into an arena of EITP_PASS_BYTES, gradients left out; at least 1.
      */
-    int64_t merged;
+    int64_t micro_batches_per_pass;
     /*
      * Gradients of a step that is one pass live from where they are made to their update, and share the arena with
      * everything else; 1: they are kept in variables even so. The bits are the same.
      */
     int keep_gradients;
     /*
-     * Micro-batches that are merged begin at rows where a sum over rows can be cut, so that `merged` changes no bit; 1:
-     * they follow one another without gaps, and the last bits may depend on `merged`. It only makes a difference where
+     * Micro-batches that are merged begin at rows where a sum over rows can be cut, so that `micro_batches_per_pass` changes no bit; 1:
+     * they follow one another without gaps, and the last bits may depend on `micro_batches_per_pass`. It only makes a difference where
      * the rows of a micro-batch are not a multiple of what products of 16 bits add at once: 2 with AVX512-BF16, 32 with
      * AMX.
      */
@@ -93,7 +93,7 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
 /* A run that is to be planned. */
 typedef struct eitp_fit {
-    eitp_context_config context; /* its parameters, stream_path and plans_only are the planner's */
+    eitp_context_config context; /* its parameters, offload_path and plans_only are the planner's */
     /*
      * Makes the task that is planned in a context whose variables have no memory: its model, with adapters and what is
      * frozen. Nothing is read from its data. The task is released after it was measured, and its model destroyed.
@@ -102,9 +102,9 @@ typedef struct eitp_fit {
     const void *user;
     eitp_trainer_config trainer;
     int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
-    /* Where nothing fits in memory, variables may be streamed from a file, as few as will do; 0: the context's `stream`
+    /* Where nothing fits in memory, variables may be offloaded from a file, as few as will do; 0: the context's `offload`
        it is. It wears a disk, so of any optimizer only compact ones are. */
-    int any_stream;
+    int any_offload;
     size_t process; /* resident bytes of the process beside the run, 0: what they are now */
     size_t budget;  /* bytes that may be resident in all; 0: no limit */
 } eitp_fit;
@@ -113,11 +113,11 @@ typedef struct eitp_fit {
 typedef struct eitp_rung {
     eitp_optimizer optimizer;
     char precision[8];
-    int64_t merged;        /* micro-batches that one run takes together; 0 asks for the trainer's choice */
-    eitp_plan_config plan; /* of a run */
-    eitp_stream stream;
+    int64_t micro_batches_per_pass; /* micro-batches that one run takes together; 0 asks for the trainer's choice */
+    eitp_plan_config plan;          /* of a run */
+    eitp_offload offload;
     size_t parameters, gradients, states; /* that outlive a run, in memory */
-    size_t streamed;                      /* and in a file */
+    size_t offloaded;                     /* and in a file */
     size_t arena, workspace, logits;      /* logits: part of the arena, where they are kept whole */
     size_t process;                       /* everything else */
     size_t total;
@@ -128,7 +128,7 @@ typedef struct eitp_rung {
     int fits;
 } eitp_rung;
 
-/* Fills in what a rung takes, given its optimizer, merged, plan and stream. Takes next to no memory itself. */
+/* Fills in what a rung takes, given its optimizer, micro_batches_per_pass, plan and offload. Takes next to no memory itself. */
 EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error);
 
 /*
@@ -141,7 +141,7 @@ EITP_API eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, e
 /*
  * Makes one step: all its micro-batches and the update. After last_sample it is EITP_END_OF_DATA, and nothing is
  * changed. A step that fails leaves the report as it was, and the trainer too, unless it fails half-way, having begun
- * to change weights or optimizer state (reading or writing streamed ones fails): then the trainer is torn.
+ * to change weights or optimizer state (reading or writing offloaded ones fails): then the trainer is torn.
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
@@ -178,11 +178,11 @@ EITP_API int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *n
 EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);
 
 /* Micro-batches that one forward and backward takes together. */
-EITP_API int64_t eitp_trainer_merged(const eitp_trainer *trainer);
+EITP_API int64_t eitp_trainer_micro_batches_per_pass(const eitp_trainer *trainer);
 
-/* How the sequences of a step are taken: of batch_size * grad_accum in all, merged * batch_size at a time. */
+/* How the sequences of a step are taken: of batch_size * grad_accum in all, micro_batches_per_pass * batch_size at a time. */
 typedef struct eitp_step_shape {
-    int64_t batch_size, grad_accum, merged;
+    int64_t batch_size, grad_accum, micro_batches_per_pass;
 } eitp_step_shape;
 
 EITP_API eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer);
@@ -246,9 +246,9 @@ typedef struct eitp_checkpoint_info {
     eitp_trainer_config config;
     int64_t rows; /* of a sample; of a language model its block size */
     char numerics[100];
-    char precision[8];           /* "fp32", "bf16" or "fp16" */
-    eitp_lora_config lora;       /* rank 0: it has the whole model */
-    eitp_step_shape asked_shape; /* that the run began with; the configuration has the one that it was shrunk to */
+    char precision[8];             /* "fp32", "bf16" or "fp16" */
+    eitp_lora_config lora;         /* rank 0: it has the whole model */
+    eitp_step_shape initial_shape; /* that the run began with; the configuration has the one that it was shrunk to */
 } eitp_checkpoint_info;
 
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,
@@ -268,7 +268,7 @@ typedef enum eitp_setting_kind {
 typedef enum eitp_difference {
     EITP_DIFFERENCE_REFUSED = 0, /* the bits would differ */
     EITP_DIFFERENCE_LOGGED = 1,  /* a warning */
-    EITP_DIFFERENCE_EXPECTED = 2 /* nothing */
+    EITP_DIFFERENCE_ACCEPTED = 2 /* nothing */
 } eitp_difference;
 
 /* Bits of eitp_setting.flags; bounds are excluded of numbers alone. */

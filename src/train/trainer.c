@@ -13,7 +13,7 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.batch_size = 1;
     config.grad_accum = 4;
     config.max_grad_norm = 0.5;
-    config.adamw = eitp_adamw_config_default();
+    config.adamw = eitp_optimizer_config_default();
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
     config.shuffle = EITP_SHUFFLE_WINDOWS;
@@ -42,9 +42,9 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
     eitp_status status = eitp__settings_check(config, error);
     if (status)
         return status;
-    if (config->merged > config->grad_accum)
+    if (config->micro_batches_per_pass > config->grad_accum)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
-                          (long long)config->merged, (long long)config->grad_accum);
+                          (long long)config->micro_batches_per_pass, (long long)config->grad_accum);
     return eitp__check_optimizer(config, context, error);
 }
 
@@ -99,7 +99,7 @@ eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config
         eitp_trainer_destroy(made);
         return status;
     }
-    made->asked_shape = eitp__step_shape_of(&made->plans.config);
+    made->initial_shape = eitp__step_shape_of(&made->plans.config);
     *trainer = made;
     return EITP_OK;
 }
@@ -146,8 +146,8 @@ eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
     return trainer ? eitp__step_shape_of(&trainer->plans.config) : none;
 }
 
-int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
-    return trainer ? trainer->plans.config.merged : 0;
+int64_t eitp_trainer_micro_batches_per_pass(const eitp_trainer *trainer) {
+    return trainer ? trainer->plans.config.micro_batches_per_pass : 0;
 }
 
 eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
@@ -168,7 +168,7 @@ typedef struct eitp__step_state {
 static int64_t eitp__pass_samples(const eitp_trainer *trainer, int64_t pass, uint64_t *first) {
     const eitp_trainer_config *config = &trainer->plans.config;
     const uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
-    const uint64_t capacity = (uint64_t)(config->batch_size * config->merged);
+    const uint64_t capacity = (uint64_t)(config->batch_size * config->micro_batches_per_pass);
     uint64_t end = ((uint64_t)trainer->step + 1) * step_samples;
     *first = (uint64_t)trainer->step * step_samples + (uint64_t)pass * capacity;
     if (config->last_sample && end > config->last_sample)
@@ -184,12 +184,13 @@ static uint64_t eitp__sample_of(const eitp_trainer *trainer, uint64_t number) {
     return eitp_sample_index(config->shuffle, config->seed, trainer->plans.task.samples[EITP_TRAINING], number);
 }
 
-static void eitp__expect_next_step(const eitp_trainer *trainer) {
+static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
     const eitp_trainer_config *config = &trainer->plans.config;
     const eitp_task *task = &trainer->plans.task;
     const uint64_t samples = (uint64_t)(config->batch_size * config->grad_accum);
-    for (uint64_t i = 0; task->expect && i < samples; i++)
-        task->expect(task->user, EITP_TRAINING, eitp__sample_of(trainer, (uint64_t)(trainer->step + 1) * samples + i));
+    for (uint64_t i = 0; task->prefetch && i < samples; i++)
+        task->prefetch(task->user, EITP_TRAINING,
+                       eitp__sample_of(trainer, (uint64_t)(trainer->step + 1) * samples + i));
 }
 
 /* Reads all batches of the step before its first backward pass: a mean over items needs their number. */
@@ -213,7 +214,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *stat
     }
     /* The next step's are fetched during this one. */
     if (!status)
-        eitp__expect_next_step(trainer);
+        eitp__prefetch_next_step(trainer);
     return status;
 }
 
@@ -231,7 +232,7 @@ static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *pl
 
 /* Executes a plan of a step. What a checkpoint has is torn from its first change until the step is complete. */
 static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
-    eitp_status status = eitp_plan_run(plan, error);
+    eitp_status status = eitp_plan_execute(plan, error);
     trainer->torn |= eitp__plan_changed_state(plan);
     return status;
 }

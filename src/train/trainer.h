@@ -7,11 +7,11 @@
 struct eitp_trainer {
     eitp_host host;
     eitp__step_plans plans;
-    double loss_scale;            /* dynamic: the scale, */
-    int64_t scale_steps, skipped; /* steps since it changed, steps that were skipped */
-    int64_t step;                 /* steps made */
-    int torn;                     /* what a checkpoint has may be of a step or a resume that is not complete */
-    eitp_step_shape asked_shape;  /* that it was made with; the configuration has the one that it is shrunk to */
+    double loss_scale;             /* dynamic: the scale, */
+    int64_t scale_steps, skipped;  /* steps since it changed, steps that were skipped */
+    int64_t step;                  /* steps made */
+    int torn;                      /* what a checkpoint has may be of a step or a resume that is not complete */
+    eitp_step_shape initial_shape; /* that it was made with; the configuration has the one that it is shrunk to */
 };
 
 /* EITP_ERROR_TORN, and what mends it, if the trainer is torn. */

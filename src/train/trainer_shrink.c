@@ -30,13 +30,13 @@ typedef struct eitp__search {
 /* Half the sequences at a time, of the same step; 0: there is only one. */
 static int eitp__halve_shape(eitp_step_shape *shape) {
     const int64_t most = 1 << 20; /* accumulated micro-batches */
-    if (shape->merged > 1) {
-        shape->merged /= 2;
+    if (shape->micro_batches_per_pass > 1) {
+        shape->micro_batches_per_pass /= 2;
         return 1;
     }
     if (shape->batch_size == 1)
         return 0;
-    shape->merged = 1;
+    shape->micro_batches_per_pass = 1;
     if (shape->batch_size % 2 == 0 && shape->grad_accum <= most / 2) {
         shape->batch_size /= 2;
         shape->grad_accum *= 2;
@@ -45,7 +45,7 @@ static int eitp__halve_shape(eitp_step_shape *shape) {
     /* Half of an odd number, rounded up, of which the last run of a step has fewer. */
     if (shape->grad_accum > most / shape->batch_size)
         return 0;
-    shape->merged = (shape->batch_size + 1) / 2;
+    shape->micro_batches_per_pass = (shape->batch_size + 1) / 2;
     shape->grad_accum *= shape->batch_size;
     shape->batch_size = 1;
     return 1;
@@ -79,7 +79,7 @@ static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape
     for (int attempt = 0; attempt < 3; attempt++) {
         eitp__step_plans trial;
         eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
-        if (shape->merged > 1 && eitp__step_refuses_gaps(&trial))
+        if (shape->micro_batches_per_pass > 1 && eitp__step_refuses_gaps(&trial))
             return EITP_OK;
         status = eitp__step_plans_estimate(&trial, search->others, &candidate.needs, error);
         if (status)
@@ -172,8 +172,8 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
                   "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
                   "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, %s",
                   (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
-                  (long long)b->batch_size, (long long)b->grad_accum, (long long)b->merged, (long long)a->batch_size,
-                  (long long)a->grad_accum, (long long)a->merged,
+                  (long long)b->batch_size, (long long)b->grad_accum, (long long)b->micro_batches_per_pass,
+                  (long long)a->batch_size, (long long)a->grad_accum, (long long)a->micro_batches_per_pass,
                   eitp__shrink_keeps_bits(trainer, report) ? "and the same bits"
                                                            : "but the last bits differ from a run that was not shrunk");
 }

@@ -48,17 +48,17 @@ typedef struct eitp__state_field {
 
 /* The data are compared by eitp__compare_data. */
 static const eitp__state_field eitp__state_fields[] = {
-    EITP__STATE_FIELD("step", INTEGER, info.step, 0, EITP__UNBOUNDED, EXPECTED, "batch_size"),
+    EITP__STATE_FIELD("step", INTEGER, info.step, 0, EITP__UNBOUNDED, ACCEPTED, "batch_size"),
     EITP__STATE_FIELD("block_size", INTEGER, info.rows, 1, 1 << 24, REFUSED, "grad_accum"),
-    EITP__STATE_FIELD("data_hash_low", INTEGER, data_hash[0], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
-    EITP__STATE_FIELD("data_hash_high", INTEGER, data_hash[1], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
-    EITP__STATE_FIELD("data_first", INTEGER, data_first, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
-    EITP__STATE_FIELD("data_count", INTEGER, data_count, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
-    EITP__STATE_FIELD("scale_steps", INTEGER, scale_steps, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
-    EITP__STATE_FIELD("skipped_steps", INTEGER, skipped, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
-    EITP__STATE_FIELD("model_checksum", INTEGER, model_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
-    EITP__STATE_FIELD("optimizer_checksum", INTEGER, optimizer_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
-    EITP__STATE_FIELD("loss_scale", NUMBER, loss_scale, -EITP__UNBOUNDED, EITP__UNBOUNDED, EXPECTED, NULL),
+    EITP__STATE_FIELD("data_hash_low", INTEGER, data_hash[0], 0, UINT32_MAX, ACCEPTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_hash_high", INTEGER, data_hash[1], 0, UINT32_MAX, ACCEPTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_first", INTEGER, data_first, 0, EITP__UNBOUNDED, ACCEPTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_count", INTEGER, data_count, 0, EITP__UNBOUNDED, ACCEPTED, "lr_schedule"),
+    EITP__STATE_FIELD("scale_steps", INTEGER, scale_steps, 0, EITP__UNBOUNDED, ACCEPTED, "max_grad_norm"),
+    EITP__STATE_FIELD("skipped_steps", INTEGER, skipped, 0, EITP__UNBOUNDED, ACCEPTED, "max_grad_norm"),
+    EITP__STATE_FIELD("model_checksum", INTEGER, model_checksum, 0, UINT32_MAX, ACCEPTED, "max_grad_norm"),
+    EITP__STATE_FIELD("optimizer_checksum", INTEGER, optimizer_checksum, 0, UINT32_MAX, ACCEPTED, "max_grad_norm"),
+    EITP__STATE_FIELD("loss_scale", NUMBER, loss_scale, -EITP__UNBOUNDED, EITP__UNBOUNDED, ACCEPTED, NULL),
 };
 
 #undef EITP__STATE_FIELD
@@ -99,7 +99,7 @@ static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state 
     snprintf(state->info.numerics, sizeof state->info.numerics, "%s", eitp_context_numerics(task->context));
     snprintf(state->info.precision, sizeof state->info.precision, "%s", eitp_context_precision_name(task->context));
     state->info.lora = eitp_model_lora(task->model);
-    state->info.asked_shape = trainer->asked_shape;
+    state->info.initial_shape = trainer->initial_shape;
     state->loss_scale = trainer->loss_scale;
     state->scale_steps = trainer->scale_steps;
     state->skipped = trainer->skipped;
@@ -131,12 +131,13 @@ static void eitp__write_lora_state(const eitp_model *model, const eitp__state *s
 }
 
 /* The member of a run that was shrunk: the shape that it began with. */
-static void eitp__write_asked_shape(const eitp__state *state, eitp__buffer *text) {
-    const eitp_step_shape *asked = &state->info.asked_shape, shape = eitp__step_shape_of(&state->info.config);
-    if (!eitp__step_shapes_equal(asked, &shape))
-        eitp__buffer_format(text,
-                            "  \"shrunk_from\": {\"batch_size\": %lld, \"grad_accum\": %lld, \"merged\": %lld},\n",
-                            (long long)asked->batch_size, (long long)asked->grad_accum, (long long)asked->merged);
+static void eitp__write_initial_shape(const eitp__state *state, eitp__buffer *text) {
+    const eitp_step_shape *initial = &state->info.initial_shape, shape = eitp__step_shape_of(&state->info.config);
+    if (!eitp__step_shapes_equal(initial, &shape))
+        eitp__buffer_format(
+            text,
+            "  \"shrunk_from\": {\"batch_size\": %lld, \"grad_accum\": %lld, \"micro_batches_per_pass\": %lld},\n",
+            (long long)initial->batch_size, (long long)initial->grad_accum, (long long)initial->micro_batches_per_pass);
 }
 
 /* The members that tables describe, and the end. */
@@ -166,7 +167,7 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
     eitp__write_lora_state(trainer->plans.task.model, state, &text);
-    eitp__write_asked_shape(state, &text);
+    eitp__write_initial_shape(state, &text);
     eitp__write_state_values(state, &text);
     status = text.failed ? eitp__fail_memory(error, text.size, "the trainer's state")
                          : eitp__write_file(&trainer->host, path, text.data, text.size, error);
@@ -295,20 +296,21 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
     return status ? status : eitp__lora_config_check(lora, error);
 }
 
-static eitp_status eitp__parse_asked_shape(const eitp__json *root, eitp__state *state, eitp_error *error) {
+static eitp_status eitp__parse_initial_shape(const eitp__json *root, eitp__state *state, eitp_error *error) {
     const eitp__json *object = eitp__json_member(root, "shrunk_from");
-    eitp_step_shape *asked = &state->info.asked_shape;
+    eitp_step_shape *initial = &state->info.initial_shape;
     const eitp_trainer_config *config = &state->info.config;
     eitp_status status;
-    *asked = eitp__step_shape_of(config);
+    *initial = eitp__step_shape_of(config);
     if (!object)
         return EITP_OK;
-    status = eitp__json_get_integer(object, "batch_size", 1, 1 << 20, &asked->batch_size, error);
+    status = eitp__json_get_integer(object, "batch_size", 1, 1 << 20, &initial->batch_size, error);
     if (!status)
-        status = eitp__json_get_integer(object, "grad_accum", 1, 1 << 20, &asked->grad_accum, error);
+        status = eitp__json_get_integer(object, "grad_accum", 1, 1 << 20, &initial->grad_accum, error);
     if (!status)
-        status = eitp__json_get_integer(object, "merged", 1, 1 << 20, &asked->merged, error);
-    if (!status && asked->batch_size * asked->grad_accum != config->batch_size * config->grad_accum)
+        status = eitp__json_get_integer(object, "micro_batches_per_pass", 1, 1 << 20, &initial->micro_batches_per_pass,
+                                        error);
+    if (!status && initial->batch_size * initial->grad_accum != config->batch_size * config->grad_accum)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'shrunk_from' has other sequences in a step");
     return status;
 }
@@ -349,8 +351,8 @@ static eitp_status eitp__parse_state_values(const eitp__json *root, eitp__state 
     while (!status && (setting = eitp__state_next(&walk)) != NULL)
         status = eitp__setting_read(setting, root, walk.is_field ? (void *)state : (void *)&state->info.config, error);
     /* A setting of 0 asks for a choice, which a run that was saved has made. */
-    if (!status && state->info.config.merged < 1)
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "'merged' must be at least 1 (got 0)");
+    if (!status && state->info.config.micro_batches_per_pass < 1)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'micro_batches_per_pass' must be at least 1 (got 0)");
     return status;
 }
 
@@ -362,7 +364,7 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__parse_state_values(root, state, error);
     if (!status)
         status = eitp__parse_lora_state(root, state, error);
-    return status ? status : eitp__parse_asked_shape(root, state, error);
+    return status ? status : eitp__parse_initial_shape(root, state, error);
 }
 
 static eitp_status eitp__read_state(const eitp_host *host, const char *checkpoint, eitp__state *state,
@@ -421,9 +423,9 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
 /* True if the trainer is as a run began that was shrunk later, however many micro-batches its passes take. */
 static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__state *written) {
     const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
-    const eitp_step_shape *asked = &written->info.asked_shape;
-    return !eitp__step_shapes_equal(asked, &theirs) && !eitp__step_shapes_equal(&mine, &theirs) &&
-           mine.batch_size == asked->batch_size && mine.grad_accum == asked->grad_accum;
+    const eitp_step_shape *initial = &written->info.initial_shape;
+    return !eitp__step_shapes_equal(initial, &theirs) && !eitp__step_shapes_equal(&mine, &theirs) &&
+           mine.batch_size == initial->batch_size && mine.grad_accum == initial->grad_accum;
 }
 
 /* Weights and moments of another optimizer are converted; of the same one, bits depend on precision and kernels. */
@@ -472,19 +474,21 @@ static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__s
 /* Where rows are dense, or sums over them cannot be cut, the number of micro-batches in a pass may decide bits. */
 static eitp_status eitp__compare_merged(const eitp__step_plans *plans, const eitp_trainer_config *mine,
                                         const eitp_trainer_config *theirs, const char *checkpoint, eitp_error *error) {
-    if (mine->merged == theirs->merged)
+    if (mine->micro_batches_per_pass == theirs->micro_batches_per_pass)
         return EITP_OK;
     if (mine->dense_rows)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
                           "the bits would differ; use the same, or start from its weights",
-                          checkpoint, (long long)theirs->merged, (long long)mine->merged);
+                          checkpoint, (long long)theirs->micro_batches_per_pass,
+                          (long long)mine->micro_batches_per_pass);
     if (plans->cut_parameter[0])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' was made with %lld micro-batches in a pass, and this run has %lld: the bits would "
                           "differ, as the gradient of parameter '%s' depends on that; use the same, or start from its "
                           "weights",
-                          checkpoint, (long long)theirs->merged, (long long)mine->merged, plans->cut_parameter);
+                          checkpoint, (long long)theirs->micro_batches_per_pass,
+                          (long long)mine->micro_batches_per_pass, plans->cut_parameter);
     return EITP_OK;
 }
 
@@ -632,7 +636,7 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
     if (status)
         return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
     trainer->step = state->info.step;
-    trainer->asked_shape = state->info.asked_shape;
+    trainer->initial_shape = state->info.initial_shape;
     trainer->loss_scale = state->loss_scale;
     trainer->scale_steps = state->scale_steps;
     trainer->skipped = state->skipped;

@@ -40,13 +40,13 @@ def configurations():
             yield shape, ["--optimizer", optimizer]
         for recompute in ("attention", "layer"):
             yield shape, ["--recompute", recompute, "--batch-size", 4, "--block-size", 128]
-        yield shape, ["--merge", 1, "--batch-size", 2]
-        yield shape, ["--merge", 2, "--precision", "bf16", "--dropout", 0.1]
+        yield shape, ["--micro-batches-per-pass", 1, "--batch-size", 2]
+        yield shape, ["--micro-batches-per-pass", 2, "--precision", "bf16", "--dropout", 0.1]
     for budget in ("160M", "120M", "90M", "80M"):
         yield "small", ["--memory-budget", budget, "--batch-size", 2, "--block-size", 128]
-    for stream in ("states", "all"):
-        yield "small", ["--stream", stream, "--batch-size", 2]
-        yield "gpt2", ["--stream", stream, "--precision", "bf16", "--optimizer", "adamw8"]
+    for offload in ("states", "all"):
+        yield "small", ["--offload", offload, "--batch-size", 2]
+        yield "gpt2", ["--offload", offload, "--precision", "bf16", "--optimizer", "adamw8"]
     for precision in ("fp32", "bf16"):
         yield "distilgpt2", ["--precision", precision]
         yield "distilgpt2", ["--precision", precision, "--batch-size", 1, "--block-size", 512, "--grad-accum", 1]
@@ -54,9 +54,9 @@ def configurations():
     for budget in ("1650M", "1G", "800M", "650M"):
         yield "gpt2", ["--memory-budget", budget]
     for budget, optimizer in (("240M", "adamw8"), ("260M", "adamw")):
-        yield "gpt2", ["--stream", "auto", "--memory-budget", budget, "--optimizer", optimizer]
+        yield "gpt2", ["--offload", "auto", "--memory-budget", budget, "--optimizer", optimizer]
     yield "gpt2", ["--precision", "fp32"]
-    yield "gpt2", ["--merge", 1]
+    yield "gpt2", ["--micro-batches-per-pass", 1]
     yield "gpt2", ["--precision", "bf16", "--recompute", "layer"]
     yield "gpt2-medium", ["--memory-budget", "2G"]
 

@@ -77,7 +77,7 @@ static void compare(eitp_context *context, const shape *at, double seconds, doub
     end = now() + seconds;
     do {
         double start = now(), middle;
-        must(eitp_plan_run(plan, &error));
+        must(eitp_plan_execute(plan, &error));
         middle = now();
         must(dnnl_sgemm(at->transpose_a ? 'T' : 'N', at->transpose_b ? 'T' : 'N', m, n, k, 1.0f, a, a_shape[1], b,
                         b_shape[1], 0.0f, y, n) != dnnl_success);

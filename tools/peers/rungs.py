@@ -32,7 +32,7 @@ def seconds_of(directory):
 
 def predicted(arguments, budget):
     command = [arguments.eitp, "plan", "--init", arguments.init, "--json"]
-    command += ["--memory-budget", budget, "--stream", "auto"] if budget else []
+    command += ["--memory-budget", budget, "--offload", "auto"] if budget else []
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     chosen = json.loads(done.stdout)["chosen"]
     return chosen["nominal_seconds"], f"{chosen['optimizer']} in {chosen['precision']}"
@@ -43,7 +43,7 @@ def run(arguments, work, text, budget):
     shutil.rmtree(out, ignore_errors=True)
     command = [arguments.eitp, "train", "--init", arguments.init, "--data", text, "--output-dir", str(out), "--json", "-q"]
     command += ["--steps", str(arguments.steps), "--eval-windows", "1", "--eval-steps", "0", "--val-fraction", "0.02"]
-    command += ["--memory-budget", budget, "--stream", "auto"] if budget else []
+    command += ["--memory-budget", budget, "--offload", "auto"] if budget else []
     limit = memory.bytes_of(budget) if budget else 0
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, preexec_fn=memory.enter_group(arguments.cgroup, limit)

@@ -7,14 +7,14 @@
 #include "base/sort.h"
 #include "tensor/plan.h"
 
-static const eitp__variable *eitp__streamed_variable(const eitp_plan *plan, eitp_tensor *tensor) {
+static const eitp__variable *eitp__offloaded_variable(const eitp_plan *plan, eitp_tensor *tensor) {
     const eitp_tensor *owner = eitp__owner(tensor, NULL);
     const eitp__variable *variable = owner->leaf == EITP__VARIABLE ? &plan->context->variables[owner->variable] : NULL;
-    return variable && variable->info.streamed ? variable : NULL;
+    return variable && variable->info.offloaded ? variable : NULL;
 }
 
-EITP__PRIVATE int eitp__is_streamed_tensor(const eitp_plan *plan, eitp_tensor *tensor) {
-    return eitp__streamed_variable(plan, tensor) != NULL;
+EITP__PRIVATE int eitp__is_offloaded_tensor(const eitp_plan *plan, eitp_tensor *tensor) {
+    return eitp__offloaded_variable(plan, tensor) != NULL;
 }
 
 /* The bytes of its variable that a tensor is. */
@@ -61,11 +61,11 @@ static int eitp__first_read(const eitp_plan *plan, const eitp__window *range) {
     return step;
 }
 
-/* Lets a step use a tensor, if it is in a streamed variable; 0: no memory. */
+/* Lets a step use a tensor, if it is in an offloaded variable; 0: no memory. */
 static int eitp__use_window(eitp_plan *plan, eitp_tensor *tensor, int step, int changes, eitp__groups *groups) {
     eitp__window range;
     int found, group = groups->latest == step ? groups->before : groups->latest, earliest;
-    if (!tensor || !eitp__is_streamed_tensor(plan, tensor))
+    if (!tensor || !eitp__is_offloaded_tensor(plan, tensor))
         return 1;
     eitp__window_range(eitp__lowered(tensor), &range);
     found = eitp__find_window(plan, &range);
@@ -125,7 +125,7 @@ static int eitp__end_windows(eitp_plan *plan) {
 EITP__PRIVATE int eitp__plan_windows(eitp_plan *plan) {
     size_t variables = plan->context->variable_count;
     plan->window_count = 0;
-    if (!plan->context->streams)
+    if (!plan->context->offload)
         return 1;
     if (!eitp__reserve(&plan->context->host, (void **)&plan->latest_window, &plan->latest_window_capacity, variables,
                        sizeof *plan->latest_window))
@@ -196,17 +196,17 @@ static eitp_status eitp__move_window(void *argument, eitp_error *error) {
 
 static eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error) {
     eitp__window *window = &transfer->plan->windows[transfer->window];
-    eitp__worker *worker = transfer->plan->context->stream.worker;
+    eitp__worker *worker = transfer->plan->context->offload_file.worker;
     if (transfer->kind == EITP__TRANSFER_WRITTEN || transfer->kind == EITP__TRANSFER_THERE)
         return eitp__worker_wait(worker, window->job, error);
     window->job = eitp__worker_give(worker, eitp__move_window, transfer);
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
-                                             eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
-                                                                void *workspace, eitp_error *error),
-                                             eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__offload_steps(eitp_plan *plan, void *workspace,
+                                              eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
+                                                                 void *workspace, eitp_error *error),
+                                              eitp_error *error) {
     eitp_status status = EITP_OK, moved;
     plan->begun = 0;
     for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
@@ -221,7 +221,7 @@ EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
     }
     if (!plan->transfer_count)
         return status;
-    moved = eitp__worker_finish(plan->context->stream.worker, status ? NULL : error);
+    moved = eitp__worker_finish(plan->context->offload_file.worker, status ? NULL : error);
     return status ? status : moved;
 }
 

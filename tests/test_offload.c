@@ -73,30 +73,30 @@ static void a_job_that_fails_ends_those_after_it(void) {
 
 /* ---- A training step with variables in a file ---- */
 
-static eitp_status open_streamed(const eitp_host *host, const char *path, eitp_stream stream, const char *precision,
-                                 eitp_context **context, eitp_error *error) {
+static eitp_status open_offloaded(const eitp_host *host, const char *path, eitp_offload offload, const char *precision,
+                                  eitp_context **context, eitp_error *error) {
     eitp_context_config config = eitp_context_config_default();
     config.host = *host;
     config.device = "cpu";
     config.threads = 2;
     config.precision = precision;
-    config.stream = stream;
-    config.stream_path = path;
+    config.offload = offload;
+    config.offload_path = path;
     return eitp_context_create(&config, context, error);
 }
 
-static eitp_status begin_streamed(training *s, const eitp_host *host, const char *path, eitp_stream stream,
-                                  eitp_error *error) {
-    eitp_adamw_config adamw = eitp_adamw_config_default();
+static eitp_status begin_offloaded(training *s, const eitp_host *host, const char *path, eitp_offload offload,
+                                   eitp_error *error) {
+    eitp_optimizer_config adamw = eitp_optimizer_config_default();
     eitp_context *context;
     eitp_status status;
     memset(s, 0, sizeof *s);
     adamw.piece_bytes = 65536;
-    status = open_streamed(host, path, stream, NULL, &context, error);
+    status = open_offloaded(host, path, offload, NULL, &context, error);
     return status ? status : training_begin(s, context, &wide_transformer, &adamw, error);
 }
 
-static void end_streamed(training *s) {
+static void end_offloaded(training *s) {
     training_end(s);
     eitp_context_destroy(s->context);
 }
@@ -145,17 +145,17 @@ static void streamed_steps_have_the_same_bits(void) {
     uint32_t reference = 0;
     size_t whole = 0;
     REQUIRE(scratch_make(directory));
-    snprintf(path, sizeof path, "%s/stream", directory);
-    for (int stream = EITP_STREAM_NONE; stream <= EITP_STREAM_ALL; stream++) {
+    snprintf(path, sizeof path, "%s/offload", directory);
+    for (int offload = EITP_OFFLOAD_NONE; offload <= EITP_OFFLOAD_ALL; offload++) {
         training s;
         size_t resident = 0;
-        REQUIRE_OK(begin_streamed(&s, &host, path, (eitp_stream)stream, &error_), error_);
+        REQUIRE_OK(begin_offloaded(&s, &host, path, (eitp_offload)offload, &error_), error_);
         transformer_initialize(s.context);
         for (int step = 1; step <= 3; step++)
             REQUIRE_OK(training_step(&s, step, 0.5f, NULL, &error_), error_);
         for (int role = 0; role <= EITP_REMAINDER; role++)
             resident += eitp_context_variable_bytes(s.context, (eitp_role)role);
-        if (!stream) {
+        if (!offload) {
             reference = state_of(&s);
             whole = resident;
             CHECK(!s.plan->window_count && !eitp_plan_statistics(s.plan).file_reads);
@@ -163,13 +163,13 @@ static void streamed_steps_have_the_same_bits(void) {
             eitp_plan_stats stats = eitp_plan_statistics(s.plan);
             CHECK(state_of(&s) == reference);
             CHECK(stats.file_reads >= stats.file_writes && stats.file_writes > 0);
-            CHECK_THAT((double)resident < (stream == EITP_STREAM_ALL ? 0.4 : 0.6) * (double)whole, "%zu of %zu",
+            CHECK_THAT((double)resident < (offload == EITP_OFFLOAD_ALL ? 0.4 : 0.6) * (double)whole, "%zu of %zu",
                        resident, whole);
             check_windows(s.plan);
             /* The file has no name any more: nothing is left, whatever becomes of the process. */
             CHECK(access(path, F_OK) != 0);
         }
-        end_streamed(&s);
+        end_offloaded(&s);
     }
     scratch_remove(directory);
 }
@@ -180,17 +180,17 @@ static void count_step(void *user, const eitp_profile *profile) {
     ++*(int *)user;
 }
 
-static void a_streamed_plan_can_be_profiled(void) {
+static void an_offloaded_plan_can_be_profiled(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], path[600];
     uint32_t states[2];
     REQUIRE(scratch_make(directory));
-    snprintf(path, sizeof path, "%s/stream", directory);
+    snprintf(path, sizeof path, "%s/offload", directory);
     for (int profiled = 0; profiled < 2; profiled++) {
         training s;
         int steps = 0;
         eitp_profiler profiler;
-        REQUIRE_OK(begin_streamed(&s, &host, path, EITP_STREAM_ALL, &error_), error_);
+        REQUIRE_OK(begin_offloaded(&s, &host, path, EITP_OFFLOAD_ALL, &error_), error_);
         transformer_initialize(s.context);
         profiler.user = &steps;
         profiler.step = count_step;
@@ -198,7 +198,7 @@ static void a_streamed_plan_can_be_profiled(void) {
         REQUIRE_OK(training_step(&s, 1, 0.5f, NULL, &error_), error_);
         CHECK(steps == (profiled ? eitp_plan_statistics(s.plan).nodes : 0));
         states[profiled] = state_of(&s);
-        end_streamed(&s);
+        end_offloaded(&s);
     }
     CHECK(states[0] == states[1]);
     scratch_remove(directory);
@@ -211,13 +211,13 @@ static void what_was_changed_is_read_again(void) {
     char directory[512], path[600];
     float reference[3] = {0, 0, 0}, sums[3];
     REQUIRE(scratch_make(directory));
-    snprintf(path, sizeof path, "%s/stream", directory);
-    for (int stream = EITP_STREAM_NONE; stream <= EITP_STREAM_ALL; stream += EITP_STREAM_ALL) {
+    snprintf(path, sizeof path, "%s/offload", directory);
+    for (int offload = EITP_OFFLOAD_NONE; offload <= EITP_OFFLOAD_ALL; offload += EITP_OFFLOAD_ALL) {
         eitp_context *context = NULL;
         eitp_graph *graph = NULL;
         eitp_plan *plan = NULL;
         eitp_tensor *w, *changed, *rows, *others = NULL, *all;
-        REQUIRE_OK(open_streamed(&host, path, (eitp_stream)stream, NULL, &context, &error_), error_);
+        REQUIRE_OK(open_offloaded(&host, path, (eitp_offload)offload, NULL, &context, &error_), error_);
         REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
         w = eitp_parameter(graph, "w", 2, shape);
         changed = eitp_accumulate(w, eitp_fill(graph, EITP_F32, 2, shape, 0.25), NULL);
@@ -236,12 +236,12 @@ static void what_was_changed_is_read_again(void) {
             REQUIRE_OK(eitp_variable_fill_normal(context, eitp_variable_at(context, i).name, 0, 0.1, 3, &error_),
                        error_);
         for (int run = 0; run < 2; run++)
-            REQUIRE_OK(eitp_plan_run(plan, &error_), error_);
+            REQUIRE_OK(eitp_plan_execute(plan, &error_), error_);
         REQUIRE_OK(eitp_plan_read(plan, rows, &sums[0], sizeof(float), &error_), error_);
         REQUIRE_OK(eitp_plan_read(plan, all, &sums[1], sizeof(float), &error_), error_);
         REQUIRE_OK(eitp_plan_read(plan, others, &sums[2], sizeof(float), &error_), error_);
         CHECK(sums[0] > 6000 * 1.6f && sums[1] > 10000 * 1.6f);
-        if (!stream)
+        if (!offload)
             memcpy(reference, sums, sizeof sums);
         CHECK(!memcmp(reference, sums, sizeof sums));
         eitp_plan_destroy(plan);
@@ -258,7 +258,7 @@ static void variables_in_a_file_are_read_and_written(void) {
     const int64_t shape[2] = {200, 130}, small[1] = {100};
     char directory[512], path[600];
     REQUIRE(scratch_make(directory));
-    snprintf(path, sizeof path, "%s/stream", directory);
+    snprintf(path, sizeof path, "%s/offload", directory);
     for (size_t p = 0; p < EITP__COUNT(precisions); p++) {
         const eitp_host host = eitp_host_default();
         eitp_context *context = NULL;
@@ -266,7 +266,7 @@ static void variables_in_a_file_are_read_and_written(void) {
         eitp_dtype dtype;
         float values[260], read[260], out = 0;
         eitp_tensor *w, *vector;
-        REQUIRE_OK(open_streamed(&host, path, EITP_STREAM_ALL, precisions[p], &context, &error_), error_);
+        REQUIRE_OK(open_offloaded(&host, path, EITP_OFFLOAD_ALL, precisions[p], &context, &error_), error_);
         REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
         dtype = eitp_context_precision(context);
         w = eitp_variable_tensor(graph, "w", EITP_PARAMETER, dtype, 2, shape);
@@ -274,9 +274,9 @@ static void variables_in_a_file_are_read_and_written(void) {
             eitp_variable_tensor(graph, "remainder.w", EITP_REMAINDER, dtype == EITP_BF16 ? EITP_I16 : EITP_F32, 2,
                                  shape);
         vector = eitp_parameter(graph, "b", 1, small);
-        CHECK(w && vector && eitp_variable_at(context, 0).streamed);
-        CHECK(!eitp_variable_at(context, eitp_variable_count(context) - 1).streamed);
-        CHECK(eitp_context_stream(context) == EITP_STREAM_ALL);
+        CHECK(w && vector && eitp_variable_at(context, 0).offloaded);
+        CHECK(!eitp_variable_at(context, eitp_variable_count(context) - 1).offloaded);
+        CHECK(eitp_context_offload(context) == EITP_OFFLOAD_ALL);
         /* Zero until they are written. */
         REQUIRE_OK(eitp_variable_read_f32(context, "w", 25999, &out, 1, &error_), error_);
         CHECK(out == 0);
@@ -308,19 +308,19 @@ static void what_cannot_be_is_refused(void) {
     eitp_tensor *w;
     float *values;
     REQUIRE(scratch_make(directory));
-    CHECK(open_streamed(&host, NULL, EITP_STREAM_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT && !context);
-    CHECK(strstr(error_.message, "stream_path"));
-    snprintf(path, sizeof path, "%s/nowhere/stream", directory);
-    CHECK(open_streamed(&host, path, EITP_STREAM_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT && !context);
+    CHECK(open_offloaded(&host, NULL, EITP_OFFLOAD_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT && !context);
+    CHECK(strstr(error_.message, "offload_path"));
+    snprintf(path, sizeof path, "%s/nowhere/offload", directory);
+    CHECK(open_offloaded(&host, path, EITP_OFFLOAD_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT && !context);
     CHECK(strstr(error_.message, "nowhere"));
-    /* A plan's value of a streamed variable is only in the file. */
-    snprintf(path, sizeof path, "%s/stream", directory);
-    REQUIRE_OK(open_streamed(&host, path, EITP_STREAM_ALL, NULL, &context, &error_), error_);
+    /* A plan's value of an offloaded variable is only in the file. */
+    snprintf(path, sizeof path, "%s/offload", directory);
+    REQUIRE_OK(open_offloaded(&host, path, EITP_OFFLOAD_ALL, NULL, &context, &error_), error_);
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
     w = eitp_output(eitp_parameter(graph, "w", 2, shape));
     eitp_output(eitp_exp(w));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
-    REQUIRE_OK(eitp_plan_run(plan, &error_), error_);
+    REQUIRE_OK(eitp_plan_execute(plan, &error_), error_);
     values = (float *)malloc(sizeof(float) * 10000);
     CHECK(eitp_plan_read(plan, w, values, sizeof(float) * 10000, &error_) == EITP_ERROR_UNSUPPORTED);
     CHECK(strstr(error_.message, "eitp_variable_read"));
@@ -339,7 +339,7 @@ static void every_failed_file_call_is_an_error(void) {
     faults f;
     int more = 1, in_a_run = 0;
     REQUIRE(scratch_make(directory));
-    snprintf(path, sizeof path, "%s/stream", directory);
+    snprintf(path, sizeof path, "%s/offload", directory);
     for (long n = 1; more && !test_failures_; n += n < 40 ? 1 : 3) {
         training s;
         eitp_status status;
@@ -348,12 +348,12 @@ static void every_failed_file_call_is_an_error(void) {
         f.fail_file_call = n;
         f.code = ENOSPC;
         f.largest_transfer = 40000;
-        status = begin_streamed(&s, &f.host, path, EITP_STREAM_ALL, &error_);
+        status = begin_offloaded(&s, &f.host, path, EITP_OFFLOAD_ALL, &error_);
         calls = f.file_calls;
         if (!status)
             status = training_step(&s, 1, 0.5f, NULL, &error_);
         if (f.failed_call && strcmp(f.failed_call, "close") && strcmp(f.failed_call, "remove")) {
-            CHECK_THAT(status == EITP_ERROR_IO && strstr(error_.message, "stream"), "call %ld (%s): %s", n,
+            CHECK_THAT(status == EITP_ERROR_IO && strstr(error_.message, "offload"), "call %ld (%s): %s", n,
                        f.failed_call, error_.message);
             in_a_run += n > calls;
         } else {
@@ -362,7 +362,7 @@ static void every_failed_file_call_is_an_error(void) {
         /* The failure is not remembered: what is asked for next is done. */
         if (status && n > calls)
             CHECK_THAT(!training_step(&s, 1, 0.5f, NULL, &error_), "call %ld: %s", n, error_.message);
-        end_streamed(&s);
+        end_offloaded(&s);
         more = faults_end(&f);
         CHECK(access(path, F_OK) != 0);
     }
@@ -375,15 +375,15 @@ static void every_failed_allocation_is_an_error(void) {
     faults f;
     int more = 1;
     REQUIRE(scratch_make(directory));
-    snprintf(path, sizeof path, "%s/stream", directory);
+    snprintf(path, sizeof path, "%s/offload", directory);
     for (long n = 1; more && !test_failures_; n += n < 40 ? 1 : 37) {
         training s;
         eitp_status status;
         faults_begin(&f);
         f.fail_allocation = n;
-        status = begin_streamed(&s, &f.host, path, EITP_STREAM_ALL, &error_);
+        status = begin_offloaded(&s, &f.host, path, EITP_OFFLOAD_ALL, &error_);
         CHECK_THAT(!status || status == EITP_ERROR_MEMORY, "allocation %ld: %s", n, error_.message);
-        end_streamed(&s);
+        end_offloaded(&s);
         more = faults_end(&f);
         CHECK(access(path, F_OK) != 0);
     }
@@ -395,7 +395,7 @@ int main(int argc, char **argv) {
         TEST(jobs_run_in_order),
         TEST(a_job_that_fails_ends_those_after_it),
         TEST(streamed_steps_have_the_same_bits),
-        TEST(a_streamed_plan_can_be_profiled),
+        TEST(an_offloaded_plan_can_be_profiled),
         TEST(what_was_changed_is_read_again),
         TEST(variables_in_a_file_are_read_and_written),
         TEST(what_cannot_be_is_refused),

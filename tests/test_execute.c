@@ -41,7 +41,7 @@ static outcome run_rows(eitp_context *context, const transformer_config *config,
         if (config->capacity)
             CHECK(eitp_plan_set_count(plan, count, &error) == EITP_OK);
         transformer_write(&t, plan, count, 3);
-        CHECK(eitp_plan_run(plan, &error) == EITP_OK);
+        CHECK(eitp_plan_execute(plan, &error) == EITP_OK);
         read_values(plan, t.loss, result.values);
         CHECK_THAT(eitp_plan_read(plan, t.logits, logits, logits_size, &error) == EITP_OK, "%s", error.message);
         from_bytes(EITP_F32, logits, result.values + 1, count * config->words);
@@ -160,7 +160,7 @@ static void row_ops_are_those_of_a_smaller_graph(void) {
             }
             REQUIRE_OK(eitp_plan_write(plan, input, x, ROWS * 12 * sizeof *x, &error), error);
             REQUIRE_OK(eitp_plan_write(plan, other, weight, sizeof weight, &error), error);
-            REQUIRE_OK(eitp_plan_run(plan, &error), error);
+            REQUIRE_OK(eitp_plan_execute(plan, &error), error);
             REQUIRE_OK(eitp_plan_read(plan, y, sums[capacity], sizeof sums[0], &error), error);
             REQUIRE_OK(eitp_plan_read(plan, gradients[0], dx[capacity], sizeof dx[0], &error), error);
             REQUIRE_OK(eitp_plan_read(plan, gradients[1], dw[capacity], sizeof dw[0], &error), error);
@@ -247,7 +247,7 @@ static outcome run_chosen_rows(eitp_context *context, eitp_dtype dtype, int64_t 
         write_values(plan, c.weight, weight);
         write_values(plan, c.ids, ids);
         write_values(plan, c.at, at);
-        CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
+        CHECK_THAT(eitp_plan_execute(plan, &error) == EITP_OK, "%s", error.message);
         for (int i = 0; i < 6; i++) {
             int64_t count = c.outputs[i]->rows ? rows * 6 : eitp_tensor_elements(c.outputs[i]);
             CHECK(eitp_plan_read(plan, c.outputs[i], bytes, (size_t)count * eitp_dtype_size(dtype), &error) == EITP_OK);
@@ -313,7 +313,7 @@ static void slopes_of_chosen_rows_are_sums(void) {
     REQUIRE_OK(eitp_plan_write(plan, rows, x, sizeof x, &error), error);
     write_values(plan, at, ids);
     write_values(plan, seed, seeds);
-    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     REQUIRE_OK(eitp_plan_read(plan, slope, slopes, sizeof slopes, &error), error);
     from_bytes(EITP_F32, slopes, values, 8);
     for (int i = 0; i < 8; i++)
@@ -395,7 +395,7 @@ static outcome run_composed(eitp_context *context, int capacity) {
                            EITP_OK,
                        "%s", error.message);
         }
-        CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
+        CHECK_THAT(eitp_plan_execute(plan, &error) == EITP_OK, "%s", error.message);
         for (int i = 0; i < COMPOSED_OUTPUTS; i++) {
             int64_t count = i == 1             ? COMPOSED_ROWS
                             : i == 0 || i == 2 ? COMPOSED_ROWS * 8
@@ -461,7 +461,7 @@ static void updating_run(updating *u) {
         return;
     poison(u->context);
     write_values(u->plan, u->x, values);
-    CHECK(eitp_plan_run(u->plan, &error) == EITP_OK);
+    CHECK(eitp_plan_execute(u->plan, &error) == EITP_OK);
 }
 
 static void updating_end(updating *u) {
@@ -575,7 +575,7 @@ static void products_of_their_own_target(void) {
         eitp_accumulate(v, eitp_reshape(eitp_matmul(m, m), 1, flat), NULL);
         REQUIRE_OK(eitp_variable_write(context, "v", 0, values, sizeof values, &error), error);
         REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
-        REQUIRE_OK(eitp_plan_run(plan, &error), error);
+        REQUIRE_OK(eitp_plan_execute(plan, &error), error);
         REQUIRE_OK(eitp_variable_read(context, "v", 0, read, sizeof read, &error), error);
         CHECK_THAT(read[0] == 8 && read[1] == 12 && read[2] == 18 && read[3] == 26, "%g %g %g %g", (double)read[0],
                    (double)read[1], (double)read[2], (double)read[3]);
@@ -794,7 +794,7 @@ static void write_x(two_plans *t, int plan) {
 
 static int is_refused_by_name(eitp_plan *plan) {
     eitp_error error = EITP__ZERO;
-    return eitp_plan_run(plan, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "'x'") &&
+    return eitp_plan_execute(plan, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "'x'") &&
            strstr(error.message, "written");
 }
 
@@ -805,7 +805,7 @@ static void inputs_are_written_for_each_execution(void) {
     CHECK(is_refused_by_name(t.plans[0]));
     for (int i = 0; i < 2; i++) {
         write_x(&t, 0);
-        CHECK_THAT(!eitp_plan_run(t.plans[0], &error), "%s", error.message);
+        CHECK_THAT(!eitp_plan_execute(t.plans[0], &error), "%s", error.message);
         CHECK(is_refused_by_name(t.plans[0]));
     }
     two_plans_end(&t);
@@ -819,9 +819,9 @@ static void inputs_are_lost_to_other_plans(void) {
     write_x(&t, 0);
     write_x(&t, 1);
     CHECK(is_refused_by_name(t.plans[0]));
-    CHECK_THAT(!eitp_plan_run(t.plans[1], &error), "%s", error.message);
+    CHECK_THAT(!eitp_plan_execute(t.plans[1], &error), "%s", error.message);
     write_x(&t, 0);
-    CHECK_THAT(!eitp_plan_run(t.plans[0], &error), "%s", error.message);
+    CHECK_THAT(!eitp_plan_execute(t.plans[0], &error), "%s", error.message);
     two_plans_end(&t);
 }
 
@@ -861,7 +861,7 @@ static void inputs_are_written_for_all_rows(void) {
     REQUIRE_OK(eitp_plan_set_count(plan, 4, &error), error);
     CHECK(is_refused_by_name(plan));
     REQUIRE_OK(eitp_plan_set_count(plan, 2, &error), error);
-    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     eitp_plan_destroy(plan);
     eitp_graph_destroy(graph);
     eitp_context_destroy(context);
@@ -895,36 +895,36 @@ static void kept_inputs_keep_their_value(void) {
             kept[i] = i + 1;
         }
         write_values(plan, input, x);
-        CHECK(eitp_plan_run(plan, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "'mask'"));
+        CHECK(eitp_plan_execute(plan, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "'mask'"));
         write_values(plan, mask, kept);
-        CHECK(eitp_plan_run(plan, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "'shown'"));
+        CHECK(eitp_plan_execute(plan, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "'shown'"));
         write_values(plan, shown, x);
         for (int i = 0; i < 4; i++) {
             poison(t.context);
             write_values(plan, input, x);
-            CHECK_THAT(!eitp_plan_run(plan, &error), "%s", error.message);
+            CHECK_THAT(!eitp_plan_execute(plan, &error), "%s", error.message);
             read_values(plan, sum, y);
             CHECK_THAT(fabs(y[1] - 17) < 0.2 && fabs(y[16] - 2) < 0.2 && fabs(y[255] - 257) < 1e-6, "%g %g %g", y[1],
                        y[16], y[255]);
             write_x(&t, 0);
-            CHECK(!eitp_plan_run(t.plans[0], &error));
+            CHECK(!eitp_plan_execute(t.plans[0], &error));
             read_values(plan, view, y);
             CHECK(!memcmp(x, y, sizeof x));
             if (i == 1) {
                 CHECK(!eitp_graph_create(t.context, &bigger, &error));
                 eitp_output(eitp_exp(eitp_fill(bigger, EITP_F32, 1, large, 1)));
-                CHECK(!eitp_plan_create(bigger, &other, &error) && !eitp_plan_run(other, &error));
+                CHECK(!eitp_plan_create(bigger, &other, &error) && !eitp_plan_execute(other, &error));
             }
         }
         /* It can be written again, while outputs stay what they are. */
         write_values(plan, input, x);
-        CHECK(!eitp_plan_run(plan, &error));
+        CHECK(!eitp_plan_execute(plan, &error));
         kept[255] = 1000;
         write_values(plan, mask, kept);
         read_values(plan, sum, y);
         CHECK(fabs(y[255] - 257) < 1e-6);
         write_values(plan, input, x);
-        CHECK(!eitp_plan_run(plan, &error));
+        CHECK(!eitp_plan_execute(plan, &error));
         read_values(plan, sum, y);
         CHECK(fabs(y[255] - 1001) < 1e-6);
         CHECK(!eitp_keep_input(sum) && strstr((eitp_graph_status(graph, &error), error.message), "eitp_keep_input"));
@@ -945,12 +945,12 @@ static void outputs_are_read_after_an_execution(void) {
     CHECK(eitp_plan_read(t.plans[0], t.y[0], y, sizeof y, &error) == EITP_ERROR_ARGUMENT);
     for (int i = 0; i < 3; i++) {
         write_x(&t, 0);
-        REQUIRE_OK(eitp_plan_run(t.plans[0], &error), error);
+        REQUIRE_OK(eitp_plan_execute(t.plans[0], &error), error);
         REQUIRE_OK(eitp_plan_read(t.plans[0], t.y[0], y, sizeof y, &error), error);
         if (i < 2)
             write_x(&t, i);
         if (i == 1)
-            REQUIRE_OK(eitp_plan_run(t.plans[1], &error), error);
+            REQUIRE_OK(eitp_plan_execute(t.plans[1], &error), error);
         CHECK((eitp_plan_read(t.plans[0], t.y[0], y, sizeof y, &error) == EITP_OK) == (i == 2));
     }
     two_plans_end(&t);

@@ -1,0 +1,49 @@
+#include "tensor/offload.h"
+
+/* Variables start where pages do. */
+#define EITP__OFFLOAD_ALIGNMENT ((uint64_t)4096)
+
+EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const eitp_host *host, const char *path,
+                                             eitp_error *error) {
+    eitp_status status;
+    memset(offload, 0, sizeof *offload);
+    offload->host = *host;
+    status = eitp__worker_create(&offload->host, &offload->worker, error);
+    if (!status)
+        status = eitp__file_open(&offload->file, &offload->host, path, EITP_FILE_REPLACE, error);
+    /* An open file needs no name, and without one it goes with the process, however that ends. */
+    if (!status)
+        offload->is_removed = !host->files.remove(host->files.user, offload->file.path);
+    if (status)
+        eitp__offload_close(offload);
+    return status;
+}
+
+EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload) {
+    char *path;
+    eitp__worker_destroy(offload->worker);
+    path = offload->file.path && !offload->is_removed ? eitp__copy_text(&offload->host, offload->file.path) : NULL;
+    eitp__file_close(&offload->file, NULL);
+    if (path)
+        offload->host.files.remove(offload->host.files.user, path);
+    eitp__release_text(&offload->host, path);
+    memset(offload, 0, sizeof *offload);
+}
+
+EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, size_t size, uint64_t *offset,
+                                                eitp_error *error) {
+    const size_t most = (size_t)64 << 10;
+    uint64_t begin = (offload->size + EITP__OFFLOAD_ALIGNMENT - 1) / EITP__OFFLOAD_ALIGNMENT * EITP__OFFLOAD_ALIGNMENT;
+    void *zeros = eitp__allocate(&offload->host, most);
+    eitp_status status = zeros ? EITP_OK : eitp__fail_memory(error, most, "the file of offloaded variables");
+    for (size_t done = 0; done < size && !status; done += most) {
+        size_t part = size - done < most ? size - done : most;
+        status = eitp__file_write(&offload->file, begin + done, zeros, part, error);
+    }
+    eitp__release(&offload->host, zeros, most);
+    if (status)
+        return status;
+    offload->size = begin + size;
+    *offset = begin;
+    return EITP_OK;
+}

@@ -1,0 +1,38 @@
+/* The file that offloaded variables are in, and the thread that moves them. */
+#ifndef EITP_OFFLOAD_H
+#define EITP_OFFLOAD_H
+
+#include "base/files.h"
+#include "base/worker.h"
+#include "tensor/tensor.h"
+
+/* Smaller variables stay in memory: moving them takes longer than it saves. */
+#define EITP__OFFLOADED_BYTES ((size_t)32 << 10)
+
+/* What a file gives and takes, bytes a second: a modest solid-state disk. */
+#define EITP__OFFLOAD_READ_RATE 1e9
+#define EITP__OFFLOAD_WRITE_RATE 5e8
+
+typedef struct eitp__offload_file {
+    eitp_host host;
+    eitp__file file;
+    uint64_t size; /* bytes of the file that are taken */
+    eitp__worker *worker;
+    int is_removed; /* the file has no name any more */
+} eitp__offload_file;
+
+/* Makes the file, empty; what was there under its name is lost. */
+EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const eitp_host *host, const char *path,
+                                             eitp_error *error);
+
+/* Closes and removes the file. Harmless on a zeroed offload. */
+EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload);
+
+/*
+ * Takes `size` more bytes of the file, and writes zeros there, so that a disk that is too small is noticed now and not
+ * in the middle of a run.
+ */
+EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, size_t size, uint64_t *offset,
+                                                eitp_error *error);
+
+#endif
