@@ -1,9 +1,9 @@
 #!/bin/sh
 # Compiles and runs the programs and commands that the documentation shows: the ```c and ```sh blocks of README.md and
-# those of the comment that eitp.h begins with. A C block is a whole program, built with `cc block.c -lm`; an sh block
-# is run as it stands. They share a directory in which the tree appears by links, so that `make` or `build/eitp` mean
-# the real ones. C blocks are linked with the implementation that the command has; with ALONE=1 each is compiled as its
-# reader will do it. What tools/compile_matrix.sh compiles alone is the same text.
+# those of the comment that eitp.h begins with. A C block is a whole program that includes eitp.h; an sh block is run as
+# it stands. They share a directory in which the tree appears by links, so that `make` or `build/eitp` mean the real
+# ones. C blocks are linked with the command's implementation; with ALONE=1 the implementation is compiled from a file
+# of two lines, as readers are told to.
 #   <!-- not run: reason -->   before a block: it is left out, and the reason is reported
 #   <!-- file: name -->        before a block: it is saved under that name for the blocks after it, not run by itself
 LC_ALL=C
@@ -31,15 +31,19 @@ prepare() {
     done
 }
 
+# Once for each document. OpenMP is left out, as it is in what readers are told first.
+build_implementation() {
+    [ -e "$work/eitp.o" ] && return
+    printf '#define EITP_IMPLEMENTATION\n#include "eitp.h"\n' >"$work/eitp.c"
+    "$CC" -O2 -I"$root" -c "$work/eitp.c" -o "$work/eitp.o"
+}
+
 build_block() { # file
     if [ "${ALONE:-0}" = 1 ]; then
-        "$CC" -O2 -I"$root" "$work/$1" -lm -o "$work/run/block"
-    elif grep -q '^#define EITP_IMPLEMENTATION$' "$work/$1"; then
-        "$CC" -O2 -I"$root/$BUILD/declarations" "$work/$1" "$root/$BUILD/command/eitp_implementation.o" \
-            $(cat "$root/$BUILD/libraries") -o "$work/run/block"
+        build_implementation && "$CC" -O2 -I"$root" "$work/$1" "$work/eitp.o" -lm -o "$work/run/block"
     else
-        echo "EITP_IMPLEMENTATION is not defined"
-        return 1
+        "$CC" -O2 -Wall -Wextra -Werror -I"$root/$BUILD/declarations" "$work/$1" \
+            "$root/$BUILD/command/eitp_implementation.o" $(cat "$root/$BUILD/libraries") -o "$work/run/block"
     fi
 }
 

@@ -19,6 +19,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import report as reports  # noqa: E402
+
 SMALL = {"n_layer": 6, "n_embd": 256, "n_head": 8, "n_positions": 512, "vocab_size": 8000}
 
 
@@ -132,7 +135,8 @@ def main():
                 flush=True,
             )
     if arguments.json:
-        print(json.dumps(results, indent=1))
+        print(json.dumps({**reports.header("memory"), "rows": results}, indent=1))
+        sys.exit(1 if failed else 0)
     print(f"{len(results)} measured, {failed} do not hold")
     sys.exit(1 if failed else 0)
 

@@ -3,7 +3,7 @@
  *
  *     apt-get install libdnnl-dev
  *     cc -O2 -fopenmp -I. tools/peers/onednn_sgemm.c -ldnnl -lm -o onednn_sgemm
- *     OMP_NUM_THREADS=2 ./onednn_sgemm [seconds for a shape, 2 without]
+ *     OMP_NUM_THREADS=2 ./onednn_sgemm [seconds for each shape: 2] [--json]
  *
  * The two run in turn, and of each the best run counts. EITP_ISA and EITP_PRODUCTS choose the kernels. Prints GFLOP/s
  * and the ratio of eitp to oneDNN, which is above 1 where eitp is faster.
@@ -14,6 +14,7 @@
 #include <dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 typedef struct shape {
@@ -94,21 +95,28 @@ static void compare(eitp_context *context, const shape *at, double seconds, doub
 }
 
 int main(int argc, char **argv) {
-    double seconds = argc > 1 ? atof(argv[1]) : 2, product = 1;
+    int json = argc > 1 && !strcmp(argv[argc - 1], "--json");
+    double seconds = argc > 1 + json ? atof(argv[1]) : 2, product = 1;
     int count = (int)(sizeof shapes / sizeof shapes[0]);
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
     must(eitp_context_create(&config, &context, &error));
-    printf("%-22s %5s %5s %5s  form    eitp  oneDNN  ratio\n", "", "m", "k", "n");
+    if (json)
+        printf("[");
+    else
+        printf("%-22s %5s %5s %5s  form    eitp  oneDNN  ratio\n", "", "m", "k", "n");
     for (int i = 0; i < count; i++) {
         const shape *at = &shapes[i];
         double speed[2];
         compare(context, at, seconds, speed);
         product *= speed[0] / speed[1];
-        printf("%-22s %5d %5d %5d  %c%c   %7.1f %7.1f  %5.2f\n", at->what, (int)at->m, (int)at->k, (int)at->n,
+        printf(json ? "{\"what\": \"%s\", \"m\": %d, \"k\": %d, \"n\": %d, \"form\": \"%c%c\", \"eitp_gflops\": %.1f, "
+                      "\"onednn_gflops\": %.1f, \"ratio\": %.3f},\n"
+                    : "%-22s %5d %5d %5d  %c%c   %7.1f %7.1f  %5.2f\n",
+               at->what, (int)at->m, (int)at->k, (int)at->n,
                at->transpose_a ? 'T' : 'N', at->transpose_b ? 'T' : 'N', speed[0], speed[1], speed[0] / speed[1]);
     }
-    printf("geometric mean of the ratios: %.3f\n", pow(product, 1.0 / count));
+    printf(json ? "{\"geometric_mean\": %.3f}]\n" : "geometric mean of the ratios: %.3f\n", pow(product, 1.0 / count));
     eitp_context_destroy(context);
     return 0;
 }

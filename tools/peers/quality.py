@@ -3,6 +3,7 @@
 
     python3 tools/peers/quality.py --data TEXT... [--tokenizer DIR] [--init SHAPE] [--steps 500] [--seeds 3] [--lr 1e-3]
                                    [--batch-size 8] [--block-size 128] [--optimizers adamw,adamw8,...] [--eitp build/eitp]
+                                   [--json]
 
 Trains the same model from random weights with each optimizer and each seed (which decides weights and order) and prints,
 for each optimizer, the losses, their mean, and how far that is from the first optimizer's, beside how far seeds of the
@@ -15,7 +16,11 @@ import pathlib
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import report as reports  # noqa: E402
 
 
 def train(arguments, work, optimizer, seed):
@@ -48,18 +53,29 @@ def main():
     parser.add_argument("--block-size", type=int, default=128)
     parser.add_argument("--optimizers", default="adamw,adamw8,adamw8-sr,factored")
     parser.add_argument("--eitp", default="build/eitp")
+    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     work = pathlib.Path(tempfile.mkdtemp())
-    reference = None
+    rows = []
     for optimizer in arguments.optimizers.split(","):
         losses = [train(arguments, work, optimizer, seed) for seed in range(1, arguments.seeds + 1)]
         mean = statistics.mean(losses)
-        reference = reference or mean
-        print(
-            f"{optimizer:10} {' '.join(f'{loss:.4f}' for loss in losses)}  mean {mean:.4f}"
-            f"  {100 * (mean / reference - 1):+.2f} %  seeds apart {100 * (max(losses) - min(losses)) / mean:.2f} %",
-            flush=True,
-        )
+        row = {
+            "optimizer": optimizer,
+            "losses": losses,
+            "mean": mean,
+            "difference_percent": 100 * (mean / (rows[0]["mean"] if rows else mean) - 1),
+            "seeds_percent": 100 * (max(losses) - min(losses)) / mean,
+        }
+        rows.append(row)
+        if not arguments.json:
+            print(
+                f"{optimizer:10} {' '.join(f'{loss:.4f}' for loss in losses)}  mean {mean:.4f}"
+                f"  {row['difference_percent']:+.2f} %  seeds apart {row['seeds_percent']:.2f} %",
+                flush=True,
+            )
+    if arguments.json:
+        print(json.dumps({**reports.header("quality"), "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """Measure what the rungs of the memory ladder cost: runs with smaller and smaller budgets, in turn with one without.
 
     python3 tools/peers/rungs.py [--eitp build/eitp] [--init gpt2] [--budgets 1650M,1G,...] [--rounds 3] [--steps 4]
-                                 [--cgroup DIR] [--data TEXT]
+                                 [--cgroup DIR] [--data TEXT] [--json]
 
 Each round runs each budget once, in a process of its own, the run without a budget first. A time is that of the fastest
 step of a run but its first; what is printed is the median over the rounds of its ratio to the run without a budget in
@@ -21,6 +21,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import memory  # noqa: E402
+import report as reports  # noqa: E402
 
 
 def seconds_of(directory):
@@ -30,12 +31,22 @@ def seconds_of(directory):
     return min(times[1:])
 
 
+def describe(chosen):
+    """The configuration that the planner chose, in words."""
+    text = f"{chosen['optimizer']} in {chosen['precision']}"
+    if chosen["recomputed_values"]:
+        text += f", {chosen['recomputed_values']} values recomputed"
+    if chosen["offloaded"]:
+        text += f", offloaded: a step reads {chosen['file_reads'] / 1e9:.1f} GB and writes {chosen['file_writes'] / 1e9:.1f} GB"
+    return text
+
+
 def predicted(arguments, budget):
     command = [arguments.eitp, "plan", "--init", arguments.init, "--json"]
     command += ["--memory-budget", budget, "--offload", "auto"] if budget else []
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     chosen = json.loads(done.stdout)["chosen"]
-    return chosen["nominal_seconds"], f"{chosen['optimizer']} in {chosen['precision']}"
+    return chosen["nominal_seconds"], describe(chosen)
 
 
 def run(arguments, work, text, budget):
@@ -62,6 +73,7 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--cgroup")
     parser.add_argument("--data", required=True)
+    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     work = pathlib.Path(tempfile.mkdtemp())
     budgets = ["", *arguments.budgets.split(",")]
@@ -71,12 +83,24 @@ def main():
         for budget in budgets:
             seconds, peaks[budget] = run(arguments, work, arguments.data, budget)
             times[budget].append(seconds)
-    for budget in budgets:
-        ratio = statistics.median(a / b for a, b in zip(times[budget], times[""]))
-        expected = plans[budget][0] / plans[""][0]
+    rows = [
+        {
+            "budget": budget or "none",
+            "chosen": plans[budget][1],
+            "best_seconds": min(times[budget]),
+            "ratio": statistics.median(a / b for a, b in zip(times[budget], times[""])),
+            "predicted_ratio": plans[budget][0] / plans[""][0],
+            "peak_bytes": peaks[budget],
+        }
+        for budget in budgets
+    ]
+    if arguments.json:
+        print(json.dumps({**reports.header("ladder"), "model": arguments.init, "rows": rows}, indent=1))
+        return
+    for row in rows:
         print(
-            f"{budget or 'none':7} {plans[budget][1]:20} best step {min(times[budget]):.2f} s, {ratio:.2f} times the first"
-            f" (predicted {expected:.2f}), peak {peaks[budget] / 1e6:.1f} MB"
+            f"{row['budget']:7} {row['chosen']:40} best step {row['best_seconds']:.2f} s, {row['ratio']:.2f} times the"
+            f" first (predicted {row['predicted_ratio']:.2f}), peak {row['peak_bytes'] / 1e6:.1f} MB"
         )
 
 

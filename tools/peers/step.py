@@ -24,7 +24,6 @@ It needs `pip install torch transformers numpy`, and eitp as `make` builds it.
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -32,6 +31,9 @@ import platform
 import statistics
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import report as reports  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODES = (
@@ -114,17 +116,6 @@ def run_mode(mode, arguments):
     return json.loads(done.stdout.strip().splitlines()[-1]), None
 
 
-def processor():
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
 def measure(arguments):
     """By mode: a list of (median, best, memory, result), one for each round; and the failures."""
     runs, failures = {mode: [] for mode in arguments.modes}, {}
@@ -196,8 +187,7 @@ def main():
     arguments = parse_arguments()
     runs, failures = measure(arguments)
     report = {
-        "date": datetime.date.today().isoformat(),
-        "machine": f"{processor()}, {os.cpu_count()} processors",
+        **reports.header("step"),
         "versions": versions(runs),
         "rows": summarize(runs, arguments),
         "failures": failures,
