@@ -1,6 +1,6 @@
 /*
- * Teaches: giving eitp the memory that it may use, all of it in one block, and that training allocates nothing once it
- * is prepared. Compile and run:
+ * Teaches: an allocator that gives eitp all its memory from one block, and that training steps allocate nothing.
+ * Compile and run:
  *     cc -O2 -I. examples/custom_allocator.c -lm -o custom_allocator && ./custom_allocator
  */
 #define EITP_IMPLEMENTATION
@@ -13,7 +13,7 @@ enum { BLOCK_BYTES = 32 << 20, STEPS = 20 };
 
 static eitp_error error;
 
-/* A block that is handed out from its beginning. What is released last is given back, the rest when all is done. */
+/* Memory is taken from the start of the block. Only the last allocation can be returned to it. */
 typedef struct block {
     unsigned char *memory;
     size_t size, used, highest;
@@ -26,7 +26,7 @@ static void *block_allocate(void *user, size_t size, size_t alignment) {
     size_t offset = (size_t)(start - (uintptr_t)b->memory);
     b->allocations++;
     if (offset > b->size || size > b->size - offset)
-        return NULL; /* eitp reports it as EITP_ERROR_MEMORY and leaves nothing half made */
+        return NULL; /* eitp reports EITP_ERROR_MEMORY */
     b->used = offset + size;
     b->highest = b->used > b->highest ? b->used : b->highest;
     return b->memory + offset;
@@ -38,7 +38,7 @@ static void block_release(void *user, void *memory, size_t size) {
         b->used = (size_t)((unsigned char *)memory - b->memory);
 }
 
-/* All that training needs, in the order of making. */
+/* Everything that training needs, in order of creation. */
 typedef struct run {
     eitp_context *context;
     eitp_tokenizer *tokenizer;
@@ -48,19 +48,21 @@ typedef struct run {
     eitp_trainer *trainer;
 } run;
 
-/* A small model, to be trained on the text of this very file. */
+/* Creates a small model and a trainer for it, on the text of this file. */
 static int prepare(run *r, const eitp_host *host) {
     static const char *const path = __FILE__;
     eitp_context_config settings = eitp_context_config_default();
-    eitp_pack_config texts = {&path, 1, 0, 0, NULL, NULL};
+    eitp_pack_config texts = {0};
     eitp_trainer_config config = eitp_trainer_config_default();
     eitp_token_file_info info;
     eitp_token_range training, validation;
     eitp_transformer_config shape;
     settings.host = *host;
+    texts.paths = &path;
+    texts.path_count = 1;
     if (eitp_transformer_config_named("tiny", &shape, &error))
         return 1;
-    shape.vocabulary = 257; /* the bytes and <|endoftext|> */
+    shape.vocabulary = 257; /* 256 bytes and the end-of-text token */
     r->text.block_size = 64;
     if (eitp_context_create(&settings, &r->context, &error) || eitp_tokenizer_bytes(host, &r->tokenizer, &error) ||
         eitp_pack(host, r->tokenizer, &texts, "custom_allocator.tok", &info, &error) ||

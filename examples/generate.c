@@ -1,8 +1,8 @@
 /*
  * Teaches: loading a model and its tokenizer from a Hugging Face directory, and continuing a text. Compile and run:
  *     cc -O2 -I. examples/generate.c -lm -o generate && ./generate DIRECTORY [PROMPT [TOKENS [SEED]]]
- * DIRECTORY holds config.json, model.safetensors and tokenizer.json: GPT-2 itself, or a checkpoint that
- * examples/train_gpt2.c has written. The text goes to standard output, all else to standard error.
+ * DIRECTORY has config.json, model.safetensors and tokenizer.json: GPT-2 itself, or a checkpoint that
+ * examples/train_gpt2.c wrote. The text goes to standard output, everything else to standard error.
  */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
@@ -13,13 +13,13 @@
 
 static eitp_error error;
 
-/* Feeds the prompt; a model that starts from nothing starts from the end of a text. */
+/* Feeds the prompt, or the end-of-text token if it is empty. */
 static eitp_status feed_prompt(eitp_generator *generator, const eitp_tokenizer *tokenizer, const char *prompt) {
     size_t size = strlen(prompt), capacity = 4 * size + 1, count = 0;
     int32_t *ids = (int32_t *)malloc(capacity * sizeof *ids);
     eitp_status status;
     if (!ids) {
-        snprintf(error.message, sizeof error.message, "no memory for a prompt of %zu bytes", size);
+        snprintf(error.message, sizeof error.message, "out of memory for a prompt of %zu bytes", size);
         return EITP_ERROR_MEMORY;
     }
     status = eitp_tokenizer_encode(tokenizer, prompt, size, ids, capacity, &count, &error);
@@ -31,7 +31,7 @@ static eitp_status feed_prompt(eitp_generator *generator, const eitp_tokenizer *
     return status;
 }
 
-/* Draws a token, prints its bytes and feeds it, until the end of the text, of the model's memory, or of `tokens`. */
+/* Samples, prints and feeds tokens until the end-of-text token, `tokens` of them, or the model's context is full. */
 static eitp_status generate(eitp_generator *generator, const eitp_tokenizer *tokenizer, const eitp_sampling *sampling,
                             long tokens) {
     while (tokens-- > 0) {
@@ -47,7 +47,7 @@ static eitp_status generate(eitp_generator *generator, const eitp_tokenizer *tok
         fwrite(bytes, 1, size, stdout);
         fflush(stdout);
         if (eitp_generator_remaining(generator) < 1) {
-            fprintf(stderr, "\n(the model sees no more tokens than these at once)");
+            fprintf(stderr, "\n(the model's context is full)");
             break;
         }
         status = eitp_generator_feed(generator, &id, 1, &error);
@@ -72,7 +72,7 @@ int main(int argument_count, char **arguments) {
         fprintf(stderr, "usage: %s DIRECTORY [PROMPT [TOKENS [SEED]]]\n", arguments[0]);
         return 2;
     }
-    sampling.temperature = 0.8; /* below 1: rather the likely ones */
+    sampling.temperature = 0.8; /* below 1: prefer likely tokens */
     sampling.top_k = 40;
     sampling.seed = argument_count > 4 ? strtoull(arguments[4], NULL, 10) : 1;
     failed = eitp_context_create(&settings, &context, &error) ||

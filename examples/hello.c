@@ -1,9 +1,9 @@
-/* Teaches: a model of your own, made of tensor ops, that learns the sine: cc -O2 -I. examples/hello.c -lm -o hello */
+/* Teaches: a model of your own, built from tensor ops, that learns the sine: cc -O2 -I. examples/hello.c -lm */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
 static const int64_t one[] = {1}, wide[] = {1, 32}, tall[] = {32, 1};
 
-/* Adds parameters and ops on the inputs of many samples, one a row, and the loss of each. */
+/* Adds inputs, parameters, ops and the loss to the graph. Each row is a sample. */
 static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     eitp_graph *graph = ((void)user, eitp_pass_graph(pass));
     eitp_tensor *x = eitp_pass_row_input(pass, "x", EITP_F32, 1, one, 0);
@@ -14,7 +14,7 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     return eitp_graph_status(graph, error);
 }
 
-/* Fills in a sample: a point between -3 and 3, and its sine. */
+/* Fills in one sample: a point between -3 and 3, and its sine. */
 static eitp_status draw(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error) {
     float *x = (float *)sample->values[0], *y = (float *)sample->values[1];
     *x = 6 * (float)number / 999 - 3;
@@ -31,7 +31,7 @@ int main(void) {
     task.rows = 1, task.samples[0] = 1000, task.build = build, task.read = draw, config.schedule.peak = 0.01;
     int ok = !eitp_context_create(&settings, &task.context, &error) &&
              !eitp_trainer_create(&task, &config, &trainer, &error) &&
-             !eitp_variable_fill_normal(task.context, "weight", 0, 1, 1, &error); /* the others begin as zeros */
+             !eitp_variable_fill_normal(task.context, "weight", 0, 1, 1, &error); /* the others start at 0 */
     while (ok && step.step < 4000)
         ok = !eitp_trainer_step(trainer, &step, &error);
     printf("%s: squared error %g after step %d\n", error.message, step.loss, (int)step.step);

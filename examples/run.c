@@ -1,4 +1,4 @@
-/* Teaches: a run that may be stopped or killed at any time, goes on when started again, and ends with the same weights:
+/* Teaches: a run that may be stopped or killed at any time, resumes when started again, and ends with the same weights:
  *     cc -O2 -I. examples/run.c -lm -o run && ./run TEXT OUTPUT_DIR [STEPS [SAVE_SECONDS]] */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 static eitp_error error;
-static eitp_run *run; /* here, so that the signal handler finds it */
+static eitp_run *run; /* global, for the signal handler */
 
 static void stop(int number) {
     eitp_run_request_stop(run, number);
@@ -21,7 +21,7 @@ int main(int count, char **arguments) {
     eitp_context_config settings = eitp_context_config_default();
     eitp_run_config config = eitp_run_config_default();
     eitp_trainer_config training = eitp_trainer_config_default();
-    eitp_pack_config pack = {&text, 1, 0, 0, NULL, NULL};
+    eitp_pack_config pack = {0};
     eitp_language_config data = {0};
     eitp_transformer_config shape;
     eitp_context *context;
@@ -34,7 +34,8 @@ int main(int count, char **arguments) {
         return fprintf(stderr, "usage: run TEXT OUTPUT_DIR [STEPS [SAVE_SECONDS]]\n"), 2;
     config.directory = output, config.resume = EITP_RESUME_NEWEST, config.keep_best = "loss", config.eval_steps = 100;
     config.steps = count > 3 ? atol(arguments[3]) : 400, config.save_seconds = count > 4 ? atof(arguments[4]) : 2;
-    settings.threads = 2, config.listener.user = stderr, config.listener.notify = print;
+    pack.paths = &text, pack.path_count = 1, settings.threads = 2, config.listener.user = stderr,
+    config.listener.notify = print;
     data.block_size = 64, training.batch_size = 4, training.schedule.peak = 1e-3;
     if (eitp_transformer_config_named("tiny", &shape, &error) || eitp_run_create(&settings.host, &config, &run, &error))
         return fprintf(stderr, "%s\n", error.message), 1;
@@ -51,7 +52,7 @@ int main(int count, char **arguments) {
     if (eitp_language_task(&data, &task, &error) || eitp_trainer_create(&task, &training, &trainer, &error) ||
         eitp_run_train(run, trainer, NULL, &error))
         return fprintf(stderr, "%s\n", error.message), 1;
-    signal(SIGINT, SIG_DFL), signal(SIGTERM, SIG_DFL); /* before the run goes */
+    signal(SIGINT, SIG_DFL), signal(SIGTERM, SIG_DFL); /* the run is destroyed below */
     eitp_trainer_destroy(trainer), eitp_task_release(&task), eitp_model_destroy(data.model);
     eitp_token_file_close(file), eitp_tokenizer_destroy(bytes), eitp_context_destroy(context), eitp_run_destroy(run);
     return 0;

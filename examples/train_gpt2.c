@@ -1,8 +1,8 @@
 /*
- * Teaches: training a GPT-2 on text, with validation, checkpoints, and going on after a stop. Compile and run:
+ * Teaches: training a GPT-2 on text with your own loop, with validation, checkpoints and resume. Compile and run:
  *     cc -O2 -I. examples/train_gpt2.c -lm -o train_gpt2 && ./train_gpt2 OUTPUT_DIRECTORY [TEXT...]
- * A TEXT is a file or a directory; without one, the source of this example is the text, for a quick try. Stop it
- * at any time and run it again: it goes on from its last checkpoint as if nothing had happened.
+ * A TEXT is a file or a directory; the default is the source of this example. Stop it at any time and run it again: it
+ * resumes from its last checkpoint.
  */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
@@ -14,7 +14,7 @@ enum { VOCABULARY = 512, BLOCK = 64, BATCH = 8, STEPS = 120, SAVE_EVERY = 40, PA
 
 static eitp_error error;
 
-/* Everything that the run needs; made in this order, and destroyed in the opposite one. */
+/* Everything that the run needs, in order of creation. */
 typedef struct run {
     const char *output;
     char token_path[PATH_SIZE];
@@ -33,14 +33,15 @@ static void print_log(void *user, eitp_log_level level, const char *message) {
         fprintf(stderr, "%s\n", message);
 }
 
-/* Loads the tokenizer that an earlier run has learnt, or learns one from the texts. */
-static eitp_status make_tokenizer(run *r, const eitp_host *host, const char *const *paths, size_t path_count) {
-    eitp_tokenizer_train_config config = {VOCABULARY, 0, 0};
+/* Loads the tokenizer of an earlier run, or trains one on the texts. */
+static eitp_status prepare_tokenizer(run *r, const eitp_host *host, const char *const *paths, size_t path_count) {
+    eitp_tokenizer_train_config config = {0};
     eitp_text_files *texts = NULL;
     eitp_text_source source;
     eitp_status status;
     eitp_path_info info;
     char path[PATH_SIZE];
+    config.vocabulary_size = VOCABULARY;
     snprintf(path, sizeof path, "%s/tokenizer.json", r->output);
     if (host->files.info(host->files.user, path, &info) == 0 && info.kind == EITP_PATH_FILE)
         return eitp_tokenizer_load(host, path, &r->tokenizer, &error);
@@ -53,22 +54,24 @@ static eitp_status make_tokenizer(run *r, const eitp_host *host, const char *con
     return status ? status : eitp_tokenizer_save(r->tokenizer, r->output, &error);
 }
 
-/* Turns the texts into a token file and holds a tenth of it back for validation. */
-static eitp_status make_tokens(run *r, const eitp_host *host, const char *const *paths, size_t path_count) {
-    eitp_pack_config config = {paths, path_count, 0, 0, NULL, NULL};
+/* Packs the texts into a token file and reserves a tenth of it for validation. */
+static eitp_status pack_texts(run *r, const eitp_host *host, const char *const *paths, size_t path_count) {
+    eitp_pack_config config = {0};
     eitp_token_file_info info;
     eitp_status status;
+    config.paths = paths;
+    config.path_count = path_count;
     snprintf(r->token_path, sizeof r->token_path, "%s/text.tok", r->output);
     status = eitp_pack(host, r->tokenizer, &config, r->token_path, &info, &error);
     if (status)
         return status;
-    printf("%llu bytes of text are %llu tokens; knowing how often each comes, and no more, gives a loss of %.3f\n",
+    printf("%llu bytes of text, %llu tokens; a model that only knows their frequencies has a loss of %.3f\n",
            (unsigned long long)info.text_bytes, (unsigned long long)info.token_count, info.unigram_entropy);
     status = eitp_token_file_open(host, r->token_path, 0, &r->tokens, &error);
     return status ? status : eitp_split_tokens(info.token_count, 0.1, BLOCK, &r->training, &r->validation, &error);
 }
 
-static eitp_status make_model(run *r) {
+static eitp_status create_model(run *r) {
     eitp_transformer_config config;
     eitp_status status = eitp_transformer_config_named("tiny", &config, &error);
     if (status)
@@ -80,8 +83,8 @@ static eitp_status make_model(run *r) {
     return status ? status : eitp_model_initialize(r->model, 1, &error);
 }
 
-/* What a sample is: BLOCK tokens, and the token after each. */
-static eitp_status make_task(run *r) {
+/* A sample is BLOCK tokens, and the token after each. */
+static eitp_status create_task(run *r) {
     eitp_language_config config;
     memset(&config, 0, sizeof config);
     config.model = r->model;
@@ -92,8 +95,8 @@ static eitp_status make_task(run *r) {
     return eitp_language_task(&config, &r->task, &error);
 }
 
-/* A learning rate that rises for a tenth of the steps and then falls along a cosine. */
-static eitp_status make_trainer(run *r) {
+/* The learning rate warms up for a tenth of the steps, then follows a cosine. */
+static eitp_status create_trainer(run *r) {
     eitp_trainer_config config = eitp_trainer_config_default();
     config.batch_size = BATCH;
     config.grad_accum = 1;
@@ -105,7 +108,7 @@ static eitp_status make_trainer(run *r) {
     return eitp_trainer_create(&r->task, &config, &r->trainer, &error);
 }
 
-/* Goes on from the newest checkpoint where there is one. */
+/* Resumes from the newest checkpoint, if there is one. */
 static eitp_status resume(run *r, const eitp_host *host) {
     char checkpoint[PATH_SIZE];
     int64_t step = -1;
@@ -113,7 +116,7 @@ static eitp_status resume(run *r, const eitp_host *host) {
     if (status || step < 0)
         return status;
     snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-%lld", r->output, (long long)step);
-    printf("going on from %s\n", checkpoint);
+    printf("resuming from %s\n", checkpoint);
     return eitp_trainer_resume(r->trainer, checkpoint, &error);
 }
 
@@ -133,7 +136,7 @@ static eitp_status train(run *r, const eitp_host *host) {
         eitp_status status = eitp_trainer_step(r->trainer, &report, &error);
         if (!status && report.step % 10 == 0)
             printf("step %3lld  loss %.3f  gradient norm %.2f%s\n", (long long)report.step, report.loss,
-                   report.grad_norm, report.applied ? "" : "  (not finite: left out)");
+                   report.grad_norm, report.applied ? "" : "  (not finite: skipped)");
         if (!status && report.step % SAVE_EVERY == 0)
             status = save(r, host);
         if (status)
@@ -156,12 +159,13 @@ int main(int argument_count, char **arguments) {
     }
     r.output = arguments[1];
     settings.host.log.write = print_log;
-    settings.host.files.make_directory(settings.host.files.user, r.output); /* it may be there already */
+    settings.host.files.make_directory(settings.host.files.user, r.output); /* fails harmlessly if it exists */
     failed = eitp_context_create(&settings, &r.context, &error) ||
-             make_tokenizer(&r, &settings.host, paths, path_count) ||
-             make_tokens(&r, &settings.host, paths, path_count) || make_model(&r) || make_task(&r) || make_trainer(&r);
+             prepare_tokenizer(&r, &settings.host, paths, path_count) ||
+             pack_texts(&r, &settings.host, paths, path_count) || create_model(&r) || create_task(&r) ||
+             create_trainer(&r);
     if (!failed)
-        printf("%lld parameters; %.1f MB to compute in beside %.1f MB of parameters, gradients and optimizer state\n",
+        printf("%lld parameters; %.1f MB arena, %.1f MB of parameters, gradients and optimizer state\n",
                (long long)eitp_model_parameter_count(r.model), (double)eitp_context_arena_bytes(r.context) / 1e6,
                (double)(eitp_context_variable_bytes(r.context, EITP_PARAMETER) +
                         eitp_context_variable_bytes(r.context, EITP_GRADIENT) +
@@ -171,7 +175,7 @@ int main(int argument_count, char **arguments) {
     if (failed)
         fprintf(stderr, "train_gpt2: %s\n", error.message);
     else
-        printf("done: %s/checkpoint-%d is a model for examples/generate.c\n", r.output, (int)STEPS);
+        printf("done: generate text from %s/checkpoint-%d with examples/generate.c\n", r.output, (int)STEPS);
     eitp_trainer_destroy(r.trainer);
     eitp_task_release(&r.task);
     eitp_model_destroy(r.model);

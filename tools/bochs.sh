@@ -1,10 +1,10 @@
 #!/bin/sh
-# Runs tests on Bochs, which emulates a processor with AVX-512, AVX512-BF16 and AMX, under Linux: for kernel sets that the
-# machine at hand lacks. Ends with "N passed, N failed". Run by `make test-bochs`, from the root, on Debian.
+# Runs tests under Linux on Bochs, which emulates a processor with AVX-512, AVX512-BF16 and AMX, for kernel sets that this
+# machine lacks. Ends with "N passed, N failed". Run by `make test-bochs`, from the root, on Debian.
 #   TEST=word     only test programs with the word in their name
 #   QUICK=1       fewer cases in test_matmul, which takes hours with all
 #   BOCHS_LIMIT   seconds for all of them
-# Bochs' source, Linux, its boot loader and its shell are Debian's, brought by apt-get to $BUILD/bochs and not installed.
+# apt-get downloads Debian's sources of Bochs, its kernel, boot loader and shell to $BUILD/bochs; nothing is installed.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -16,7 +16,7 @@ die() {
     exit 1
 }
 
-# ---- What Debian has: a release with Bochs 3, and one with a kernel that takes setcpuid= ----
+# ---- Packages: a Debian release with Bochs 3, and one whose kernel takes setcpuid= ----
 
 release=trixie
 apt_options="-o Dir::Etc::SourceList=$work/apt/sources -o Dir::Etc::SourceParts=- -o Dir::State::Lists=$work/apt/lists
@@ -38,7 +38,7 @@ newest_kernel() {
 
 fetch() {
     [ -e "$work/fetched" ] && return
-    echo "fetching Bochs, Linux and what boots it"
+    echo "downloading Bochs, Linux and a boot loader"
     open_repository
     rm -rf "$work/packages" "$work/files" "$work/source"
     mkdir -p "$work/packages" "$work/files" "$work/source"
@@ -59,7 +59,7 @@ build_bochs() {
         CXXFLAGS='-O2 -w' && $MAKE) >"$work/bochs.log" 2>&1 || die "Bochs was not built: see $work/bochs.log"
 }
 
-# ---- A disc with the tests, which a kernel starts ----
+# ---- A boot disc with the tests ----
 
 # Emulated sets are tested on the real machine.
 test_programs() {
@@ -76,7 +76,7 @@ build_tests() {
         $(echo "$programs" | sed "s,^,$work/static/split/tests/,") || die "the tests were not built"
 }
 
-# Runs a program so that no thread takes the processor from another.
+# Runs a program so that no thread preempts another.
 build_chrt() {
     cat >"$work/chrt.c" <<'END'
 #include <sched.h>
@@ -113,8 +113,8 @@ write_root() {
     chmod +x "$root/init"
 }
 
-# Bochs has no XFD, without which Linux leaves AMX off; with setcpuid=324 it goes on as if there were. Tiles are then
-# not saved when another thread runs: so a thread runs until it waits (build_chrt).
+# Bochs lacks XFD, without which Linux disables AMX; setcpuid=324 makes it believe otherwise. Tiles are then not saved
+# between threads, so a thread runs until it waits (build_chrt).
 write_disc() {
     disc=$work/disc
     rm -rf "$disc"
@@ -128,7 +128,7 @@ setcpuid=324 dis_ucode_ldr tsc=reliable random.trust_cpu=on quiet loglevel=0" >"
         -boot-load-size 4 -boot-info-table "$disc" 2>"$work/disc.log" || die "no disc was made: see $work/disc.log"
 }
 
-# Without protection keys every part of the saved state is aligned, as Linux wants it and Bochs 3.0 does not.
+# Without protection keys every part of the saved state is aligned, as Linux expects; Bochs 3.0 gets it wrong with them.
 write_machine() {
     cat >"$work/machine" <<END
 cpu: model=sapphire_rapids, count=1, ips=10000000, reset_on_triple_fault=0, ignore_bad_msrs=1, exclude_features="pku pks cet"
@@ -154,7 +154,7 @@ run() {
     [ -e "$work/output" ] || die "Bochs did not start: see $work/run.log"
 }
 
-# Results of every program, and their sums; a program without one failed.
+# The result of each program, and their sums. A program without a result failed.
 report() {
     tr -d '\r' <"$work/output" | awk -v programs="$(echo $programs)" '
         /^== / { name = $2; next }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs one fuzz target, fuzz_NAME: on its seeds in tests/corpus/NAME, then, where it was built with libFuzzer, on
-# FUZZ_RUNS inputs made from them, for FUZZ_SECONDS at most. The seed is fixed, so a run can be repeated; what crashes is
-# kept in build/fuzz/.
+# Runs one fuzz target, fuzz_NAME: on its seeds in tests/corpus/NAME and, if it was built with libFuzzer, on FUZZ_RUNS
+# inputs derived from them, for at most FUZZ_SECONDS. The random seed is fixed, so results repeat. Inputs that crash are
+# saved in build/fuzz/.
 BUILD=${BUILD:-build} FUZZ_RUNS=${FUZZ_RUNS:-20000} FUZZ_SECONDS=${FUZZ_SECONDS:-15}
 name=$1
 program=$BUILD/fuzz/tests/$name
@@ -26,7 +26,7 @@ fail() {
     exit 1
 }
 
-# libFuzzer's own option; the program that stands in for it does not know it.
+# Only libFuzzer has this option.
 if "$program" -help=1 2>&1 | grep -q -e '-max_total_time'; then
     [ -d "$seeds" ] && set -- "$seeds" || set --
     set -- -runs="$FUZZ_RUNS" -seed=1 -max_len=65536 -max_total_time="$FUZZ_SECONDS" -timeout=20 -rss_limit_mb=1024 \

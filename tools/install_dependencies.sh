@@ -1,7 +1,6 @@
 #!/bin/sh
-# Installs what `make test`, `make quickstart` or `make test-bochs` can use and the machine lacks, through apt-get, where that is
-# possible without a question; says what it does. Nothing here is needed: what stays missing is left out, visibly.
-# INSTALL=0 keeps it from trying.
+# Installs the packages that `make test`, `make quickstart` or `make test-bochs` can use and that are missing, with apt-get,
+# if that needs no question, and reports what it does. None is required: tests report what they skip. INSTALL=0 disables it.
 BUILD=${BUILD:-build} CC=${CC:-cc} CLANG=${CLANG:-clang}
 mkdir -p "$BUILD"
 
@@ -37,14 +36,14 @@ fi
 
 install() {
     if [ -z "$apt" ]; then
-        echo "$1 is not installed, and installing it needs root and apt-get: going on without"
+        echo "$1 is not installed, and installing it needs root and apt-get: continuing without it"
         return 1
     fi
-    echo "installing $1 with apt-get (INSTALL=0 keeps it from doing so)"
+    echo "installing $1 with apt-get (INSTALL=0 disables this)"
     if ! DEBIAN_FRONTEND=noninteractive $apt install -y --no-install-recommends "$1" >"$BUILD/install.log" 2>&1; then
         $apt update >>"$BUILD/install.log" 2>&1
         DEBIAN_FRONTEND=noninteractive $apt install -y --no-install-recommends "$1" >>"$BUILD/install.log" 2>&1 || {
-            echo "$1 could not be installed (see $BUILD/install.log): going on without"
+            echo "$1 could not be installed (see $BUILD/install.log): continuing without it"
             return 1
         }
     fi

@@ -3,9 +3,8 @@
 
     python3 tools/make_gpt2_golden.py [DIRECTORY]
 
-Every number in an expected.safetensors comes from a float64 run of the weights that lie beside it. Prints, for each
-directory, how far PyTorch's own float32 is from that: what a float32 program can be asked for. tests/golden/README.md
-says what each tensor is.
+Every number in an expected.safetensors is computed in float64 from the weights next to it. Prints, for each directory, the
+error of PyTorch's own float32: the accuracy to expect of a float32 program. tests/golden/README.md describes each tensor.
 """
 
 import argparse

@@ -3,9 +3,8 @@
 
     python3 tools/make_op_golden.py [FILE]
 
-Floating tensors are F64, ids and counts I32. Inputs have values that float32 holds exactly; outputs are float64
-results. grad_y is the gradient that comes in, grad_x the one that goes out to input x. tests/golden/README.md lists
-the tensors.
+Floating-point tensors are F64, ids and counts I32. Inputs are exactly representable in float32; outputs are computed in
+float64. grad_y is the gradient of the output, grad_x that of input x. tests/golden/README.md lists the tensors.
 """
 
 import argparse

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/tokenizer: what the library `tokenizers` learns from a text and how it encodes others.
+"""Make tests/golden/tokenizer: a tokenizer trained by the library `tokenizers`, and texts encoded by it.
 
     pip install tokenizers==0.23.3
     python3 tools/make_tokenizer_golden.py [DIRECTORY]
 
-train.txt       a text, made here
+train.txt       a generated text
 tokenizer.json  the library's byte-level BPE of that text, with added tokens of several kinds
-cases.json      "classes": FNV-1a (64 bits, hexadecimal) over one byte for each code point that is no surrogate, in
+cases.json      "classes": FNV-1a (64 bits, hexadecimal) over one byte for each code point that is not a surrogate, in
                 order: 0 other, 1 letter, 2 number, 3 white space, as the library's pattern has it;
                 "cases": the bytes of a text ("hex"), its ids, and its ids with add_prefix_space ("prefixed");
-                bytes that are no UTF-8 were replaced by Python's errors="replace" first
+                bytes that are not UTF-8 were replaced by Python's errors="replace" first
 """
 
 import argparse

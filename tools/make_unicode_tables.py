@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/base/unicode_tables.inc: where the class of code points changes, for eitp__unicode_class.
+"""Write src/base/unicode_tables.inc: the code points where the character class changes, for eitp__unicode_class.
 
 The classes are those that GPT-2's pattern names: letters (category L*), numbers (N*) and white space (the property
 White_Space: category Z*, U+0009 to U+000D, U+0085). The version of Unicode is the one that version 0.23 of the library

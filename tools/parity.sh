@@ -1,10 +1,10 @@
 #!/bin/sh
 # Compares eitp with PyTorch, transformers, tokenizers and PEFT; ends with "N passed, N failed". Run by `make parity`, from the
-# root. They are installed with pip in a virtual environment, $BUILD/parity-venv, in the versions that the golden values
-# were made with; INSTALL=0 keeps it from doing so.
-#   PYTHON       a Python that has them: nothing is installed
+# root. pip installs them in a virtual environment, $BUILD/parity-venv, in the versions that the golden values were made
+# with; INSTALL=0 disables that.
+#   PYTHON       a Python that has them; nothing is installed then
 #   PIP_EXTRA_INDEX_URL   as pip has it: an index with a PyTorch for processors alone saves gigabytes
-#   MEGABYTES    text that tokenizers are compared on
+#   MEGABYTES    megabytes of text to compare tokenizers on
 set -u
 BUILD=${BUILD:-build} MEGABYTES=${MEGABYTES:-50}
 work=$BUILD/parity
@@ -18,7 +18,7 @@ has_peers() {
 }
 
 install() {
-    echo "installing $versions in $BUILD/parity-venv with pip, some gigabytes (INSTALL=0 keeps it from doing so)"
+    echo "installing $versions in $BUILD/parity-venv with pip, several gigabytes (INSTALL=0 disables this)"
     python3 -m venv "$BUILD/parity-venv" && "$PYTHON" -m pip install -q $versions >"$work/pip.log" 2>&1
 }
 
@@ -26,7 +26,7 @@ if [ -z "${PYTHON:-}" ]; then
     PYTHON=$BUILD/parity-venv/bin/python
     if ! has_peers "$PYTHON"; then
         if [ "${INSTALL:-1}" = 0 ]; then
-            echo "FAILED $BUILD/parity-venv lacks a library, and INSTALL=0 forbids to install it"
+            echo "FAILED $BUILD/parity-venv lacks a library, and INSTALL=0 disables installing it"
             echo "0 passed, 1 failed"
             exit 1
         fi

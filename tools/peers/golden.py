@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Make the golden values again, elsewhere, and compare them with those that are committed.
+"""Recompute the golden values elsewhere, and compare them with the committed ones.
 
     python3 tools/peers/golden.py DIRECTORY [PART...]     parts: ops, gpt2, tokenizer; all without one
 
-The makers are tools/make_*_golden.py. Numbers may differ in the last digits where the versions or the processor do: float64
-ones by 1e-9, float32 ones by 1e-6, of the largest of their tensor; everything else must be the same. Prints one line of JSON.
+The makers are tools/make_*_golden.py. With other versions or processors numbers may differ: in float64 by 1e-9, in float32
+by 1e-6, of the largest of their tensor. Everything else must be the same. Prints one line of JSON.
 """
 
 import argparse

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Open a model directory in transformers and say what the model in it computes.
+"""Open a model directory in transformers and print what the model computes.
 
     python3 tools/peers/hf_roundtrip.py DIRECTORY [--text TEXT | --text-file FILE | --ids 1,2,3] [--generate 20]
 
 Prints one line of JSON: the ids, the mean loss of each next id given those before it, and the greedy continuation.
-Fails if transformers misses a weight, meets one that it does not know, or finds another shape than config.json
-promises. Nothing is fetched: the directory must hold all that is needed. --ids needs no tokenizer.
+Fails if transformers reports missing, unexpected or mismatched weights. Nothing is downloaded: the directory must be
+complete. --ids needs no tokenizer.
 """
 
 import argparse

@@ -4,8 +4,8 @@
     python3 tools/peers/losses.py [--eitp build/eitp] [--precision fp32]
 
 In a scratch directory: a small random GPT-2 by transformers, trained by `eitp train`. Each step takes every window of the
-text once, so that their order does not matter. Prints one line of JSON; fails where a loss or a norm of the gradient is
-further off than 2e-6 in fp32 or 2e-2 in bf16, relative. Nothing is fetched.
+text once, so that their order does not matter. Prints one line of JSON. Fails if the relative error of a loss or gradient
+norm exceeds 2e-6 in fp32 or 2e-2 in bf16. Nothing is downloaded.
 """
 
 import argparse

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compare the memory that a run was planned to take with the most it took, over many configurations.
+"""Compare planned with measured peak memory, over many configurations.
 
     python3 tools/peers/memory.py [--eitp build/eitp] [--filter WORD] [--cgroup DIR] [--work DIR] [--json]
 
 Each configuration is trained for a step, with an evaluation before and after it and a checkpoint at the end, in a
-process of its own; the most that was resident is what the kernel counted for the run (VmHWM; not ru_maxrss, which
-begins with what this process has). A plan holds where it is not below that, and at most 3 % or 8 MB above it, whichever
-is more. --cgroup names a memory cgroup of version 1 that this process may write to: then a run with a budget is put
-there with that budget as the limit, and one that goes above it is killed. Exits with 1 where a plan does not hold.
+process of its own. Its peak is the kernel's VmHWM (not ru_maxrss, which starts at what this process has). A plan holds if
+it is not below the peak, and at most 3 % or 8 MB above it, whichever is more. --cgroup names a memory cgroup of version 1
+that this process may write to: a run with a budget is put there with its budget as the limit, and killed if it exceeds
+it. Exits with 1 if a plan does not hold.
 """
 
 import argparse

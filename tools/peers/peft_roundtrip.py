@@ -5,7 +5,7 @@
 
 In a scratch directory: a small random GPT-2 by transformers; adapters that eitp trains for it, opened by PEFT; adapters
 that PEFT saves, opened by eitp; and eitp's merged models, opened by transformers. Each loss, and of the merged model
-each logit, must agree to 1e-5. Prints one line of JSON. Nothing is fetched.
+each logit, must agree to 1e-5. Prints one line of JSON. Nothing is downloaded.
 """
 
 import argparse

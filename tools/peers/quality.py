@@ -5,9 +5,8 @@
                                    [--batch-size 8] [--block-size 128] [--optimizers adamw,adamw8,...] [--eitp build/eitp]
                                    [--json]
 
-Trains the same model from random weights with each optimizer and each seed (which decides weights and order) and prints,
-for each optimizer, the losses, their mean, and how far that is from the first optimizer's, beside how far seeds of the
-first are apart. --init is a shape's name or a config.json; its vocabulary must be the tokenizer's.
+Trains the same model from random weights with each optimizer and each seed (of weights and order). Prints, for each
+optimizer, the losses, their mean, its difference from the first optimizer's, and how far seeds are apart. --init is a shape's name or a config.json; its vocabulary must be the tokenizer's.
 """
 
 import argparse

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measure what the rungs of the memory ladder cost: runs with smaller and smaller budgets, in turn with one without.
+"""Measure the time and memory of runs with decreasing memory budgets, in turn with one without a budget.
 
     python3 tools/peers/rungs.py [--eitp build/eitp] [--init gpt2] [--budgets 1650M,1G,...] [--rounds 3] [--steps 4]
                                  [--cgroup DIR] [--data TEXT] [--json]
 
 Each round runs each budget once, in a process of its own, the run without a budget first. A time is that of the fastest
 step of a run but its first; what is printed is the median over the rounds of its ratio to the run without a budget in
-the same round, beside the ratio that the plans predict, and the most memory that was resident. --cgroup: see memory.py.
-Nothing else should be running.
+the same round, next to the ratio that the plans predict, and the peak resident memory. --cgroup: see memory.py. Run it
+on an idle machine.
 """
 
 import argparse

@@ -3,9 +3,9 @@
 
     python3 tools/peers/special_tokens.py [--eitp build/eitp]
 
-transformers makes tokenizers and saves them, as its classes do and as older files have them; eitp must find the same
-special tokens and ids in them. Then eitp trains one step with each, and transformers must find these in the checkpoint,
-and config.json and generation_config.json must name them. Works with transformers 4 and 5, and needs no PyTorch.
+transformers creates and saves tokenizers, in current and older formats, in which eitp must find the same special tokens
+and ids. Then eitp trains one step with each, and transformers must find them in the checkpoint, and in config.json and
+generation_config.json. Works with transformers 4 and 5, and needs no PyTorch.
 """
 
 import argparse

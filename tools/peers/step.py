@@ -11,14 +11,13 @@ A step trains GPT-2 of 124M parameters on batch x block random tokens: forward, 
     fp32, autocast, bf16                 PyTorch: fp32; bf16 autocast around fp32 weights; bf16 throughout
     ...+compile                          each of these by torch.compile, which needs a C++ compiler
 
-Each round runs each mode once, in a process of its own, so that what the machine does meanwhile meets all of them. A
+Each round runs each mode once, in a process of its own, so that changes of the machine's speed affect all of them. A
 mode that fails, or takes longer than --timeout (as bf16 throughout does on processors without instructions for it),
-is said and left out. The table has the median and the best of all rounds, and "ratio": how many times as fast as the
-reference, the median over the rounds of what both did in the same round. Nothing else should be running.
+is reported and left out. The table has the median and the best of all rounds, and "ratio": the speed relative to the
+reference in the same round, the median over rounds. Run it on an idle machine.
 
-Threads that wait for each other spin for milliseconds by default, which on a busy machine makes steps many times
-slower. The command eitp shortens that for itself (GOMP_SPINCOUNT=1000), and so does this for PyTorch; a setting of
-yours stands.
+Waiting threads spin for milliseconds by default, which makes steps many times slower on a busy machine. The command eitp
+sets GOMP_SPINCOUNT=1000 for itself, and this script sets it for PyTorch, unless you have set it.
 
 It needs `pip install torch transformers numpy`, and eitp as `make` builds it.
 """

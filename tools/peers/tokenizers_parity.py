@@ -3,8 +3,9 @@
 
     python3 tools/peers/tokenizers_parity.py [--eitp build/eitp] [--megabytes 20] [--tokenizer FILE] [TEXT...]
 
-TOKENIZER is a tokenizer.json (tests/golden/tokenizer/tokenizer.json), beside one that eitp learns here. Without TEXT: what lies
-in this tree, Python's own library, and random code points of every plane. Prints one line of JSON; fails where an id differs.
+FILE is a tokenizer.json (default: tests/golden/tokenizer/tokenizer.json); one that eitp trains here is compared too. TEXT
+defaults to the files of this tree, Python's library, and random code points of every plane. Prints one line of JSON. Fails
+if an id differs.
 """
 
 import argparse
