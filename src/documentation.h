@@ -39,7 +39,7 @@
  *     eitp_error error;
  *     // EITP_OK is 0: calls are chained with ||, the first that fails ends the chain, and `error` says why.
  *     int failed = eitp_context_create(&settings, &context, &error) ||
- *                  eitp_tokenizer_bytes(&settings.host, &tokenizer, &error) ||
+ *                  eitp_tokenizer_create_bytes(&settings.host, &tokenizer, &error) ||
  *                  eitp_pack(&settings.host, tokenizer, &texts, "text.tok", &info, &error) ||
  *                  eitp_token_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
  *                  eitp_split_tokens(info.token_count, 0, text.block_size = 64, &all, &none, &error) ||
@@ -101,7 +101,7 @@
  *   Train a language model:
  *     1. eitp_context_config_default, eitp_context_create: device, threads, precision, memory, log. It owns the
  *        parameters.
- *     2. eitp_tokenizer_load, or eitp_tokenizer_train and eitp_tokenizer_save, or eitp_tokenizer_bytes.
+ *     2. eitp_tokenizer_load, or eitp_tokenizer_train and eitp_tokenizer_save, or eitp_tokenizer_create_bytes.
  *     3. eitp_pack makes a token file; eitp_token_file_open opens it; eitp_split_tokens holds some back for validation.
  *     4. eitp_model_load for a Hugging Face directory; or eitp_transformer_config_named,
  *        eitp_transformer_config_read, or your own eitp_transformer_config, then eitp_model_create and

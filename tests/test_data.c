@@ -93,7 +93,7 @@ static eitp_status pack_with(const eitp_host *host, const eitp_tokenizer *tokeni
 static eitp_status pack_one(const eitp_host *host, const char *input, const char *output, eitp_pack_config config,
                             eitp_token_file_info *info, eitp_error *error) {
     eitp_tokenizer *tokenizer = NULL;
-    eitp_status status = eitp_tokenizer_bytes(host, &tokenizer, error);
+    eitp_status status = eitp_tokenizer_create_bytes(host, &tokenizer, error);
     if (status == EITP_OK)
         status = pack_with(host, tokenizer, input, output, config, info, error);
     eitp_tokenizer_destroy(tokenizer);
@@ -109,7 +109,7 @@ static char *unpack(const char *name, char *text, size_t capacity) {
     size_t size = 0;
     text[0] = 0;
     if (eitp_token_file_open(&host, at(name), 0, &file, NULL) == EITP_OK &&
-        eitp_tokenizer_bytes(&host, &tokenizer, NULL) == EITP_OK) {
+        eitp_tokenizer_create_bytes(&host, &tokenizer, NULL) == EITP_OK) {
         size_t count = (size_t)eitp_token_file_get_info(file).token_count;
         if (count <= EITP__COUNT(ids) && eitp_token_file_read(file, 0, count, ids, NULL) == EITP_OK &&
             eitp_tokenizer_decode(tokenizer, ids, count, text, capacity - 1, &size, NULL) == EITP_OK)
@@ -460,7 +460,7 @@ static void test_pack_takes_directories_in_order(void) {
 /* The tokenizer of bytes, saved, with what tokenizer_config.json says instead; the last byte's token is its end. */
 static eitp_status load_with_config(const eitp_host *host, const char *config, eitp_tokenizer **tokenizer,
                                     eitp_error *error) {
-    eitp_status status = eitp_tokenizer_bytes(host, tokenizer, error);
+    eitp_status status = eitp_tokenizer_create_bytes(host, tokenizer, error);
     if (status == EITP_OK)
         status = eitp_tokenizer_save(*tokenizer, at("tokenizer"), error);
     eitp_tokenizer_destroy(*tokenizer);
@@ -604,7 +604,7 @@ static void test_pack_says_what_is_wrong(void) {
           has(&error, "a token file, not text"));
     CHECK(!strcmp(unpack("tok", text, sizeof text), "text<|endoftext|>"));
     eitp_tokenizer *tokenizer = NULL;
-    REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+    REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error), error);
     CHECK(eitp_pack(&host, tokenizer, &config, at("out"), NULL, &error) == EITP_ERROR_ARGUMENT &&
           has(&error, "no texts"));
     eitp_tokenizer_destroy(tokenizer);

@@ -631,7 +631,7 @@ static eitp_status make_run(run *r, const eitp_host *host, const terms *w, const
     config.seed = 11;
     config.schedule.peak = 1e-2;
     snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tokens"));
-    status = eitp_tokenizer_bytes(host, &r->tokenizer, &error_);
+    status = eitp_tokenizer_create_bytes(host, &r->tokenizer, &error_);
     if (!status)
         status = eitp_pack(host, r->tokenizer, &pack, packed, NULL, &error_);
     if (!status)

@@ -520,7 +520,7 @@ static void texts_of_null(void) {
     size_t size;
     CHECK(names_null(eitp_tokenizer_load(NULL, "x", &tokenizer, &error_), "host"));
     CHECK(names_null(eitp_tokenizer_load(&host, NULL, &tokenizer, &error_), "path"));
-    CHECK(names_null(eitp_tokenizer_bytes(NULL, &tokenizer, &error_), "host"));
+    CHECK(names_null(eitp_tokenizer_create_bytes(NULL, &tokenizer, &error_), "host"));
     CHECK(names_null(eitp_tokenizer_train(&host, NULL, &source, &tokenizer, &error_), "config"));
     CHECK(names_null(eitp_tokenizer_train(&host, &settings, NULL, &tokenizer, &error_), "source"));
     CHECK(names_null(eitp_tokenizer_save(NULL, "x", &error_), "tokenizer"));

@@ -33,7 +33,7 @@ static int says(const char *name, const char *members) {
 static eitp_tokenizer *make_tokenizer(void) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer;
-    CHECK(!eitp_tokenizer_bytes(&host, &tokenizer, &error_));
+    CHECK(!eitp_tokenizer_create_bytes(&host, &tokenizer, &error_));
     CHECK(!eitp_tokenizer_save(tokenizer, at("tokenizer"), &error_));
     eitp_tokenizer_destroy(tokenizer);
     put("tokenizer/tokenizer_config.json",

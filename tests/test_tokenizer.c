@@ -250,7 +250,7 @@ static void test_bytes(void) {
     size_t count, size;
     const char *bytes = NULL;
     char decoded[32];
-    REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+    REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error), error);
     CHECK(eitp_tokenizer_size(tokenizer) == 257 && eitp_tokenizer_end_of_text(tokenizer) == 256);
     REQUIRE_OK(eitp_tokenizer_encode(tokenizer, text, sizeof text - 1, ids, 16, &count, &error), error);
     CHECK(count == 6 && !memcmp(ids, expected, sizeof expected));
@@ -280,7 +280,7 @@ static void test_pieces_again(void) {
     char text[4096];
     int32_t ids[4096];
     size_t size = 0, count;
-    REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+    REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error), error);
     for (size_t length = 1; length < 60; length++) {
         for (size_t i = 0; i < 2 * length; i++)
             text[size++] = i % length ? (char)('a' + i % length % 26) : ' ';
@@ -1301,7 +1301,7 @@ static void test_tokenizer_config(void) {
         eitp_tokenizer *tokenizer;
         eitp_error error;
         log_lines lines;
-        REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+        REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error), error);
         REQUIRE_OK(eitp_tokenizer_save(tokenizer, directory, &error), error);
         eitp_tokenizer_destroy(tokenizer);
         write_text(directory, "tokenizer_config.json", cases[i].config);
@@ -1371,7 +1371,7 @@ static void test_new_tokenizer_config(void) {
     eitp_error error;
     eitp__buffer text;
     REQUIRE(scratch_make(directory));
-    REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+    REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error), error);
     REQUIRE_OK(eitp_tokenizer_save(tokenizer, directory, &error), error);
     eitp_tokenizer_destroy(tokenizer);
     eitp__buffer_init(&text, &host);

@@ -166,7 +166,7 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     if (!status && v->sums_of_32)
         pretend_sums_of_32(r->context);
     if (!status)
-        status = eitp_tokenizer_bytes(host, &r->tokenizer, error);
+        status = eitp_tokenizer_create_bytes(host, &r->tokenizer, error);
     if (!status)
         status = eitp_pack(host, r->tokenizer, &pack, packed, NULL, error);
     if (!status)

@@ -88,7 +88,7 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
 eitp_status model_use_bytes(eitp_tokenizer **tokenizer, eitp_error *error) {
     const eitp_host host = command_host();
     output_info("no tokenizer: the token ids are bytes (0 to 255) and end-of-text (256)");
-    return eitp_tokenizer_bytes(&host, tokenizer, error);
+    return eitp_tokenizer_create_bytes(&host, tokenizer, error);
 }
 
 eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_token_file *file, int64_t vocabulary,

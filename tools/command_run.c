@@ -398,7 +398,7 @@ static eitp_status recognise_tokenizer(run *r, eitp_error *error) {
     const eitp_host host = command_host();
     eitp_token_file_info info = eitp_token_file_get_info(r->training.file);
     eitp_tokenizer *bytes;
-    eitp_status status = eitp_tokenizer_bytes(&host, &bytes, error);
+    eitp_status status = eitp_tokenizer_create_bytes(&host, &bytes, error);
     if (status)
         return status;
     if (info.kind == EITP_TOKEN_FILE_EITP && info.tokenizer_fingerprint == eitp_tokenizer_fingerprint(bytes)) {

@@ -34,7 +34,7 @@ EITP_API eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path
                                          eitp_error *error);
 
 /* The tokenizer without merges: ids 0 to 255 are the bytes, 256 is <|endoftext|>. */
-EITP_API eitp_status eitp_tokenizer_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error);
+EITP_API eitp_status eitp_tokenizer_create_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error);
 
 /*
  * Where text comes from that is never whole in memory. Each call stores the next piece of a document in *text and

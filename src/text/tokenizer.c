@@ -144,10 +144,10 @@ EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, ei
     return status;
 }
 
-eitp_status eitp_tokenizer_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
+eitp_status eitp_tokenizer_create_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (!host || !out)
-        return eitp__fail_null(error, "eitp_tokenizer_bytes", "host and out");
+        return eitp__fail_null(error, "eitp_tokenizer_create_bytes", "host and out");
     *out = NULL;
     eitp_tokenizer *tokenizer = eitp__tokenizer_begin(host, 257, 0, error);
     if (!tokenizer)
