@@ -504,6 +504,11 @@ static void files_of_null(void) {
     eitp_context_destroy(context);
 }
 
+static eitp_status take_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
+    (void)user, (void)ids, (void)count, (void)error;
+    return EITP_OK;
+}
+
 static void texts_of_null(void) {
     eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
@@ -515,23 +520,42 @@ static void texts_of_null(void) {
     eitp_token_file *file = NULL;
     eitp_token_range range = {0, 0};
     eitp_windows windows;
-    const char *bytes;
-    int32_t ids[1];
+    eitp_token_source tokens;
+    const char *bytes = "x", *none = NULL;
+    int32_t ids[1] = {0};
     size_t size;
     CHECK(names_null(eitp_tokenizer_load(NULL, "x", &tokenizer, &error_), "host"));
     CHECK(names_null(eitp_tokenizer_load(&host, NULL, &tokenizer, &error_), "path"));
     CHECK(names_null(eitp_tokenizer_create_bytes(NULL, &tokenizer, &error_), "host"));
     CHECK(names_null(eitp_tokenizer_train(&host, NULL, &source, &tokenizer, &error_), "config"));
     CHECK(names_null(eitp_tokenizer_train(&host, &settings, NULL, &tokenizer, &error_), "source"));
+    CHECK(names_null(eitp_tokenizer_train(&host, &settings, &source, &tokenizer, &error_), "source->read"));
     CHECK(names_null(eitp_tokenizer_save(NULL, "x", &error_), "tokenizer"));
     CHECK(names_null(eitp_tokenizer_encode(NULL, "x", 1, ids, 1, &size, &error_), "tokenizer"));
     CHECK(names_null(eitp_tokenizer_token(NULL, 0, &bytes, &size, &error_), "tokenizer"));
     CHECK(names_null(eitp_tokenizer_decode(NULL, ids, 1, NULL, 0, &size, &error_), "tokenizer"));
+    REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error_), error_);
+    size = 9;
+    CHECK(names_null(eitp_tokenizer_encode(tokenizer, NULL, 1, ids, 1, &size, &error_), "text") && !size);
+    CHECK(names_null(eitp_tokenizer_encode(tokenizer, "x", 1, NULL, 1, &size, &error_), "ids"));
+    CHECK(!eitp_tokenizer_encode(tokenizer, NULL, 0, NULL, 0, &size, &error_) && !size);
+    CHECK(names_null(eitp_tokenizer_decode(tokenizer, NULL, 1, NULL, 0, &size, &error_), "ids"));
+    CHECK(names_null(eitp_tokenizer_decode(tokenizer, ids, 0, NULL, 1, &size, &error_), "text"));
+    CHECK(!eitp_tokenizer_decode(tokenizer, NULL, 0, NULL, 0, &size, &error_) && !size);
+    REQUIRE_OK(eitp_encoder_create(tokenizer, take_ids, NULL, &encoder, &error_), error_);
+    CHECK(names_null(eitp_encoder_add(encoder, NULL, 1, &error_), "text"));
+    CHECK(!eitp_encoder_add(encoder, NULL, 0, &error_));
+    eitp_encoder_destroy(encoder);
     CHECK(names_null(eitp_encoder_create(NULL, NULL, NULL, &encoder, &error_), "tokenizer"));
     CHECK(names_null(eitp_encoder_add(NULL, "x", 1, &error_), "encoder"));
     CHECK(names_null(eitp_encoder_finish(NULL, &error_), "encoder"));
     CHECK(names_null(eitp_pack(&host, NULL, &pack, "x", NULL, &error_), "tokenizer"));
+    pack.path_count = 1;
+    CHECK(names_null(eitp_pack(&host, tokenizer, &pack, "x", NULL, &error_), "paths"));
     CHECK(names_null(eitp_text_files_open(NULL, &bytes, 1, 0, &files, &error_), "host"));
+    CHECK(names_null(eitp_text_files_open(&host, &none, 1, 0, &files, &error_), "paths"));
+    source = eitp_text_files_source(NULL);
+    CHECK(names_null(source.read(source.user, &bytes, &size, &error_), "files"));
     CHECK(names_null(eitp_token_file_open(NULL, "x", 0, &file, &error_), "host"));
     CHECK(names_null(eitp_token_file_open(&host, NULL, 0, &file, &error_), "path"));
     CHECK(names_null(eitp_token_file_read(NULL, 0, 1, ids, &error_), "file"));
@@ -539,6 +563,9 @@ static void texts_of_null(void) {
     CHECK(names_null(eitp_split_tokens(100, 0.5, 4, NULL, &range, &error_), "training"));
     CHECK(names_null(eitp_windows_init(&windows, NULL, 4, &error_), "source"));
     CHECK(names_null(eitp_windows_read(NULL, 0, ids, ids, &error_), "windows"));
+    tokens = eitp_token_file_source(NULL, range);
+    CHECK(!tokens.count && names_null(tokens.read(tokens.user, 0, 1, ids, &error_), "file"));
+    eitp_tokenizer_destroy(tokenizer);
 }
 
 static void trainers_of_null(void) {

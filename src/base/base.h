@@ -22,7 +22,7 @@
 #define EITP_VERSION_PATCH 0
 #define EITP_VERSION_STRING "0.1.0"
 
-/* Linkage of the public functions. To change it, define it before every #include of eitp.h, for instance as `static`. */
+/* Linkage of the public functions. To change it, for instance to `static`, define it before every #include. */
 #ifndef EITP_API
 #define EITP_API extern
 #endif
@@ -42,7 +42,7 @@ EITP_BEGIN_DECLARATIONS
 /* Version of the linked implementation: "0.1.0". */
 EITP_API const char *eitp_version(void);
 
-/* How the implementation was built, as one line of "key=value" words: version, compiler, optimized, openmp, openblas. */
+/* How the implementation was built, in "key=value" words: version, compiler, optimized, openmp, openblas. */
 EITP_API const char *eitp_build_info(void);
 
 /* Bytes per element; 0 for an unknown dtype. */
@@ -111,8 +111,8 @@ typedef struct eitp_log_sink {
  * Files. Every access to the file system goes through this table, so that a program can redirect it and a test can make
  * any call fail. Each function returns 0 or an errno value.
  *
- * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read at
- * the end of the file stores 0.
+ * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
+ * at the end of the file stores 0.
  *
  * The functions are called by threads that call eitp, with one exception: `read` and `write` of an offload file
  * (eitp_context_config.offload_path) are called by a thread of eitp's own, while other functions of the table may be
@@ -156,8 +156,8 @@ typedef struct eitp_files {
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
     /* A hint that these bytes will be read soon. May be NULL. */
     void (*prefetch)(void *user, void *file, uint64_t offset, size_t size);
-    /* Locks a directory against other processes until `unlock` or the end of the process; EWOULDBLOCK if another process
-       holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
+    /* Locks a directory against other processes until `unlock` or the end of the process; EWOULDBLOCK if another
+       process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
 } eitp_files;
@@ -202,9 +202,10 @@ typedef struct eitp_memory_info {
 EITP_API eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error);
 
 /*
- * The default memory budget of the process: `usable` less a margin of 5 %, at least 64 MiB and at most half of `usable`.
- * 0 if `usable` is unknown or info is NULL. The margin covers what grows next to a plan: page tables, kernel memory and
- * stacks, which cgroups count too, and other programs. The kernel kills a process that exceeds its cgroup's limit.
+ * The default memory budget of the process: `usable` less a margin of 5 %, at least 64 MiB and at most half of
+ * `usable`. 0 if `usable` is unknown or info is NULL. The margin covers what grows next to a plan: page tables, kernel
+ * memory and stacks, which cgroups count too, and other programs. The kernel kills a process that exceeds its cgroup's
+ * limit.
  */
 EITP_API uint64_t eitp_memory_budget_default(const eitp_memory_info *info);
 

@@ -96,9 +96,9 @@ EITP_API eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *toke
 typedef struct eitp_token_file eitp_token_file;
 
 /*
- * Opens a token file of eitp or llm.c and checks its header and size; the tokens stay on disk. Ids are checked when they
- * are read: they must be below the file's vocabulary size and, unless it is 0, below the caller's `vocabulary_size`.
- * Close with eitp_token_file_close.
+ * Opens a token file of eitp or llm.c and checks its header and size; the tokens stay on disk. Ids are checked when
+ * they are read: they must be below the file's vocabulary size and, unless it is 0, below the caller's
+ * `vocabulary_size`. Close with eitp_token_file_close.
  */
 EITP_API eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
                                           eitp_token_file **file, eitp_error *error);
@@ -113,13 +113,13 @@ EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *fi
    is harmless. */
 EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
 
-/* Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside the
-   vocabulary EITP_ERROR_FORMAT. After a failure the content of `ids` is unspecified. */
+/* Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
+   the vocabulary EITP_ERROR_FORMAT. After a failure the content of `ids` is unspecified. */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                           eitp_error *error);
 
-/* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary or, in a file of eitp, the content hash does
-   not match. */
+/* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary or, in a file of eitp, the content hash
+   does not match. */
 EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
 
 /* Tokens [first, first + count). */
@@ -129,11 +129,11 @@ typedef struct eitp_token_range {
 } eitp_token_range;
 
 /*
- * Splits `token_count` tokens into a training part and the validation part after it. With n tokens, fraction f and block
- * size T, training gets the largest k * T + 1 tokens (k whole windows) that leave at least n * f for validation, which
- * gets the rest. The split depends on these three numbers only. With f = 0 training gets all tokens, validation none.
- * EITP_ERROR_ARGUMENT if f is outside [0, 1), T is outside [1, 2^31 - 2], or a part has no window of T + 1 tokens; the
- * message then gives the number of tokens needed.
+ * Splits `token_count` tokens into a training part and the validation part after it. With n tokens, fraction f and
+ * block size T, training gets the largest k * T + 1 tokens (k whole windows) that leave at least n * f for validation,
+ * which gets the rest. The split depends on these three numbers only. With f = 0 training gets all tokens, validation
+ * none. EITP_ERROR_ARGUMENT if f is outside [0, 1), T is outside [1, 2^31 - 2], or a part has no window of T + 1
+ * tokens; the message then gives the number of tokens needed.
  */
 EITP_API eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, int64_t block_size,
                                        eitp_token_range *training, eitp_token_range *validation, eitp_error *error);
@@ -153,7 +153,8 @@ typedef struct eitp_token_source {
     void (*prefetch)(void *user, uint64_t first, uint64_t count); /* a hint: read soon; may be NULL */
 } eitp_token_source;
 
-/* A range of a token file, which must stay open. NULL gives a source without tokens. eitp_windows_init checks the range. */
+/* A range of a token file, which must stay open. NULL gives a source without tokens. eitp_windows_init checks the
+   range. */
 EITP_API eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range);
 
 /*
@@ -183,7 +184,8 @@ EITP_API eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_s
 EITP_API eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t index, int32_t *tokens, int32_t *targets,
                                        eitp_error *error);
 
-/* A hint that the window will be read soon: the system may fetch it ahead. NULL and an index out of range are harmless. */
+/* A hint that the window will be read soon: the system may fetch it ahead. NULL and an index out of range are
+   harmless. */
 EITP_API void eitp_windows_prefetch(const eitp_windows *windows, uint64_t index);
 
 /* ---- Order ---- */
@@ -194,9 +196,9 @@ typedef enum eitp_shuffle {
 } eitp_shuffle;
 
 /*
- * The index in the data of training sample `number`, counted from 0 across all epochs: sample k is in epoch k / count at
- * position k % count. In each epoch the mapping from position to index is a bijection on [0, count). It depends only on
- * the arguments and is computed directly, without the samples before it. 0 if count is 0.
+ * The index in the data of training sample `number`, counted from 0 across all epochs: sample k is in epoch k / count
+ * at position k % count. In each epoch the mapping from position to index is a bijection on [0, count). It depends only
+ * on the arguments and is computed directly, without the samples before it. 0 if count is 0.
  */
 EITP_API uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number);
 

@@ -47,13 +47,23 @@ static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *
     return status;
 }
 
+static int eitp__all_paths(const char *const *paths, size_t path_count) {
+    for (size_t i = 0; paths && i < path_count; i++) {
+        if (!paths[i])
+            return 0;
+    }
+    return paths != NULL;
+}
+
 eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count, size_t piece_size,
                                  eitp_text_files **out, eitp_error *error) {
     if (!host || !out)
         return eitp__fail_null(error, "eitp_text_files_open", "host and out");
     *out = NULL;
     if (!path_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts; name text files or directories of them");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name text files or directories");
+    if (!eitp__all_paths(paths, path_count))
+        return eitp__fail_null(error, "eitp_text_files_open", "paths and each of them");
     eitp_text_files *files = (eitp_text_files *)eitp__allocate(host, sizeof *files);
     if (!files)
         return eitp__fail_memory(error, sizeof *files, "reading texts");
@@ -152,9 +162,11 @@ EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const c
 
 static eitp_status eitp__text_files_read(void *user, const char **text, size_t *size, eitp_error *error) {
     eitp_text_files *files = (eitp_text_files *)user;
-    const int first = !files->file.host;
     const char *path = NULL;
     eitp_status status = EITP_OK;
+    if (!files)
+        return eitp__fail_null(error, "eitp_text_files_source", "files");
+    const int first = !files->file.host;
     if (!first) {
         status = eitp__text_files_piece(files, text, size, error);
         if (status != EITP_OK || *size)

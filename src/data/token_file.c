@@ -89,8 +89,8 @@ static eitp_status eitp__token_file_decode(const eitp_token_file *file, const un
 
 eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                  eitp_error *error) {
-    if (!file)
-        return eitp__fail_null(error, "eitp_token_file_read", "file");
+    if (!file || (count && !ids))
+        return eitp__fail_null(error, "eitp_token_file_read", "file and ids");
     unsigned char bytes[EITP__TOKEN_READ_BYTES];
     const uint64_t element = (uint64_t)file->info.element_size;
     const uint64_t chunk = sizeof bytes / element;

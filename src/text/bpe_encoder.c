@@ -141,8 +141,8 @@ eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink
 }
 
 eitp_status eitp_encoder_add(eitp_encoder *encoder, const char *text, size_t size, eitp_error *error) {
-    if (!encoder)
-        return eitp__fail_null(error, "eitp_encoder_add", "encoder");
+    if (!encoder || (size && !text))
+        return eitp__fail_null(error, "eitp_encoder_add", "encoder and text");
     return eitp__splitter_add(&encoder->splitter, (const unsigned char *)text, size, error);
 }
 
@@ -196,10 +196,12 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
     eitp_encoder *encoder;
     if (!tokenizer || !count)
         return eitp__fail_null(error, "eitp_tokenizer_encode", "tokenizer and count");
+    *count = 0;
+    if ((size && !text) || (capacity && !ids))
+        return eitp__fail_null(error, "eitp_tokenizer_encode", "text with a size and ids with a capacity");
     array.ids = ids;
     array.capacity = capacity;
     array.count = 0;
-    *count = 0;
     size_t cache_count = 64; /* no larger than a text of this size makes use of */
     while (cache_count < size / 8 && cache_count < EITP__CACHE_SLOTS)
         cache_count *= 2;

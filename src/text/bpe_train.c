@@ -484,6 +484,8 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
     eitp__learnt learnt;
     if (!host || !config || !source || !out)
         return eitp__fail_null(error, "eitp_tokenizer_train", "host, config, source and out");
+    if (!source->read)
+        return eitp__fail_null(error, "eitp_tokenizer_train", "source->read");
     *out = NULL;
     eitp_status status = eitp__check_train_config(config, error);
     if (status != EITP_OK)

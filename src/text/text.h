@@ -13,8 +13,8 @@ EITP_BEGIN_DECLARATIONS
  * there.
  *
  * Two rules go beyond that library:
- *   - Bytes that are not valid UTF-8 are encoded as U+FFFD, one for each maximal subpart of an ill-formed sequence, like
- *     Python's errors="replace".
+ *   - Bytes that are not valid UTF-8 are encoded as U+FFFD, one for each maximal subpart of an ill-formed sequence, as
+ *     with Python's errors="replace".
  *   - A match of GPT-2's pattern longer than 1,048,576 bytes is cut after the last character that ends within them, so
  *     that memory stays bounded.
  *
@@ -46,9 +46,9 @@ EITP_API eitp_status eitp_tokenizer_create_bytes(const eitp_host *host, eitp_tok
 
 /*
  * Text that is read piece by piece. Each call of `read` stores the next piece of a document in *text and *size, valid
- * until the next call; a piece may end anywhere, even inside a character. A size of 0 ends the document; a *text of NULL
- * ends the last document and the source. If `read` fails, the function that called it stops and returns that status. It
- * is called by the thread that called that function.
+ * until the next call; a piece may end anywhere, even inside a character. A size of 0 ends the document; a *text of
+ * NULL ends the last document and the source. If `read` fails, the function that called it stops and returns that
+ * status. It is called by the thread that called that function.
  */
 typedef struct eitp_text_source {
     void *user;
@@ -64,11 +64,12 @@ typedef struct eitp_tokenizer_train_config {
 
 /*
  * Trains a byte-level BPE tokenizer: the most frequent pair of adjacent tokens within the matches of GPT-2's pattern
- * becomes a token, until there are vocabulary_size tokens or no pair is frequent enough. Of equally frequent pairs the one with the
- * smaller ids comes first. The same text gives the same tokenizer.
+ * becomes a token, until there are vocabulary_size tokens or no pair is frequent enough. Of equally frequent pairs the
+ * one with the smaller ids comes first. The same text gives the same tokenizer.
  *
- * Ids 0 to 255 are the bytes in GPT-2's order, then come the merges; <|endoftext|> is last, and ends a document where it
- * appears in the text. If the distinct matches exceed memory_limit, the rarest are dropped, with a warning in the log.
+ * Ids 0 to 255 are the bytes in GPT-2's order, then come the merges; <|endoftext|> is last, and ends a document where
+ * it appears in the text. If the distinct matches exceed memory_limit, the rarest are dropped, with a warning in the
+ * log.
  */
 EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_train_config *config,
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);
@@ -114,10 +115,10 @@ EITP_API int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer);
 EITP_API uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer);
 
 /*
- * Encodes a whole text of `size` bytes. Stores the number of ids in *count and the first `capacity` of them in `ids`: if
- * *count > capacity, the rest is missing. `size` ids are always enough for valid UTF-8, unless the tokenizer adds spaces
- * (add_prefix_space); 4 * size always are. `text` may be NULL if size is 0, `ids` if capacity is 0. *count is 0 after a
- * failure.
+ * Encodes a whole text of `size` bytes. Stores the number of ids in *count and the first `capacity` of them in `ids`:
+ * if *count > capacity, the rest is missing. `size` ids are always enough for valid UTF-8, unless the tokenizer adds
+ * spaces (add_prefix_space); 4 * size always are. `text` may be NULL if size is 0, `ids` if capacity is 0. *count is 0
+ * after a failure.
  */
 EITP_API eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
                                            size_t capacity, size_t *count, eitp_error *error);
@@ -130,9 +131,9 @@ EITP_API eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32
                                           eitp_error *error);
 
 /*
- * Decodes `count` ids; special tokens become their text. Stores the number of bytes in *size and the first `capacity` of
- * them in `text`, without a terminating zero. An id outside the vocabulary is EITP_ERROR_ARGUMENT and the message gives
- * its position. `ids` may be NULL if count is 0, `text` if capacity is 0. *size is 0 after a failure.
+ * Decodes `count` ids; special tokens become their text. Stores the number of bytes in *size and the first `capacity`
+ * of them in `text`, without a terminating zero. An id outside the vocabulary is EITP_ERROR_ARGUMENT and the message
+ * gives its position. `ids` may be NULL if count is 0, `text` if capacity is 0. *size is 0 after a failure.
  */
 EITP_API eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count,
                                            char *text, size_t capacity, size_t *size, eitp_error *error);
@@ -147,8 +148,8 @@ typedef struct eitp_encoder eitp_encoder;
 typedef eitp_status (*eitp_token_sink)(void *user, const int32_t *ids, size_t count, eitp_error *error);
 
 /*
- * Creates an encoder that calls `sink` with `user`, which may be NULL. It belongs to one thread at a time. The tokenizer
- * must outlive it. After a failure of eitp_encoder_add or eitp_encoder_finish, reset or destroy it.
+ * Creates an encoder that calls `sink` with `user`, which may be NULL. It belongs to one thread at a time. The
+ * tokenizer must outlive it. After a failure of eitp_encoder_add or eitp_encoder_finish, reset or destroy it.
  */
 EITP_API eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink sink, void *user,
                                          eitp_encoder **out, eitp_error *error);

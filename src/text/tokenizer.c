@@ -216,6 +216,8 @@ eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t
     if (!tokenizer || !size)
         return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
     *size = 0;
+    if ((count && !ids) || (capacity && !text))
+        return eitp__fail_null(error, "eitp_tokenizer_decode", "ids with a count and text with a capacity");
     for (size_t i = 0; i < count; i++) {
         const char *bytes = NULL;
         size_t length = 0;
