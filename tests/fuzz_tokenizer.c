@@ -170,7 +170,7 @@ static void write_bytes_tokenizer(eitp__buffer *out) {
                                "\"add_prefix_space\":false},\"model\":{\"merges\":[],\"vocab\":{");
     for (int byte = 0; byte < 256; byte++) {
         unsigned char character[8];
-        size_t size = eitp__utf8_put(eitp__byte_to_character((unsigned char)byte), character);
+        size_t size = eitp__utf8_encode(eitp__byte_to_character((unsigned char)byte), character);
         eitp__buffer_add_text(out, byte ? "," : "");
         eitp__json_write_text(out, (const char *)character, size);
         eitp__buffer_format(out, ":%d", byte);

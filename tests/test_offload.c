@@ -35,7 +35,7 @@ static void jobs_run_in_order(void) {
         jobs[i].number = i;
         jobs[i].next = &next;
         jobs[i].fails = 0;
-        last = eitp__worker_give(worker, run_job, &jobs[i]);
+        last = eitp__worker_submit(worker, run_job, &jobs[i]);
         CHECK(last == (uint64_t)i + 1);
         if (i % 100 == 50) {
             CHECK(!eitp__worker_wait(worker, last, &error_));
@@ -46,7 +46,7 @@ static void jobs_run_in_order(void) {
     /* What was given and not waited for is done before the end. */
     next = 0;
     for (int i = 0; i < 40; i++)
-        eitp__worker_give(worker, run_job, &jobs[i]);
+        eitp__worker_submit(worker, run_job, &jobs[i]);
     eitp__worker_destroy(worker);
     CHECK(next == 40);
 }
@@ -61,11 +61,11 @@ static void a_job_that_fails_ends_those_after_it(void) {
         jobs[i].number = i;
         jobs[i].next = &next;
         jobs[i].fails = i == 2 || i == 4;
-        eitp__worker_give(worker, run_job, &jobs[i]);
+        eitp__worker_submit(worker, run_job, &jobs[i]);
     }
     CHECK(eitp__worker_finish(worker, &error_) == EITP_ERROR_IO && !strcmp(error_.message, "job 2 fails"));
     CHECK(next == 2);
-    eitp__worker_give(worker, run_job, &jobs[2 + 1]);
+    eitp__worker_submit(worker, run_job, &jobs[2 + 1]);
     next = 3;
     CHECK(!eitp__worker_finish(worker, &error_) && (next == 3 || next == 4));
     eitp__worker_destroy(worker);

@@ -88,7 +88,7 @@ static void test_utf8_code_points(void) {
         int valid;
         if (code_point >= 0xD800 && code_point < 0xE000)
             continue;
-        size_t size = eitp__utf8_put(code_point, bytes);
+        size_t size = eitp__utf8_encode(code_point, bytes);
         wrong += eitp__utf8_next(bytes, size, &read, &valid) != size || read != code_point || !valid;
         wrong += eitp__utf8_valid_prefix(bytes, size) != size || eitp__utf8_incomplete(bytes, size);
         for (size_t part = 1; part < size; part++) {
@@ -833,9 +833,9 @@ static void write_json(eitp__buffer *out, const json_parts *parts, int skipped_b
                         parts->splitter, parts->added, parts->model);
     for (int byte = 0, id = 0; byte < 256; byte++) {
         unsigned char character[8];
-        size_t size = eitp__utf8_put(eitp__byte_to_character((unsigned char)byte), character);
+        size_t size = eitp__utf8_encode(eitp__byte_to_character((unsigned char)byte), character);
         if (byte == skipped_byte)
-            size += eitp__utf8_put('~', character + size);
+            size += eitp__utf8_encode('~', character + size);
         eitp__buffer_add_text(out, id ? "," : "");
         eitp__json_write_text(out, (const char *)character, size);
         eitp__buffer_format(out, ":%d", id++);

@@ -270,7 +270,7 @@ static void eitp__cpu_thread(void *argument, int thread) {
         int64_t items = eitp__call_items(call, kernel), size = items ? eitp__piece_items(call, items) : 1, piece;
         int64_t end = first + eitp__ceil_divide(items, size);
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
-        while ((piece = eitp__piece_take(&work->pieces, first, end)) >= 0) {
+        while ((piece = eitp__piece_claim(&work->pieces, first, end)) >= 0) {
             int64_t begin = (piece - first) * size;
             kernel->run(call, begin, begin + size < items ? begin + size : items, workspace);
             eitp__piece_finish(&work->pieces);

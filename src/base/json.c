@@ -135,7 +135,7 @@ static eitp_status eitp__json_parse_code_point(eitp__json_parser *parser, char *
             return eitp__json_fail(parser, parser->at - 6, "a low surrogate must follow a high one");
         code = 0x10000 + ((code & 0x3ff) << 10) + (low & 0x3ff);
     }
-    taken = eitp__utf8_put(code, bytes);
+    taken = eitp__utf8_encode(code, bytes);
     memcpy(*out, bytes, taken);
     *out += taken;
     return EITP_OK;

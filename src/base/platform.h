@@ -1,4 +1,4 @@
-/* What the implementation needs of compiler and system. Included first by every private header. */
+/* Compiler and system: headers, attributes and switches. Every private header includes it first. */
 #ifndef EITP_PLATFORM_H
 #define EITP_PLATFORM_H
 
@@ -23,8 +23,8 @@
 #define EITP__PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 /*
- * Functions shared between modules: one translation unit when packed, several when split. Whoever defines it before
- * decides otherwise, as tests do, which call them from outside.
+ * Linkage of functions shared between modules: static in eitp.h, extern when modules are compiled separately
+ * (EITP_SPLIT). Tests that call them from outside define it themselves.
  */
 #ifdef EITP_SPLIT
 #define EITP__PRIVATE extern
@@ -32,7 +32,7 @@
 #define EITP__PRIVATE static EITP__UNUSED
 #endif
 
-/* An all-zero initialiser: C11 has no empty braces, and C++ warns of `{0}`. */
+/* An all-zero initialiser: C11 lacks `{}`, and C++ compilers warn about `{0}`. */
 #ifdef __cplusplus
 #define EITP__ZERO                                                                                                     \
     {}
@@ -53,7 +53,7 @@
 #define EITP__WITH_OPENMP 0
 #endif
 
-/* Tensors, weights and pages of the arena start at multiples of this: a cache line and an AVX-512 register. */
+/* Alignment of all allocations and of tensors in the arena: a cache line and an AVX-512 register. */
 #define EITP__ALIGNMENT ((size_t)64)
 
 #define EITP__COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -199,7 +199,7 @@ static eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error
     eitp__worker *worker = transfer->plan->context->offload_file.worker;
     if (transfer->kind == EITP__TRANSFER_WRITTEN || transfer->kind == EITP__TRANSFER_THERE)
         return eitp__worker_wait(worker, window->job, error);
-    window->job = eitp__worker_give(worker, eitp__move_window, transfer);
+    window->job = eitp__worker_submit(worker, eitp__move_window, transfer);
     return EITP_OK;
 }
 

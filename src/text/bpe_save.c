@@ -15,7 +15,7 @@ static void eitp__spell_token(const eitp_tokenizer *tokenizer, size_t id, eitp__
     }
     for (size_t i = 0; i < token->size; i++) {
         unsigned char character[4];
-        size_t size = eitp__utf8_put(eitp__byte_to_character(bytes[i]), character);
+        size_t size = eitp__utf8_encode(eitp__byte_to_character(bytes[i]), character);
         eitp__buffer_add(spelling, character, size);
     }
 }
