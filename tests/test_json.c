@@ -87,54 +87,54 @@ static void refuses_what_is_not_json(void) {
         const char *text;
         const char *message; /* a part of it */
     } cases[] = {
-        {"", "line 1, column 1: expected a value, but the text ends"},
+        {"", "line 1, column 1: expected a value, found the end of the text"},
         {" \n ", "line 2, column 2: expected a value"},
-        {"{", "line 1, column 2: expected a name in quotes, but the text ends"},
-        {"[1,\n 2", "line 2, column 3: expected ',' or ']', but the text ends"},
-        {"[1 2]", "line 1, column 4: expected ',' or ']', but found '2'"},
+        {"{", "line 1, column 2: expected a name in quotes, found the end of the text"},
+        {"[1,\n 2", "line 2, column 3: expected ',' or ']', found the end of the text"},
+        {"[1 2]", "line 1, column 4: expected ',' or ']', found '2'"},
         {"[1,]", "line 1, column 4: expected a value (NaN"},
         {"[,1]", "line 1, column 2: expected a value"},
         {"{\"a\" 1}", "line 1, column 6: expected ':'"},
         {"{\"a\":1,}", "line 1, column 8: expected a name in quotes"},
-        {"{a:1}", "line 1, column 2: expected a name in quotes, but found 'a'"},
-        {"{\"a\":1]", "line 1, column 7: expected ',' or '}', but found ']'"},
-        {"1 2", "line 1, column 3: nothing may follow the value"},
+        {"{a:1}", "line 1, column 2: expected a name in quotes, found 'a'"},
+        {"{\"a\":1]", "line 1, column 7: expected ',' or '}', found ']'"},
+        {"1 2", "line 1, column 3: expected nothing after the value"},
         {"nul", "column 1: expected a value"},
         {"True", "column 1: expected a value"},
         {"NaN", "NaN, Infinity and comments are not JSON"},
-        {"-Infinity", "column 2: expected a digit, but found 'I'"},
-        {"01", "column 2: a number must not start with a 0"},
-        {"-01", "column 3: a number must not start with a 0"},
+        {"-Infinity", "column 2: expected a digit, found 'I'"},
+        {"01", "column 2: expected a number without a leading zero"},
+        {"-01", "column 3: expected a number without a leading zero"},
         {"+1", "column 1: expected a value"},
         {".5", "column 1: expected a value"},
         {"1.", "column 3: expected a digit after the decimal point"},
         {"1.e3", "column 3: expected a digit after the decimal point"},
         {"1e", "column 3: expected a digit in the exponent"},
         {"1e+", "column 4: expected a digit in the exponent"},
-        {"1e400", "column 1: a number must fit a double"},
-        {"-1e400", "a number must fit a double"},
-        {"- 1", "column 2: expected a digit, but found byte 0x20"},
-        {"0x10", "column 2: nothing may follow the value"},
-        {"\"abc", "column 5: a string needs a closing '\"'"},
-        {"\"a\nb\"", "column 3: a control character in a string must be escaped, but found byte 0x0a"},
+        {"1e400", "column 1: expected a number in the range of a double"},
+        {"-1e400", "expected a number in the range of a double"},
+        {"- 1", "column 2: expected a digit, found byte 0x20"},
+        {"0x10", "column 2: expected nothing after the value"},
+        {"\"abc", "column 5: expected '\"' at the end of a string"},
+        {"\"a\nb\"", "column 3: expected an escape for a control character in a string, found byte 0x0a"},
         {"\"\\x\"", "column 3: expected one of"},
         {"\"\\", "column 3: expected one of"},
-        {"\"\\u12g4\"", "column 6: \\u needs four hexadecimal digits, but found 'g'"},
-        {"\"\\u12", "column 6: \\u needs four hexadecimal digits, but the text ends"},
-        {"\"\\ud800\"", "column 8: a low surrogate must follow"},
-        {"\"\\ud800\\n\"", "a low surrogate must follow"},
-        {"\"\\ud800\\ud800\"", "column 8: a low surrogate must follow"},
-        {"\"\\ud800\\u0041\"", "column 8: a low surrogate must follow"},
-        {"\"\\udc00\"", "column 2: a high surrogate must come before"},
-        {"\"a\x80\"", "column 3: a string must be valid UTF-8, but found byte 0x80"},
+        {"\"\\u12g4\"", "column 6: expected four hexadecimal digits after \\u, found 'g'"},
+        {"\"\\u12", "column 6: expected four hexadecimal digits after \\u, found the end of the text"},
+        {"\"\\ud800\"", "column 8: expected a low surrogate after"},
+        {"\"\\ud800\\n\"", "expected a low surrogate after"},
+        {"\"\\ud800\\ud800\"", "column 8: expected a low surrogate after"},
+        {"\"\\ud800\\u0041\"", "column 8: expected a low surrogate after"},
+        {"\"\\udc00\"", "column 2: expected a high surrogate before"},
+        {"\"a\x80\"", "column 3: expected valid UTF-8 in a string, found byte 0x80"},
         {"\"\xc0\xaf\"", "valid UTF-8"},
         {"\"\xed\xa0\x80\"", "valid UTF-8"},
         {"\"\xf4\x90\x80\x80\"", "valid UTF-8"},
         {"\"\xe2\x82\"", "valid UTF-8"},
         {"\"\xe2\x82", "valid UTF-8"},
-        {"\xef\xbb\xbf{}", "save the file as UTF-8 without one"},
-        {"[1] // comment", "nothing may follow"},
-        {"{\"a\":1,\n\"b\":2,\n\"\\u0061\":3}", "the name 'a' is at line 1 and again at line 3"},
+        {"\xef\xbb\xbf{}", "UTF-8 without a byte order mark"},
+        {"[1] // comment", "expected nothing after"},
+        {"{\"a\":1,\n\"b\":2,\n\"\\u0061\":3}", "duplicate name 'a' at line 1 and line 3"},
     };
     eitp_error error;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
@@ -175,7 +175,7 @@ static void nesting_is_bounded(void) {
     memset(text, '[', 65);
     memset(text + 65, ']', 65);
     CHECK(!parse_bytes(text, 130, &error));
-    CHECK_THAT(strstr(error.message, "column 65: values may be nested 64 deep"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "column 65: expected at most 64 levels of nesting"), "%s", error.message);
     memset(text, '[', sizeof text);
     CHECK(!parse_bytes(text, sizeof text, &error));
     for (size_t i = 0; i + 5 <= sizeof text; i += 5)
@@ -331,7 +331,7 @@ static void names_are_there_once(void) {
         for (int again = 0; again < count; again += 1 + (count - 2)) {
             write_names(&buffer, count, again);
             CHECK(!parse_bytes(buffer.data, buffer.size, &error));
-            snprintf(expected, sizeof expected, "the name '%d' is", again);
+            snprintf(expected, sizeof expected, "duplicate name '%d' at", again);
             CHECK_THAT(strstr(error.message, expected), "%s", error.message);
         }
     }
@@ -438,7 +438,7 @@ static void files_are_read_with_their_path_in_messages(void) {
     CHECK(eitp__json_read_file(&host, scratch_path(directory, "good"), 9, &document, &error) == EITP_ERROR_FORMAT);
     CHECK(eitp__json_read_file(&host, scratch_path(directory, "none"), 9, &document, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp__json_read_file(&host, scratch_path(directory, "bad"), 99, &document, &error) == EITP_ERROR_FORMAT);
-    CHECK_THAT(strstr(error.message, "bad: not valid JSON at line 1, column 9"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "bad: invalid JSON at line 1, column 9"), "%s", error.message);
     CHECK(!strncmp(error.message, directory, strlen(directory)) && !document);
     scratch_remove(directory);
 }

@@ -626,7 +626,7 @@ static void an_index_that_is_wrong_is_refused(void) {
         {"{\"weight_map\":{\"a\":\"one.safetensors\",\"aa\":\"one.safetensors\"}}", "tensor 'aa' is not in"},
         {"{\"weight_map\":{\"a\":\"none.safetensors\"}}", "no such file"},
         {"{\"weight_map\":{\"a\":\"index\"}}", "is no safetensors file"},
-        {"{\"weight_map\":", "not valid JSON"},
+        {"{\"weight_map\":", "invalid JSON"},
     };
     const eitp_host host = eitp_host_default();
     eitp__safetensors *collection = NULL;
