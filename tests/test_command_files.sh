@@ -18,15 +18,15 @@ head -c 3000 packed.tok >cut.tok
     awk 'BEGIN { for (i = 0; i < 400; i++) printf "\377\001" }' # ids of 511
 } >llmc.bin
 refuses 1 "no such file" train --data missing.txt --init tiny.json --output-dir gone
-refuses 1 "holds no text" train --data empty.txt --init tiny.json --output-dir gone
+refuses 1 "no text found" train --data empty.txt --init tiny.json --output-dir gone
 refuses 1 "short.txt\|tokens" train --data short.txt --init tiny.json --output-dir gone
 mkdir loops
 cp small.txt loops
 ln -s . loops/a
 ln -s . loops/b
-refuses 1 "more than 32 deep, perhaps by a symbolic link" train --data loops --init tiny.json --output-dir gone
-refuses 1 "not UTF-8" train --data latin.txt --init tiny.json --strict-utf8 --output-dir gone
-refuses 1 "cut short" train --data cut.tok --init tiny.json --vocab-size 360 --output-dir gone
+refuses 1 "more than 32 deep, perhaps through a symbolic link" train --data loops --init tiny.json --output-dir gone
+refuses 1 "invalid UTF-8" train --data latin.txt --init tiny.json --strict-utf8 --output-dir gone
+refuses 1 "truncated" train --data cut.tok --init tiny.json --vocab-size 360 --output-dir gone
 refuses 1 "vocabulary" train --data packed.tok --init tiny.json --output-dir gone
 refuses 1 "id 511\|511" train --data llmc.bin --init tiny.json --output-dir gone
 refuses 1 "tokenizer has 360 tokens" train --data text.txt --tokenizer tok --init tiny.json --output-dir gone
@@ -37,11 +37,11 @@ refuses 1 "positions" $train --block-size 65 --output-dir gone
 exits 0 "an llm.c file" train --data llmc.bin --init tiny.json --vocab-size 512 --block-size 16 --steps 1 \
     --threads 1 --output-dir llmc
 refuses 1 "no such file" eval --model straight --data missing.txt
-refuses 1 "holds no text" eval --model straight --data empty.txt
+refuses 1 "no text found" eval --model straight --data empty.txt
 check "eval leaves no temporary file" test -z "$(ls -A temporary)"
 refuses 1 "missing.txt" generate --model straight --prompt-file missing.txt
 refuses 1 "a token file already" pack --data packed.tok --output gone
-refuses 1 "holds no text" pack --data empty.txt --output gone
+refuses 1 "no text found" pack --data empty.txt --output gone
 
 # ---- bad models ----
 
