@@ -46,11 +46,10 @@ static eitp_status eitp__pack_check_utf8(const eitp__packer *packer, eitp_error 
     const eitp__utf8_repair *repair = &packer->repair;
     if (!packer->config->strict_utf8 || !repair->invalid_bytes)
         return EITP_OK;
-    return eitp__fail(
-        error, EITP_ERROR_FORMAT,
-        "%s: invalid UTF-8 at byte %llu (0x%02X); convert the text to UTF-8, or replace invalid bytes by U+FFFD "
-        "by packing without strict UTF-8",
-        packer->path, (unsigned long long)repair->first_invalid, (unsigned)repair->invalid_byte);
+    return eitp__fail(error, EITP_ERROR_FORMAT,
+                      "%s: invalid UTF-8 at byte %llu (0x%02X); convert the text to UTF-8, or turn off strict_utf8 to "
+                      "replace such bytes by U+FFFD",
+                      packer->path, (unsigned long long)repair->first_invalid, (unsigned)repair->invalid_byte);
 }
 
 /* Passes all pieces of the current text through repair and encoder. */

@@ -78,11 +78,11 @@ static eitp_status eitp__token_file_decode(const eitp_token_file *file, const un
         if (element == 4)
             id |= (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
         if (id >= file->limit)
-            return eitp__fail(
-                error, EITP_ERROR_FORMAT,
-                "%s: token %llu has id %lu, but the vocabulary has %lu; the file is damaged or was packed with "
-                "another tokenizer: pack the text again",
-                file->file.path, (unsigned long long)(first + i), (unsigned long)id, (unsigned long)file->limit);
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: token %llu has id %lu, but the vocabulary has %lu; the file is damaged or was "
+                              "packed with another tokenizer: pack the text again",
+                              file->file.path, (unsigned long long)(first + i), (unsigned long)id,
+                              (unsigned long)file->limit);
         ids[i] = (int32_t)id;
     }
     return EITP_OK;
@@ -136,10 +136,9 @@ eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *erro
         first += count;
     }
     if (file->info.kind == EITP_TOKEN_FILE_EITP && hash != file->info.content_hash)
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "%s: the tokens are damaged (their hash is %016llx, expected %016llx): copy the file or pack the text "
-            "again",
-            file->file.path, (unsigned long long)hash, (unsigned long long)file->info.content_hash);
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: the tokens are damaged (their hash is %016llx, expected %016llx): copy the file or pack "
+                          "the text again",
+                          file->file.path, (unsigned long long)hash, (unsigned long long)file->info.content_hash);
     return EITP_OK;
 }

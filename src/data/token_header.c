@@ -74,12 +74,11 @@ static eitp_status eitp__token_check_size(const eitp_token_file_info *info, uint
     uint64_t room = file_size < offset ? 0 : file_size - offset;
     uint64_t element = (uint64_t)info->element_size;
     if (info->token_count != room / element || room % element || file_size < offset)
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "the header says %llu tokens of %d bytes after %llu bytes, but the file has %llu bytes; it is truncated or "
-            "damaged: copy the file or pack the text again",
-            (unsigned long long)info->token_count, (int)element, (unsigned long long)offset,
-            (unsigned long long)file_size);
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the header says %llu tokens of %d bytes after %llu bytes, but the file has %llu bytes; it "
+                          "is truncated or damaged: copy the file or pack the text again",
+                          (unsigned long long)info->token_count, (int)element, (unsigned long long)offset,
+                          (unsigned long long)file_size);
     if (!info->token_count)
         return eitp__fail(error, EITP_ERROR_FORMAT, "the file has no tokens: pack the text again");
     return EITP_OK;
@@ -180,10 +179,9 @@ EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, si
         status = eitp__token_header_llmc(bytes, size, &found, error);
         begin = EITP__TOKEN_LLMC_HEADER_SIZE;
     } else {
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "not a token file: it begins with neither \"EITPTOK\" nor llm.c's 20240520; create one from text "
-            "with eitp_pack");
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "not a token file: it begins with neither \"EITPTOK\" nor llm.c's 20240520; create one from "
+                          "text with eitp_pack");
     }
     if (status == EITP_OK)
         status = eitp__token_check_size(&found, begin, file_size, error);

@@ -95,12 +95,11 @@ EITP__PRIVATE eitp_status eitp__check_added_overlaps(const eitp_tokenizer *token
             if (!((tokens[one->id].flags ^ tokens[other->id].flags) & EITP__TOKEN_NORMALIZED))
                 continue;
             if (tokenizer->added_count > 4096 || eitp__tokens_overlap(one->bytes, one->size, other->bytes, other->size))
-                return eitp__fail(
-                    error, EITP_ERROR_UNSUPPORTED,
-                    "unsupported added tokens \"%.*s\" and \"%.*s\", which may overlap in a text and differ in "
-                    "\"normalized\"; set it alike",
-                    eitp__excerpt_size(one->size), (const char *)one->bytes, eitp__excerpt_size(other->size),
-                    (const char *)other->bytes);
+                return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                                  "unsupported added tokens \"%.*s\" and \"%.*s\", which may overlap in a text and "
+                                  "differ in \"normalized\"; give both the same value",
+                                  eitp__excerpt_size(one->size), (const char *)one->bytes,
+                                  eitp__excerpt_size(other->size), (const char *)other->bytes);
         }
     }
     return EITP_OK;
@@ -208,11 +207,10 @@ static eitp_status eitp__check_decoder_token(eitp__loader *loader, const eitp__j
     if (id < vocabulary->count)
         status = eitp__mark_added_token(loader, content, flags, &found, error);
     if (status == EITP_OK && (found < 0 || (uint64_t)found != id))
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "line %zu: the tokenizer lacks the added token \"%.*s\" with id %.40s; save both files together with "
-            "save_pretrained of transformers",
-            entry->line, eitp__excerpt_size(content->text_size), content->text, entry->name);
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: the tokenizer lacks the added token \"%.*s\" with id %.40s; save both files "
+                          "together with save_pretrained of transformers",
+                          entry->line, eitp__excerpt_size(content->text_size), content->text, entry->name);
     return status;
 }
 

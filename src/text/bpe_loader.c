@@ -101,11 +101,10 @@ EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%zu tokens and %zu merges exceed the limit of %zu each",
                           count + outside, merge_count, EITP__VOCABULARY_LIMIT);
     if (count < 256)
-        return eitp__fail(
-            error, EITP_ERROR_UNSUPPORTED,
-            "the vocabulary has %zu tokens, expected at least one for each of the 256 bytes; train it with an "
-            "initial alphabet of all 256 bytes",
-            count);
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "the vocabulary has %zu tokens, expected at least one for each of the 256 bytes; train it "
+                          "with an initial alphabet of all 256 bytes",
+                          count);
     loader->tokenizer = eitp__tokenizer_allocate(loader->host, count + outside, merge_count, error);
     if (!loader->tokenizer)
         return EITP_ERROR_MEMORY;
@@ -148,13 +147,12 @@ EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, si
     slot = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, 0);
     merge->result = (int32_t)slot - 1;
     if (merge->left < 0 || merge->right < 0 || merge->result < 0)
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "line %zu: merge %zu, \"%.*s\" and \"%.*s\": the %s token is not in the vocabulary; use the vocabulary and "
-            "the merges of one tokenizer",
-            line, rank, eitp__excerpt_size(left_size), left, eitp__excerpt_size(right_size), right,
-            merge->left < 0    ? "left"
-            : merge->right < 0 ? "right"
-                               : "merged");
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: merge %zu, \"%.*s\" and \"%.*s\": the %s token is not in the vocabulary; use the "
+                          "vocabulary and the merges of one tokenizer",
+                          line, rank, eitp__excerpt_size(left_size), left, eitp__excerpt_size(right_size), right,
+                          merge->left < 0    ? "left"
+                          : merge->right < 0 ? "right"
+                                             : "merged");
     return EITP_OK;
 }

@@ -59,8 +59,7 @@ static eitp_status eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer, eitp_er
         if (byte_ids[byte] < 0)
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                               "the vocabulary lacks a token for byte 0x%02X, so some texts cannot be encoded; train it "
-                              "with an initial "
-                              "alphabet of all 256 bytes",
+                              "with an initial alphabet of all 256 bytes",
                               (unsigned)byte);
     }
     return EITP_OK;
