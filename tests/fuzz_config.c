@@ -1,10 +1,8 @@
-/*
- * config.json, generation_config.json, adapter_config.json and trainer_state.json from hostile bytes: an error or a
- * configuration within its bounds, never a crash.
- */
+/* Fuzzes config.json, generation_config.json, adapter_config.json and trainer_state.json: an error, or a configuration
+   within its bounds. */
 #include "tests/everything.h"
 
-/* A file system with one file, whatever its name. */
+/* A file system with one file under every name. */
 typedef struct one_file {
     const uint8_t *data;
     size_t size;

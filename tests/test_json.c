@@ -1,4 +1,4 @@
-/* The JSON parser, the typed access to a tree, and the writer. */
+/* The JSON parser, typed access to members, and the writer. */
 #include "tests/everything.h"
 
 #include "base/json.h"
@@ -12,7 +12,7 @@
 static eitp__json_document *parse_bytes(const char *text, size_t size, eitp_error *error) {
     const eitp_host host = eitp_host_default();
     eitp__json_document *document = NULL;
-    /* A copy without a byte to spare: reading past the end is seen by the sanitizers. */
+    /* An exact copy, so that sanitizers detect reads past the end. */
     char *exact = size ? (char *)malloc(size) : NULL;
     if (size)
         memcpy(exact, text, size);
@@ -82,7 +82,7 @@ static void resolves_escapes(void) {
     }
 }
 
-static void refuses_what_is_not_json(void) {
+static void refuses_invalid_json(void) {
     static const struct {
         const char *text;
         const char *message; /* a part of it */
@@ -152,8 +152,8 @@ static void refuses_what_is_not_json(void) {
     CHECK(!parse("[", NULL));
 }
 
-/* Every beginning of a text is an error, and none reads past its end. */
-static void refuses_every_beginning(void) {
+/* Every proper prefix of a text is an error, and none is read past its end. */
+static void refuses_every_prefix(void) {
     static const char text[] =
         "{\"a\\u00e9\": [1.5e-3, -0, true, null], \"\xf0\x9f\x98\x80\": {\"\\ud83d\\ude00\": false}}";
     eitp_error error;
@@ -223,7 +223,7 @@ static double number_of(const char *text) {
     return number;
 }
 
-/* Against the C library, which is correct where the decimal point is the locale's. */
+/* Compared with strtod of the C library. */
 static void numbers_are_the_nearest_doubles(void) {
     static const char *const cases[] = {
         "0.1",
@@ -259,21 +259,21 @@ static void numbers_are_the_nearest_doubles(void) {
     }
 }
 
-/* 1 + 2^-53 is half way between two doubles; far behind the last digit that could decide, one that does. */
-static void digits_without_end_still_decide(void) {
-    static const char half_way[] = "1.00000000000000011102230246251565404236316680908203125";
+/* 1 + 2^-53 is halfway between two doubles: a digit thousands of places later decides. */
+static void distant_digits_decide(void) {
+    static const char halfway[] = "1.00000000000000011102230246251565404236316680908203125";
     static char text[5000];
-    size_t length = strlen(half_way);
-    CHECK(number_of(half_way) == 1.0);
-    memcpy(text, half_way, length);
+    size_t length = strlen(halfway);
+    CHECK(number_of(halfway) == 1.0);
+    memcpy(text, halfway, length);
     memset(text + length, '0', 4000);
     text[length + 4000] = 0;
     CHECK(number_of(text) == 1.0);
     text[length + 3999] = '1';
     CHECK(number_of(text) == 1.0 + DBL_EPSILON);
-    /* The same with the digits before the point, brought back by the exponent. */
+    /* The same with digits before the point and a negative exponent. */
     memset(text, 0, sizeof text);
-    snprintf(text, sizeof text, "1%s", half_way + 2);
+    snprintf(text, sizeof text, "1%s", halfway + 2);
     length = strlen(text);
     memset(text + length, '0', 3000);
     snprintf(text + length + 3000, 50, "1e-%d", (int)length + 3000);
@@ -304,7 +304,7 @@ static void the_locale_does_not_matter(void) {
     eitp__buffer_release(&buffer);
 }
 
-/* {"0": 0, "1": 0, ...}, with the name `again` once more at the end where it is not negative. */
+/* {"0": 0, "1": 0, ...}, with the name `again` repeated at the end unless it is negative. */
 static void write_names(eitp__buffer *buffer, int count, int again) {
     eitp__buffer_clear(buffer);
     for (int i = 0; i < count; i++)
@@ -314,8 +314,8 @@ static void write_names(eitp__buffer *buffer, int count, int again) {
     eitp__buffer_add_text(buffer, "}");
 }
 
-static void names_are_there_once(void) {
-    static const int counts[] = {2, 8, 9, 100, 200000}; /* the last one would not end, were it compared pair by pair */
+static void duplicate_names_are_refused(void) {
+    static const int counts[] = {2, 8, 9, 100, 200000}; /* comparing all pairs of the last one would take forever */
     const eitp_host host = eitp_host_default();
     eitp__buffer buffer;
     eitp_error error;
@@ -400,12 +400,12 @@ static void members_are_read_with_their_types(void) {
     CHECK(!eitp__json_get_number(root, "i", 0, 100, &number, &error) && number == 12);
     CHECK(!eitp__json_get_boolean(root, "t", &boolean, &error) && boolean == 1);
     CHECK(!eitp__json_get_text(root, "s", &text, &error) && !strcmp(text, "text"));
-    /* What is missing or null changes nothing. */
+    /* A missing or null member changes nothing. */
     CHECK(!eitp__json_get_integer(root, "n", 0, 1, &integer, &error) && integer == 12);
     CHECK(!eitp__json_get_number(root, "none", 0, 1, &number, &error) && number == 12);
     CHECK(!eitp__json_get_boolean(NULL, "t", &boolean, &error) && boolean == 1);
     CHECK(!eitp__json_get_text(root, "n", &text, &error) && !strcmp(text, "text"));
-    /* What is wrong changes nothing either. */
+    /* Nor does an invalid one. */
     CHECK(eitp__json_get_integer(root, "i", 13, 20, &integer, &error) == EITP_ERROR_FORMAT);
     CHECK_THAT(!strcmp(error.message, "line 1: 'i' is 12; it must be an integer from 13 to 20"), "%s", error.message);
     CHECK(eitp__json_get_integer(root, "i", 0, 11, &integer, &error) == EITP_ERROR_FORMAT);
@@ -455,7 +455,7 @@ static void writes_text_that_reads_back(void) {
         {"\b\f\n\r\t\x01\x1f\x7f", 8, "\"\\b\\f\\n\\r\\t\\u0001\\u001f\x7f\""},
         {"a\0b", 3, "\"a\\u0000b\""},
         {"\xc3\xa9\xf0\x9f\x98\x80", 6, "\"\xc3\xa9\xf0\x9f\x98\x80\""},
-        /* What is no UTF-8 becomes U+FFFD. */
+        /* Invalid UTF-8 becomes U+FFFD. */
         {"a\xff\xe2\x82z", 5, "\"a\xef\xbf\xbd\xef\xbf\xbdz\""},
     };
     const eitp_host host = eitp_host_default();
@@ -513,7 +513,7 @@ static void writes_numbers_that_read_back(void) {
     eitp__buffer_release(&buffer);
 }
 
-/* A tree that is written says the same, whole numbers with all their digits. */
+/* Whole numbers are written with all digits. */
 static void writes_values_that_read_back(void) {
     static const char text[] =
         "{\"a\": [1, -2.5, true, false, null, []], \"b \\\"\": {\"c\": \"\xc3\xa9\\n\", \"d\": {}}, "
@@ -535,14 +535,14 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(reads_every_kind_of_value),
         TEST(resolves_escapes),
-        TEST(refuses_what_is_not_json),
-        TEST(refuses_every_beginning),
+        TEST(refuses_invalid_json),
+        TEST(refuses_every_prefix),
         TEST(nesting_is_bounded),
         TEST(integers_are_exact),
         TEST(numbers_are_the_nearest_doubles),
-        TEST(digits_without_end_still_decide),
+        TEST(distant_digits_decide),
         TEST(the_locale_does_not_matter),
-        TEST(names_are_there_once),
+        TEST(duplicate_names_are_refused),
         TEST(memory_is_bounded_by_the_text),
         TEST(every_allocation_may_fail),
         TEST(members_are_read_with_their_types),

@@ -95,7 +95,7 @@ static eitp_status eitp__load_token(eitp__loader *loader, const eitp__json *entr
 EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
                                                 size_t merge_count, eitp_error *error) {
     if (!vocabulary || vocabulary->kind != EITP__JSON_OBJECT)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "\"vocab\" must be an object of tokens and ids");
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary must be an object of tokens and ids");
     const size_t count = vocabulary->count;
     if (count + outside > EITP__VOCABULARY_LIMIT || merge_count > EITP__VOCABULARY_LIMIT)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%zu tokens and %zu merges exceed the limit of %zu each",
