@@ -48,7 +48,7 @@ static void a_missing_path_is_an_argument_error(void) {
     CHECK(error.status == EITP_ERROR_ARGUMENT);
     CHECK(!file.host && !file.path && !file.handle);
     CHECK(eitp__file_open(&file, &host, directory, EITP_FILE_READ, &error) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error.message, "it is a directory"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, ": is a directory"), "%s", error.message);
     CHECK(eitp__file_open(&file, &host, directory, EITP_FILE_REPLACE, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp__file_open(&file, &host, in("plain/below"), EITP_FILE_READ, &error) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error.message, "not a directory"), "%s", error.message);

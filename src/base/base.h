@@ -177,8 +177,8 @@ typedef struct eitp_host {
 EITP_API eitp_host eitp_host_default(void);
 
 /*
- * The memory of the machine and of this process, in bytes; 0 if unknown. Of the process's control groups (cgroups,
- * version 1 or 2), its own and the parents, the one that leaves the process least counts.
+ * The memory of the machine and of this process, in bytes; 0 if unknown. cgroup_limit and cgroup_used are those of the
+ * process's control group (cgroup, version 1 or 2) or of a parent, whichever leaves the process least.
  */
 typedef struct eitp_memory_info {
     uint64_t total;        /* of the machine (MemTotal) */

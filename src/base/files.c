@@ -9,13 +9,13 @@ static const char *eitp__explain_errno(int code) {
     case ENOTDIR:
         return "a component of the path is not a directory; check the path";
     case EISDIR:
-        return "it is a directory; give a file";
+        return "is a directory; give a file";
     case ENXIO:
         return "not a regular file; give a regular file";
     case ENAMETOOLONG:
         return "the path is too long; choose a shorter one";
     case EEXIST:
-        return "it already exists; remove it or choose another name";
+        return "already exists; remove it or choose another name";
     case EACCES:
     case EPERM:
         return "permission denied; check the owner and mode of the file and its directory";
@@ -55,7 +55,7 @@ EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *hos
     char *copy = eitp__copy_text(host, path);
     memset(file, 0, sizeof *file);
     if (!copy)
-        return eitp__fail_memory(error, strlen(path) + 1, "the name of a file");
+        return eitp__fail_memory(error, strlen(path) + 1, "a file path");
     code = host->files.open(host->files.user, path, mode, &handle);
     if (code) {
         eitp__release_text(host, copy);
@@ -257,7 +257,7 @@ EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *
     eitp__buffer_init(&temporary, host);
     eitp__buffer_format(&temporary, "%s.tmp", path);
     if (!directory || temporary.failed) {
-        status = eitp__fail_memory(error, strlen(path) + 5, "the name of a file");
+        status = eitp__fail_memory(error, strlen(path) + 5, "a file path");
     } else {
         status = eitp__write_file(host, temporary.data, data, size, error);
         if (!status)
@@ -305,7 +305,7 @@ EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const ch
     size_t length = strlen(path);
     char *prefix = eitp__copy_bytes(host, path, length);
     if (!prefix)
-        return eitp__fail_memory(error, length + 1, "the name of a directory");
+        return eitp__fail_memory(error, length + 1, "a directory path");
     for (size_t i = 1; i < length && !status; i++) {
         if (path[i] != '/' || path[i - 1] == '/')
             continue;
@@ -330,7 +330,7 @@ static eitp_status eitp__remove_entries(const eitp_host *host, const char *path,
         char *inner = eitp__join_path(host, path, name);
         offset += strlen(name) + 1;
         status = inner ? eitp__remove_tree(host, inner, error)
-                       : eitp__fail_memory(error, strlen(path) + strlen(name) + 2, "the name of a file");
+                       : eitp__fail_memory(error, strlen(path) + strlen(name) + 2, "a file path");
         eitp__release_text(host, inner);
     }
     eitp__buffer_release(&names);

@@ -1,4 +1,4 @@
-/* Reading tokenizer.json, and refusing what it may ask for beyond GPT-2's byte-level BPE. */
+/* Reading tokenizer.json, and refusing settings beyond GPT-2's byte-level BPE. */
 #include "text/bpe_loader.h"
 
 #include "base/log.h"

@@ -55,7 +55,7 @@ EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const ei
                                                   eitp_error *error);
 
 /* Checks that normalized and other added tokens cannot overlap in a text. The library `tokenizers` searches for those
-   that are not normalized first, then for the others in the rest; then one search finds the same. */
+   that are not normalized first, then for the others in the rest; without overlaps a single search finds the same. */
 EITP__PRIVATE eitp_status eitp__check_added_overlaps(const eitp_tokenizer *tokenizer, eitp_error *error);
 
 /* Completes the tokenizer with special tokens and add_prefix_space, as loader->files say. */

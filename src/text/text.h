@@ -34,7 +34,7 @@ typedef struct eitp_tokenizer eitp_tokenizer;
  * eitp_tokenizer_special); tokenizer_config.json overrides add_prefix_space. Truncation and padding settings are
  * ignored with a warning in the log.
  *
- * Anything this tokenizer cannot reproduce exactly is EITP_ERROR_UNSUPPORTED, with its name and line: other models,
+ * Anything this tokenizer cannot reproduce exactly is EITP_ERROR_UNSUPPORTED, and the message names it: other models,
  * normalizers, other pre-tokenizers, dropout, added tokens that strip white space or match whole words only,
  * post-processors that add tokens.
  */
@@ -100,10 +100,10 @@ typedef enum eitp_special_token {
 /*
  * The id of a special token; -1 if the tokenizer has none, for NULL, and for an unknown `which`.
  *
- * The token is the one named in tokenizer_config.json, or in special_tokens_map.json if tokenizer_config.json has no
- * added_tokens_decoder; else the one whose id is in generation_config.json or config.json; else <|endoftext|>, as in
- * GPT-2, except for padding. When loading, a named eos_token that the tokenizer lacks is EITP_ERROR_FORMAT; any other
- * named token that it lacks is ignored with a warning in the log.
+ * The token is the one named in tokenizer_config.json (overridden by special_tokens_map.json if the former has no
+ * added_tokens_decoder), where null means none; else the one whose id is in generation_config.json or config.json; else
+ * <|endoftext|>, as in GPT-2, except for padding. When loading, a named eos_token that the tokenizer lacks is
+ * EITP_ERROR_FORMAT; any other named token that it lacks is ignored with a warning in the log.
  */
 EITP_API int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which);
 
