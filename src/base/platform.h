@@ -16,7 +16,7 @@
 #include "base/posix.h"
 
 #if !defined(__GNUC__)
-#error "eitp needs gcc or clang (or a compiler that takes GNU attributes)"
+#error "eitp needs gcc, clang, or another compiler with GNU attributes"
 #endif
 
 #define EITP__UNUSED __attribute__((unused))

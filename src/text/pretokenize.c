@@ -41,17 +41,18 @@ static size_t eitp__contraction_size(const unsigned char *text, size_t size, int
     }
 }
 
-/* Length of the white space at text[0]: all of it at the end of the text, else all but its last character. */
+/* Length of the white space at text[0]: all of it at the end of the text, else all but its last character, unless it
+   has only one. 0 if more text is needed to decide. */
 static size_t eitp__space_size(const unsigned char *text, size_t size, int closed) {
     size_t end = 0, last = 0;
     while (end < size) {
-        size_t taken;
-        if (eitp__class_at(text + end, size - end, &taken) != EITP__UNICODE_SPACE)
+        size_t length;
+        if (eitp__class_at(text + end, size - end, &length) != EITP__UNICODE_SPACE)
             return last ? last : end;
-        if (end + taken > EITP__PIECE_LIMIT)
+        if (end + length > EITP__PIECE_LIMIT)
             return end;
         last = end;
-        end += taken;
+        end += length;
     }
     return closed ? end : 0;
 }
@@ -62,19 +63,19 @@ EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, in
         if (contraction)
             return contraction == SIZE_MAX ? 0 : contraction;
     }
-    size_t end = text[0] == ' ', taken;
+    size_t end = text[0] == ' ', length;
     if (end == size)
         return closed ? end : 0;
-    const int kind = eitp__class_at(text + end, size - end, &taken);
+    const int kind = eitp__class_at(text + end, size - end, &length);
     if (kind == EITP__UNICODE_SPACE)
         return eitp__space_size(text, size, closed);
     for (;;) {
-        end += taken;
+        end += length;
         if (end == size)
             return closed ? end : 0;
-        if (eitp__class_at(text + end, size - end, &taken) != kind)
+        if (eitp__class_at(text + end, size - end, &length) != kind)
             return end;
-        if (end + taken > EITP__PIECE_LIMIT)
+        if (end + length > EITP__PIECE_LIMIT)
             return end;
     }
 }
