@@ -39,7 +39,7 @@ static outcome run_rows(eitp_context *context, const transformer_config *config,
         transformer_initialize(context);
         poison(context);
         if (config->capacity)
-            CHECK(eitp_plan_set_count(plan, count, &error) == EITP_OK);
+            CHECK(eitp_plan_set_rows(plan, count, &error) == EITP_OK);
         transformer_write(&t, plan, count, 3);
         CHECK(eitp_plan_execute(plan, &error) == EITP_OK);
         read_values(plan, t.loss, result.values);
@@ -153,9 +153,9 @@ static void row_ops_are_those_of_a_smaller_graph(void) {
             REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
             poison(context);
             if (capacity) {
-                CHECK(eitp_plan_set_count(plan, CAPACITY + 1, &error) == EITP_ERROR_ARGUMENT);
-                CHECK(eitp_plan_set_count(plan, -1, &error) == EITP_ERROR_ARGUMENT);
-                REQUIRE_OK(eitp_plan_set_count(plan, ROWS, &error), error);
+                CHECK(eitp_plan_set_rows(plan, CAPACITY + 1, &error) == EITP_ERROR_ARGUMENT);
+                CHECK(eitp_plan_set_rows(plan, -1, &error) == EITP_ERROR_ARGUMENT);
+                REQUIRE_OK(eitp_plan_set_rows(plan, ROWS, &error), error);
                 CHECK(eitp_plan_write(plan, input, x, sizeof x, &error) == EITP_ERROR_ARGUMENT);
             }
             REQUIRE_OK(eitp_plan_write(plan, input, x, ROWS * 12 * sizeof *x, &error), error);
@@ -240,7 +240,7 @@ static outcome run_chosen_rows(eitp_context *context, eitp_dtype dtype, int64_t 
     if (plan) {
         poison(context);
         if (capacity)
-            CHECK(eitp_plan_set_count(plan, rows, &error) == EITP_OK);
+            CHECK(eitp_plan_set_rows(plan, rows, &error) == EITP_OK);
         to_bytes(dtype, rows ? x : zero, bytes, rows * 6);
         CHECK_THAT(eitp_plan_write(plan, c.x, bytes, (size_t)(rows * 6) * eitp_dtype_size(dtype), &error) == EITP_OK,
                    "%s", error.message);
@@ -309,7 +309,7 @@ static void slopes_of_chosen_rows_are_sums(void) {
     eitp_output(slope);
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
     poison(context);
-    REQUIRE_OK(eitp_plan_set_count(plan, 4, &error), error);
+    REQUIRE_OK(eitp_plan_set_rows(plan, 4, &error), error);
     REQUIRE_OK(eitp_plan_write(plan, rows, x, sizeof x, &error), error);
     write_values(plan, at, ids);
     write_values(plan, seed, seeds);
@@ -384,7 +384,7 @@ static outcome run_composed(eitp_context *context, int capacity) {
         double values[200], bytes[200];
         poison(context);
         if (capacity)
-            CHECK(eitp_plan_set_count(plan, COMPOSED_ROWS, &error) == EITP_OK);
+            CHECK(eitp_plan_set_rows(plan, COMPOSED_ROWS, &error) == EITP_OK);
         for (int i = 0; i < COMPOSED_INPUTS; i++) {
             int64_t count = i == 0 ? COMPOSED_ROWS * 8 : i == 1 ? COMPOSED_ROWS : eitp_tensor_elements(inputs[i]);
             eitp_dtype dtype = eitp_tensor_dtype(inputs[i]);
@@ -747,7 +747,7 @@ static void running_allocates_nothing(void) {
         f.all_allocations = 1;
         CHECK(!training_step(&s, 1, 0, &loss, &error) && !training_step(&s, 2, 0, &loss, &error));
         s.t.config.rows = 11;
-        CHECK(eitp_plan_set_count(s.plan, 11, &error) == EITP_OK);
+        CHECK(eitp_plan_set_rows(s.plan, 11, &error) == EITP_OK);
         CHECK(!training_step(&s, 3, 0, &loss, &error));
         CHECK_THAT(f.allocations == before, "%ld allocations", f.allocations - before);
         end(&s);
@@ -856,11 +856,11 @@ static void inputs_are_written_for_all_rows(void) {
     x = eitp_input_rows(graph, "x", EITP_F32, 1, shape);
     eitp_output(eitp_exp(x));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
-    REQUIRE_OK(eitp_plan_set_count(plan, 3, &error), error);
+    REQUIRE_OK(eitp_plan_set_rows(plan, 3, &error), error);
     REQUIRE_OK(eitp_plan_write(plan, x, values, 3 * sizeof *values, &error), error);
-    REQUIRE_OK(eitp_plan_set_count(plan, 4, &error), error);
+    REQUIRE_OK(eitp_plan_set_rows(plan, 4, &error), error);
     CHECK(is_refused_by_name(plan));
-    REQUIRE_OK(eitp_plan_set_count(plan, 2, &error), error);
+    REQUIRE_OK(eitp_plan_set_rows(plan, 2, &error), error);
     REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     eitp_plan_destroy(plan);
     eitp_graph_destroy(graph);
@@ -879,7 +879,7 @@ static void kept_inputs_keep_their_value(void) {
         eitp_tensor *input, *mask, *shown, *view, *sum;
         two_plans t;
         eitp_error error = EITP__ZERO;
-        config.memory = way / 2 ? EITP_LEAST_MEMORY : 0;
+        config.memory = way / 2 ? EITP_MINIMUM_MEMORY : 0;
         two_plans_begin(&t);
         REQUIRE_OK(eitp_graph_create(t.context, &graph, &error), error);
         mask = eitp_keep_input(eitp_input(graph, "mask", dtype, 2, shape));

@@ -292,7 +292,7 @@ static layers make_layers(eitp_context *context) {
 static int run_layers(layers *l, int64_t rows) {
     const float values[8 * 6] = EITP__ZERO;
     eitp_error error = EITP__ZERO;
-    return l->plan && !eitp_plan_set_count(l->plan, rows, &error) &&
+    return l->plan && !eitp_plan_set_rows(l->plan, rows, &error) &&
            !eitp_plan_write(l->plan, l->x, values, (size_t)rows * 6 * sizeof *values, &error) &&
            !eitp_plan_execute(l->plan, &error);
 }

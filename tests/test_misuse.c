@@ -411,7 +411,7 @@ static void graphs_and_plans_of_null(void) {
         eitp_plan_config odd = {0, (eitp_recompute)9};
         CHECK(is_refused(eitp_plan_create_within(graph, &odd, &plan, &error_), "recompute", "9") && !plan);
     }
-    CHECK(names_null(eitp_plan_set_count(NULL, 1, &error_), "plan"));
+    CHECK(names_null(eitp_plan_set_rows(NULL, 1, &error_), "plan"));
     CHECK(names_null(eitp_plan_write(NULL, p, &value, 4, &error_), "plan"));
     CHECK(names_null(eitp_plan_read(NULL, p, &value, 4, &error_), "plan"));
     CHECK(names_null(eitp_plan_execute(NULL, &error_), "plan"));

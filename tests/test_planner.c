@@ -209,7 +209,7 @@ static eitp__plan_visits visits_of(int64_t layers, eitp_recompute mode, int perc
     static eitp__step_plans plans;
     memset(&visits, 0, sizeof visits);
     if (percent == LEAST_OF_IT) {
-        plan.memory = EITP_LEAST_MEMORY;
+        plan.memory = EITP_MINIMUM_MEMORY;
     } else if (percent < ALL_OF_IT && begin_planned(layers, &plan, &plans)) {
         const eitp_plan_stats stats = plans.gradient_plan->stats;
         plan.memory = (stats.arena_bytes + stats.workspace_bytes) / 100 * (size_t)percent;

@@ -113,7 +113,7 @@ static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *to
                                     eitp_error *error) {
     int32_t first = (int32_t)generator->fed, last = (int32_t)count - 1;
     size_t bytes = (size_t)count * sizeof *tokens;
-    eitp_status status = eitp_plan_set_count(generator->plan, count, error);
+    eitp_status status = eitp_plan_set_rows(generator->plan, count, error);
     for (int64_t i = 0; i < count; i++)
         generator->numbers[i] = first + (int32_t)i;
     if (!status)

@@ -218,7 +218,7 @@ typedef struct eitp__plan_target {
  * than what is in use at once: the target is lowered by what was too much, and a little more, as long as it is met.
  */
 static int eitp__lower_target(const eitp_plan *plan, const eitp_plan_config *config, eitp__plan_target *target) {
-    size_t largest = plan->stats.largest_bytes, needed = eitp__plan_bytes(plan), step = largest / 256 + 1;
+    size_t largest = plan->stats.peak_bytes, needed = eitp__plan_bytes(plan), step = largest / 256 + 1;
     if (!target->lowered++) {
         target->nodes = plan->stats.nodes;
         target->flops = plan->stats.flops;
@@ -301,11 +301,11 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
     *plan = NULL;
     if (!status)
         status = eitp__plan_make(graph, config, plan, error);
-    if (status || !config || config->memory <= EITP_LEAST_MEMORY || config->recompute != EITP_RECOMPUTE_AUTO ||
+    if (status || !config || config->memory <= EITP_MINIMUM_MEMORY || config->recompute != EITP_RECOMPUTE_AUTO ||
         eitp__plan_bytes(*plan) <= config->memory)
         return status;
     lower = *config;
-    lower.memory = EITP_LEAST_MEMORY;
+    lower.memory = EITP_MINIMUM_MEMORY;
     status = eitp__plan_make(graph, &lower, &least, error);
     if (status || eitp__plan_bytes(least) < eitp__plan_bytes(*plan)) {
         eitp_plan *larger = *plan;
@@ -321,7 +321,7 @@ eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *c
     if (!graph || !plan)
         return eitp__fail_null(error, "eitp_plan_create_within", "graph and plan");
     eitp_status status = eitp__plan_prepare(graph, config, plan, error);
-    if (!status && config && config->memory > EITP_LEAST_MEMORY && eitp__plan_bytes(*plan) > config->memory &&
+    if (!status && config && config->memory > EITP_MINIMUM_MEMORY && eitp__plan_bytes(*plan) > config->memory &&
         !graph->context->plans_only)
         status = eitp__fail(error, EITP_ERROR_MEMORY,
                             "the plan needs %zu bytes beside the variables, and %zu are allowed; take smaller or fewer "
@@ -403,13 +403,13 @@ eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan) {
     return plan ? plan->stats : none;
 }
 
-eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *error) {
+eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error) {
     if (!plan)
-        return eitp__fail_null(error, "eitp_plan_set_count", "plan");
-    if (plan->graph->capacity < 0 || count < 0 || count > plan->graph->capacity)
+        return eitp__fail_null(error, "eitp_plan_set_rows", "plan");
+    if (plan->graph->capacity < 0 || rows < 0 || rows > plan->graph->capacity)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld rows do not fit the graph's capacity of %lld",
-                          (long long)count, (long long)plan->graph->capacity);
-    plan->count = count;
+                          (long long)rows, (long long)plan->graph->capacity);
+    plan->count = rows;
     return EITP_OK;
 }
 
@@ -593,10 +593,9 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
                               "since; write it before each eitp_plan_execute, or declare it with eitp_keep_input",
                               name);
         if (input->tensor->rows && input->count < plan->count)
-            return eitp__fail(
-                error, EITP_ERROR_ARGUMENT,
-                "input '%s' was written with %lld rows, but eitp_plan_set_count says %lld; write it again", name,
-                (long long)input->count, (long long)plan->count);
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "input '%s' was written with %lld rows, but eitp_plan_set_rows says %lld; write it again",
+                              name, (long long)input->count, (long long)plan->count);
     }
     return EITP_OK;
 }

@@ -119,7 +119,7 @@ EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
 }
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
-    if (eitp__plan_lifetimes(plan) && eitp__largest_use(plan, &plan->stats.largest_bytes))
+    if (eitp__plan_lifetimes(plan) && eitp__largest_use(plan, &plan->stats.peak_bytes))
         return EITP_OK;
     return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
 }

@@ -188,7 +188,7 @@ EITP_API eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *erro
 EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape);
 
 /*
- * An input whose leading dimension is a capacity: eitp_plan_set_count says how many rows there are at run time. A graph
+ * An input whose leading dimension is a capacity: eitp_plan_set_rows says how many rows there are at run time. A graph
  * has one capacity; ops that keep rows apart pass it on, ops that add over rows add over those that are there.
  */
 EITP_API eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank,
@@ -484,17 +484,17 @@ typedef enum eitp_recompute {
 } eitp_recompute;
 
 /* A plan's memory: as little as it can do with, however much that is. */
-#define EITP_LEAST_MEMORY ((size_t)1)
+#define EITP_MINIMUM_MEMORY ((size_t)1)
 
 typedef struct eitp_plan_config {
-    size_t memory; /* bytes that arena and workspace may have together; 0: no limit; or EITP_LEAST_MEMORY */
+    size_t memory; /* bytes that arena and workspace may have together; 0: no limit; or EITP_MINIMUM_MEMORY */
     eitp_recompute recompute;
 } eitp_plan_config;
 
 typedef struct eitp_plan_stats {
     size_t arena_bytes;     /* the tensors of this plan */
     size_t workspace_bytes; /* scratch memory of its kernels */
-    size_t largest_bytes;   /* the most that is live at once: no layout can need less */
+    size_t peak_bytes;      /* the most that is live at once: no layout can need less */
     size_t kept_bytes;      /* inputs that keep their value, beside arena and workspace */
     int nodes, recomputed;  /* steps, and those of them that make a value again */
     double flops, recomputed_flops;
@@ -524,7 +524,7 @@ EITP_API eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_confi
 EITP_API eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan);
 
 /* How many rows of the graph's capacity there are; the capacity to begin with. */
-EITP_API eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *error);
+EITP_API eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error);
 
 /* Copies all bytes of an input in, or, after an execution, of an output out; with a capacity, those of the rows there
  * are. */

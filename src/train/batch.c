@@ -189,7 +189,7 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
     const eitp_pass *pass = batch->pass;
     const size_t bytes = (size_t)batch->rows * sizeof(int32_t);
     const int64_t places = eitp__layout_places(&pass->layout);
-    eitp_status status = eitp_plan_set_count(plan, batch->rows, error);
+    eitp_status status = eitp_plan_set_rows(plan, batch->rows, error);
     eitp__batch_clear_places(batch, eitp__batch_end(batch), places);
     for (int i = 0; i < pass->input_count && !status; i++) {
         const eitp__pass_input *input = &pass->inputs[i];

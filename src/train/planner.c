@@ -202,7 +202,7 @@ static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_rung *rung, eitp_
         int is_least = rung->plan.memory && run > rung->plan.memory;
         if (is_least || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
             break;
-        rung->plan.memory = excess < run ? run - excess : EITP_LEAST_MEMORY;
+        rung->plan.memory = excess < run ? run - excess : EITP_MINIMUM_MEMORY;
         status = eitp_rung_measure(fit, rung, error);
     }
     return status;
@@ -266,7 +266,7 @@ static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optim
         rung.plan = fit->trainer.plan;
         rung.offload = offload;
         if (rung.plan.recompute == EITP_RECOMPUTE_AUTO)
-            rung.plan.memory = EITP_LEAST_MEMORY;
+            rung.plan.memory = EITP_MINIMUM_MEMORY;
         status = eitp_rung_measure(fit, &rung, error);
         if (!status)
             eitp__keep_smallest(&rung, smallest);
