@@ -117,31 +117,31 @@ static float loss_of(training *s, int64_t step) {
     return loss;
 }
 
-/* No two stretches in use at the same time share a byte, and every operand is in use when a step needs it. */
+/* No two blocks in use at the same time share a byte, and every operand is in use when a step needs it. */
 static void check_layout(const eitp_plan *plan) {
-    for (size_t i = 0; i < plan->stretch_count; i++) {
-        const eitp__stretch *a = &plan->stretches[i];
+    for (size_t i = 0; i < plan->block_count; i++) {
+        const eitp__arena_block *a = &plan->blocks[i];
         CHECK(a->offset + a->size <= plan->stats.arena_bytes && a->offset % EITP__ALIGNMENT == 0);
         for (size_t j = 0; j < i; j++) {
-            const eitp__stretch *b = &plan->stretches[j];
+            const eitp__arena_block *b = &plan->blocks[j];
             int together = a->first <= b->last && b->first <= a->last;
             CHECK_THAT(!together || a->offset + a->size <= b->offset || b->offset + b->size <= a->offset,
-                       "stretches %d and %d overlap", (int)i, (int)j);
+                       "blocks %d and %d overlap", (int)i, (int)j);
         }
     }
     for (size_t s = 0; s < plan->step_count; s++) {
         for (int i = 0; i < plan->calls[s].input_count + plan->calls[s].output_count; i++) {
             int is_input = i < plan->calls[s].input_count;
-            const eitp__place *place =
+            const eitp__location *place =
                 is_input ? &plan->bindings[s].inputs[i] : &plan->bindings[s].outputs[i - plan->calls[s].input_count];
             const eitp__operand *operand =
                 is_input ? &plan->calls[s].inputs[i] : &plan->calls[s].outputs[i - plan->calls[s].input_count];
-            const eitp__stretch *stretch;
-            if (place->stretch < 0)
+            const eitp__arena_block *block;
+            if (place->block < 0)
                 continue;
-            stretch = &plan->stretches[place->stretch];
-            CHECK(stretch->first <= (int)s && (int)s <= stretch->last);
-            CHECK((size_t)operand->elements * eitp_dtype_size(operand->dtype) <= stretch->size);
+            block = &plan->blocks[place->block];
+            CHECK(block->first <= (int)s && (int)s <= block->last);
+            CHECK((size_t)operand->elements * eitp_dtype_size(operand->dtype) <= block->size);
         }
     }
 }

@@ -1,7 +1,7 @@
 /* Adapters of a model: added, initialized, merged. */
 #include "model/lora.h"
 #include "model/transformer.h"
-#include "tensor/context.h"
+#include "tensor/variable.h"
 
 eitp_lora_config eitp_model_lora(const eitp_model *model) {
     eitp_lora_config none = EITP__ZERO;

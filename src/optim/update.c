@@ -1,6 +1,6 @@
 /* Pieces of parameters, and what every optimizer gives to the nodes that update them. */
 #include "optim/update.h"
-#include "tensor/context.h"
+#include "tensor/variable.h"
 
 static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
     eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,

@@ -1,6 +1,6 @@
 #include "train/step_plans.h"
 
-#include "tensor/context.h"
+#include "tensor/variable.h"
 #include "tensor/op_rules.h"
 #include "tensor/plan.h"
 #include "tensor/row_sums.h"
@@ -56,7 +56,7 @@ static eitp_optimizer_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph 
 /* Finds out whether `micro_batches_per_pass` decides bits. */
 static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error *error) {
     const char *name = NULL;
-    eitp_status status = eitp__find_cut_gradient(plans->pass.graph, &name, error);
+    eitp_status status = eitp__find_pass_dependent_gradient(plans->pass.graph, &name, error);
     snprintf(plans->cut_parameter, sizeof plans->cut_parameter, "%s", name ? name : "");
     return status;
 }
@@ -73,7 +73,7 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
         return status;
     if (!eitp__step_is_one_pass(plans)) {
         plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
-        return eitp__accumulate_gradients_apart(plans->pass.loss, plans->carry, error);
+        return eitp__accumulate_gradient_terms(plans->pass.loss, plans->carry, error);
     }
     adamw = eitp__adamw_in(plans, plans->pass.graph);
     return eitp_minimize(plans->pass.loss, &adamw, &plans->update, error);
@@ -276,7 +276,7 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
     needs->arena = others > needs->arena ? others : needs->arena;
     needs->seconds = eitp__step_full_passes(&plans->config) * pass.seconds + update.seconds;
     eitp__step_plans_discard(plans);
-    eitp__variables_rewind(context, variables, segments);
+    eitp__variables_roll_back(context, variables, segments);
     if (!status && plans->task.samples[EITP_VALIDATION])
         status = eitp__estimate_evaluation(plans, needs, error);
     return status;
@@ -312,12 +312,12 @@ static eitp_status eitp__make_by(eitp__step_plans *plans, const eitp_trainer_con
     eitp_status status;
     plans->config = *config;
     plans->evaluation_samples = evaluation_samples;
-    status = eitp__arena_trim(context, eitp__plans_need(context, none), error);
+    status = eitp__arena_trim(context, eitp__plans_max_bytes(context, none), error);
     if (!status)
         status = eitp__step_plans_create(plans, error);
     if (status) {
         eitp__step_plans_discard(plans);
-        eitp__variables_rewind(context, variables, segments);
+        eitp__variables_roll_back(context, variables, segments);
     }
     return status;
 }

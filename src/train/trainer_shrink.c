@@ -131,7 +131,7 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     eitp_plan_stats run = eitp_trainer_statistics(trainer);
     eitp__search search = EITP__ZERO;
     search.trainer = trainer;
-    search.others = eitp__plans_need(context, own);
+    search.others = eitp__plans_max_bytes(context, own);
     search.bytes = eitp__bytes_now(trainer);
     search.run = run.arena_bytes + run.workspace_bytes;
     search.goal = eitp_context_arena_bytes(context) / EITP__SHRINK_GOAL;
