@@ -319,6 +319,28 @@ static void variables_stay_where_they_are(void) {
     owner_end(&o);
 }
 
+/* In a context with plans_only, variables have no memory to access. */
+static void plans_only_refuses_access_to_variables(void) {
+    eitp_context_config config = eitp_context_config_default();
+    const int64_t shape[1] = {4};
+    float values[4] = {0, 0, 0, 0};
+    eitp_error error = EITP__ZERO;
+    eitp_graph *graph = NULL;
+    eitp_context *context = NULL;
+    config.plans_only = 1;
+    REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    CHECK(eitp_parameter(graph, "p", 1, shape));
+    CHECK(eitp_variable_write(context, "p", 0, values, sizeof values, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(strstr(error.message, "plans_only"));
+    CHECK(eitp_variable_read(context, "p", 0, values, sizeof values, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_variable_write_f32(context, "p", 0, values, 4, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_variable_read_f32(context, "p", 0, values, 4, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_variable_fill(context, "p", 1, &error) == EITP_ERROR_ARGUMENT);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 /* ---- Random values ---- */
 
 enum { DRAWS = 100001 };
@@ -432,6 +454,7 @@ int main(int argc, char **argv) {
         TEST(variables_are_read_and_written_in_ranges),
         TEST(remainders_hold_what_16_bits_lack),
         TEST(variables_stay_where_they_are),
+        TEST(plans_only_refuses_access_to_variables),
         TEST(normal_values_are_normal),
         TEST(normal_values_depend_on_seed_and_name_only),
         TEST(every_allocation_may_fail),

@@ -118,7 +118,7 @@ static void check_windows(const eitp_plan *plan) {
     int changed = 0, before = 0, step = 0;
     for (size_t i = 0; i < plan->window_count; i++) {
         const eitp__window *a = &plan->windows[i];
-        changed += a->changes;
+        changed += a->is_dirty;
         CHECK(0 <= a->start && a->start <= a->first && a->first <= a->last && a->last < a->end);
         CHECK(a->end <= (int)plan->step_count);
         before += a->start < a->first;
@@ -126,9 +126,9 @@ static void check_windows(const eitp_plan *plan) {
             const eitp__window *b = &plan->windows[w];
             int overlap = a->offset < b->offset + b->size && b->offset < a->offset + a->size;
             CHECK(b->variable == a->variable && b->first <= a->first);
-            CHECK_THAT(!overlap || !b->changes || a->start > b->last, "read at %d, changed until %d", a->start,
+            CHECK_THAT(!overlap || !b->is_dirty || a->start > b->last, "read at %d, changed until %d", a->start,
                        b->last);
-            CHECK(!overlap || !a->changes || a->first > b->last);
+            CHECK(!overlap || !a->is_dirty || a->first > b->last);
         }
     }
     CHECK(changed > 10);

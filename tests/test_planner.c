@@ -280,7 +280,7 @@ static void a_context_for_plans_runs_nothing(void) {
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
     CHECK(eitp_context_variable_bytes(context, EITP_PARAMETER) == 0);
     CHECK(eitp_context_arena_bytes(context) >= (size_t)4 << 20);
-    CHECK(eitp_plan_execute(plan, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "plans only"));
+    CHECK(eitp_plan_execute(plan, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "plans_only"));
     eitp_plan_destroy(plan);
     eitp_graph_destroy(graph);
     eitp_context_destroy(context);

@@ -72,7 +72,7 @@ eitp_tensor *eitp_argmax(eitp_tensor *x, int dimension, int keep) {
         return NULL;
     }
     if (x->shape[axis] > INT32_MAX) {
-        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "argmax: dimension %d has %lld elements; the limit is %ld",
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "argmax: dimension %d has %lld elements; i32 indices allow %ld",
                          axis, (long long)x->shape[axis], (long)INT32_MAX);
         return NULL;
     }

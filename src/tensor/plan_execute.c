@@ -6,7 +6,7 @@ eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error)
         return eitp__fail_null(error, "eitp_plan_set_rows", "plan");
     if (plan->graph->capacity < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the plan's graph has no input of eitp_input_rows, so its number of rows cannot be set");
+                          "the plan's graph has no capacity of rows: none of its inputs is of eitp_input_rows");
     if (rows < 0 || rows > plan->graph->capacity)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the number of rows must be 0 to the graph's capacity of %lld, "
@@ -96,7 +96,8 @@ eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *dat
     if (status)
         return status;
     if (input->leaf != EITP__INPUT)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "only tensors of eitp_input and eitp_input_rows can be written");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "only inputs can be written: tensors of eitp_input or eitp_input_rows");
     if (size && !data)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for input '%s' is NULL", input->name);
     status = eitp__check_values(input, data, size, error);

@@ -195,6 +195,14 @@ EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t varia
     }
 }
 
+EITP__PRIVATE eitp_status eitp__prepare_access(eitp_context *context, eitp_error *error) {
+    if (context->plans_only)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "this context was created with plans_only: its variables have no values");
+    return eitp__variables_allocate(context, error);
+}
+
+/* Checks a range of bytes of a variable, and prepares access to it. */
 static eitp_status eitp__variable_range(eitp_context *context, const char *name, size_t offset, const void *data,
                                         size_t size, eitp__variable **variable, eitp_error *error) {
     eitp_status status = eitp__variable_named(context, name, variable, error);
@@ -205,7 +213,7 @@ static eitp_status eitp__variable_range(eitp_context *context, const char *name,
     if (offset > (*variable)->info.size || size > (*variable)->info.size - offset)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "bytes %zu to %zu are outside variable '%s', which has %zu bytes",
                           offset, offset + size, name, (*variable)->info.size);
-    return eitp__variables_allocate(context, error);
+    return eitp__prepare_access(context, error);
 }
 
 eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t offset, const void *data, size_t size,

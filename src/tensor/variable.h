@@ -29,6 +29,9 @@ EITP__PRIVATE uint64_t eitp__name_key(const char *name);
 /* Allocates memory, or space in the file, for all variables that have none. */
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);
 
+/* Allocates the variables before their values are accessed; an error in a context with plans_only. */
+EITP__PRIVATE eitp_status eitp__prepare_access(eitp_context *context, eitp_error *error);
+
 /* Copies bytes of an allocated variable to or from host memory. */
 EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const eitp__variable *variable, size_t offset,
                                                   void *memory, size_t size, int writes, eitp_error *error);

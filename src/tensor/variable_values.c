@@ -54,7 +54,7 @@ static eitp_status eitp__transfer_planes(eitp_context *context, eitp__planes *pl
     return status ? status : eitp__transfer_plane(context, planes->remainder, first, count, planes->low, writes, error);
 }
 
-/* Checks a range of elements of a floating-point variable, and finds its remainder. */
+/* Checks a range of elements of a floating-point variable, finds its remainder, and prepares access to both. */
 static eitp_status eitp__value_range(eitp_context *context, const char *name, int64_t first, const float *values,
                                      int64_t count, eitp__variable **variable, eitp__variable **remainder,
                                      eitp_error *error) {
@@ -74,7 +74,7 @@ static eitp_status eitp__value_range(eitp_context *context, const char *name, in
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "elements %lld to %lld are outside variable '%s', which has %zu",
                           (long long)first, (long long)(first + count), name, (*variable)->info.size / size);
     *remainder = eitp__remainder_of(context, *variable);
-    return eitp__variables_allocate(context, error);
+    return eitp__prepare_access(context, error);
 }
 
 static int64_t eitp__plane_piece(int64_t count) {
