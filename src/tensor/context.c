@@ -230,7 +230,6 @@ eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eit
     const eitp__backend_interface *interface = context->backend->interface;
     eitp__backend_limits measured = EITP__ZERO;
     eitp_status status;
-    memset(limits, 0, sizeof *limits);
     if (!interface->measure)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' does not report its limits; use device 'cpu'",
                           interface->name);

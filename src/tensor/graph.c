@@ -52,8 +52,7 @@ static eitp_tensor *eitp__tensor_create(eitp_graph *graph, const char *subject, 
         return NULL;
     }
     if (rank < 0 || rank > EITP_MAX_RANK) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: the rank is %d; it must be 0 to %d", subject, rank,
-                         EITP_MAX_RANK);
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: rank must be 0 to %d, not %d", subject, EITP_MAX_RANK, rank);
         return NULL;
     }
     for (int i = 0; i < rank; i++) {

@@ -174,8 +174,7 @@ static int eitp__set_shape_attribute(eitp_tensor *x, int rank, const int64_t *sh
     if (!x)
         return 0;
     if (rank < 0 || rank > EITP_MAX_RANK) {
-        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "%s: the rank is %d; it must be 0 to %d", op, rank,
-                         EITP_MAX_RANK);
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "%s: rank must be 0 to %d, not %d", op, EITP_MAX_RANK, rank);
         return 0;
     }
     if (rank && !shape) {

@@ -60,8 +60,8 @@ static eitp_status eitp__check_declaration(const char *name, eitp_role role, eit
     if ((unsigned)role > EITP_REMAINDER)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': unknown role %d", name, (int)role);
     if (rank < 0 || rank > EITP_MAX_RANK)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s' has rank %d; the rank must be 0 to %d", name, rank,
-                          EITP_MAX_RANK);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': rank must be 0 to %d, not %d", name,
+                          EITP_MAX_RANK, rank);
     for (int i = 0; i < rank; i++) {
         if (shape[i] < 1 || !eitp__multiply_size(*size, (size_t)shape[i], size) || *size > (size_t)INT64_MAX / 2)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': dimension %d cannot be %lld", name, i,
