@@ -1,9 +1,9 @@
-/* Building graphs: what is refused and how it is said, and memory that runs out at any allocation. */
+/* Graph building: errors and their messages, and running out of memory at any allocation. */
 #include "tests/transformer.h"
 
 #include "tests/faults.h"
 
-/* ---- Refusals ---- */
+/* ---- Errors ---- */
 
 typedef struct leaves {
     eitp_tensor *scalar;         /* f32 [] */
@@ -164,7 +164,9 @@ static eitp_tensor *refused_attention_lengths(const leaves *l) {
     return eitp_attention(l->wide, l->ids, NULL, l->ids, &config); /* 3 lengths for 2 sequences */
 }
 
-/* Of queries, keys, values and a mask; `longest`: of packed sequences of the ids. */
+/*
+ * Attention with separate queries, keys and values, and a mask. `longest`: of packed sequences with the ids as offsets.
+ */
 static eitp_tensor *separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *mask, int64_t longest,
                              double dropout, eitp_tensor *offsets) {
     eitp_attention_config packed = EITP__ZERO;
@@ -236,7 +238,7 @@ REFUSED(variable_huge, eitp_parameter(l->matrix->graph, "p", 2, shape_huge))
 
 static const struct {
     refused *make;
-    const char *words[3]; /* that the message has */
+    const char *words[3]; /* words that the message must contain */
 } refusals[] = {
     {refused_exp, {"exp", "i32", "cast"}},
     {refused_add_shapes, {"add", "[3, 4]", "[5, 4]"}},
@@ -246,7 +248,7 @@ static const struct {
     {refused_less_dtypes, {"less", "i32", "f32"}},
     {refused_where_condition, {"where", "condition", "u8"}},
     {refused_where_dtypes, {"where", "f32", "f64"}},
-    {refused_fill_rank, {"fill", "rank", "not 7", "6"}},
+    {refused_fill_rank, {"fill", "rank must be 0 to 6", "not 7"}},
     {refused_fill_negative, {"fill", "dimension 0", "-1"}},
     {refused_fill_huge, {"fill", "dimension", "not possible"}},
     {refused_arange, {"arange", "dimension 0", "0"}},
@@ -257,11 +259,11 @@ static const struct {
     {refused_reshape_two, {"reshape", "[3, 4]", "shape"}},
     {refused_reshape_part, {"reshape", "[3, 4]", "shape"}},
     {refused_reshape_huge, {"reshape", "[3, 4]", "shape"}},
-    {refused_reshape_rank, {"reshape", "rank", "not 7", "6"}},
-    {refused_reshape_negative_rank, {"reshape", "rank", "not -1", "6"}},
+    {refused_reshape_rank, {"reshape", "rank must be 0 to 6", "not 7"}},
+    {refused_reshape_negative_rank, {"reshape", "rank must be 0 to 6", "not -1"}},
     {refused_reshape_rows, {"reshape", "leading dimension", "capacity"}},
     {refused_broadcast, {"broadcast", "[3, 4]", "shape"}},
-    {refused_broadcast_rank, {"broadcast", "rank", "not 7", "6"}},
+    {refused_broadcast_rank, {"broadcast", "rank must be 0 to 6", "not 7"}},
     {refused_permute_twice, {"permute", "permutation", "2"}},
     {refused_permute_negative, {"permute", "permutation", "2"}},
     {refused_permute_beyond, {"permute", "permutation", "2"}},
@@ -363,12 +365,12 @@ static const struct {
     {refused_variable_dtype, {"'p'", "dtype", "77"}},
     {refused_variable_role, {"'p'", "role", "9"}},
     {refused_variable_name, {"variable", "name", "NULL"}},
-    {refused_variable_rank, {"'p'", "rank", "not 7", "6"}},
+    {refused_variable_rank, {"'p'", "rank must be 0 to 6", "not 7"}},
     {refused_variable_shape, {"'p'", "dimension 0", "0"}},
     {refused_variable_huge, {"'p'", "dimension 0", "4611686018427387903"}},
 };
 
-/* Each gives NULL, is kept as the first error, and is given by the plan. */
+/* Each failing op returns NULL; the graph keeps its error, and plan creation reports it. */
 static void refusals_name_op_and_shapes(void) {
     eitp_context *context = open_context("ref", 1);
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
@@ -393,7 +395,7 @@ static void refusals_name_op_and_shapes(void) {
     eitp_context_destroy(context);
 }
 
-/* What no kernel computes is refused where the op is built, and not when a plan is made of it. */
+/* An op that no kernel computes fails when it is added to the graph, not when a plan is created. */
 static void ops_without_a_kernel_are_refused(void) {
     static eitp_tensor *(*const ops[])(eitp_tensor *, eitp_tensor *) = {eitp_add,    eitp_subtract, eitp_multiply,
                                                                         eitp_divide, eitp_minimum,  eitp_maximum};
@@ -415,8 +417,8 @@ static void ops_without_a_kernel_are_refused(void) {
     eitp_context_destroy(context);
 }
 
-/* Ops on NULL give NULL. */
-static void null_goes_through(void) {
+/* Ops on NULL return NULL. */
+static void ops_on_null_return_null(void) {
     const int64_t shape[1] = {4};
     const int order[1] = {0};
     eitp_tensor *nothing = NULL;
@@ -443,8 +445,8 @@ static void null_goes_through(void) {
     eitp_context_destroy(NULL);
 }
 
-/* Ops composed of others on tensors of a graph that has failed. */
-static void errors_go_through(void) {
+/* Composed ops on tensors of a graph that has failed. */
+static void composed_ops_pass_errors_on(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_cross_entropy_config config = EITP__ZERO;
     eitp_graph *graph = NULL;
@@ -465,7 +467,7 @@ static void errors_go_through(void) {
     eitp_context_destroy(context);
 }
 
-static void tensors_tell_what_they_are(void) {
+static void tensor_properties(void) {
     eitp_context *context = open_context("ref", 1);
     const int64_t shape[3] = {2, 3, 4};
     eitp_graph *graph = NULL;
@@ -483,7 +485,7 @@ static void tensors_tell_what_they_are(void) {
 }
 
 /* A tensor of another graph is refused. */
-static void graphs_do_not_mix(void) {
+static void tensors_of_other_graphs_are_refused(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_graph *one = NULL, *two = NULL;
     eitp_error error;
@@ -500,9 +502,11 @@ static void graphs_do_not_mix(void) {
     eitp_context_destroy(context);
 }
 
-/* ---- Memory that runs out ---- */
+/* ---- Running out of memory ---- */
 
-/* A context, a transformer's graph with its training step, a plan and a run. Returns the first failure. */
+/*
+ * Creates a context, the graph of a transformer's training step and a plan, and executes it. Returns the first failure.
+ */
 static eitp_status train_once(const eitp_host *host, const char *set) {
     eitp_context_config config = eitp_context_config_default();
     eitp_optimizer_config adamw = eitp_optimizer_config_default();
@@ -565,7 +569,7 @@ static void every_allocation_may_fail(void) {
     }
 }
 
-/* Attention of x [4, 6]; `composed`: of x as queries, keys and values, and a loss of it. */
+/* Attention of x [4, 6]; `composed`: of x as queries, keys and values, with a loss. */
 static eitp_tensor *make_attention(eitp_tensor *x, int composed) {
     const int64_t bounds = 2, four = 4, six = 6;
     eitp_graph *graph = eitp_tensor_graph(x);
@@ -580,7 +584,7 @@ static eitp_tensor *make_attention(eitp_tensor *x, int composed) {
     return eitp_cross_entropy_with(x, eitp_input(graph, "targets", EITP_I32, 1, &four), &loss);
 }
 
-/* The same where ops are expanded or composed: the second derivative of attention in f32. */
+/* The same with expanded or composed ops: the second derivative of attention in F32. */
 static eitp_status plan_second_derivative(const eitp_host *host, int composed) {
     eitp_context_config config = eitp_context_config_default();
     const int64_t shape[2] = {4, 6};
@@ -631,9 +635,9 @@ static void every_allocation_of_expansions_may_fail(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(refusals_name_op_and_shapes), TEST(null_goes_through),
-        TEST(errors_go_through),           TEST(ops_without_a_kernel_are_refused),
-        TEST(tensors_tell_what_they_are),  TEST(graphs_do_not_mix),
+        TEST(refusals_name_op_and_shapes), TEST(ops_on_null_return_null),
+        TEST(composed_ops_pass_errors_on), TEST(ops_without_a_kernel_are_refused),
+        TEST(tensor_properties),           TEST(tensors_of_other_graphs_are_refused),
         TEST(every_allocation_may_fail),   TEST(every_allocation_of_expansions_may_fail),
     };
     return RUN_TESTS(tests, argc, argv);
