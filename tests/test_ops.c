@@ -608,7 +608,7 @@ static void adamw_forms(void) {
         {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I8, {1, 1, 1, 0}, 4, "bf16 [3]"},
         {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 0, 0, 0}, 3, "i16 or i8"},
         {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0}, 3, "or a key"},
-        {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_I8, {1, 0, 0, 1}, 3, "no remainder"},
+        {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_I8, {1, 0, 0, 1}, 3, "without a remainder"},
         {EITP_F32, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 0, 0, 1}, 3, "bf16"},
         {EITP_F32, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 0, 0, 0}, 3, "no remainder"},
     };
