@@ -140,9 +140,8 @@ static eitp_status eitp__check_dot_product(const eitp_tensor *q, const eitp_tens
         fits = k->shape[rank - 3] == v->shape[rank - 3] &&
                (q->shape[rank - 3] < k->shape[rank - 3] || q->shape[rank - 3] % k->shape[rank - 3] == 0);
     return eitp__require(fits, error,
-                         "q %s, k %s and v %s must be [.., t, d], [.., s, d] and [.., s, e] of one floating-point "
-                         "dtype, and the heads of "
-                         "q a multiple of those of k",
+                         "q %s, k %s and v %s must be [.., t, d], [.., s, d] and [.., s, e] of one "
+                         "floating-point dtype, and the heads of q a multiple of those of k",
                          eitp__shape_text(q, queries, sizeof queries), eitp__shape_text(k, keys, sizeof keys),
                          eitp__shape_text(v, values, sizeof values));
 }
@@ -252,12 +251,11 @@ static eitp_status eitp__check_separate(const eitp_tensor *q, const eitp_tensor 
     width = fits && heads >= 1 && q->shape[1] % heads == 0 ? q->shape[1] / heads : 0;
     key_heads = width && k->shape[1] % width == 0 ? k->shape[1] / width : 0;
     fits = key_heads && heads % key_heads == 0 && v->shape[1] % key_heads == 0;
-    status = eitp__require(
-        fits, error,
-        "q %s, k %s and v %s must be [n, heads d], [n, h d] and [n, h e] of one floating-point dtype, where h divides "
-        "the %lld heads",
-        eitp__shape_text(q, queries, sizeof queries), eitp__shape_text(k, keys, sizeof keys),
-        eitp__shape_text(v, values, sizeof values), (long long)heads);
+    status = eitp__require(fits, error,
+                           "q %s, k %s and v %s must be [n, heads d], [n, h d] and [n, h e] of one "
+                           "floating-point dtype, where h divides the %lld heads",
+                           eitp__shape_text(q, queries, sizeof queries), eitp__shape_text(k, keys, sizeof keys),
+                           eitp__shape_text(v, values, sizeof values), (long long)heads);
     return status ? status
                   : eitp__require(config->longest >= 1 && config->longest <= 1 << 24, error,
                                   "longest must be 1 to 16777216, not %lld", (long long)config->longest);

@@ -34,13 +34,13 @@ static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end) 
 
 EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end) {
     eitp_tensor *(*rule)(const eitp__node *node, int64_t begin, int64_t end);
-    eitp_tensor *made = NULL;
+    eitp_tensor *rows = NULL;
     if (!x || (begin == 0 && x->rank && end == x->shape[0]))
         return x;
     rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->graph, x->node->op)->rows : NULL;
     if (rule)
-        made = rule(x->node, begin, end);
-    return made ? made : eitp__rows_view(x, begin, end);
+        rows = rule(x->node, begin, end);
+    return rows ? rows : eitp__rows_view(x, begin, end);
 }
 
 EITP__PRIVATE eitp_tensor *eitp__rows_fill(const eitp__node *node, int64_t begin, int64_t end) {

@@ -30,7 +30,7 @@ eitp_tensor *eitp_accumulate(eitp_tensor *target, eitp_tensor *x, eitp_tensor *c
 
 EITP__PRIVATE eitp_status eitp__shape_sum_squares(eitp__node *node, eitp_error *error) {
     int64_t blocks = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
-    eitp_status status = eitp__require(!node->inputs[0]->rows, error, "the number of rows varies between executions");
+    eitp_status status = eitp__require(!node->inputs[0]->rows, error, "the operand must have a fixed number of rows");
     return status ? status : eitp__node_output(node, EITP_F64, 1, &blocks, 0, error);
 }
 
@@ -55,7 +55,7 @@ static int64_t eitp__tensor_columns(const eitp_tensor *x) {
 EITP__PRIVATE eitp_status eitp__shape_row_squares(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t rows = eitp__elements(x) / eitp__tensor_columns(x);
-    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies between executions");
+    eitp_status status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
     return status ? status : eitp__node_output(node, EITP_F64, 1, &rows, 0, error);
 }
 
@@ -66,7 +66,7 @@ EITP__PRIVATE eitp_status eitp__shape_column_squares(eitp__node *node, eitp_erro
         eitp__require(!before || (before->dtype == EITP_F64 && before->rank == 1 && before->shape[0] == columns), error,
                       "the squares to add to must be f64 [%lld]", (long long)columns);
     if (!status)
-        status = eitp__require(!x->rows, error, "the number of rows varies between executions");
+        status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
     return status ? status : eitp__node_output(node, EITP_F64, 1, &columns, 0, error);
 }
 
@@ -96,7 +96,7 @@ static int eitp__is_f32_matrix(const eitp_tensor *x, int64_t rows, int64_t colum
 EITP__PRIVATE eitp_status eitp__shape_row_products(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t columns = eitp__tensor_columns(x), shape[2];
-    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies between executions");
+    eitp_status status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
     shape[0] = eitp__elements(x) / columns;
     shape[1] = EITP__DIRECTIONS;
     if (!status)
@@ -110,7 +110,7 @@ EITP__PRIVATE eitp_status eitp__shape_column_products(eitp__node *node, eitp_err
     int64_t columns = eitp__tensor_columns(x), shape[2];
     int fits = eitp__is_f32_matrix(node->inputs[1], eitp__elements(x) / columns, EITP__DIRECTIONS) &&
                (!before || eitp__is_f32_matrix(before, EITP__DIRECTIONS, columns));
-    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies between executions");
+    eitp_status status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
     shape[0] = EITP__DIRECTIONS;
     shape[1] = columns;
     if (!status)
@@ -205,9 +205,8 @@ static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tens
         return eitp__require(parameter->dtype == EITP_BF16 && !remainder && key->dtype == EITP_I64 && key->rank == 1 &&
                                  key->shape[0] == 3 && node->attributes.integers[1] >= 0,
                              error,
-                             "a key needs a bf16 parameter without a remainder; it must be i64 [3], and the index of "
-                             "the first element 0 or "
-                             "more");
+                             "a key needs a bf16 parameter without a remainder; it must be i64 [3], and the index "
+                             "of the first element 0 or more");
     if (eitp__wide(parameter->dtype) == parameter->dtype)
         return eitp__require(!remainder, error, "a %s parameter has no remainder", name);
     return eitp__require(remainder && (eitp__is_like(remainder, parameter, dtype) ||

@@ -99,21 +99,21 @@ typedef struct eitp__plan_target {
  * peak: while the peak meets the target, the target is lowered by what is too much, and at least by 1/256 of the peak.
  */
 static int eitp__lower_target(const eitp_plan *plan, const eitp_plan_config *config, eitp__plan_target *target) {
-    size_t largest = plan->stats.peak_bytes, needed = eitp__plan_bytes(plan), step = largest / 256 + 1;
+    size_t peak = plan->stats.peak_bytes, needed = eitp__plan_bytes(plan), step = peak / 256 + 1;
     if (!target->lowered++) {
         target->nodes = plan->stats.nodes;
         target->flops = plan->stats.flops;
-        target->bytes = largest;
+        target->bytes = peak;
         if (config && config->recompute > EITP_RECOMPUTE_NONE) {
             target->bytes = 0;
             return 1;
         }
     }
     if (!config || config->recompute != EITP_RECOMPUTE_AUTO || !config->memory || needed <= config->memory ||
-        largest > target->bytes)
+        peak > target->bytes)
         return 0;
     step = needed - config->memory > step ? needed - config->memory : step;
-    target->bytes = step < largest ? largest - step : 0;
+    target->bytes = step < peak ? peak - step : 0;
     return 1;
 }
 
@@ -207,11 +207,10 @@ eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *c
     eitp_status status = eitp__plan_prepare(graph, config, plan, error);
     if (!status && config && config->memory > EITP_MINIMUM_MEMORY && eitp__plan_bytes(*plan) > config->memory &&
         !graph->context->plans_only)
-        status = eitp__fail(
-            error, EITP_ERROR_MEMORY,
-            "the plan needs %zu bytes in addition to the variables, but the limit is %zu; use fewer or shorter "
-            "sequences per pass",
-            eitp__plan_bytes(*plan), config->memory);
+        status = eitp__fail(error, EITP_ERROR_MEMORY,
+                            "the plan needs %zu bytes in addition to the variables, but the limit is %zu; use "
+                            "fewer or shorter sequences per pass",
+                            eitp__plan_bytes(*plan), config->memory);
     if (!status)
         status = eitp__variables_allocate(graph->context, error);
     if (!status)

@@ -9,8 +9,7 @@ eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error)
                           "the plan's graph has no capacity of rows: none of its inputs is of eitp_input_rows");
     if (rows < 0 || rows > plan->graph->capacity)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the number of rows must be 0 to the graph's capacity of %lld, "
-                          "not %lld",
+                          "the number of rows must be 0 to the graph's capacity of %lld, not %lld",
                           (long long)plan->graph->capacity, (long long)rows);
     plan->rows = rows;
     return EITP_OK;
@@ -120,10 +119,10 @@ static eitp_status eitp__check_readable(const eitp_plan *plan, eitp_tensor *outp
     eitp__location location = eitp__location_of(plan, output, -1);
     if (location.block < 0 || (plan->results_epoch && plan->results_epoch == plan->context->arena_epoch))
         return EITP_OK;
-    return eitp__fail(
-        error, EITP_ERROR_ARGUMENT,
-        "the output's value is no longer in the arena: read it after eitp_plan_execute, before inputs are written "
-        "and before another plan of the context is created, written or executed");
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "the output's value is no longer in the arena: read it after eitp_plan_execute, "
+                      "before inputs are written and before another plan of the context is created, "
+                      "written or executed");
 }
 
 eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error) {
@@ -158,11 +157,11 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
         if (!input->is_read)
             continue;
         if (!eitp__is_written(plan, input))
-            return eitp__fail(
-                error, EITP_ERROR_ARGUMENT,
-                "input '%s' has no value: it was not written since the last execution, or another plan "
-                "used the arena since; write it before each eitp_plan_execute, or declare it with eitp_keep_input",
-                name);
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "input '%s' has no value: it was not written since the last execution, or another "
+                              "plan used the arena since; write it before each eitp_plan_execute, or declare it "
+                              "with eitp_keep_input",
+                              name);
         if (input->tensor->rows && input->rows < plan->rows)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "input '%s' was written with %lld rows, but eitp_plan_set_rows set %lld; write it again",

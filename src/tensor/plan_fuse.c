@@ -110,7 +110,7 @@ typedef struct eitp__epilogue_rule {
 } eitp__epilogue_rule;
 
 static const eitp__epilogue_rule *eitp__epilogue_rules(size_t *count) {
-    static const eitp__epilogue_rule epilogues[] = {
+    static const eitp__epilogue_rule rules[] = {
         {EITP__OP_GELU_TANH, EITP__EPILOGUE_GELU_TANH, 0, -1, 1},
         {EITP__OP_GELU_ERF, EITP__EPILOGUE_GELU_ERF, 0, -1, 1},
         {EITP__OP_SILU, EITP__EPILOGUE_SILU, 0, -1, 1},
@@ -120,8 +120,8 @@ static const eitp__epilogue_rule *eitp__epilogue_rules(size_t *count) {
         {EITP__OP_ADD, EITP__EPILOGUE_ADD, 1, 0, 0},
         {EITP__OP_ADD, EITP__EPILOGUE_ADD, 0, 1, 0},
     };
-    *count = EITP__COUNT(epilogues);
-    return epilogues;
+    *count = EITP__COUNT(rules);
+    return rules;
 }
 
 /* The product whose epilogue can compute the node by `rule`; NULL: none. */
@@ -150,10 +150,10 @@ static eitp__node *eitp__fusable_product(const eitp__fusion *fusion, const eitp_
 static void eitp__find_epilogues(eitp__fusion *fusion) {
     const eitp_graph *graph = fusion->graph;
     size_t count;
-    const eitp__epilogue_rule *epilogues = eitp__epilogue_rules(&count);
+    const eitp__epilogue_rule *rules = eitp__epilogue_rules(&count);
     for (size_t n = 0; n < graph->node_count; n++) {
         for (size_t e = 0; e < count && fusion->needed[n] && !fusion->adders[n] && !fusion->fused_into[n]; e++) {
-            fusion->fused_into[n] = eitp__fusable_product(fusion, graph->nodes[n], &epilogues[e]);
+            fusion->fused_into[n] = eitp__fusable_product(fusion, graph->nodes[n], &rules[e]);
             if (fusion->fused_into[n])
                 fusion->epilogues[fusion->fused_into[n]->id] = graph->nodes[n];
         }
@@ -264,7 +264,7 @@ static int eitp__is_fused_accumulation(const eitp__fusion *fusion, const eitp__n
     return value && value->node && eitp__can_accumulate(fusion, value->node);
 }
 
-static int eitp__make_steps(eitp__fusion *fusion) {
+static int eitp__create_steps(eitp__fusion *fusion) {
     eitp_plan *plan = fusion->plan;
     const eitp_graph *graph = fusion->graph;
     for (size_t n = 0; n < graph->node_count; n++) {
@@ -287,7 +287,7 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error) {
     size_t bytes = (tensors + 4 * nodes) * sizeof(eitp__node *);
     eitp__node **lists = (eitp__node **)eitp__allocate(host, bytes);
     eitp__fusion fusion = EITP__ZERO;
-    int made = 0;
+    int done = 0;
     fusion.plan = plan;
     fusion.graph = plan->graph;
     fusion.needed = plan->needed;
@@ -302,9 +302,9 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error) {
         eitp__find_accumulations(&fusion);
         eitp__find_adders(&fusion);
         eitp__find_epilogues(&fusion);
-        made = eitp__make_steps(&fusion);
+        done = eitp__create_steps(&fusion);
     }
     eitp__release(host, fusion.uses, tensors * sizeof *fusion.uses);
     eitp__release(host, lists, bytes);
-    return made || !bytes ? EITP_OK : eitp__fail_memory(error, bytes, "the steps of a plan");
+    return done || !bytes ? EITP_OK : eitp__fail_memory(error, bytes, "the steps of a plan");
 }

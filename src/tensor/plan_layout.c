@@ -78,11 +78,11 @@ static void eitp__reuse_in_place(eitp_plan *plan) {
 }
 
 /* Finds the most bytes in use at one step; 0: out of memory. */
-static int eitp__find_peak_bytes(const eitp_plan *plan, size_t *largest) {
+static int eitp__find_peak_bytes(const eitp_plan *plan, size_t *peak) {
     const eitp_host *host = &plan->context->host;
     size_t steps = plan->step_count + 3, used = 0;
     size_t *change = (size_t *)eitp__allocate(host, steps * sizeof *change); /* from step -1 on */
-    *largest = 0;
+    *peak = 0;
     if (!change)
         return 0;
     for (size_t i = 0; i < plan->block_count; i++) {
@@ -92,7 +92,7 @@ static int eitp__find_peak_bytes(const eitp_plan *plan, size_t *largest) {
     }
     for (size_t s = 0; s < steps; s++) {
         used += change[s];
-        *largest = used > *largest ? used : *largest;
+        *peak = used > *peak ? used : *peak;
     }
     eitp__release(host, change, steps * sizeof *change);
     return 1;

@@ -120,8 +120,8 @@ static void eitp__find_peak(eitp__recompute *r) {
     }
 }
 
-/* Records a step that reads or computes a value. */
-static void eitp__record_use(eitp__uses *uses, int peak_step, int step) {
+/* Adds a step that reads or computes a value to its uses. */
+static void eitp__collect_use(eitp__uses *uses, int peak_step, int step) {
     uses->last_use = step;
     if (step <= peak_step)
         uses->previous_use = step;
@@ -129,12 +129,12 @@ static void eitp__record_use(eitp__uses *uses, int peak_step, int step) {
         uses->next_use = step;
 }
 
-static void eitp__record_step(eitp__recompute *r, const eitp__step *step, int at) {
+static void eitp__collect_step(eitp__recompute *r, const eitp__step *step, int at) {
     const int *reads = eitp__read_owners(r->plan, step), *outputs = eitp__output_owners(r->plan, step);
     const int *replaced = eitp__replaced_owners(r->plan, step);
     for (int i = 0; i < eitp__step_read_count(step); i++) {
         if (reads[i] >= 0)
-            eitp__record_use(&r->uses[reads[i]], r->peak_step, at);
+            eitp__collect_use(&r->uses[reads[i]], r->peak_step, at);
     }
     for (int i = 0; i < step->output_count; i++) {
         if (replaced[i] >= 0)
@@ -142,7 +142,7 @@ static void eitp__record_step(eitp__recompute *r, const eitp__step *step, int at
         else if (replaced[i] != EITP__NO_OWNER && r->changed[-2 - replaced[i]] > at)
             r->changed[-2 - replaced[i]] = at;
         if (outputs[i] >= 0) {
-            eitp__record_use(&r->uses[outputs[i]], r->peak_step, at);
+            eitp__collect_use(&r->uses[outputs[i]], r->peak_step, at);
             r->uses[outputs[i]].producer = at;
         }
     }
@@ -164,7 +164,7 @@ EITP__PRIVATE void eitp__collect_uses(eitp__recompute *r) {
         r->changed[v] = INT_MAX;
     r->plan->visits.recompute += plan->step_count;
     for (size_t s = 0; s < plan->step_count; s++)
-        eitp__record_step(r, &plan->steps[s], (int)s);
+        eitp__collect_step(r, &plan->steps[s], (int)s);
 }
 
 EITP__PRIVATE int eitp__update_liveness(eitp__recompute *r) {

@@ -319,8 +319,8 @@ EITP_API eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int di
  */
 EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dimension);
 
-/* The transpose of gather: zeros with `extent` along `dimension`, to which x is added at the indices. Ignores indices out
- * of range. */
+/* The transpose of gather: zeros with `extent` along `dimension`, to which x is added at the indices. Indices out of
+ * range are ignored. */
 EITP_API eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent);
 
 /*
