@@ -703,14 +703,14 @@ static array *naive_dot_product(build *b, const array *q, const array *k, const 
     return y;
 }
 
-/* A mask or bias of this shape, where query `blind` attends to no key. */
-static eitp_tensor *random_mask(build *b, int rank, const int64_t *shape, int is_boolean, int64_t blind) {
+/* A mask or bias of this shape, where query `masked_query` attends to no key. */
+static eitp_tensor *random_mask(build *b, int rank, const int64_t *shape, int is_boolean, int64_t masked_query) {
     eitp_tensor *mask = is_boolean ? whole(b, EITP_U8, rank, shape, 0, 1) : real(b, rank, shape);
     array *a = b->values[b->leaf_count - 1];
     int64_t index[EITP_MAX_RANK];
     for (int64_t i = 0; i < a->count; i++) {
         unravel(a, i, index);
-        if (index[rank - 2] == blind || (!is_boolean && draw(&b->random) < 0.2))
+        if (index[rank - 2] == masked_query || (!is_boolean && draw(&b->random) < 0.2))
             a->data[i] = is_boolean ? 0 : -(double)INFINITY;
     }
     return mask;
@@ -755,12 +755,12 @@ static void dot_product_case(build *b, int64_t heads, int64_t groups, int causal
                                mask ? values_of(b, mask) : NULL, is_boolean, causal));
 }
 
-/* A mask of the last `rank` dimensions of [2, 4, t, s], where query `blind` attends to no key. */
-static eitp_tensor *dot_product_mask(build *b, int rank, int is_boolean, int64_t blind) {
+/* A mask of the last `rank` dimensions of [2, 4, t, s], where query `masked_query` attends to no key. */
+static eitp_tensor *dot_product_mask(build *b, int rank, int is_boolean, int64_t masked_query) {
     int64_t shape[4] = {2, 4, 0, 0};
     shape[2] = b->small ? 3 : 37;
     shape[3] = b->small ? 4 : 70;
-    return random_mask(b, rank, shape + 4 - rank, is_boolean, blind);
+    return random_mask(b, rank, shape + 4 - rank, is_boolean, masked_query);
 }
 
 static void case_dot_product(build *b) {

@@ -534,7 +534,7 @@ typedef enum eitp_recompute {
     EITP_RECOMPUTE_LAYER = 3      /* all that save memory: whole layers */
 } eitp_recompute;
 
-/* As a memory limit: the least memory that the plan can be made to need; not an error however much that is. */
+/* A memory limit: the least that the plan can do with. A plan with this limit is never too large. */
 #define EITP_MINIMUM_MEMORY ((size_t)1)
 
 typedef struct eitp_plan_config {
