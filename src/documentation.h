@@ -75,7 +75,7 @@
  * WHAT IT DOES
  *     - language models of GPT-2's architecture: from random weights or from a Hugging Face directory, and back to one
  *     - models of your own from tensor ops and blocks; gradients are tensors, and can be differentiated again
- *     - tasks of your own: what a sample is, loss terms with weights of their own, measures
+ *     - tasks of your own: what a sample is, loss terms with weights of their own, metrics
  *     - byte-level BPE: Hugging Face's tokenizer files, token for token; and learning one from text
  *     - text of any size: it is packed into a token file once, which is read in windows
  *     - AdamW with f32 or compact states, an update with next to no state, SGD with momentum, gradient accumulation,
@@ -121,8 +121,8 @@
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
  *   gives the bytes of a token.
  *   Tasks, for a model or data of your own: an eitp_task, whose build makes inputs (eitp_pass_row_input), parameters
- *   (eitp_parameter), ops, blocks of a Transformer (eitp_block), loss terms (eitp_pass_term) and measures
- *   (eitp_pass_measure), and whose read fills in a sample. Trainer, planner and run do the rest: examples/hello.c.
+ *   (eitp_parameter), ops, blocks of a Transformer (eitp_block), loss terms (eitp_pass_term) and metrics
+ *   (eitp_pass_metric), and whose read fills in a sample. Trainer, planner and run do the rest: examples/hello.c.
  *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients, or
  *   eitp_minimize for a step; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
  *   eitp_keep_input, which are written once), eitp_plan_execute, eitp_plan_read.

@@ -50,7 +50,7 @@ static int one_info(void *user, const char *path, eitp_path_info *info) {
 }
 
 static void require_token_ids(const eitp_token_ids *ids) {
-    if (ids->count < 0 || ids->count > EITP_TOKEN_IDS)
+    if (ids->count < 0 || ids->count > EITP_MAX_TOKEN_IDS)
         abort();
     for (int32_t i = 0; i < ids->count; i++) {
         if (ids->ids[i] < 0)

@@ -8,13 +8,13 @@ enum { OWN_WIDTH = 5, OWN_SAMPLES = 23, OWN_VALIDATION = 7, OWN_ROWS = 5 };
 
 /* What `build` adds, in this order. */
 enum {
-    OWN_ROW = 1,      /* term "row": one value for each row */
-    OWN_SAMPLE = 2,   /* term "sample": one for each sample, of those that have a label */
-    OWN_NUMBER = 4,   /* term "number": the sum of "row" */
-    OWN_SQUARES = 8,  /* term "squares": predictions squared, for each row */
-    OWN_SUMMED = 16,  /* term "summed": "row" and 0.3 "squares" in one */
-    OWN_EMPTY = 32,   /* terms "empty rows", "empty samples": how many there were, with weight 0 */
-    OWN_MEASURES = 64 /* measures "row size", "sample size", "total" */
+    OWN_ROW = 1,     /* term "row": one value for each row */
+    OWN_SAMPLE = 2,  /* term "sample": one for each sample, of those that have a label */
+    OWN_NUMBER = 4,  /* term "number": the sum of "row" */
+    OWN_SQUARES = 8, /* term "squares": predictions squared, for each row */
+    OWN_SUMMED = 16, /* term "summed": "row" and 0.3 "squares" in one */
+    OWN_EMPTY = 32,  /* terms "empty rows", "empty samples": how many there were, with weight 0 */
+    OWN_METRICS = 64 /* metrics "row size", "sample size", "total" */
 };
 
 enum { OWN_EMPTY_MARK = -5, OWN_NO_LABEL = -1 };
@@ -75,11 +75,11 @@ static RUN_UNUSED eitp_status own_read(void *user, eitp_split split, uint64_t nu
     for (int64_t i = 0; i < OWN_WIDTH; i++)
         ((float *)sample->values[4])[i] = own_value(split, number, 700 + i);
     *(int32_t *)sample->values[5] = own_label(o, number);
-    for (int q = 0; q < EITP_PASS_QUANTITIES; q++)
+    for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++)
         sample->items[q] = sample->rows;
     if (o->parts & OWN_SAMPLE)
         sample->items[o->parts & OWN_ROW ? 1 : 0] = own_label(o, number) >= 0;
-    if (o->parts & OWN_MEASURES) /* two terms before them */
+    if (o->parts & OWN_METRICS) /* two terms before them */
         sample->items[3] = 1;
     return EITP_OK;
 }
@@ -124,10 +124,10 @@ static RUN_UNUSED eitp_status own_build(void *user, eitp_pass *pass, eitp_error 
         eitp_pass_term(pass, "empty rows", eitp_sum(own_is_below_zero(mark), EITP_ALL_DIMENSIONS, 0), &none);
         eitp_pass_term(pass, "empty samples", eitp_sum(own_is_below_zero(label), EITP_ALL_DIMENSIONS, 0), &none);
     }
-    if (o->parts & OWN_MEASURES) {
-        eitp_pass_measure(pass, "row size", eitp_multiply(counts, eitp_abs(predicted)));
-        eitp_pass_measure(pass, "sample size", eitp_abs(guess));
-        eitp_pass_measure(pass, "total", eitp_sum(row, EITP_ALL_DIMENSIONS, 0));
+    if (o->parts & OWN_METRICS) {
+        eitp_pass_metric(pass, "row size", eitp_multiply(counts, eitp_abs(predicted)));
+        eitp_pass_metric(pass, "sample size", eitp_abs(guess));
+        eitp_pass_metric(pass, "total", eitp_sum(row, EITP_ALL_DIMENSIONS, 0));
     }
     if (o->build_fails)
         return eitp__fail(why, o->build_fails, "nothing to build with");

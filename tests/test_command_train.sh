@@ -60,7 +60,7 @@ exits 0 "stopped early: resume" train --resume auto --output-dir patient --threa
 check "stopped early: it stays so" grep -q '^stopped early: step 6 of 12, ' out
 exits 0 "more patience" train --resume auto --output-dir patient --threads 1 --patience 3
 check "more patience: it goes on" grep -q '^stopped early: step 8 of 12, ' out
-refuses 1 "unknown measure 'beauty' (choose from loss)" $train --steps 1 --keep-best beauty --output-dir gone
+refuses 1 "unknown metric 'beauty' (choose from loss)" $train --steps 1 --keep-best beauty --output-dir gone
 refuses 1 "need validation data" $train --steps 1 --val-fraction 0 --keep-best loss --output-dir gone
 refuses 1 "give --eval-steps" $train --steps 1 --eval-steps 0 --patience 1 --output-dir gone
 

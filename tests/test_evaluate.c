@@ -76,19 +76,19 @@ static void check_evaluation(const own *o, eitp_split split, int64_t samples, in
                              const eitp_evaluation *evaluation) {
     static const char *const names[] = {"row", "sample", "row size", "sample size", "total"};
     double loss = 0;
-    CHECK(evaluation->term_count == 2 && evaluation->measure_count == 5);
-    for (int q = 0; q < evaluation->measure_count; q++) {
-        const eitp_measure *measure = &evaluation->measures[q];
+    CHECK(evaluation->term_count == 2 && evaluation->metric_count == 5);
+    for (int q = 0; q < evaluation->metric_count; q++) {
+        const eitp_metric *metric = &evaluation->metrics[q];
         const naive_mean expected = naive(o, split, samples, at_a_time, q);
-        CHECK_THAT(!strcmp(measure->name, names[q]), "%s is not %s", measure->name, names[q]);
-        CHECK_THAT(measure->items == expected.items, "%s: %d items", names[q], (int)measure->items);
-        CHECK_THAT(own_near(measure->mean, expected.mean, 1e-6), "%s: %.9g is not %.9g", names[q], measure->mean,
+        CHECK_THAT(!strcmp(metric->name, names[q]), "%s is not %s", metric->name, names[q]);
+        CHECK_THAT(metric->items == expected.items, "%s: %d items", names[q], (int)metric->items);
+        CHECK_THAT(own_near(metric->mean, expected.mean, 1e-6), "%s: %.9g is not %.9g", names[q], metric->mean,
                    expected.mean);
-        CHECK_THAT(own_near(measure->error, expected.error, 1e-6), "%s: error %.9g is not %.9g", names[q],
-                   measure->error, expected.error);
+        CHECK_THAT(own_near(metric->error, expected.error, 1e-6), "%s: error %.9g is not %.9g", names[q], metric->error,
+                   expected.error);
         loss += (q == 0 ? 1 : q == 1 ? 0.3 : 0) * expected.mean;
     }
-    CHECK(own_near(evaluation->loss, loss, 1e-6) && evaluation->items == evaluation->measures[0].items);
+    CHECK(own_near(evaluation->loss, loss, 1e-6) && evaluation->items == evaluation->metrics[0].items);
     CHECK_THAT(own_near(evaluation->error, naive_loss_error(o, split, samples), 1e-6), "error %.9g", evaluation->error);
 }
 
@@ -105,7 +105,7 @@ static void means_and_errors_are_those_of_all_samples(void) {
     static const int64_t counts[] = {0, 1, 2, 5, OWN_VALIDATION, 1000};
     for (int varies = 0; varies < 2; varies++) {
         own o;
-        REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
+        REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_METRICS));
         o.task.rows_vary = varies;
         o.config.batch_size = 3; /* the last batch has one sample */
         REQUIRE_OK(own_train(&o, &error), error);
@@ -123,7 +123,7 @@ static void a_task_is_evaluated_without_a_trainer(void) {
     static const int64_t batch_sizes[] = {1, 4, 100};
     own o;
     eitp_evaluation evaluation;
-    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
+    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_METRICS));
     o.task.rows_vary = 1;
     REQUIRE_OK(own_train(&o, &error), error);
     for (size_t i = 0; i < EITP__COUNT(batch_sizes); i++) {
@@ -144,16 +144,15 @@ static void a_task_is_evaluated_without_a_trainer(void) {
 static void a_nan_of_one_sample_shows(void) {
     own o;
     eitp_evaluation evaluation;
-    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
+    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_METRICS));
     o.nan_sample = 4;
     REQUIRE_OK(own_train(&o, &error), error);
     REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error), error);
     CHECK(isnan(evaluation.loss) && isnan(evaluation.error));
-    CHECK(isnan(evaluation.measures[0].mean) && isnan(evaluation.measures[0].error) &&
-          isnan(evaluation.measures[4].mean));
-    CHECK(isfinite(evaluation.measures[1].mean) && isfinite(evaluation.measures[2].mean));
+    CHECK(isnan(evaluation.metrics[0].mean) && isnan(evaluation.metrics[0].error) && isnan(evaluation.metrics[4].mean));
+    CHECK(isfinite(evaluation.metrics[1].mean) && isfinite(evaluation.metrics[2].mean));
     REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 4, &evaluation, &error), error);
-    CHECK(isfinite(evaluation.loss) && isfinite(evaluation.measures[4].mean));
+    CHECK(isfinite(evaluation.loss) && isfinite(evaluation.metrics[4].mean));
     own_end(&o);
 }
 
@@ -167,8 +166,8 @@ static void a_loss_with_a_number_has_no_error(void) {
     REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error), error);
     REQUIRE_OK(eitp_trainer_evaluate(rows.trainer, 0, &expected, &error), error);
     CHECK(own_near(evaluation.loss, expected.loss, 1e-6) && expected.error > 0);
-    CHECK_THAT(evaluation.error <= 0 && evaluation.measures[0].error <= 0, "%g", evaluation.error);
-    CHECK(evaluation.measures[1].error > 0);
+    CHECK_THAT(evaluation.error <= 0 && evaluation.metrics[0].error <= 0, "%g", evaluation.error);
+    CHECK(evaluation.metrics[1].error > 0);
     own_end(&o);
     own_end(&rows);
 }
@@ -181,8 +180,8 @@ static void a_term_without_items_is_zero(void) {
     o.unlabelled_before = 1000;
     REQUIRE_OK(own_train(&o, &error), error);
     REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error), error);
-    CHECK(evaluation.measures[1].items == 0 && evaluation.measures[1].mean == 0 && evaluation.measures[1].error == 0);
-    CHECK(own_near(evaluation.loss, evaluation.measures[0].mean, 1e-12));
+    CHECK(evaluation.metrics[1].items == 0 && evaluation.metrics[1].mean == 0 && evaluation.metrics[1].error == 0);
+    CHECK(own_near(evaluation.loss, evaluation.metrics[0].mean, 1e-12));
     own_end(&o);
 }
 
@@ -199,7 +198,7 @@ static void weights_are_those_of_the_last_step(void) {
     for (int step = 0; step < 3; step++) {
         const double weight = eitp_schedule_rate(&o.weight, step ? step : 1);
         REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error), error);
-        CHECK(own_near(evaluation.loss, evaluation.measures[0].mean + weight * evaluation.measures[1].mean, 1e-12));
+        CHECK(own_near(evaluation.loss, evaluation.metrics[0].mean + weight * evaluation.metrics[1].mean, 1e-12));
         REQUIRE_OK(eitp_trainer_step(o.trainer, &report, &error), error);
     }
     own_end(&o);
@@ -207,16 +206,16 @@ static void weights_are_those_of_the_last_step(void) {
 
 static void names_are_known(void) {
     own o;
-    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
+    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_METRICS));
     REQUIRE_OK(own_train(&o, &error), error);
-    CHECK(eitp_trainer_has_measure(o.trainer, "row") && eitp_trainer_has_measure(o.trainer, "total"));
-    CHECK(eitp_trainer_has_measure(o.trainer, "loss") && !eitp_trainer_has_measure(o.trainer, "tot"));
-    CHECK(!eitp_trainer_has_measure(o.trainer, NULL) && !eitp_trainer_has_measure(NULL, "row"));
+    CHECK(eitp_trainer_has_metric(o.trainer, "row") && eitp_trainer_has_metric(o.trainer, "total"));
+    CHECK(eitp_trainer_has_metric(o.trainer, "loss") && !eitp_trainer_has_metric(o.trainer, "tot"));
+    CHECK(!eitp_trainer_has_metric(o.trainer, NULL) && !eitp_trainer_has_metric(NULL, "row"));
     own_end(&o);
     REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE));
     o.task.samples[EITP_VALIDATION] = 0;
     REQUIRE_OK(own_train(&o, &error), error);
-    CHECK(!eitp_trainer_has_measure(o.trainer, "row") && !eitp_trainer_has_measure(o.trainer, "loss"));
+    CHECK(!eitp_trainer_has_metric(o.trainer, "row") && !eitp_trainer_has_metric(o.trainer, "loss"));
     own_end(&o);
 }
 

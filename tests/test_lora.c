@@ -458,7 +458,7 @@ static void configurations_are_checked(void) {
         lora.dropout = i == 4 ? 1 : 0;
         lora.targets = i == 5 ? 0 : i == 6 ? 16 : 1;
         CHECK_THAT(eitp_model_add_lora(s.model, &lora, &error_) == EITP_ERROR_ARGUMENT, "%d", i);
-        CHECK(eitp_variable_count(s.context) == before && eitp_model_lora(s.model).rank == 0);
+        CHECK(eitp_variable_count(s.context) == before && eitp_model_lora_config(s.model).rank == 0);
     }
     REQUIRE_OK(make_pass(&p, &s, 0, 0), error_);
     {
@@ -503,7 +503,7 @@ static void parts_are_frozen_by_name(void) {
         if (c == 0) {
             for (size_t i = 0; i < EITP__COUNT(bad); i++)
                 CHECK_THAT(eitp_model_freeze(s.model, bad[i], &error_) == EITP_ERROR_ARGUMENT, "%s", bad[i]);
-            CHECK(eitp_model_trained_count(s.model) == eitp_model_parameter_count(s.model));
+            CHECK(eitp_model_trained_parameter_count(s.model) == eitp_model_parameter_count(s.model));
         }
         REQUIRE_OK(eitp_model_freeze(s.model, cases[c].parts, &error_), error_);
         for (size_t i = 0; i < eitp_variable_count(s.context); i++) {
@@ -699,7 +699,7 @@ static void check_nothing_is_kept_for_frozen(const run *r) {
             CHECK_THAT(eitp_variable_find(context, name) >= 0 || !variable.trained || k > 1, "%s", name);
         }
     }
-    CHECK(trained == (size_t)eitp_model_trained_count(r->s.model));
+    CHECK(trained == (size_t)eitp_model_trained_parameter_count(r->s.model));
     CHECK(eitp_context_variable_bytes(context, EITP_OPTIMIZER) == 8 * trained);
     CHECK(eitp_context_variable_bytes(context, EITP_REMAINDER) ==
           wide * (eitp_context_precision(context) == EITP_BF16 ? 2 : 4));
@@ -994,7 +994,7 @@ static void adapters_are_written_as_peft_does(void) {
         REQUIRE_OK(make_subject(&other, &host, precisions[way]), error_);
         REQUIRE_OK(eitp_lora_load(other.model, directory, &checksum, &error_), error_);
         REQUIRE_OK(eitp_lora_load(other.model, directory, &checksum, &error_), error_);
-        CHECK(checksum == written && eitp_model_lora(other.model).rank == 3);
+        CHECK(checksum == written && eitp_model_lora_config(other.model).rank == 3);
         CHECK(!is_trained(&other, "transformer.wte.weight"));
         for (size_t i = 0; i < eitp_variable_count(s.context); i++) {
             eitp_variable variable = eitp_variable_at(s.context, i);

@@ -586,9 +586,9 @@ static void what_null_is(void) {
     CHECK(!eitp_tensor_rank(NULL) && !eitp_tensor_dimension(NULL, -1) && !eitp_tensor_elements(NULL));
     CHECK(!eitp_dtype_size(eitp_tensor_dtype(NULL)) && !eitp_tensor_graph(NULL));
     CHECK(!eitp_plan_statistics(NULL).nodes && !eitp_optimizer_get((eitp_optimizer)99));
-    CHECK(!eitp_model_context(NULL) && !eitp_model_parameter_count(NULL) && !eitp_model_trained_count(NULL));
+    CHECK(!eitp_model_context(NULL) && !eitp_model_parameter_count(NULL) && !eitp_model_trained_parameter_count(NULL));
     CHECK(!eitp_transformer_config_positions(NULL) && !eitp_model_positions(NULL));
-    CHECK(!eitp_model_config(NULL).layers && !eitp_model_lora(NULL).rank);
+    CHECK(!eitp_model_config(NULL).layers && !eitp_model_lora_config(NULL).rank);
     CHECK(!inputs.tokens && !inputs.key && !eitp_model_forward(NULL, NULL, &inputs, 1));
     CHECK(!eitp_model_losses(NULL, NULL, &inputs, 1, NULL, -100));
     CHECK(!eitp_model_hidden(NULL, NULL, &inputs, 1) && !eitp_model_logits(NULL, NULL));

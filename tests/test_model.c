@@ -905,7 +905,7 @@ static void adapters_go_to_rows_of_the_table(void) {
     lora.targets = 15;
     REQUIRE_OK(eitp_model_add_lora(model, &lora, &error_), error_);
     CHECK(is_trained(context, "base.block.1.up.lora_A.weight") && !is_trained(context, "base.block.1.up.weight"));
-    CHECK(eitp_model_trained_count(model) == 2 * 2 * (12 + 36 + 12 + 12 + 12 + 20 + 20 + 12));
+    CHECK(eitp_model_trained_parameter_count(model) == 2 * 2 * (12 + 36 + 12 + 12 + 12 + 20 + 20 + 12));
     REQUIRE(scratch_make(directory));
     REQUIRE_OK(eitp_lora_save(model, directory, NULL, NULL, &error_), error_);
     eitp__buffer_init(&text, &host);

@@ -23,8 +23,8 @@ static void notice(void *user, const eitp_run_event *event) {
     w->events[event->kind]++;
     CHECK(event->message[0] && event->report);
     if (event->kind == EITP_EVENT_SAVED && w->saves < 32)
-        w->saved[w->saves++] = event->report->saved;
-    if (event->kind == EITP_EVENT_SAVED && event->report->saved == w->exit_saved)
+        w->saved[w->saves++] = event->report->saved_step;
+    if (event->kind == EITP_EVENT_SAVED && event->report->saved_step == w->exit_saved)
         _exit(0);
     if (event->kind != EITP_EVENT_STEP)
         return;
@@ -188,8 +188,9 @@ static void records_go_to_every_sink(void) {
     read_text(&f, "metrics.jsonl", text, sizeof text);
     CHECK(count_of(text, "\n") == 7 && count_of(text, "\"applied\": true}\n") == 4);
     CHECK(!strncmp(text, "{\"step\": 0, \"val_loss\": ", 23));
-    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.done == 4 && f.report.saved == 4 && f.report.evaluations == 3);
-    CHECK(f.report.items == 4 * 4 * 32 && f.report.evaluated == 4);
+    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.steps_done == 4 && f.report.saved_step == 4 &&
+          f.report.evaluations == 3);
+    CHECK(f.report.items == 4 * 4 * 32 && f.report.evaluated_step == 4);
     scratch_remove(f.directory);
 }
 
@@ -221,7 +222,7 @@ static void a_sink_that_fails_keeps_nothing_from_others(void) {
         f.sink.sync = NULL;
         f.config.eval_steps = 2;
         f.config.keep_best = "loss";
-        CHECK(train(&f) == EITP_ERROR_IO && f.report.saved == 2);
+        CHECK(train(&f) == EITP_ERROR_IO && f.report.saved_step == 2);
         read_text(&f, "metrics.jsonl", text, sizeof text);
         CHECK_THAT(count_of(text, "\"loss\": ") == 2 && count_of(text, "\"val_loss\": ") == 1 + i, "%s", text);
         if (i)
@@ -312,19 +313,21 @@ static void stop_saves_and_resume_goes_on(void) {
     CHECK_THAT(!train(&g), "%s", error_.message);
     f.w.stop_after = 2;
     CHECK_THAT(!train(&f), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_STOPPED && f.report.stop_reason == 15 && f.report.done == 2 && f.report.saved == 2);
+    CHECK(f.report.end == EITP_RUN_STOPPED && f.report.stop_reason == 15 && f.report.steps_done == 2 &&
+          f.report.saved_step == 2);
     CHECK(has_checkpoint(&f, 2) && f.report.evaluations == 0);
     f.w.stop_after = 0;
     f.config.resume = EITP_RESUME_NEWEST;
     CHECK_THAT(!train(&f), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.first == 2 && f.report.done == 6 && f.w.resumed == 2);
+    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.start_step == 2 && f.report.steps_done == 6 &&
+          f.w.resumed == 2);
     CHECK(f.report.step.loss >= g.report.step.loss && f.report.step.loss <= g.report.step.loss);
     CHECK(f.report.evaluation.loss >= g.report.evaluation.loss && f.report.evaluation.loss <= g.report.evaluation.loss);
     read_text(&f, "metrics.jsonl", straight, sizeof straight);
     CHECK(count_of(straight, "\"loss\": ") == 6 && count_of(straight, "\"val_loss\": ") == 1);
     /* Once more there is nothing to do. */
     CHECK(!train(&f) && f.report.end == EITP_RUN_FINISHED && f.w.events[EITP_EVENT_NOTHING_TO_DO] == 1);
-    CHECK(f.report.evaluations == 0 && f.report.evaluated == 6);
+    CHECK(f.report.evaluations == 0 && f.report.evaluated_step == 6);
     scratch_remove(f.directory);
     scratch_remove(g.directory);
 }
@@ -358,8 +361,9 @@ static void without_steps_it_ends_with_the_data(void) {
     REQUIRE_OK(eitp_trainer_create(&f.trained.task, &f.trained.config, &f.trained.trainer, &error_), error_);
     REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
     CHECK_THAT(!eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_END_OF_DATA && f.report.done == 3 && f.report.steps == 3 && f.report.saved == 3);
-    CHECK(f.report.evaluated == 3 && f.w.events[EITP_EVENT_DATA_ENDED] == 1);
+    CHECK(f.report.end == EITP_RUN_END_OF_DATA && f.report.steps_done == 3 && f.report.steps == 3 &&
+          f.report.saved_step == 3);
+    CHECK(f.report.evaluated_step == 3 && f.w.events[EITP_EVENT_END_OF_DATA] == 1);
     CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_ERROR_ARGUMENT);
     eitp_run_destroy(f.w.run);
     end_run(&f.trained);
@@ -398,7 +402,7 @@ static void best_of_values(void) {
 
 /* Numbers of a best.json that no run wrote: it is refused, or counting goes on. */
 static void best_of_a_file_by_hand(void) {
-    static const char text[] = "{\"measure\": \"loss\", \"before\": {\"step\": 1, \"value\": 1, "
+    static const char text[] = "{\"metric\": \"loss\", \"before\": {\"step\": 1, \"value\": 1, "
                                "\"evaluations_since\": 9223372036854775807}, \"evaluations\": []}\n";
     eitp__best best;
     fixture f;
@@ -442,16 +446,16 @@ static void the_best_is_kept_and_patience_ends(void) {
     REQUIRE(begin_fixture(&f));
     waver(&f);
     CHECK_THAT(!train(&f), "%s", error_.message);
-    end = f.report.done;
-    CHECK(f.report.end == EITP_RUN_EARLY_STOP && end < 30 && f.w.events[EITP_EVENT_NOT_IMPROVED] == 1);
-    CHECK(f.report.best_step > 0 && end == f.report.best_step + 3 * 2 && f.report.saved == end);
+    end = f.report.steps_done;
+    CHECK(f.report.end == EITP_RUN_EARLY_STOP && end < 30 && f.w.events[EITP_EVENT_EARLY_STOP] == 1);
+    CHECK(f.report.best_step > 0 && end == f.report.best_step + 3 * 2 && f.report.saved_step == end);
     CHECK(has_checkpoint(&f, f.report.best_step) && has_checkpoint(&f, end) && !has_checkpoint(&f, end - 1));
     read_text(&f, "best.json", text, sizeof text);
     snprintf(expected, sizeof expected, "\"best\": {\"step\": %lld, ", (long long)f.report.best_step);
     CHECK_THAT(strstr(text, expected), "%s", text);
     /* A run that has stopped early stays so. */
     f.config.resume = EITP_RESUME_NEWEST;
-    CHECK(!train(&f) && f.report.end == EITP_RUN_EARLY_STOP && f.report.done == end && f.report.step.step == 0);
+    CHECK(!train(&f) && f.report.end == EITP_RUN_EARLY_STOP && f.report.steps_done == end && f.report.step.step == 0);
     scratch_remove(f.directory);
 }
 
@@ -464,12 +468,12 @@ static void patience_survives_kills(void) {
     f.config.save_steps = g.config.save_steps = 3;
     CHECK_THAT(!train(&f), "%s", error_.message);
     g.config.resume = EITP_RESUME_NEWEST;
-    for (int64_t step = 2; step < f.report.done; step++)
+    for (int64_t step = 2; step < f.report.steps_done; step++)
         train_killed(&g, step, 0);
     CHECK_THAT(!train(&g), "%s", error_.message);
     CHECK(f.report.end == EITP_RUN_EARLY_STOP && g.report.end == EITP_RUN_EARLY_STOP);
-    CHECK_THAT(f.report.done == g.report.done && f.report.best_step == g.report.best_step, "%d %d", (int)f.report.done,
-               (int)g.report.done);
+    CHECK_THAT(f.report.steps_done == g.report.steps_done && f.report.best_step == g.report.best_step, "%d %d",
+               (int)f.report.steps_done, (int)g.report.steps_done);
     read_text(&f, "best.json", straight, sizeof straight);
     read_text(&g, "best.json", killed, sizeof killed);
     CHECK(!strcmp(straight, killed));
@@ -492,8 +496,8 @@ static void a_kill_right_after_saving_the_best(void) {
     train_killed(&f, 0, 8);
     CHECK(has_checkpoint(&f, 2) && has_checkpoint(&f, 8));
     CHECK_THAT(!train(&f), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.first == 8 && f.report.best_step == 8);
-    CHECK(f.report.done == 14 && has_checkpoint(&f, 8) && !has_checkpoint(&f, 2));
+    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.start_step == 8 && f.report.best_step == 8);
+    CHECK(f.report.steps_done == 14 && has_checkpoint(&f, 8) && !has_checkpoint(&f, 2));
     scratch_remove(f.directory);
 }
 
@@ -505,13 +509,13 @@ static void evaluations_go_along(void) {
     waver(&f);
     f.config.eval_steps = 3;
     f.w.stop_after = 4;
-    CHECK_THAT(!train(&f) && f.report.saved == 4, "%s", error_.message);
+    CHECK_THAT(!train(&f) && f.report.saved_step == 4, "%s", error_.message);
     snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-4", f.output);
     snprintf(f.output, sizeof f.output, "%s/elsewhere", f.directory);
     f.config.resume = EITP_RESUME_NAMED;
     f.config.checkpoint = checkpoint;
     f.w.stop_after = 5;
-    CHECK_THAT(!train(&f) && f.report.saved == 5, "%s", error_.message);
+    CHECK_THAT(!train(&f) && f.report.saved_step == 5, "%s", error_.message);
     read_text(&f, "best.json", text, sizeof text);
     CHECK_THAT(count_of(text, "\n{\"step\": ") == 1 && strstr(text, "\"best\": {\"step\": 3, "), "%s", text);
     scratch_remove(f.directory);
@@ -543,10 +547,10 @@ static void a_new_run_knows_no_older_best(void) {
     f.config.steps = 6;
     f.config.eval_steps = 6;
     f.w.stop_after = 3;
-    CHECK_THAT(!train(&f) && f.report.saved == 3, "%s", error_.message);
+    CHECK_THAT(!train(&f) && f.report.saved_step == 3, "%s", error_.message);
     f.config.resume = EITP_RESUME_NEWEST;
     f.w.stop_after = 4;
-    CHECK_THAT(!train(&f) && f.report.saved == 4, "%s", error_.message);
+    CHECK_THAT(!train(&f) && f.report.saved_step == 4, "%s", error_.message);
     CHECK_THAT(f.report.best_step == -1, "%d", (int)f.report.best_step);
     scratch_remove(f.directory);
 }
@@ -572,7 +576,7 @@ static void a_checkpoint_waits_for_the_best(void) {
         f.config.keep_best = "loss";
         f.host.files.open = open_without_best;
         refused_bests = refused;
-        CHECK(train(&f) == EITP_ERROR_IO && f.report.done == 2);
+        CHECK(train(&f) == EITP_ERROR_IO && f.report.steps_done == 2);
         CHECK(has_checkpoint(&f, 2) == (refused == 1) && exists(&f, "best.json") == (refused == 1));
         refused_bests = 0;
         f.config.resume = EITP_RESUME_NEWEST;
@@ -672,7 +676,7 @@ static void another_run_is_refused(void) {
     CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "has checkpoint-6 of later steps"));
     /* Elsewhere it goes on. */
     snprintf(f.output, sizeof f.output, "%s/elsewhere", f.directory);
-    CHECK_THAT(!train(&f) && f.report.first == 3 && f.report.done == 6, "%s", error_.message);
+    CHECK_THAT(!train(&f) && f.report.start_step == 3 && f.report.steps_done == 6, "%s", error_.message);
     snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-6", first);
     f.config.steps = 7;
     CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "has checkpoint-6 of another run"));
@@ -726,7 +730,8 @@ static void a_run_that_cannot_shrink_stops(void) {
     f.config.steps = 100;
     f.config.auto_shrink = 1;
     CHECK(train(&f) == EITP_ERROR_PRESSURE && strstr(error_.message, "memory stays short, with 1.0 MB left"));
-    CHECK(f.report.end == EITP_RUN_PRESSURE && f.report.saved == f.report.done && has_checkpoint(&f, f.report.done));
+    CHECK(f.report.end == EITP_RUN_MEMORY_PRESSURE && f.report.saved_step == f.report.steps_done &&
+          has_checkpoint(&f, f.report.steps_done));
     CHECK(f.w.events[EITP_EVENT_NOT_SHRUNK] == 1 && f.w.events[EITP_EVENT_MEMORY_SHORT] > 1);
     read_text(&f, "metrics.jsonl", text, sizeof text);
     CHECK(count_of(text, "\"shrunk\": true}") == f.w.events[EITP_EVENT_MEMORY_SHORT] - 1);
@@ -746,13 +751,13 @@ static void steps_that_are_not_finite_end_the_run(void) {
     REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
     f.config.patience = 0;
     CHECK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_) == EITP_OK);
-    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.done == 1 && f.report.best_step == -1);
+    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.steps_done == 1 && f.report.best_step == -1);
     eitp_run_destroy(f.w.run);
     snprintf(f.output, sizeof f.output, "%s/b", f.directory);
     REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
     CHECK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_) == EITP_ERROR_NOT_FINITE);
     CHECK_THAT(!strncmp(error_.message, "2 steps in a row", 16), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_NOT_FINITE && f.report.done == 3 && has_checkpoint(&f, 3));
+    CHECK(f.report.end == EITP_RUN_NOT_FINITE && f.report.steps_done == 3 && has_checkpoint(&f, 3));
     CHECK(f.w.events[EITP_EVENT_SKIPPED_STEP] == 3);
     eitp_run_destroy(f.w.run);
     end_run(&f.trained);
@@ -781,7 +786,7 @@ static void what_makes_no_sense_is_refused(void) {
     f.config.patience = 0;
     f.config.eval_steps = 1;
     f.config.keep_best = "beauty";
-    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "unknown measure 'beauty'"));
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "unknown metric 'beauty'"));
     scratch_remove(f.directory);
 }
 

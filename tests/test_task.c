@@ -225,7 +225,7 @@ static void merging_changes_no_bit(void) {
     }
 }
 
-static void micro_batches_are_not_merged_where_gaps_are_refused(void) {
+static void a_task_without_gaps_refuses_passes_that_need_padding_rows(void) {
     own o;
     REQUIRE(begin_in(&o, "bf16", OWN_ROW | OWN_SAMPLE));
     pretend_sums_of_32(o.context);
@@ -235,7 +235,7 @@ static void micro_batches_are_not_merged_where_gaps_are_refused(void) {
     eitp_trainer_destroy(o.trainer);
     o.config.micro_batches_per_pass = 2;
     CHECK(own_train(&o, &error) == EITP_ERROR_UNSUPPORTED && !o.trainer);
-    CHECK_THAT(strstr(error.message, "micro-batches of 10 rows cannot be merged") &&
+    CHECK_THAT(strstr(error.message, "micro-batches of 10 rows cannot share a pass") &&
                    strstr(error.message, "dense_rows"),
                "%s", error.message);
     o.config.dense_rows = 1;
@@ -366,9 +366,9 @@ static void build_terms_badly(int which, eitp_pass *pass, eitp_tensor *x) {
     if (which == SAME_TERMS)
         eitp_pass_term(pass, "fine", x, NULL);
     if (which == SAME_MEASURE)
-        eitp_pass_measure(pass, "fine", x);
+        eitp_pass_metric(pass, "fine", x);
     if (which == MEASURE_CALLED_LOSS)
-        eitp_pass_measure(pass, "loss", x);
+        eitp_pass_metric(pass, "loss", x);
     if (which == LONG_NAME)
         eitp_pass_term(pass, "a name of thirty-two characters.", x, NULL);
     if (which == NO_NAME)
@@ -376,7 +376,7 @@ static void build_terms_badly(int which, eitp_pass *pass, eitp_tensor *x) {
     if (which == NULL_NAME)
         eitp_pass_term(pass, NULL, x, NULL);
     if (which == LATE_TERM) {
-        eitp_pass_measure(pass, "measured", x);
+        eitp_pass_metric(pass, "measured", x);
         eitp_pass_term(pass, "late", x, NULL);
     }
     if (which == WIDE_VALUES)
@@ -387,7 +387,7 @@ static void build_terms_badly(int which, eitp_pass *pass, eitp_tensor *x) {
 
 static void build_inputs_badly(int which, eitp_pass *pass) {
     eitp_tensor *unique, *inverse, *ids;
-    for (int i = 0; which == MANY_INPUTS && i < EITP_PASS_INPUTS; i++)
+    for (int i = 0; which == MANY_INPUTS && i < EITP_MAX_PASS_INPUTS; i++)
         eitp_pass_sample_input(pass, "one more", EITP_I32, 0, NULL, 0);
     if (which == NULL_INPUT)
         eitp_pass_row_input(pass, NULL, EITP_F32, 0, NULL, 0);
@@ -423,7 +423,7 @@ static void builds_are_refused(void) {
         "'fine'",          "'loss'",
         "1 to 31",         "1 to 31",
         "1 to 31",         "name",
-        "'wide'",          "'late': add loss terms before measures",
+        "'wide'",          "'late': add loss terms before metrics",
         "'wide'",          "matmul",
         "row input",       "one such lookup",
     };
@@ -453,14 +453,14 @@ static void check_refused(own *o, const char *words) {
 static void passes_of_null_give_null(void) {
     const int64_t one[] = {1};
     eitp_tensor *unique, *inverse;
-    CHECK(!eitp_pass_graph(NULL) && !eitp_pass_trains(NULL) && !eitp_pass_longest(NULL));
+    CHECK(!eitp_pass_graph(NULL) && !eitp_pass_is_training(NULL) && !eitp_pass_longest(NULL));
     CHECK(!eitp_pass_row_input(NULL, "x", EITP_F32, 1, one, 0) && !eitp_pass_embedding(NULL, NULL, NULL));
     CHECK(!eitp_pass_sample_input(NULL, "x", EITP_F32, 1, one, 0) && !eitp_pass_positions(NULL));
     CHECK(!eitp_pass_offsets(NULL) && !eitp_pass_key(NULL) && !eitp_pass_sample_key(NULL));
     eitp_pass_unique(NULL, NULL, 1, &unique, &inverse);
     CHECK(!unique && !inverse && !eitp_pass_model_inputs(NULL, NULL).tokens);
     eitp_pass_term(NULL, "x", NULL, NULL);
-    eitp_pass_measure(NULL, "x", NULL);
+    eitp_pass_metric(NULL, "x", NULL);
     eitp_task_release(NULL);
 }
 
@@ -610,7 +610,7 @@ static void a_checkpoint_of_other_data_is_refused(void) {
 
 static eitp_status work_with(own *o, const eitp_host *host) {
     eitp_evaluation evaluation;
-    eitp_status status = own_begin(o, host, "fp32", OWN_ROW | OWN_SAMPLE | OWN_MEASURES, &error);
+    eitp_status status = own_begin(o, host, "fp32", OWN_ROW | OWN_SAMPLE | OWN_METRICS, &error);
     if (!status)
         status = own_train(o, &error);
     return status ? status : eitp_evaluate(&o->task, EITP_TRAINING, 4, 0, &evaluation, &error);
@@ -641,7 +641,7 @@ int main(int argc, char **argv) {
         TEST(a_term_without_items_changes_nothing),
         TEST(empty_values_are_seen_in_gaps_and_beyond_the_last_sample),
         TEST(merging_changes_no_bit),
-        TEST(micro_batches_are_not_merged_where_gaps_are_refused),
+        TEST(a_task_without_gaps_refuses_passes_that_need_padding_rows),
         TEST(shrinking_knows_of_gaps_and_of_sums_over_samples),
         TEST(a_program_sets_rates_and_hears_of_steps),
         TEST(builds_are_refused),

@@ -58,7 +58,7 @@ static void build_labels(const model *m, eitp_pass *pass) {
     logits = key ? eitp_dropout(logits, key, 0.2) : logits;
     logits = eitp_linear(logits, matrix(m, pass, "classes.weight", WIDTH, CLASSES), NULL, EITP_NO_ACTIVATION);
     eitp_pass_term(pass, "labels", eitp_cross_entropy(logits, labels, -1), &half);
-    eitp_pass_measure(pass, "accuracy", eitp_equal(eitp_argmax(logits, -1, 0), labels));
+    eitp_pass_metric(pass, "accuracy", eitp_equal(eitp_argmax(logits, -1, 0), labels));
 }
 
 static eitp_tensor *build_attention(const model *m, eitp_pass *pass, eitp_tensor *x) {
@@ -220,8 +220,8 @@ static void ids_outside_the_table_change_nothing(void) {
     end_run(&m.r);
 }
 
-/* A measure may be of any type: here of bytes, 0 or 1. */
-static void accuracy_is_a_measure(void) {
+/* A metric may be of any type: here of bytes, 0 or 1. */
+static void accuracy_is_a_metric(void) {
     variant v = default_variant();
     model m;
     eitp_evaluation evaluation;
@@ -229,10 +229,10 @@ static void accuracy_is_a_measure(void) {
     v.precision = "fp32";
     REQUIRE_OK(begin(&m, &v, WITH_LABELS), error_);
     REQUIRE_OK(eitp_trainer_evaluate(m.r.trainer, 0, &evaluation, &error_), error_);
-    CHECK(evaluation.measure_count == 3 && !strcmp(evaluation.measures[2].name, "accuracy"));
-    CHECK(evaluation.measures[2].items == SAMPLES && evaluation.measures[2].error > 0);
-    CHECK_THAT(evaluation.measures[2].mean > 0 && evaluation.measures[2].mean < 0.6, "%g", evaluation.measures[2].mean);
-    CHECK(fabs(evaluation.measures[2].mean * SAMPLES - round(evaluation.measures[2].mean * SAMPLES)) < 1e-9);
+    CHECK(evaluation.metric_count == 3 && !strcmp(evaluation.metrics[2].name, "accuracy"));
+    CHECK(evaluation.metrics[2].items == SAMPLES && evaluation.metrics[2].error > 0);
+    CHECK_THAT(evaluation.metrics[2].mean > 0 && evaluation.metrics[2].mean < 0.6, "%g", evaluation.metrics[2].mean);
+    CHECK(fabs(evaluation.metrics[2].mean * SAMPLES - round(evaluation.metrics[2].mean * SAMPLES)) < 1e-9);
     end_run(&m.r);
 }
 
@@ -240,7 +240,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(merging_changes_no_bit),  TEST(a_table_that_is_looked_up_plainly_is_exact_too),
         TEST(two_lookups_are_refused), TEST(ids_outside_the_table_change_nothing),
-        TEST(accuracy_is_a_measure),
+        TEST(accuracy_is_a_metric),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -91,7 +91,7 @@ static void check_places(const char *precision) {
         CHECK(fingerprint(&r) == halves[from] && step_many(&r, 3, &losses[from]));
         wholes[from] = fingerprint(&r);
         REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 5, &evaluation, &error_), error_);
-        CHECK(!strcmp(evaluation.measures[0].name, "loss") && evaluation.items == 5 * 32);
+        CHECK(!strcmp(evaluation.metrics[0].name, "loss") && evaluation.items == 5 * 32);
         CHECK((from + 1) % PLACES != FROM_CALLBACK || (p.reads == 2 * (3 * 4 + 5) && p.expected == 3 * 4));
         end(&r, &p);
         CHECK(halves[from] == halves[0] && wholes[from] == wholes[0] && halves[0] != wholes[0]);

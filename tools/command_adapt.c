@@ -146,8 +146,8 @@ eitp_status adapt_open_model(const option_set *o, const char *directory, eitp_co
 }
 
 void adapt_log(const eitp_model *model) {
-    int64_t trained = eitp_model_trained_count(model), all = eitp_model_parameter_count(model);
-    eitp_lora_config lora = eitp_model_lora(model);
+    int64_t trained = eitp_model_trained_parameter_count(model), all = eitp_model_parameter_count(model);
+    eitp_lora_config lora = eitp_model_lora_config(model);
     char targets[200];
     eitp_lora_targets_format(eitp_model_config(model).architecture, lora.targets, targets, sizeof targets);
     if (lora.rank)

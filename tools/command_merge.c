@@ -61,7 +61,7 @@ static eitp_status merging_save(merging *m, eitp_error *error) {
 
 static void merging_print(const merging *m) {
     const char *output = options_text(&m->options, OPTION_OUTPUT_DIR);
-    eitp_lora_config lora = eitp_model_lora(m->model);
+    eitp_lora_config lora = eitp_model_lora_config(m->model);
     text_buffer t = {NULL, 0, 0};
     if (options_integer(&m->options, OPTION_JSON)) {
         text_format(&t, "{");

@@ -99,7 +99,7 @@ static const option_row rows[] = {
     {"save-total-limit", "keep-checkpoints", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TRAIN, 1,
      "checkpoints that are kept; 0: all"},
     {"keep-best", "metric-for-best-model", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN, 1,
-     "save after each evaluation where this measure, as loss, is the best so far, and keep that checkpoint too"},
+     "save after each evaluation where this metric, as loss, is the best so far, and keep that checkpoint too"},
     {"patience", "early-stopping-patience", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
      "stop when N evaluations in a row are not better than the best; 0: never"},
     {"log-every", "logging-steps log-interval training-log-freq", KIND_INTEGER, 1, LARGEST, "10", "N", OPTIONS_TRAIN, 1,

@@ -250,10 +250,10 @@ eitp_status run_resolve(run *r, eitp_error *error) {
 
 /* ---- The output directory ---- */
 
-/* Of most measures more is better; of losses less. */
-static int is_higher_better(const char *measure) {
-    size_t size = strlen(measure);
-    return !(size >= 4 && !strcmp(measure + size - 4, "loss")) && strcmp(measure, "perplexity") != 0;
+/* Of most metrics more is better; of losses less. */
+static int is_higher_better(const char *metric) {
+    size_t size = strlen(metric);
+    return !(size >= 4 && !strcmp(metric + size - 4, "loss")) && strcmp(metric, "perplexity") != 0;
 }
 
 static eitp_run_config run_config(const run *r) {
@@ -294,8 +294,8 @@ static eitp_status prepare_directory(run *r, eitp_error *error) {
 /* Refused before the first step, where the options are known by name. */
 static eitp_status check_best(run *r, eitp_error *error) {
     const option_set *o = &r->options;
-    const char *measure = options_text(o, OPTION_KEEP_BEST);
-    if ((measure || options_integer(o, OPTION_PATIENCE)) && !r->validates)
+    const char *metric = options_text(o, OPTION_KEEP_BEST);
+    if ((metric || options_integer(o, OPTION_PATIENCE)) && !r->validates)
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--keep-best and --patience need validation data: give --val-data or --val-fraction");
     if (options_integer(o, OPTION_PATIENCE) && !options_integer(o, OPTION_EVAL_STEPS))
@@ -304,12 +304,11 @@ static eitp_status check_best(run *r, eitp_error *error) {
     return EITP_OK;
 }
 
-/* Refused where it is known what the task measures. */
-static eitp_status check_measure(run *r, eitp_error *error) {
-    const char *measure = options_text(&r->options, OPTION_KEEP_BEST);
-    return measure && !eitp_trainer_has_measure(r->trainer, measure)
-               ? command_fail(error, EITP_ERROR_ARGUMENT, "--keep-best: unknown measure '%s' (choose from loss)",
-                              measure)
+/* Refused where it is known which metrics the task has. */
+static eitp_status check_metric(run *r, eitp_error *error) {
+    const char *metric = options_text(&r->options, OPTION_KEEP_BEST);
+    return metric && !eitp_trainer_has_metric(r->trainer, metric)
+               ? command_fail(error, EITP_ERROR_ARGUMENT, "--keep-best: unknown metric '%s' (choose from loss)", metric)
                : EITP_OK;
 }
 
@@ -518,7 +517,7 @@ static void log_memory(const run *r) {
     output_info("it fits with %s", fit_describe(&r->fit, &r->rung, text, sizeof text));
     if (eitp_optimizer_get(r->rung.optimizer)->fidelity != EITP_SAME_BITS && r->fit.any_optimizer)
         output_warning("full precision does not fit into %s: %s (%s)", output_bytes((double)r->fit.budget),
-                       eitp_optimizer_get(r->rung.optimizer)->name, eitp_optimizer_get(r->rung.optimizer)->keeps);
+                       eitp_optimizer_get(r->rung.optimizer)->name, eitp_optimizer_get(r->rung.optimizer)->state);
 }
 
 /* What offloading moves, and how much the disk must take. */
@@ -556,8 +555,8 @@ static void log_run(const run *r) {
 static void check_disk(const run *r) {
     struct statvfs disk;
     int64_t keep = options_integer(&r->options, OPTION_SAVE_TOTAL_LIMIT);
-    int64_t saved =
-        adapt_is_asked(&r->options) ? eitp_model_trained_count(r->model) : eitp_model_parameter_count(r->model);
+    int64_t saved = adapt_is_asked(&r->options) ? eitp_model_trained_parameter_count(r->model)
+                                                : eitp_model_parameter_count(r->model);
     double checkpoint = 4.0 * (double)saved + (double)eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
     /* A new one is written before an old one goes; the best is one more. */
     int64_t most = (keep && keep < r->steps ? keep + 1 : 2) + options_has(&r->options, OPTION_KEEP_BEST);
@@ -657,8 +656,8 @@ static eitp_status make_context(run *r, eitp_error *error) {
 
 eitp_status run_prepare(run *r, eitp_error *error) {
     static eitp_status (*const stages[])(run *, eitp_error *) = {
-        prepare_directory, read_shape, load_tokenizer, open_data,    fit_run,       check_best,
-        make_context,      make_model, set_dropout,    make_trainer, check_measure, write_record,
+        prepare_directory, read_shape, load_tokenizer, open_data,    fit_run,      check_best,
+        make_context,      make_model, set_dropout,    make_trainer, check_metric, write_record,
     };
     eitp_status status = check_combination(r, error);
     for (size_t i = 0; i < COMMAND_COUNT(stages) && !status; i++) {

@@ -34,10 +34,10 @@ static void show_step(training *t, const eitp_run_event *event) {
     char line[300], left[32];
     t->logged_tokens += step->items;
     t->logged_seconds += event->seconds;
-    if (terminal ? now - t->shown < 0.1 && !last : step->step % every && step->step != report->first + 1 && !last)
+    if (terminal ? now - t->shown < 0.1 && !last : step->step % every && step->step != report->start_step + 1 && !last)
         return;
-    format_time(report->seconds / (double)(step->step - report->first) * (double)(report->steps - step->step), left,
-                sizeof left);
+    format_time(report->seconds / (double)(step->step - report->start_step) * (double)(report->steps - step->step),
+                left, sizeof left);
     snprintf(line, sizeof line, "step %lld/%lld  loss %.4f  lr %.3g  norm %.3g  %.0f tokens/s  %s  %s left",
              (long long)step->step, (long long)report->steps, step->loss, step->learning_rate, step->grad_norm,
              t->logged_seconds > 0 ? (double)t->logged_tokens / t->logged_seconds : 0,
@@ -58,7 +58,7 @@ static void show_evaluation(const eitp_run_event *event) {
     if (!isfinite(event->report->evaluation.loss))
         output_warning(
             "the validation loss after step %lld is not finite; lower --lr, or go on from an earlier checkpoint",
-            (long long)event->report->evaluated);
+            (long long)event->report->evaluated_step);
 }
 
 /* What the library reports, in its words but where options are named. */
@@ -87,7 +87,7 @@ static const char *stop_name(const eitp_run_report *report) {
         return process_stop_name();
     case EITP_RUN_NOT_FINITE:
         return "nonfinite";
-    case EITP_RUN_PRESSURE:
+    case EITP_RUN_MEMORY_PRESSURE:
         return "pressure";
     case EITP_RUN_EARLY_STOP:
         return "patience";
@@ -99,16 +99,16 @@ static const char *stop_name(const eitp_run_report *report) {
 static void print_json(const training *t, const char *stopped) {
     const eitp_run_report *report = &t->report;
     text_buffer result = {NULL, 0, 0};
-    char *checkpoint = command_format("%s/checkpoint-%lld", t->r->directory, (long long)report->saved);
+    char *checkpoint = command_format("%s/checkpoint-%lld", t->r->directory, (long long)report->saved_step);
     text_format(&result, "{");
-    text_json_member_integer(&result, "step", report->done);
+    text_json_member_integer(&result, "step", report->steps_done);
     text_json_member_integer(&result, "steps", report->steps);
     text_json_member_number(&result, "loss", report->step.step ? report->step.loss : (double)NAN);
     if (report->evaluations) {
         text_json_member_number(&result, "val_loss", report->evaluation.loss);
         text_json_member_number(&result, "val_loss_error", report->evaluation.error);
         text_json_member_number(&result, "val_perplexity", exp(report->evaluation.loss));
-        text_json_member_integer(&result, "val_step", report->evaluated);
+        text_json_member_integer(&result, "val_step", report->evaluated_step);
     }
     if (report->best_step >= 0) {
         text_json_member_integer(&result, "best_step", report->best_step);
@@ -138,8 +138,9 @@ static void print_summary(const training *t, const char *stopped) {
         text_format(&line, "stopped early:");
     else
         text_format(&line, "%s%s", stopped ? "stopped by " : "finished:", stopped ? stopped : "");
-    text_format(&line, " step %lld", (long long)report->done);
-    text_format(&line, report->done > report->steps ? " (%lld were asked for)" : " of %lld", (long long)report->steps);
+    text_format(&line, " step %lld", (long long)report->steps_done);
+    text_format(&line, report->steps_done > report->steps ? " (%lld were asked for)" : " of %lld",
+                (long long)report->steps);
     if (report->step.step)
         text_format(&line, ", loss %.4f", report->step.loss);
     if (report->evaluations)
@@ -151,7 +152,7 @@ static void print_summary(const training *t, const char *stopped) {
         text_format(&line, ", %lld tokens at %.0f a second", (long long)report->items,
                     (double)report->items / report->seconds);
     text_format(&line, ", peak memory %s; %s/checkpoint-%lld\n", output_bytes((double)process_peak_memory()),
-                t->r->directory, (long long)report->saved);
+                t->r->directory, (long long)report->saved_step);
     output_result(line.data, line.size);
     text_release(&line);
 }
@@ -160,11 +161,11 @@ static void print_summary(const training *t, const char *stopped) {
 static void explain_torn(const training *t) {
     const run *r = t->r;
     const eitp_run_report *report = &t->report;
-    if (r->checkpoint && report->saved == report->first)
+    if (r->checkpoint && report->saved_step == report->start_step)
         output_error("nothing was saved after the failure; go on with --resume %s", r->checkpoint);
-    else if (report->saved >= 0)
+    else if (report->saved_step >= 0)
         output_error("nothing was saved after the failure; go on with --resume %s/checkpoint-%lld", r->directory,
-                     (long long)report->saved);
+                     (long long)report->saved_step);
     else
         output_error("nothing was saved, and there is no checkpoint to go on from; begin the run again");
 }

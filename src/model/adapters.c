@@ -3,7 +3,7 @@
 #include "model/transformer.h"
 #include "tensor/context.h"
 
-eitp_lora_config eitp_model_lora(const eitp_model *model) {
+eitp_lora_config eitp_model_lora_config(const eitp_model *model) {
     eitp_lora_config none = EITP__ZERO;
     return model ? model->lora : none;
 }

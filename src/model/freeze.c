@@ -89,7 +89,7 @@ eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *
     return status;
 }
 
-int64_t eitp_model_trained_count(const eitp_model *model) {
+int64_t eitp_model_trained_parameter_count(const eitp_model *model) {
     int64_t base, elements = 0;
     if (!model)
         return 0;

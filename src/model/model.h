@@ -7,12 +7,12 @@
 EITP_BEGIN_DECLARATIONS
 
 /* The largest number of ids that a configuration has for one part, such as ending a text. */
-#define EITP_TOKEN_IDS 16
+#define EITP_MAX_TOKEN_IDS 16
 
 /* Token ids; zero-initialised: none. */
 typedef struct eitp_token_ids {
     int32_t count;
-    int32_t ids[EITP_TOKEN_IDS];
+    int32_t ids[EITP_MAX_TOKEN_IDS];
 } eitp_token_ids;
 
 /*
@@ -164,7 +164,7 @@ EITP_API eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_conf
 EITP_API eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error);
 
 /* The adapters there are; rank 0: none. */
-EITP_API eitp_lora_config eitp_model_lora(const eitp_model *model);
+EITP_API eitp_lora_config eitp_model_lora_config(const eitp_model *model);
 
 /*
  * Adds what the adapters add to the weights themselves, W = W + scale (B A)^T summed in f64 and rounded once, and
@@ -182,7 +182,7 @@ EITP_API eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error)
 EITP_API eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error);
 
 /* Elements of the parameters that are trained, adapters included. */
-EITP_API int64_t eitp_model_trained_count(const eitp_model *model);
+EITP_API int64_t eitp_model_trained_parameter_count(const eitp_model *model);
 
 /* The inputs of a language model's graph; n is the capacity of its rows. */
 typedef struct eitp_model_inputs {

@@ -144,9 +144,9 @@ static eitp_status eitp__add_token_id(const eitp__json *value, const char *name,
     if (value->kind != EITP__JSON_NUMBER || !value->is_integer)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s must be a whole number, a list of them, or null",
                           value->line, name);
-    if (ids->count == EITP_TOKEN_IDS)
+    if (ids->count == EITP_MAX_TOKEN_IDS)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: %s has more than %d ids", value->line, name,
-                          EITP_TOKEN_IDS);
+                          EITP_MAX_TOKEN_IDS);
     if (value->integer >= 0 && value->integer <= INT32_MAX)
         ids->ids[ids->count++] = (int32_t)value->integer;
     return EITP_OK;

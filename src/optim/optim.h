@@ -90,7 +90,7 @@ typedef enum eitp_fidelity {
 
 typedef struct eitp_optimizer_info {
     const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
-    const char *keeps; /* in words */
+    const char *state; /* what it keeps for each parameter, in words: for people */
     eitp_fidelity fidelity;
     eitp_parameter_form parameters;
     eitp_moments moments;

@@ -33,13 +33,13 @@ EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value);
 
 /* Replaces best.json in a directory. */
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
-                                           const char *measure, eitp_error *error);
+                                           const char *metric, eitp_error *error);
 
 /* Removes best.json, where a directory has one. */
 EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *directory, eitp_error *error);
 
-/* Reads the evaluations up to `step`. A missing file, or one of another measure, has none. */
+/* Reads the evaluations up to `step`. A missing file, or one of another metric, has none. */
 EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *host, const char *directory,
-                                          const char *measure, int64_t step, eitp_error *error);
+                                          const char *metric, int64_t step, eitp_error *error);
 
 #endif

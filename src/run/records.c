@@ -12,7 +12,7 @@
 /* A record that is being put together. */
 typedef struct eitp__values {
     eitp_value values[EITP__RECORD_VALUES];
-    char names[EITP__RECORD_VALUES][EITP_QUANTITY_NAME + 16]; /* of values whose names are made of parts */
+    char names[EITP__RECORD_VALUES][EITP_QUANTITY_NAME_SIZE + 16]; /* of values whose names are made of parts */
     size_t count;
 } eitp__values;
 
@@ -29,7 +29,7 @@ static eitp_value *eitp__name_value(eitp__values *list, eitp_value *value, const
                                     const char *suffix) {
     const size_t size = sizeof list->names[0];
     char *text = list->names[value - list->values];
-    snprintf(text, size, "%s%.*s%s", prefix, EITP_QUANTITY_NAME, name, suffix);
+    snprintf(text, size, "%s%.*s%s", prefix, EITP_QUANTITY_NAME_SIZE, name, suffix);
     value->name = text;
     return value;
 }
@@ -107,13 +107,13 @@ EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_
     return eitp__record(run, report->step, &list, error);
 }
 
-/* Loss terms, where there are several, and measures. */
-static void eitp__add_measures(eitp__values *list, const eitp_evaluation *evaluation) {
-    for (int i = evaluation->term_count > 1 ? 0 : evaluation->term_count; i < evaluation->measure_count; i++) {
-        const eitp_measure *measure = &evaluation->measures[i];
+/* Loss terms, where there are several, and metrics. */
+static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluation) {
+    for (int i = evaluation->term_count > 1 ? 0 : evaluation->term_count; i < evaluation->metric_count; i++) {
+        const eitp_metric *metric = &evaluation->metrics[i];
         const char *prefix = i < evaluation->term_count ? "val_loss_" : "val_";
-        eitp__add_named(list, prefix, measure->name, "", measure->mean);
-        eitp__add_named(list, prefix, measure->name, "_error", measure->error);
+        eitp__add_named(list, prefix, metric->name, "", metric->mean);
+        eitp__add_named(list, prefix, metric->name, "_error", metric->error);
     }
 }
 
@@ -126,12 +126,12 @@ EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds,
     eitp__add_number(&list, "val_loss_error", evaluation->error);
     if (!strcmp(unit, EITP__TOKENS))
         eitp__add_number(&list, "val_perplexity", exp(evaluation->loss));
-    eitp__add_measures(&list, evaluation);
+    eitp__add_metrics(&list, evaluation);
     eitp__name_value(&list, eitp__add_value(&list, "", EITP_VALUE_INTEGER), "val_", unit, "")->integer =
         evaluation->items;
     eitp__add_number(&list, "val_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
-    return eitp__record(run, run->report.evaluated, &list, error);
+    return eitp__record(run, run->report.evaluated_step, &list, error);
 }
 
 EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error) {

@@ -146,7 +146,7 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     run->trainer = trainer;
     memset(&run->report, 0, sizeof run->report);
     run->report.steps = run->config.steps;
-    run->report.saved = run->report.evaluated = run->report.best_step = -1;
+    run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
     status = eitp__run_loop(run, error ? error : &ignored);
     if (report)
         *report = run->report;

@@ -29,7 +29,7 @@ typedef struct eitp_value {
 
 /*
  * What is known after a step. Valid during the call that gets it. A step has "loss", of several loss terms
- * "loss_<name>" each, and more; an evaluation "val_loss" and "val_loss_<name>", measures "val_<name>", and the standard
+ * "loss_<name>" each, and more; an evaluation "val_loss" and "val_loss_<name>", metrics "val_<name>", and the standard
  * error of each with "_error" after it.
  */
 typedef struct eitp_record {
@@ -63,26 +63,26 @@ EITP_API void eitp_jsonl_destroy(eitp_jsonl *jsonl);
 
 /* Why a run ended. */
 typedef enum eitp_run_end {
-    EITP_RUN_FAILED = 0,      /* an error that belongs to none of the others */
-    EITP_RUN_FINISHED = 1,    /* all steps are done */
-    EITP_RUN_END_OF_DATA = 2, /* the trainer's last_sample was reached */
-    EITP_RUN_STOPPED = 3,     /* by eitp_run_request_stop */
-    EITP_RUN_EARLY_STOP = 4,  /* `patience` evaluations in a row without improvement */
-    EITP_RUN_NOT_FINITE = 5,  /* `max_nonfinite` steps in a row were not applied */
-    EITP_RUN_PRESSURE = 6     /* memory stayed short, and the run could not be made smaller */
+    EITP_RUN_FAILED = 0,         /* an error that belongs to none of the others */
+    EITP_RUN_FINISHED = 1,       /* all steps are done */
+    EITP_RUN_END_OF_DATA = 2,    /* the trainer's last_sample was reached */
+    EITP_RUN_STOPPED = 3,        /* by eitp_run_request_stop */
+    EITP_RUN_EARLY_STOP = 4,     /* `patience` evaluations in a row without improvement */
+    EITP_RUN_NOT_FINITE = 5,     /* `max_nonfinite` steps in a row were not applied */
+    EITP_RUN_MEMORY_PRESSURE = 6 /* memory stayed short, and the run could not be made smaller */
 } eitp_run_end;
 
 typedef struct eitp_run_report {
     eitp_run_end end;
-    int stop_reason;            /* as given to eitp_run_request_stop */
-    int64_t first, done;        /* steps done when it began, and now */
-    int64_t steps;              /* in all; where the data ended before, where it did; 0: not known yet */
-    int64_t saved;              /* steps done at the newest checkpoint, the one resumed from included; -1: none */
-    eitp_step_report step;      /* the last step; its number is 0 before the first */
-    eitp_evaluation evaluation; /* the last one */
-    int64_t evaluations;        /* how many there were */
-    int64_t evaluated;          /* steps done at the last evaluation, those before the resume included; -1: none */
-    int64_t best_step;          /* of the best value of `keep_best`, -1: none */
+    int stop_reason;                /* as given to eitp_run_request_stop */
+    int64_t start_step, steps_done; /* steps done when it began, and now */
+    int64_t steps;                  /* in all; where the data ended before, where it did; 0: not known yet */
+    int64_t saved_step;             /* steps done at the newest checkpoint, the one resumed from included; -1: none */
+    eitp_step_report step;          /* the last step; its number is 0 before the first */
+    eitp_evaluation evaluation;     /* the last one */
+    int64_t evaluations;            /* how many there were */
+    int64_t evaluated_step;         /* steps done at the last evaluation, those before the resume included; -1: none */
+    int64_t best_step;              /* of the best value of `keep_best`, -1: none */
     double best_value;
     int64_t items; /* of the first loss term in steps of this call, and the seconds that those took */
     double seconds;
@@ -96,10 +96,10 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_SKIPPED_STEP = 3,  /* a step's gradient was not finite, and it was not applied */
     EITP_EVENT_MEMORY_SHORT = 4,  /* memory is short; with auto_shrink the run is about to be made smaller */
     EITP_EVENT_NOT_SHRUNK = 5,    /* that failed, or there is nothing smaller */
-    EITP_EVENT_DATA_ENDED = 6,    /* the trainer used all samples */
-    EITP_EVENT_NOT_IMPROVED = 7,  /* it stops early */
+    EITP_EVENT_END_OF_DATA = 6,   /* the trainer used all samples */
+    EITP_EVENT_EARLY_STOP = 7,    /* it stops early */
     EITP_EVENT_NOTHING_TO_DO = 8, /* all steps were done before */
-    EITP_EVENT_NOT_SAVED = 9 /* why it ends; the last checkpoint could not be written, which is the error returned */
+    EITP_EVENT_SAVE_FAILED = 9 /* why it ends; the last checkpoint could not be written, which is the error returned */
 } eitp_run_event_kind;
 
 /* Something happened. All pointers are valid during the call. */
@@ -135,7 +135,7 @@ typedef struct eitp_run_config {
     int64_t save_steps;       /* save whenever so many steps are done; 0: only at the end */
     double save_seconds;      /* save after so many seconds; 0: never. It changes no bit. */
     int64_t save_total_limit; /* checkpoints that are kept; 0: all */
-    /* "loss", or the name of a loss term or a measure of the task: a checkpoint is written after each evaluation
+    /* "loss", or the name of a loss term or a metric of the task: a checkpoint is written after each evaluation
        where it is better than ever before, and the best one is kept beside the save_total_limit newest; NULL: none.
        best.json in the directory names it. The evaluation before step 1 does not count. */
     const char *keep_best;

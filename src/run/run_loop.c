@@ -14,16 +14,16 @@ static int eitp__run_validates(const eitp_run *run) {
     return run->trainer->plans.task.samples[EITP_VALIDATION] > 0;
 }
 
-/* What is measured where the program names no measure. */
-static const char *eitp__run_measure_name(const eitp_run *run) {
+/* What is measured where the program names no metric. */
+static const char *eitp__run_metric_name(const eitp_run *run) {
     return run->keep_best ? run->keep_best : "loss";
 }
 
-/* A loss term or a measure of an evaluation; "loss", and a name that was not found, is all terms together. */
-static double eitp__find_measure(const eitp_evaluation *evaluation, const char *name) {
-    for (int i = 0; i < evaluation->measure_count && strcmp(name, "loss"); i++) {
-        if (!strcmp(name, evaluation->measures[i].name))
-            return evaluation->measures[i].mean;
+/* A loss term or a metric of an evaluation; "loss", and a name that was not found, is all terms together. */
+static double eitp__find_metric(const eitp_evaluation *evaluation, const char *name) {
+    for (int i = 0; i < evaluation->metric_count && strcmp(name, "loss"); i++) {
+        if (!strcmp(name, evaluation->metrics[i].name))
+            return evaluation->metrics[i].mean;
     }
     return evaluation->loss;
 }
@@ -49,7 +49,7 @@ static void eitp__notify_evaluation(eitp_run *run, double seconds) {
         snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", exp(evaluation->loss));
     eitp__run_notify(run, EITP_EVENT_EVALUATION, level, seconds,
                      "validation after step %lld: loss %.4f (standard error %.4f)%s, %lld %s",
-                     (long long)run->report.evaluated, evaluation->loss, evaluation->error, perplexity,
+                     (long long)run->report.evaluated_step, evaluation->loss, evaluation->error, perplexity,
                      (long long)evaluation->items, eitp__run_unit(run));
 }
 
@@ -61,7 +61,7 @@ static eitp_status eitp__run_prune(eitp_run *run, eitp_error *error) {
 }
 
 static eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error) {
-    eitp_status status = eitp__best_write(&run->best, &run->host, run->directory, eitp__run_measure_name(run), error);
+    eitp_status status = eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), error);
     run->best_is_behind = status != EITP_OK;
     return status;
 }
@@ -79,10 +79,10 @@ static eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     if (status)
         return status;
     run->cannot_save = 0;
-    run->report.saved = eitp_trainer_steps_done(run->trainer);
+    run->report.saved_step = eitp_trainer_steps_done(run->trainer);
     run->saved_at = eitp__clock();
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
-                     run->directory, (long long)run->report.saved, run->saved_at - began);
+                     run->directory, (long long)run->report.saved_step, run->saved_at - began);
     return eitp__run_prune(run, error);
 }
 
@@ -100,8 +100,8 @@ static void eitp__run_update_best(eitp_run *run) {
 
 /* Adds the last evaluation to what best.json will have; 1 if it is the best. */
 static int eitp__run_add_best(eitp_run *run) {
-    const double value = eitp__find_measure(&run->report.evaluation, eitp__run_measure_name(run));
-    const int is_best = eitp__best_add(&run->best, run->report.evaluated, value);
+    const double value = eitp__find_metric(&run->report.evaluation, eitp__run_metric_name(run));
+    const int is_best = eitp__best_add(&run->best, run->report.evaluated_step, value);
     eitp__run_update_best(run);
     run->best_is_behind = 1;
     return is_best;
@@ -109,12 +109,12 @@ static int eitp__run_add_best(eitp_run *run) {
 
 /* best.json is written before the checkpoint: one that is resumed from finds all evaluations up to its step there. */
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
-    const int64_t step = run->report.evaluated;
+    const int64_t step = run->report.evaluated_step;
     const int is_best = eitp__run_add_best(run);
     eitp_status status = eitp__run_write_best(run, error);
     if (status || !run->keep_best || !is_best)
         return status;
-    return run->report.saved == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
+    return run->report.saved_step == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
 }
 
 static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
@@ -123,11 +123,11 @@ static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     if (status)
         return status;
     seconds = eitp__clock() - began;
-    run->report.evaluated = eitp_trainer_steps_done(run->trainer);
+    run->report.evaluated_step = eitp_trainer_steps_done(run->trainer);
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
     status = eitp__record_evaluation(run, seconds, error);
-    if (!eitp__run_follows_best(run) || run->report.evaluated == 0)
+    if (!eitp__run_follows_best(run) || run->report.evaluated_step == 0)
         return status;
     if (!status)
         return eitp__run_follow_best(run, error);
@@ -163,7 +163,7 @@ static int eitp__is_due(int64_t every, int64_t step) {
 
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
     const eitp_run_config *config = &run->config;
-    if (run->report.saved == step)
+    if (run->report.saved_step == step)
         return 0;
     return run->save || eitp__is_due(config->save_steps, step) ||
            (config->save_seconds > 0 && eitp__clock() - run->saved_at >= config->save_seconds);
@@ -196,9 +196,9 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
     if (eitp__run_follows_best(run) && !eitp__run_validates(run))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "keep_best and patience need validation data, and the trainer has none");
-    if (run->keep_best && !eitp_trainer_has_measure(run->trainer, run->keep_best))
+    if (run->keep_best && !eitp_trainer_has_metric(run->trainer, run->keep_best))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "unknown measure '%s'; use \"loss\", or the name of one of the task's loss terms or measures",
+                          "unknown metric '%s' (choose from loss and the task's loss terms and metrics)",
                           run->keep_best);
     if (config->patience > 0 && config->eval_steps <= 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "patience needs evaluations between steps: set eval_steps");
@@ -225,7 +225,7 @@ static eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
     parent = eitp__parent_path(&run->host, run->checkpoint);
     if (!parent)
         return eitp__fail_memory(error, strlen(run->checkpoint), "a path");
-    status = eitp__best_read(&run->best, &run->host, parent, eitp__run_measure_name(run), run->checkpoint_step, error);
+    status = eitp__best_read(&run->best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
     eitp__release_text(&run->host, parent);
     if (!status)
         status = eitp__run_write_best(run, error);
@@ -244,8 +244,8 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     int64_t done;
     eitp_status status = eitp__run_resume_trainer(run, error);
     done = eitp_trainer_steps_done(run->trainer);
-    report->first = report->done = done;
-    report->saved = run->checkpoint ? done : -1;
+    report->start_step = report->steps_done = done;
+    report->saved_step = run->checkpoint ? done : -1;
     run->saved_at = eitp__clock();
     if (!status)
         status = eitp__run_check_config(run, error);
@@ -253,7 +253,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
         status = eitp__records_resume(run, run->checkpoint ? done : -1, &evaluated, error);
     if (!status)
         status = eitp__run_resume_best(run, error);
-    report->evaluated = evaluated ? done : -1;
+    report->evaluated_step = evaluated ? done : -1;
     if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
         eitp__is_due(run->config.eval_steps, done))
         status = eitp__run_evaluate(run, error);
@@ -274,10 +274,10 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     if (status == EITP_END_OF_DATA) {
         report->end = EITP_RUN_END_OF_DATA;
         report->steps = eitp_trainer_steps_done(run->trainer);
-        eitp__run_notify(run, EITP_EVENT_DATA_ENDED, EITP_LOG_INFO, 0, "%s", error->message);
+        eitp__run_notify(run, EITP_EVENT_END_OF_DATA, EITP_LOG_INFO, 0, "%s", error->message);
         status = EITP_OK;
     }
-    if (!status && !run->stop && eitp__run_validates(run) && report->evaluated != report->steps &&
+    if (!status && !run->stop && eitp__run_validates(run) && report->evaluated_step != report->steps &&
         eitp_trainer_steps_done(run->trainer) == report->steps)
         status = eitp__run_evaluate(run, error);
     return status;
@@ -286,7 +286,7 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
 static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
     if (status)
         return status == EITP_ERROR_NOT_FINITE ? EITP_RUN_NOT_FINITE
-               : status == EITP_ERROR_PRESSURE ? EITP_RUN_PRESSURE
+               : status == EITP_ERROR_PRESSURE ? EITP_RUN_MEMORY_PRESSURE
                                                : EITP_RUN_FAILED;
     if (run->stop)
         return EITP_RUN_STOPPED;
@@ -302,24 +302,24 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
     eitp__fail(&second, EITP_ERROR_IO, "no checkpoint could be written");
     if (eitp_trainer_is_torn(run->trainer))
         return status;
-    if (run->report.saved != done && done > run->report.first && !run->cannot_save)
+    if (run->report.saved_step != done && done > run->report.start_step && !run->cannot_save)
         eitp__run_save(run, &second);
-    if ((status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE) || run->report.saved == done)
+    if ((status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE) || run->report.saved_step == done)
         return status;
     /* These say that there is a checkpoint. */
-    eitp__run_notify(run, EITP_EVENT_NOT_SAVED, EITP_LOG_ERROR, 0, "%s", error->message);
+    eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_ERROR, 0, "%s", error->message);
     *error = second;
     return second.status;
 }
 
 static void eitp__notify_early_stop(eitp_run *run) {
-    eitp__run_notify(run, EITP_EVENT_NOT_IMPROVED, EITP_LOG_INFO, 0,
+    eitp__run_notify(run, EITP_EVENT_EARLY_STOP, EITP_LOG_INFO, 0,
                      "stopped early: %lld evaluations in a row were not better than %g, after step %lld",
                      (long long)run->best.now.since, run->best.now.value, (long long)run->best.now.step);
 }
 
 static void eitp__notify_nothing(eitp_run *run) {
-    const long long done = (long long)run->report.saved, steps = (long long)run->report.steps;
+    const long long done = (long long)run->report.saved_step, steps = (long long)run->report.steps;
     eitp__run_notify(run, EITP_EVENT_NOTHING_TO_DO, EITP_LOG_INFO, 0,
                      done > steps && steps ? "step %lld was made already, and %lld were asked for: nothing to do"
                                            : "step %lld of %lld was made already: nothing to do",
@@ -335,13 +335,13 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
         eitp__notify_early_stop(run);
     if (status) {
         status = eitp__run_finish_failed(run, status, error);
-    } else if (report->saved != eitp_trainer_steps_done(run->trainer)) {
+    } else if (report->saved_step != eitp_trainer_steps_done(run->trainer)) {
         status = eitp__run_save(run, error);
-    } else if (report->first == report->saved) {
+    } else if (report->start_step == report->saved_step) {
         eitp__notify_nothing(run);
     }
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
-    report->done = eitp_trainer_steps_done(run->trainer);
+    report->steps_done = eitp_trainer_steps_done(run->trainer);
     return status;
 }

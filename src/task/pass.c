@@ -7,7 +7,7 @@ eitp_graph *eitp_pass_graph(eitp_pass *pass) {
     return pass ? pass->graph : NULL;
 }
 
-int eitp_pass_trains(const eitp_pass *pass) {
+int eitp_pass_is_training(const eitp_pass *pass) {
     return pass && pass->trains;
 }
 
@@ -28,11 +28,11 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
                          name ? name : "");
         return NULL;
     }
-    if (pass->input_count == EITP_PASS_INPUTS || rank < 0 || rank >= EITP_MAX_RANK ||
+    if (pass->input_count == EITP_MAX_PASS_INPUTS || rank < 0 || rank >= EITP_MAX_RANK ||
         (dtype != EITP_I32 && dtype != EITP_I64 && dtype != EITP_F32)) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
                          "input '%.60s': expected I32, I64 or F32 of at most %d dimensions, and at most %d inputs",
-                         name, EITP_MAX_RANK - 1, EITP_PASS_INPUTS);
+                         name, EITP_MAX_RANK - 1, EITP_MAX_PASS_INPUTS);
         return NULL;
     }
     input = &pass->inputs[pass->input_count];
@@ -175,7 +175,7 @@ eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *mode
     return inputs;
 }
 
-/* ---- Loss terms and measures ---- */
+/* ---- Loss terms and metrics ---- */
 
 /* Values may be of rank 1, or have further dimensions of 1. */
 static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const eitp_tensor *values) {
@@ -188,22 +188,22 @@ static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const e
 /* Names are keys of records, where "loss" is the weighted sum of all terms. */
 static int eitp__quantity_can_be_named(const eitp_pass *pass, const char *name, int is_term) {
     const size_t length = name ? strlen(name) : 0;
-    if (!length || length >= EITP_QUANTITY_NAME) {
+    if (!length || length >= EITP_QUANTITY_NAME_SIZE) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
-                         "'%.60s': the name of a term or measure must have 1 to %d "
+                         "'%.60s': the name of a term or metric must have 1 to %d "
                          "characters",
-                         length ? name : "", EITP_QUANTITY_NAME - 1);
+                         length ? name : "", EITP_QUANTITY_NAME_SIZE - 1);
         return 0;
     }
     if (!is_term && !strcmp(name, "loss")) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
-                         "a measure cannot be called 'loss', which is the weighted sum of the terms");
+                         "a metric cannot be called 'loss', which is the weighted sum of the terms");
         return 0;
     }
     for (int q = 0; q < pass->quantity_count; q++) {
         if (strcmp(pass->quantities[q].name, name))
             continue;
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "two terms or measures are called '%s'", name);
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "two terms or metrics are called '%s'", name);
         return 0;
     }
     return 1;
@@ -214,14 +214,14 @@ static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eit
     eitp__quantity *quantity;
     if (!pass || !values || !eitp__quantity_can_be_named(pass, name, is_term))
         return NULL;
-    if (pass->quantity_count == EITP_PASS_QUANTITIES) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': expected at most %d terms and measures", name,
-                         EITP_PASS_QUANTITIES);
+    if (pass->quantity_count == EITP_MAX_PASS_QUANTITIES) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': expected at most %d terms and metrics", name,
+                         EITP_MAX_PASS_QUANTITIES);
         return NULL;
     }
     quantity = &pass->quantities[pass->quantity_count];
     if (is_term && pass->quantity_count && !quantity[-1].is_term) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': add loss terms before measures", name);
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': add loss terms before metrics", name);
         return NULL;
     }
     quantity->kind = eitp__quantity_kind_of(pass, values);
@@ -253,8 +253,8 @@ void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, cons
     pass->loss = pass->loss ? eitp_add(pass->loss, sum) : sum;
 }
 
-void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values) {
-    if (!eitp_pass_trains(pass))
+void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values) {
+    if (!eitp_pass_is_training(pass))
         eitp__quantity_add(pass, name, values, 0);
 }
 

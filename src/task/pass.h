@@ -1,4 +1,4 @@
-/* What a task builds: the inputs, loss terms and measures of one pass, as the trainer fills in and reads them. */
+/* What a task builds: the inputs, loss terms and metrics of one pass, as the trainer fills in and reads them. */
 #ifndef EITP_PASS_H
 #define EITP_PASS_H
 
@@ -23,9 +23,9 @@ typedef struct eitp__pass_input {
 
 typedef enum eitp__quantity_kind { EITP__PER_ROW, EITP__PER_SAMPLE, EITP__TOTAL } eitp__quantity_kind;
 
-/* A loss term or a measure. */
+/* A loss term or a metric. */
 typedef struct eitp__quantity {
-    char name[EITP_QUANTITY_NAME];
+    char name[EITP_QUANTITY_NAME_SIZE];
     eitp__quantity_kind kind;
     int is_term;
     eitp_schedule schedule; /* of a term's weight */
@@ -39,9 +39,9 @@ struct eitp_pass {
     eitp__layout layout;
     int trains;
     int64_t step_rows; /* of all samples of a step */
-    eitp__pass_input inputs[EITP_PASS_INPUTS];
+    eitp__pass_input inputs[EITP_MAX_PASS_INPUTS];
     int input_count;
-    eitp__quantity quantities[EITP_PASS_QUANTITIES];
+    eitp__quantity quantities[EITP_MAX_PASS_QUANTITIES];
     int quantity_count;
     eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not asked for */
     eitp_tensor *unique, *inverse;                       /* of eitp_pass_unique */

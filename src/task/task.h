@@ -1,5 +1,5 @@
 /*
- * Tasks: what a sample is, how a batch is filled, which losses and measures a graph gets. docs/training.md has the
+ * Tasks: what a sample is, how a batch is filled, which losses and metrics a graph gets. docs/training.md has the
  * whole picture.
  */
 #ifndef EITP_TASK_H
@@ -12,10 +12,10 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The largest number of inputs of a pass, of its loss terms and measures together, and the bytes of their names. */
-#define EITP_PASS_INPUTS 16
-#define EITP_PASS_QUANTITIES 8
-#define EITP_QUANTITY_NAME 32
+/* The largest number of inputs of a pass, of its loss terms and metrics together, and the bytes of their names. */
+#define EITP_MAX_PASS_INPUTS 16
+#define EITP_MAX_PASS_QUANTITIES 8
+#define EITP_QUANTITY_NAME_SIZE 32
 
 typedef enum eitp_split { EITP_TRAINING = 0, EITP_VALIDATION = 1 } eitp_split;
 
@@ -26,11 +26,11 @@ typedef struct eitp_pass eitp_pass;
 EITP_API eitp_graph *eitp_pass_graph(eitp_pass *pass);
 
 /* True if gradients will be taken; false in evaluation, where dropout keys are NULL. */
-EITP_API int eitp_pass_trains(const eitp_pass *pass);
+EITP_API int eitp_pass_is_training(const eitp_pass *pass);
 
 /*
  * An input with a value of `shape` (rank 0: a number) for each row: [n, shape...], where n is a capacity (see
- * eitp_input_rows). Rows that belong to no sample hold `empty`, and must add nothing to a loss or a measure. I32, I64
+ * eitp_input_rows). Rows that belong to no sample hold `empty`, and must add nothing to a loss or a metric. I32, I64
  * and F32. The inputs' order is that of eitp_sample.values.
  */
 EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
@@ -38,7 +38,7 @@ EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eit
 
 /*
  * The same with a value for each sample: [samples, shape...], where samples is a capacity too. Samples that are not
- * there, after the last and between micro-batches, hold `empty`, and must add nothing to a loss or a measure.
+ * there, after the last and between micro-batches, hold `empty`, and must add nothing to a loss or a metric.
  */
 EITP_API eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                              const int64_t *shape, double empty);
@@ -72,7 +72,7 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
 /*
  * A loss term: values for each row [n], or for each sample [samples], further dimensions being 1, or a number that is
  * their sum. The loss has weight(step) * sum(values) / items, where items is what eitp_sample.items says in all samples
- * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied; no other term or measure may
+ * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied; no other term or metric may
  * have it. What reports call the loss is the weighted sum of all terms. A term must be a sum over the samples of the
  * pass: what does not depend on them, as the squares of a parameter, would be added once a pass.
  */
@@ -80,15 +80,15 @@ EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *val
 
 /* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. It cannot be
    called "loss", as the weighted sum of the terms is. */
-EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values);
+EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values);
 
 /* One sample, while `read` fills it in. */
 typedef struct eitp_sample {
     void **values; /* for each input in the order of build: room for `rows` values, or for one, of its shape */
     int64_t rows;  /* the task's rows; less where the sample has fewer */
-    /* For each term and measure in the order of build: over how many of the sample's rows it is a mean, at least 0. 1
+    /* For each term and metric in the order of build: over how many of the sample's rows it is a mean, at least 0. 1
        to begin with: each sample counts alike. */
-    int64_t items[EITP_PASS_QUANTITIES];
+    int64_t items[EITP_MAX_PASS_QUANTITIES];
 } eitp_sample;
 
 /* What a resume compares. The hash is of what the samples are made of. */

@@ -18,7 +18,7 @@ typedef struct eitp__batch_buffer {
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_PASS_INPUTS + 6 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 6 };
 
 /* The buffers that a pass needs; returns how many. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
@@ -137,7 +137,7 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
     const int64_t s = batch->count;
     const int64_t row = s % layout->micro_batch ? batch->rows : eitp__layout_align(layout, batch->rows);
     const int64_t place = eitp__layout_place(layout, s);
-    void *values[EITP_PASS_INPUTS];
+    void *values[EITP_MAX_PASS_INPUTS];
     eitp_sample sample;
     eitp_status status;
     eitp__batch_clear_rows(batch, batch->rows, row - batch->rows);
@@ -147,7 +147,7 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
             (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
     sample.values = values;
     sample.rows = layout->rows;
-    for (int i = 0; i < EITP_PASS_QUANTITIES; i++)
+    for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++)
         sample.items[i] = 1;
     status = task->read(task->user, split, number, &sample, error);
     if (!status)
@@ -166,7 +166,7 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
 
 EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items) {
     for (int64_t s = 0; s < batch->count; s++) {
-        for (int q = 0; q < EITP_PASS_QUANTITIES; q++)
+        for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++)
             items[q] += batch->items[s].of[q];
     }
 }

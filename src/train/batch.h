@@ -11,19 +11,19 @@
 
 /* Items that each sample has of each quantity. */
 typedef struct eitp__sample_items {
-    int64_t of[EITP_PASS_QUANTITIES];
+    int64_t of[EITP_MAX_PASS_QUANTITIES];
 } eitp__sample_items;
 
 typedef struct eitp__batch {
     eitp_host host;
     const eitp_pass *pass;
-    int64_t count, rows;            /* samples in it, and rows up to the end of the last */
-    void *values[EITP_PASS_INPUTS]; /* of each input: [rows] or [places] */
-    int32_t *positions;             /* [rows] */
-    int32_t *offsets;               /* [sequences + 1] */
-    int32_t *inverse;               /* [rows]: see eitp_embedding_unique; -1 in gaps */
-    int64_t *starts, *lengths;      /* [samples]: rows of each */
-    eitp__sample_items *items;      /* [samples] */
+    int64_t count, rows;                /* samples in it, and rows up to the end of the last */
+    void *values[EITP_MAX_PASS_INPUTS]; /* of each input: [rows] or [places] */
+    int32_t *positions;                 /* [rows] */
+    int32_t *offsets;                   /* [sequences + 1] */
+    int32_t *inverse;                   /* [rows]: see eitp_embedding_unique; -1 in gaps */
+    int64_t *starts, *lengths;          /* [samples]: rows of each */
+    eitp__sample_items *items;          /* [samples] */
 } eitp__batch;
 
 /* The pass must live as long as the batch. Release it after a failure too. */

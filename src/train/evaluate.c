@@ -84,7 +84,7 @@ static double eitp__reduction_error(const eitp__reduction *reduction) {
 
 /* All quantities, and the loss, which is the weighted sum of terms. */
 typedef struct eitp__reductions {
-    eitp__reduction of[EITP_PASS_QUANTITIES], loss;
+    eitp__reduction of[EITP_MAX_PASS_QUANTITIES], loss;
 } eitp__reductions;
 
 static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, eitp__reductions *reductions,
@@ -119,18 +119,18 @@ static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reduction
     memset(evaluation, 0, sizeof *evaluation);
     for (int q = 0; q < pass->quantity_count; q++) {
         const eitp__quantity *quantity = &pass->quantities[q];
-        eitp_measure *measure = &evaluation->measures[evaluation->measure_count++];
-        snprintf(measure->name, sizeof measure->name, "%s", quantity->name);
-        measure->mean = eitp__reduction_mean(&reductions->of[q]);
-        measure->error = eitp__reduction_error(&reductions->of[q]);
-        measure->items = reductions->of[q].items;
+        eitp_metric *metric = &evaluation->metrics[evaluation->metric_count++];
+        snprintf(metric->name, sizeof metric->name, "%s", quantity->name);
+        metric->mean = eitp__reduction_mean(&reductions->of[q]);
+        metric->error = eitp__reduction_error(&reductions->of[q]);
+        metric->items = reductions->of[q].items;
         evaluation->term_count += quantity->is_term;
         has_total |= quantity->is_term && quantity->kind == EITP__TOTAL;
         if (quantity->is_term)
-            evaluation->loss += eitp__term_weight(quantity, step) * measure->mean;
+            evaluation->loss += eitp__term_weight(quantity, step) * metric->mean;
     }
     evaluation->error = has_total ? 0 : eitp__reduction_error(&reductions->loss);
-    evaluation->items = evaluation->measures[0].items;
+    evaluation->items = evaluation->metrics[0].items;
 }
 
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, uint64_t count,

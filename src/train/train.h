@@ -13,7 +13,7 @@ EITP_BEGIN_DECLARATIONS
 
 /* A loss term of a step. */
 typedef struct eitp_term_report {
-    char name[EITP_QUANTITY_NAME];
+    char name[EITP_QUANTITY_NAME_SIZE];
     double mean;   /* over its items in the step, before the update */
     double weight; /* that it has in the loss */
 } eitp_term_report;
@@ -30,7 +30,7 @@ typedef struct eitp_step_report {
     double loss_scale; /* what the loss was multiplied by before its gradients were taken: 1, but in fp16 */
     int64_t skipped;   /* steps so far that were not applied while the loss scale was too large for fp16 */
     int term_count;
-    eitp_term_report terms[EITP_PASS_QUANTITIES];
+    eitp_term_report terms[EITP_MAX_PASS_QUANTITIES];
 } eitp_step_report;
 
 typedef struct eitp_trainer_config {
@@ -145,20 +145,21 @@ EITP_API eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, e
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
-/* The mean of a loss term or a measure over the samples of an evaluation. */
-typedef struct eitp_measure {
-    char name[EITP_QUANTITY_NAME];
+/* The mean of a loss term or a metric over the samples of an evaluation. */
+typedef struct eitp_metric {
+    char name[EITP_QUANTITY_NAME_SIZE];
     double mean;  /* over its items; not finite where that of any item is not */
     double error; /* standard error of the mean, over samples; 0 where it is not one of samples */
     int64_t items;
-} eitp_measure;
+} eitp_metric;
 
 typedef struct eitp_evaluation {
     double loss;   /* the weighted sum of the terms, with the weights of the step; of a language model nats per token */
     double error;  /* standard error of it, over samples; 0 where a term is a number */
     int64_t items; /* of the first term; of a language model tokens */
-    int term_count, measure_count;
-    eitp_measure measures[EITP_PASS_QUANTITIES]; /* term_count terms, then measures; in the order of the task's build */
+    int term_count, metric_count;
+    eitp_metric
+        metrics[EITP_MAX_PASS_QUANTITIES]; /* term_count terms, then metrics; in the order of the task's build */
 } eitp_evaluation;
 
 /*
@@ -171,8 +172,8 @@ EITP_API int eitp_trainer_is_torn(const eitp_trainer *trainer);
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);
 
-/* True if evaluations have "loss", a loss term or a measure of that name. */
-EITP_API int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name);
+/* True if evaluations have "loss", a loss term or a metric of that name. */
+EITP_API int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name);
 
 /* Steps made so far. */
 EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);

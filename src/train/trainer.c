@@ -129,7 +129,7 @@ int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
     return trainer ? trainer->step : 0;
 }
 
-int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name) {
+int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name) {
     const eitp_pass *pass;
     if (!trainer || !name || !trainer->plans.task.samples[EITP_VALIDATION])
         return 0;
@@ -159,8 +159,8 @@ eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
 
 /* What a step knows on its way from one pass to the next. */
 typedef struct eitp__step_state {
-    int64_t items[EITP_PASS_QUANTITIES];
-    double sums[EITP_PASS_QUANTITIES];
+    int64_t items[EITP_MAX_PASS_QUANTITIES];
+    double sums[EITP_MAX_PASS_QUANTITIES];
     int64_t first_row; /* of the next pass, within the step */
 } eitp__step_state;
 

@@ -98,7 +98,7 @@ static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state 
     state->info.rows = task->rows;
     snprintf(state->info.numerics, sizeof state->info.numerics, "%s", eitp_context_numerics(task->context));
     snprintf(state->info.precision, sizeof state->info.precision, "%s", eitp_context_precision_name(task->context));
-    state->info.lora = eitp_model_lora(task->model);
+    state->info.lora = eitp_model_lora_config(task->model);
     state->info.initial_shape = trainer->initial_shape;
     state->loss_scale = trainer->loss_scale;
     state->scale_steps = trainer->scale_steps;
@@ -551,7 +551,7 @@ static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int
 /* Reads the model's weights, or its adapters. */
 static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected, int loads,
                                           eitp_error *error) {
-    const int has_adapters = eitp_model_lora(trainer->plans.task.model).rank > 0;
+    const int has_adapters = eitp_model_lora_config(trainer->plans.task.model).rank > 0;
     uint32_t checksum = 0;
     char *path =
         eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE);
