@@ -141,7 +141,9 @@ static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {
 }
 
 eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl) {
-    eitp_record_sink sink;
+    eitp_record_sink sink = EITP__ZERO;
+    if (!jsonl)
+        return sink;
     sink.user = jsonl;
     sink.record = eitp__jsonl_record;
     sink.resume = eitp__jsonl_resume;
