@@ -62,7 +62,7 @@ refuses 1 'needs --model' train --data text.txt --init tiny.json --lora-rank 2 -
 refuses 1 'goes with --lora-rank' $lora --lora-alpha 2 --output-dir gone
 refuses 1 'exclude each other' $lora --lora-rank 2 --freeze embeddings --output-dir gone
 refuses 1 'no linear layer' $lora --lora-rank 2 --lora-targets wte --output-dir gone
-refuses 1 'freezes nothing' $lora --freeze layers:9 --output-dir gone
+refuses 1 'matches no parameter' $lora --freeze layers:9 --output-dir gone
 exits 0 "--print-config has adapters" $lora --lora-rank 2 --print-config
 check "--print-config: rank" grep -q '^lora-rank  *2  (command line)' out
 

@@ -587,7 +587,7 @@ static void keys_are_those_of_the_architecture(void) {
         {"{\"is_decoder\": true}", "is_decoder true (expected false)"},
         {"{\"is_decoder\": 1}", "is_decoder"},
         {"{\"act\": \"swish\"}", "act 'swish'"},
-        {"{\"hidden\": 13}", "hidden 13 cannot be shared among heads 3"},
+        {"{\"hidden\": 13}", "hidden 13 is not divisible by heads 3"},
         {"{\"vocab\": 0}", "vocab"},
         {"{\"dropout\": 1}", "dropout"},
         {"{\"segments\": 0}", "segments"},

@@ -114,18 +114,18 @@ EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model) {
     return model->config.tied && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
 }
 
-/* A parameter outside of blocks. */
+/* A weight outside blocks. */
 static eitp_tensor *eitp__model_tensor(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot) {
     return eitp__slot_tensor(graph, &model->config, NULL, slot, EITP__WEIGHT);
 }
 
-/* The embedding of each token's segment, or of segment 0 for all of them. */
+/* The embedding of each token's segment, or one row, that of segment 0, for all of them. */
 static eitp_tensor *eitp__model_segments(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
     eitp_tensor *table = eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING);
     return inputs->segments ? eitp_embedding(table, inputs->segments) : eitp_slice(table, 0, 0, 1);
 }
 
-/* The rows of the embeddings, added up. */
+/* The sum of token, position and segment embeddings. */
 static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
     const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
     eitp_tensor *positions = NULL, *table, *x;

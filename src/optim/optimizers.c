@@ -1,4 +1,4 @@
-/* The optimizers, an entry each: what the command and the planner say of one, and the functions that update by it. */
+/* The table of optimizers: public information, and the functions of the update. */
 #include "optim/update_rules.h"
 
 typedef struct eitp__optimizer {
