@@ -490,6 +490,37 @@ static void a_head_that_is_the_embedding_stays_tied(void) {
 
 /* ---- Saving ---- */
 
+/* The error for a directory with PyTorch's weights has the whole command that converts them, on one line. */
+static void weights_of_pytorch_are_refused_with_the_command_that_converts_them(void) {
+    static const char *const names[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin"};
+    char directory[512], longest[201], path[800];
+    const eitp_host host = eitp_host_default();
+    eitp_context_config settings = eitp_context_config_default();
+    eitp_context *context;
+    eitp_model *model;
+    REQUIRE(scratch_make(directory));
+    memset(longest, 'd', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/%zu%s", directory, i, longest);
+        REQUIRE_OK(eitp__make_directories(&host, path, &error_), error_);
+        copy_file(GOLDEN "untied/config.json", scratch_path(path, "config.json"), "", "");
+        write_text(scratch_path(path, names[i]), "PK", 2);
+        CHECK(eitp_model_load(context, path, &model, &error_) == EITP_ERROR_ARGUMENT && !model);
+        CHECK_THAT(strstr(error_.message, path) && !strchr(error_.message, '\n'), "%s", error_.message);
+        if (i < 2)
+            CHECK_THAT(strstr(error_.message, names[i]) &&
+                           strstr(error_.message, "&& python3 -c \"from transformers") &&
+                           strstr(error_.message, "save_pretrained('.', safe_serialization=True)\""),
+                       "%s", error_.message);
+        else
+            CHECK_THAT(strstr(error_.message, "no model.safetensors"), "%s", error_.message);
+    }
+    eitp_context_destroy(context);
+    scratch_remove(directory);
+}
+
 /* Special tokens of config.json and generation_config.json, and what is written of them again. */
 static void special_tokens_are_kept(void) {
     static const struct {
@@ -677,6 +708,7 @@ int main(int argc, char **argv) {
         TEST(greedy_generation_is_that_of_transformers),
         TEST(a_head_that_differs_from_the_embedding_is_used),
         TEST(a_head_that_is_the_embedding_stays_tied),
+        TEST(weights_of_pytorch_are_refused_with_the_command_that_converts_them),
         TEST(special_tokens_are_kept),
         TEST(wrong_special_tokens_are_refused),
         TEST(loading_and_saving_survive_failures),

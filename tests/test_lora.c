@@ -1038,7 +1038,7 @@ static void configurations_of_peft_are_read(void) {
         {"{\"peft_type\": \"LORA\", \"init_lora_weights\": \"gaussian\", \"new_thing\": [], \"peft_version\": \"9\"}",
          NULL},
         {"{}", "peft_type"},
-        {"[]", "no JSON object"},
+        {"[]", "must be a JSON object"},
         {"", "adapter_config.json"},
         {"{\"peft_type\": \"LORA\"", "line 1"},
         {"{\"peft_type\": \"IA3\"}", "IA3"},
@@ -1132,7 +1132,7 @@ static void damaged_adapters_are_errors(void) {
     CHECK_THAT(refused > (long)header * 3 / 4, "%ld of %zu", refused, header + 40);
     /* Whole files that do not belong together. */
     for (int k = 0; k < 3; k++) {
-        static const char *const words[] = {"is not [3, 24]", "missing tensor", "4 tensors, but 2"};
+        static const char *const words[] = {"expected [3, 24]", "missing tensor", "4 tensors, expected 2"};
         eitp_transformer_config shape = small_shape();
         REQUIRE(write_file(directory, "adapter_model.safetensors", whole, size));
         other = lora;

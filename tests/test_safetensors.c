@@ -96,7 +96,8 @@ static void reads_what_the_official_library_writes(void) {
     entry = eitp__safetensors_find(collection, "short");
     CHECK(!eitp__safetensors_read(collection, entry, 0, 2, shorts, NULL, &error) && shorts[1] == 300);
     CHECK(eitp__safetensors_read_f32(collection, entry, 0, 2, values, NULL, &error) == EITP_ERROR_UNSUPPORTED);
-    CHECK_THAT(strstr(error.message, "tensor 'short' has type I16"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "tensor 'short' has unsupported dtype I16 (expected F32, F16, BF16 or F64)"), "%s",
+               error.message);
     entry = eitp__safetensors_find(collection, "bytes");
     CHECK(entry->dtype == EITP_U8 && entry->size == 3);
     CHECK(!strcmp(eitp__safetensors_path(collection, entry), "tests/corpus/safetensors/official.safetensors"));
@@ -131,39 +132,47 @@ static void refuses_headers_that_are_wrong(void) {
     } cases[] = {
         {"[]", 0, EITP_ERROR_FORMAT, "does not begin with '{'"},
         {" {}", 0, EITP_ERROR_FORMAT, "does not begin with '{'"},
-        {"{} x", 0, EITP_ERROR_FORMAT, "only spaces after it"},
+        {"{} x", 0, EITP_ERROR_FORMAT, "followed by white space only"},
         {"{]", 0, EITP_ERROR_FORMAT, "entry 1 of the header"},
-        {"{,}", 0, EITP_ERROR_FORMAT, "entry 1 of the header: there is a comma without a tensor"},
-        {"{\"a\":{}", 0, EITP_ERROR_FORMAT, "ends inside of entry 1"},
-        {"{\"a", 0, EITP_ERROR_FORMAT, "ends inside of entry 1"},
-        {"{\"a\":1}", 0, EITP_ERROR_FORMAT, "tensor 'a': it is no object"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}]", 1, EITP_ERROR_FORMAT, "no JSON object"},
+        {"{,}", 0, EITP_ERROR_FORMAT, "entry 1 of the header: expected a tensor"},
+        {"{\"a\":{}", 0, EITP_ERROR_FORMAT, "ends inside entry 1"},
+        {"{\"a", 0, EITP_ERROR_FORMAT, "ends inside entry 1"},
+        {"{\"a\":1}", 0, EITP_ERROR_FORMAT, "tensor 'a': must be an object"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}]", 1, EITP_ERROR_FORMAT,
+         "must be a JSON object"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},}", 1, EITP_ERROR_FORMAT, "entry 2"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}\"b\":1}", 1, EITP_ERROR_FORMAT, "entry 1"},
-        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "it has no \"dtype\""},
+        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "missing \"dtype\""},
         {"{\"a\":{\"dtype\":1,\"shape\":[1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
          "'dtype' must be a string"},
-        {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "it has no array \"shape\""},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":{},\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "no array \"shape\""},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "its \"shape\""},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1.0],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "its \"shape\""},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[\"1\"],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "its \"shape\""},
+        {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "\"shape\" must be an array"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":{},\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
+         "\"shape\" must be an array"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
+         "\"shape\" must list sizes"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1.0],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
+         "\"shape\" must list sizes"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[\"1\"],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
+         "\"shape\" must list sizes"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_UNSUPPORTED,
-         "tensor 'a': it has 7 dimensions, and eitp takes 6"},
+         "tensor 'a': 7 dimensions exceed the limit of 6"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, EITP_ERROR_FORMAT,
          "too large"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 0, EITP_ERROR_FORMAT,
-         "do not take the 0 bytes"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, EITP_ERROR_FORMAT, "no \"data_offsets\""},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}", 1, EITP_ERROR_FORMAT, "no \"data_offsets\""},
+         "do not fit its 0 bytes"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, EITP_ERROR_FORMAT, "\"data_offsets\" must be an array"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}", 1, EITP_ERROR_FORMAT,
+         "\"data_offsets\" must be an array"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1,1]}}", 1, EITP_ERROR_FORMAT, "two numbers"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,0]}}", 1, EITP_ERROR_FORMAT, "in order"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[-1,0]}}", 1, EITP_ERROR_FORMAT, "in order"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[null,1]}}", 1, EITP_ERROR_FORMAT, "in order"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,0]}}", 1, EITP_ERROR_FORMAT, "in ascending order"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[-1,0]}}", 1, EITP_ERROR_FORMAT,
+         "in ascending order"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[null,1]}}", 1, EITP_ERROR_FORMAT,
+         "in ascending order"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 1, EITP_ERROR_FORMAT,
-         "it ends at byte 2 of the data, and there are 1; the file is cut short"},
+         "ends at byte 2 of the data, which has 1; the file is truncated"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,7]}}", 7, EITP_ERROR_FORMAT,
-         "2 elements of type F32 do not take the 7 bytes"},
+         "2 elements of type F32 do not fit its 7 bytes"},
         {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
          "3 elements of type F4"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
@@ -174,18 +183,18 @@ static void refuses_headers_that_are_wrong(void) {
          4, EITP_ERROR_FORMAT, "overlap"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
          "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[5,9]}}",
-         9, EITP_ERROR_FORMAT, "1 bytes before tensor 'b' belong to none"},
+         9, EITP_ERROR_FORMAT, "1 bytes before tensor 'b' belong to no tensor"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[1,5]}}", 5, EITP_ERROR_FORMAT, "before tensor 'a'"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 6, EITP_ERROR_FORMAT,
          "the last 2 bytes belong to no tensor"},
         {"{}", 1, EITP_ERROR_FORMAT, "the last 1 bytes belong to no tensor"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
          "\"\\u0061\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-         2, EITP_ERROR_FORMAT, "tensor 'a' is there twice"},
+         2, EITP_ERROR_FORMAT, "duplicate tensor 'a'"},
         {"{\"a\\u0000\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "U+0000"},
-        {"{\"__metadata__\":[]}", 0, EITP_ERROR_FORMAT, "\"__metadata__\" is no object"},
-        {"{\"__metadata__\":{\"a\":1}}", 0, EITP_ERROR_FORMAT, "\"__metadata__\" has 'a', which is no string"},
-        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, EITP_ERROR_FORMAT, "\"__metadata__\" is there twice"},
+        {"{\"__metadata__\":[]}", 0, EITP_ERROR_FORMAT, "\"__metadata__\" must be an object"},
+        {"{\"__metadata__\":{\"a\":1}}", 0, EITP_ERROR_FORMAT, "'a' in \"__metadata__\" must be a string"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, EITP_ERROR_FORMAT, "duplicate \"__metadata__\""},
     };
     eitp_error error;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
@@ -450,15 +459,15 @@ static void what_cannot_be_written_is_refused(void) {
         eitp__safetensors_tensor tensor;
         const char *message;
     } cases[] = {
-        {{"__metadata__", EITP_F32, 0, {0, 0, 0, 0, 0, 0}}, "no tensor can be called '__metadata__'"},
-        {{"\xff", EITP_F32, 0, {0, 0, 0, 0, 0, 0}}, "no tensor can be called"},
-        {{"a", (eitp_dtype)99, 0, {0, 0, 0, 0, 0, 0}}, "no valid dtype"},
-        {{"a", EITP_F32, 7, {1, 1, 1, 1, 1, 1}}, "no valid dtype or rank"},
-        {{"a", EITP_F32, -1, {1, 1, 1, 1, 1, 1}}, "no valid dtype or rank"},
-        {{"a", EITP_F32, 1, {-1, 0, 0, 0, 0, 0}}, "a size below 0"},
+        {{"__metadata__", EITP_F32, 0, {0, 0, 0, 0, 0, 0}}, "invalid tensor name '__metadata__'"},
+        {{"\xff", EITP_F32, 0, {0, 0, 0, 0, 0, 0}}, "invalid tensor name"},
+        {{"a", (eitp_dtype)99, 0, {0, 0, 0, 0, 0, 0}}, "invalid dtype or rank"},
+        {{"a", EITP_F32, 7, {1, 1, 1, 1, 1, 1}}, "invalid dtype or rank"},
+        {{"a", EITP_F32, -1, {1, 1, 1, 1, 1, 1}}, "invalid dtype or rank"},
+        {{"a", EITP_F32, 1, {-1, 0, 0, 0, 0, 0}}, "a negative size"},
         {{"a", EITP_F32, 2, {INT64_MAX, 2, 0, 0, 0, 0}}, "too large"},
         {{"a", EITP_F32, 1, {INT64_MAX, 0, 0, 0, 0, 0}}, "too large"},
-        {{"b", EITP_F32, 1, {1, 0, 0, 0, 0, 0}}, "two tensors are called 'b'"},
+        {{"b", EITP_F32, 1, {1, 0, 0, 0, 0, 0}}, "duplicate tensor name 'b'"},
         {{"a", EITP_U8, 1, {INT64_MAX, 0, 0, 0, 0, 0}}, "too large for one file"},
     };
     const eitp_host host = eitp_host_default();
@@ -489,9 +498,9 @@ static void a_file_must_be_whole(void) {
     REQUIRE_OK(eitp__safetensors_write(writer, 0, values, 2, NULL, &error), error);
     REQUIRE_OK(eitp__safetensors_write(writer, 1, values, 1, NULL, &error), error);
     CHECK(eitp__safetensors_write(writer, 1, values, 2, NULL, &error) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error.message, "tensor 'b' has 2 elements, of which 1 are written"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "cannot write 2 elements of tensor 'b': 1 of 2 are written"), "%s", error.message);
     CHECK(eitp__safetensors_finish(writer, &error) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error.message, "of tensor 'b', 1 of 2 elements are written"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "is incomplete: 1 of 2 elements of tensor 'b' are written"), "%s", error.message);
     CHECK(!is_there("whole.tmp"));
     REQUIRE_OK(eitp__safetensors_begin(&host, in("whole"), two, 2, NULL, 0, &writer, &error), error);
     eitp__safetensors_abandon(writer);
@@ -613,19 +622,19 @@ static void an_index_that_is_wrong_is_refused(void) {
         const char *text;
         const char *message;
     } cases[] = {
-        {"[]", "no object \"weight_map\""},
-        {"{\"weight_map\":[]}", "no object \"weight_map\""},
-        {"{\"weight_map\":{\"a\":1}}", "'a' must be in a file of the same directory"},
-        {"{\"weight_map\":{\"a\":\"../one.safetensors\"}}", "of the same directory"},
-        {"{\"weight_map\":{\"a\":\"/one.safetensors\"}}", "of the same directory"},
-        {"{\"weight_map\":{\"a\":\"..\"}}", "of the same directory"},
-        {"{\"weight_map\":{\"a\":\"\"}}", "of the same directory"},
-        {"{\"weight_map\":{\"a\":\"x\\u0000\"}}", "of the same directory"},
+        {"[]", "missing object \"weight_map\""},
+        {"{\"weight_map\":[]}", "missing object \"weight_map\""},
+        {"{\"weight_map\":{\"a\":1}}", "'a' must be the name of a file in the same directory"},
+        {"{\"weight_map\":{\"a\":\"../one.safetensors\"}}", "a file in the same directory"},
+        {"{\"weight_map\":{\"a\":\"/one.safetensors\"}}", "a file in the same directory"},
+        {"{\"weight_map\":{\"a\":\"..\"}}", "a file in the same directory"},
+        {"{\"weight_map\":{\"a\":\"\"}}", "a file in the same directory"},
+        {"{\"weight_map\":{\"a\":\"x\\u0000\"}}", "a file in the same directory"},
         {"{\"weight_map\":{\"a\\u0000\":\"x\"}}", "U+0000"},
-        {"{\"weight_map\":{\"d\":\"one.safetensors\"}}", "tensor 'd' is not in 'one.safetensors'"},
-        {"{\"weight_map\":{\"a\":\"one.safetensors\",\"aa\":\"one.safetensors\"}}", "tensor 'aa' is not in"},
+        {"{\"weight_map\":{\"d\":\"one.safetensors\"}}", "tensor 'd' is missing in 'one.safetensors'"},
+        {"{\"weight_map\":{\"a\":\"one.safetensors\",\"aa\":\"one.safetensors\"}}", "tensor 'aa' is missing in"},
         {"{\"weight_map\":{\"a\":\"none.safetensors\"}}", "no such file"},
-        {"{\"weight_map\":{\"a\":\"index\"}}", "is no safetensors file"},
+        {"{\"weight_map\":{\"a\":\"index\"}}", "is not a safetensors file"},
         {"{\"weight_map\":", "not valid JSON"},
     };
     const eitp_host host = eitp_host_default();

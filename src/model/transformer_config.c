@@ -99,7 +99,8 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
 }
 
 static eitp_status eitp__check_size(const eitp_transformer_config *config, size_t field, eitp_error *error) {
-        const int has_none = field == EITP__FIELD_SEGMENTS && !eitp__row_find(config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT);
+    const int has_none =
+        field == EITP__FIELD_SEGMENTS && !eitp__row_find(config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT);
     const int64_t size = *(const int64_t *)eitp__field_of(config, field), min = !has_none;
     const int64_t max = has_none ? 0 : (int64_t)eitp__fields[field].max;
     if (size >= min && size <= max)
