@@ -28,7 +28,7 @@ check "a longer schedule is said" grep -q 'warning: schedule_steps was 12' err
 exits 0 "auto without a checkpoint" $train --steps 1 --resume auto --output-dir fresh
 check "says that a new run begins" grep -q 'a new run begins' err
 
-refuses 1 "has checkpoint-12 already" $train --output-dir straight
+refuses 1 "already has checkpoint-12" $train --output-dir straight
 exits 0 "another run" $train --steps 1 --eval-steps 0 --output-dir another -q
 refuses 1 "of another run" train --resume straight/checkpoint-8 --output-dir another
 refuses 1 "of later steps" train --resume straight/checkpoint-8
@@ -73,7 +73,7 @@ check "passes take what memory there is now" grep -q ' 4 of 4 micro-batches at a
 exits 0 "to sgd" train --resume alone --data text.txt --steps 14 --optimizer sgd --lr 0.1 --output-dir to_sgd --threads 1
 check "to sgd: rates are not taken over" grep -q '"final_lr": 0,$' to_sgd/checkpoint-14/trainer_state.json
 exits 0 "fewer steps than were made" train --resume straight/checkpoint-12 --steps 2 --output-dir straight --threads 1
-check "fewer steps than were made: said" grep -q 'step 12 was made already, and 2 were asked for: nothing to do' err
+check "fewer steps than were made: said" grep -q 'nothing to do: step 12 is done, 2 steps were requested' err
 check "fewer steps than were made: the end" grep -q '^finished: step 12 (2 were asked for)' out
 
 # Kernels that the environment asks for, and that are not the checkpoint's: of a run that is resumed, refused.

@@ -9,7 +9,7 @@ stop_by() {
     code=$2
     check "$signal: a first step" start_until 'step 1/' $train --steps 100000000 --eval-steps 0 --save-steps 0 \
         --output-dir signal$signal
-    refuses 1 "another process trains" $train --output-dir signal$signal
+    refuses 1 "another process is training" $train --output-dir signal$signal
     kill -$signal $process
     wait_for_end
     check "$signal: exit code" test $? -eq "$code"
@@ -65,7 +65,7 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     addresses_of
     short_of_memory 12000 --steps 3 --auto-shrink --output-dir shrunk
     check "a run that shrinks goes on" test $? -eq 0 -a -d shrunk/checkpoint-3
-    check "shrinking: why" grep -q '^warning: memory is short: [0-9.]* MB are left (RLIMIT_AS), and ' err
+    check "shrinking: why" grep -q '^warning: memory is short: [0-9.]* MB left (RLIMIT_AS), at least ' err
     check "shrinking: what" grep -q '^warning: shrunk after step 0: arena and gradients have [0-9.]* MB, not ' err
     check "shrinking: the record" grep -q '^{"step": 0, "event": "memory_pressure", .* "shrunk": true}' shrunk/metrics.jsonl
     check "shrinking: the checkpoint" grep -q '"shrunk_from": {"batch_size": 8, "grad_accum": 4, "micro_batches_per_pass": 4}' \
@@ -84,8 +84,8 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     short_of_memory 6000 --batch-size 1 --grad-accum 1 --micro-batches-per-pass 1 --steps 100000000 --auto-shrink \
         --output-dir stopped --json
     check "memory that stays short stops a run with code 3" test $? -eq 3
-    check "stopped: nothing smaller" grep -q '^warning: the run cannot be made smaller' err
-    check "stopped: said" grep -q '^error: memory stays short, with .* go on with --resume auto' err
+    check "stopped: nothing smaller" grep -q '^warning: no configuration uses less memory' err
+    check "stopped: said" grep -q '^error: memory stays short: .* go on with --resume auto' err
     check "stopped: in the result" grep -q '"stopped": "pressure"' out
     step=$(sed 's/.*"checkpoint": "stopped.checkpoint-\([0-9]*\).*/\1/' out)
     check "stopped: with a checkpoint" test -d "stopped/checkpoint-$step"

@@ -52,7 +52,7 @@ check "dropout is in config.json" grep -q '"attn_pdrop": 0,' dropout/checkpoint-
 exits 0 "patience" $train --steps 12 --lr 0 --eval-steps 2 --save-steps 3 --save-total-limit 1 --keep-best loss --patience 2 \
     --output-dir patient --json
 check "patience: stopped" grep -q '"step": 6, "steps": 12, .*"best_step": 2, .*"stopped": "patience"' out
-check "patience: said" grep -q '^stopped early: 2 evaluations in a row were not better than .*, after step 2$' err
+check "patience: said" grep -q '^early stop: no improvement of the validation loss in 2 evaluations (best .* at step 2)$' err
 check "the best checkpoint is kept beside the newest" test "$(ls -d patient/checkpoint-* | tr '\n' ' ')" = \
     "patient/checkpoint-2 patient/checkpoint-6 "
 check "best.json" grep -q '"best": {"step": 2, ' patient/best.json

@@ -275,6 +275,17 @@ static int write_later(void *user, void *file, uint64_t offset, const void *data
     return ENOSPC;
 }
 
+static void the_sink_of_no_file_is_refused(void) {
+    const eitp_host host = eitp_host_default();
+    const eitp_record_sink sink = eitp_jsonl_sink(NULL);
+    eitp_run_config config = eitp_run_config_default();
+    eitp_run *made = (eitp_run *)&config;
+    config.sinks = &sink;
+    config.sink_count = 1;
+    CHECK(eitp_run_create(&host, &config, &made, &error_) == EITP_ERROR_ARGUMENT && !made);
+    CHECK_THAT(strstr(error_.message, "record function"), "%s", error_.message);
+}
+
 /* A record that could not be written is written with the next: a checkpoint is not saved without it. */
 static void jsonl_keeps_what_it_could_not_write(void) {
     const eitp_value value = {"a", EITP_VALUE_INTEGER, 0, 7, NULL};
@@ -641,7 +652,7 @@ static void a_directory_has_one_run_at_a_time(void) {
     REQUIRE(begin_fixture(&f));
     REQUIRE_OK(eitp_run_create(&f.host, &f.config, &first, &error_), error_);
     CHECK(eitp_run_create(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT && !second);
-    CHECK_THAT(strstr(error_.message, "another process trains in"), "%s", error_.message);
+    CHECK_THAT(strstr(error_.message, "another process is training in"), "%s", error_.message);
     child = fork();
     if (!child)
         _exit(eitp_run_create(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT ? 0 : 1);
@@ -668,7 +679,7 @@ static void another_run_is_refused(void) {
     REQUIRE(begin_fixture(&f));
     f.config.save_steps = 3;
     CHECK_THAT(!train(&f), "%s", error_.message);
-    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "has checkpoint-6 already"));
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "already has checkpoint-6"));
     snprintf(first, sizeof first, "%s", f.output);
     snprintf(checkpoint, sizeof checkpoint, "%s/./checkpoint-3/", first);
     f.config.resume = EITP_RESUME_NAMED;
@@ -729,7 +740,7 @@ static void a_run_that_cannot_shrink_stops(void) {
     REQUIRE(begin_short(&f));
     f.config.steps = 100;
     f.config.auto_shrink = 1;
-    CHECK(train(&f) == EITP_ERROR_PRESSURE && strstr(error_.message, "memory stays short, with 1.0 MB left"));
+    CHECK(train(&f) == EITP_ERROR_PRESSURE && strstr(error_.message, "memory stays short: 1.0 MB left"));
     CHECK(f.report.end == EITP_RUN_MEMORY_PRESSURE && f.report.saved_step == f.report.steps_done &&
           has_checkpoint(&f, f.report.steps_done));
     CHECK(f.w.events[EITP_EVENT_NOT_SHRUNK] == 1 && f.w.events[EITP_EVENT_MEMORY_SHORT] > 1);
@@ -870,6 +881,7 @@ static const test_case tests[] = {
     TEST(a_sink_that_fails_ends_the_run),
     TEST(a_sink_that_fails_keeps_nothing_from_others),
     TEST(jsonl_values_and_cutting),
+    TEST(the_sink_of_no_file_is_refused),
     TEST(jsonl_keeps_what_it_could_not_write),
     TEST(requests_of_no_run_do_nothing),
     TEST(stop_saves_and_resume_goes_on),

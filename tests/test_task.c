@@ -418,14 +418,22 @@ static eitp_status build_badly(void *user, eitp_pass *pass, eitp_error *why) {
 
 static void builds_are_refused(void) {
     static const char *const words[BAD_BUILDS] = {
-        "no loss term",    "at most 16 inputs",
-        "at most 8 terms", "'fine'",
-        "'fine'",          "'loss'",
-        "1 to 31",         "1 to 31",
-        "1 to 31",         "name",
-        "'wide'",          "'late': add loss terms before metrics",
-        "'wide'",          "matmul",
-        "row input",       "one such lookup",
+        "no loss term",
+        "limit of 16 inputs",
+        "limit of 8 loss terms",
+        "'fine'",
+        "'fine'",
+        "'loss'",
+        "1 to 31",
+        "1 to 31",
+        "1 to 31",
+        "name",
+        "'wide'",
+        "'late': add loss terms before metrics",
+        "'wide'",
+        "matmul",
+        "row input",
+        "one call in a task",
     };
     for (int i = 0; i < BAD_BUILDS; i++) {
         own o;
@@ -476,9 +484,9 @@ static void tasks_are_refused(void) {
     check_refused(&o, "context, build and read");
     o.task.read = own_read;
     o.task.rows = 0;
-    check_refused(&o, "1 to 16777216 (got 0)");
+    check_refused(&o, "rows are 0; they must be 1 to 16777216");
     o.task.rows = 16777217;
-    check_refused(&o, "1 to 16777216 (got 16777217)");
+    check_refused(&o, "rows are 16777217; they must be 1 to 16777216");
     o.task.rows = OWN_ROWS;
     o.task.samples[EITP_TRAINING] = 0;
     check_refused(&o, "no training samples");

@@ -195,7 +195,7 @@ static void a_table_that_is_looked_up_plainly_is_exact_too(void) {
 static void two_lookups_are_refused(void) {
     const variant v = default_variant();
     model m;
-    CHECK(begin(&m, &v, WITH_TWO_TABLES) == EITP_ERROR_ARGUMENT && strstr(error_.message, "one such lookup"));
+    CHECK(begin(&m, &v, WITH_TWO_TABLES) == EITP_ERROR_ARGUMENT && strstr(error_.message, "one call in a task"));
     end_run(&m.r);
 }
 

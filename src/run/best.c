@@ -91,7 +91,7 @@ EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *d
     return status;
 }
 
-/* A step and a value, null where it was not finite. */
+/* A step, and a value that is null if it was not finite. */
 static eitp_status eitp__best_read_evaluation(const eitp__json *object, eitp__best_evaluation *evaluation,
                                               eitp_error *error) {
     eitp_status status;

@@ -1,4 +1,4 @@
-/* A file of records, an object a line. */
+/* A file of records in JSON lines. */
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -12,7 +12,7 @@ struct eitp_jsonl {
     eitp__file file;
     uint64_t offset; /* bytes in the file */
     eitp__buffer waiting;
-    double written; /* when records last were */
+    double written; /* time of the last write */
 };
 
 eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
@@ -38,16 +38,16 @@ eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_json
     return EITP_OK;
 }
 
-/* ---- Cutting ---- */
+/* ---- Resuming ---- */
 
-/* The step of a record, -1 where it has none. */
+/* The step of a record; -1 if it has none. */
 static int64_t eitp__jsonl_step(const char *line) {
     static const char name[] = "{\"step\": ";
     return strncmp(line, name, sizeof name - 1) ? -1 : strtoll(line + sizeof name - 1, NULL, 10);
 }
 
-/* The bytes of the whole records in records[0 .. size) that belong to steps up to `step`; *more is 0 if another
-   follows. */
+/* The bytes of the complete records in records[0, size) up to the first one after `step`; *more is 0 if there is such
+   a record. */
 static size_t eitp__jsonl_kept(const char *records, size_t size, int64_t step, int *more, int *evaluated) {
     size_t kept = 0;
     for (;;) {
@@ -100,7 +100,7 @@ static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
     jsonl->written = eitp__clock();
     if (jsonl->waiting.size)
         status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->waiting.data, jsonl->waiting.size, error);
-    /* What was not written goes on waiting: a checkpoint has no steps that the records lack. */
+    /* Records that could not be written are kept: a checkpoint has no steps that the records lack. */
     if (status)
         return status;
     jsonl->offset += jsonl->waiting.size;

@@ -9,10 +9,10 @@
 
 #define EITP__RECORD_VALUES 64
 
-/* A record that is being put together. */
+/* A record being built. */
 typedef struct eitp__values {
     eitp_value values[EITP__RECORD_VALUES];
-    char names[EITP__RECORD_VALUES][EITP_QUANTITY_NAME_SIZE + 16]; /* of values whose names are made of parts */
+    char names[EITP__RECORD_VALUES][EITP_QUANTITY_NAME_SIZE + 16]; /* for names composed of parts */
     size_t count;
 } eitp__values;
 
@@ -24,7 +24,7 @@ static eitp_value *eitp__add_value(eitp__values *list, const char *name, eitp_va
     return value;
 }
 
-/* Gives a value a name made of three parts. */
+/* Names a value prefix + name + suffix. */
 static eitp_value *eitp__name_value(eitp__values *list, eitp_value *value, const char *prefix, const char *name,
                                     const char *suffix) {
     const size_t size = sizeof list->names[0];
@@ -61,16 +61,16 @@ static eitp_status eitp__record(eitp_run *run, int64_t step, const eitp__values 
     record.step = step;
     record.values = list->values;
     record.count = list->count;
-    /* Of all sinks: a step that was made is saved, and metrics.jsonl has what is saved. */
+    /* A failing sink does not keep the others from getting the record: the step is done and will be saved. */
     for (size_t i = 0; i < run->sink_count; i++) {
         eitp_error later;
-        eitp_status given = run->sinks[i].record(run->sinks[i].user, &record, status ? &later : error);
-        status = status ? status : given;
+        eitp_status result = run->sinks[i].record(run->sinks[i].user, &record, status ? &later : error);
+        status = status ? status : result;
     }
     return status;
 }
 
-/* Bytes of physical memory that the process has; 0 where that is not known. */
+/* The resident set of the process in bytes; 0 if unknown. */
 static int64_t eitp__run_resident_bytes(const eitp_host *host) {
     char text[128], *end = text;
     size_t size = 0;
@@ -107,7 +107,7 @@ EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_
     return eitp__record(run, report->step, &list, error);
 }
 
-/* Loss terms, where there are several, and metrics. */
+/* Adds the loss terms, if there are several, and the metrics. */
 static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluation) {
     for (int i = evaluation->term_count > 1 ? 0 : evaluation->term_count; i < evaluation->metric_count; i++) {
         const eitp_metric *metric = &evaluation->metrics[i];

@@ -1,4 +1,4 @@
-/* Runs: what they are made of, and their end. */
+/* Creating, starting and destroying runs. */
 #include "base/files.h"
 #include "run/run_directory.h"
 #include "run/run_loop.h"
@@ -21,23 +21,23 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
     if (!config->directory)
         return eitp__fail_null(error, "eitp_run_create", "config.directory");
     if (config->resume == EITP_RESUME_NAMED && !config->checkpoint)
-        return eitp__fail_null(error, "eitp_run_create", "config.checkpoint of EITP_RESUME_NAMED");
+        return eitp__fail_null(error, "eitp_run_create", "config.checkpoint with EITP_RESUME_NAMED");
     if (config->sink_count && !config->sinks)
         return eitp__fail_null(error, "eitp_run_create", "config.sinks");
     for (size_t i = 0; i < config->sink_count; i++) {
         if (!config->sinks[i].record)
-            return eitp__fail_null(error, "eitp_run_create", "the function record of a sink");
+            return eitp__fail_null(error, "eitp_run_create", "the record function of a sink");
     }
     if (config->steps < 0 || config->eval_steps < 0 || config->eval_samples < 0 || config->save_steps < 0 ||
         !(config->save_seconds >= 0) || config->save_total_limit < 0 || config->patience < 0 ||
         config->max_nonfinite < 1)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_run_config: numbers of steps, samples, seconds, checkpoints and evaluations must be 0 "
-                          "or more, and max_nonfinite 1 or more");
+                          "eitp_run_config: steps, eval_steps, eval_samples, save_steps, save_seconds, "
+                          "save_total_limit and patience must be 0 or more, max_nonfinite 1 or more");
     return EITP_OK;
 }
 
-/* Texts and sinks, so that the program need not keep its own. */
+/* Copies strings and sinks, so that the program need not keep them. */
 static eitp_status eitp__run_copy_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     const eitp_host *host = &run->host;
     const size_t sinks = config->sink_count + 1;
@@ -137,11 +137,11 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     if (!run || !trainer)
         return eitp__fail_null(error, "eitp_run_train", "run and trainer");
     if (run->config.steps < 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the steps of a run must be 0 or more (got %lld)",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the steps of the run are %lld; they must be 0 or more",
                           (long long)run->config.steps);
     if (run->started)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' has trained already; create another to resume",
-                          run->directory);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the run in '%s' was trained already; create another run to resume", run->directory);
     run->started = 1;
     run->trainer = trainer;
     memset(&run->report, 0, sizeof run->report);

@@ -8,19 +8,19 @@
 #include "run/run_directory.h"
 #include "train/trainer.h"
 
-/* ---- What it knows of the trainer ---- */
+/* ---- Metrics ---- */
 
 static int eitp__run_validates(const eitp_run *run) {
     return run->trainer->plans.task.samples[EITP_VALIDATION] > 0;
 }
 
-/* What is measured where the program names no metric. */
+/* The metric that decides about the best checkpoint and early stopping. */
 static const char *eitp__run_metric_name(const eitp_run *run) {
     return run->keep_best ? run->keep_best : "loss";
 }
 
-/* A loss term or a metric of an evaluation; "loss", and a name that was not found, is all terms together. */
-static double eitp__find_metric(const eitp_evaluation *evaluation, const char *name) {
+/* The value of a loss term or metric; for "loss", and unknown names, that of the loss. */
+static double eitp__metric_value(const eitp_evaluation *evaluation, const char *name) {
     for (int i = 0; i < evaluation->metric_count && strcmp(name, "loss"); i++) {
         if (!strcmp(name, evaluation->metrics[i].name))
             return evaluation->metrics[i].mean;
@@ -68,7 +68,7 @@ static eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error) {
 
 static eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     double began = eitp__clock();
-    /* Records first: a checkpoint never has steps that the records lack, or evaluations that best.json lacks. */
+    /* Records are synced first: a checkpoint has no steps that they lack, and no evaluations that best.json lacks. */
     eitp_status status = eitp__records_sync(run, error);
     run->save = 0;
     run->cannot_save = 1;
@@ -86,7 +86,7 @@ static eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     return eitp__run_prune(run, error);
 }
 
-/* ---- Evaluation, the best, early stopping ---- */
+/* ---- Evaluation, best checkpoint, early stopping ---- */
 
 static int eitp__run_follows_best(const eitp_run *run) {
     return run->keep_best || run->config.patience > 0;
@@ -98,16 +98,16 @@ static void eitp__run_update_best(eitp_run *run) {
     run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
 }
 
-/* Adds the last evaluation to what best.json will have; 1 if it is the best. */
+/* Adds the last evaluation to those of best.json; returns 1 if it is the best. */
 static int eitp__run_add_best(eitp_run *run) {
-    const double value = eitp__find_metric(&run->report.evaluation, eitp__run_metric_name(run));
+    const double value = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
     const int is_best = eitp__best_add(&run->best, run->report.evaluated_step, value);
     eitp__run_update_best(run);
     run->best_is_behind = 1;
     return is_best;
 }
 
-/* best.json is written before the checkpoint: one that is resumed from finds all evaluations up to its step there. */
+/* best.json is written before the checkpoint, so that it has all evaluations up to the step of any checkpoint. */
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     const int64_t step = run->report.evaluated_step;
     const int is_best = eitp__run_add_best(run);
@@ -135,7 +135,7 @@ static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     return status;
 }
 
-/* ---- A step and what follows it ---- */
+/* ---- A step ---- */
 
 static eitp_status eitp__run_check_finite(eitp_run *run, eitp_error *error) {
     const eitp_step_report *step = &run->report.step;
@@ -143,22 +143,22 @@ static eitp_status eitp__run_check_finite(eitp_run *run, eitp_error *error) {
         run->nonfinite = 0;
         return EITP_OK;
     }
-    /* With a loss scale above 1 the next one, which is smaller, may do: the trainer says so. */
+    /* With a loss scale above 1 the trainer reports it, and tries a smaller scale in the next step. */
     if (step->loss_scale > 1)
         return EITP_OK;
     run->nonfinite++;
-    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0,
-                     "step %lld: the gradient is not finite; nothing was changed by it", (long long)step->step);
+    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0, "step %lld skipped: the gradient is not finite",
+                     (long long)step->step);
     if (run->nonfinite < run->config.max_nonfinite)
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_NOT_FINITE,
-                      "%lld steps in a row had a gradient that is not finite: stopped after step %lld; lower the "
-                      "learning rate, or go on from an earlier checkpoint",
+                      "%lld steps in a row were skipped because the gradient is not finite; stopped after step %lld; "
+                      "lower the learning rate, or resume from an earlier checkpoint",
                       (long long)run->nonfinite, (long long)step->step);
 }
 
-static int eitp__is_due(int64_t every, int64_t step) {
-    return every > 0 && step % every == 0;
+static int eitp__is_due(int64_t interval, int64_t step) {
+    return interval > 0 && step % interval == 0;
 }
 
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
@@ -189,23 +189,23 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     return status;
 }
 
-/* ---- The beginning ---- */
+/* ---- Start ---- */
 
 static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error) {
     const eitp_run_config *config = &run->config;
     if (eitp__run_follows_best(run) && !eitp__run_validates(run))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "keep_best and patience need validation data, and the trainer has none");
+                          "keep_best and patience need validation data, but the task has none");
     if (run->keep_best && !eitp_trainer_has_metric(run->trainer, run->keep_best))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "unknown metric '%s' (choose from loss and the task's loss terms and metrics)",
                           run->keep_best);
     if (config->patience > 0 && config->eval_steps <= 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "patience needs evaluations between steps: set eval_steps");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "patience needs evaluations between steps; set eval_steps");
     return EITP_OK;
 }
 
-/* A trainer that is at the checkpoint's step was resumed by the program. */
+/* Resumes the trainer, unless it is at the checkpoint's step: then the program has resumed it. */
 static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     if (!run->checkpoint || (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer)))
@@ -213,13 +213,13 @@ static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     return eitp_trainer_resume(run->trainer, run->checkpoint, error);
 }
 
-/* Evaluations up to the checkpoint; later ones are repeated, so the file must not have them. */
+/* Restores the evaluations up to the checkpoint. Later ones will be repeated, and are removed from the file. */
 static eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
     eitp_status status;
     char *parent;
     eitp__best_init(&run->best, run->config.higher_is_better);
     if (!run->checkpoint)
-        return eitp__best_remove(&run->host, run->directory, error); /* as the records of an older run */
+        return eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
     if (!eitp__run_follows_best(run))
         return EITP_OK;
     parent = eitp__parent_path(&run->host, run->checkpoint);
@@ -237,7 +237,7 @@ static int64_t eitp__run_last_step(const eitp_run *run) {
     return run->report.steps ? run->report.steps : INT64_MAX;
 }
 
-/* The first evaluation is before step 1; one that was due at the checkpoint and is not in the records is made now. */
+/* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and not in the records. */
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     int evaluated = 0;
@@ -260,14 +260,14 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     return status;
 }
 
-/* ---- The end ---- */
+/* ---- The loop and its end ---- */
 
 static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     eitp_status status = eitp__run_begin(run, error);
     while (!status && !run->stop && !run->stops_early &&
            eitp_trainer_steps_done(run->trainer) < eitp__run_last_step(run)) {
-        status = eitp__guard_look(run, error);
+        status = eitp__guard_check(run, error);
         if (!status)
             status = eitp__run_step(run, error);
     }
@@ -295,7 +295,7 @@ static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
     return run->stops_early ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;
 }
 
-/* What failed changed nothing, so the steps before it are worth keeping. */
+/* Saves the steps before a failure: the failed step has changed nothing. */
 static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     eitp_error second;
@@ -306,23 +306,27 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
         eitp__run_save(run, &second);
     if ((status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE) || run->report.saved_step == done)
         return status;
-    /* These say that there is a checkpoint. */
+    /* These errors promise a checkpoint. */
     eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_ERROR, 0, "%s", error->message);
     *error = second;
     return second.status;
 }
 
 static void eitp__notify_early_stop(eitp_run *run) {
+    const eitp__best_state *best = &run->best.now;
+    char found[80] = "no finite value so far";
+    if (best->step >= 0)
+        snprintf(found, sizeof found, "best %.6g at step %lld", best->value, (long long)best->step);
     eitp__run_notify(run, EITP_EVENT_EARLY_STOP, EITP_LOG_INFO, 0,
-                     "stopped early: %lld evaluations in a row were not better than %g, after step %lld",
-                     (long long)run->best.now.since, run->best.now.value, (long long)run->best.now.step);
+                     "early stop: no improvement of the validation %s in %lld evaluations (%s)",
+                     eitp__run_metric_name(run), (long long)best->since, found);
 }
 
 static void eitp__notify_nothing(eitp_run *run) {
     const long long done = (long long)run->report.saved_step, steps = (long long)run->report.steps;
     eitp__run_notify(run, EITP_EVENT_NOTHING_TO_DO, EITP_LOG_INFO, 0,
-                     done > steps && steps ? "step %lld was made already, and %lld were asked for: nothing to do"
-                                           : "step %lld of %lld was made already: nothing to do",
+                     done > steps && steps ? "nothing to do: step %lld is done, %lld steps were requested"
+                                           : "nothing to do: step %lld of %lld is done",
                      done, steps);
 }
 
