@@ -1,4 +1,4 @@
-/* Reading and writing safetensors files, one and several. */
+/* Reading and writing safetensors, in one file and in several. */
 #include "tests/everything.h"
 
 #include "base/checksum.h"
@@ -27,7 +27,7 @@ static void put(const char *name, const void *data, size_t size) {
     CHECK_THAT(!eitp__write_file(&host, in(name), data, size, &error), "%s", error.message);
 }
 
-/* A file of a header and so many bytes of data: 0, 1, 2, ... */
+/* Writes a file of a header and `data_size` bytes of data: 0, 1, 2, ... */
 static void put_header(const char *name, const char *header, size_t data_size) {
     unsigned char bytes[2048];
     size_t size = strlen(header);
@@ -53,7 +53,7 @@ static int read_f32(const eitp__safetensors *collection, const char *name, float
     return entry && !eitp__safetensors_read_f32(collection, entry, 0, entry->count, values, NULL, &error);
 }
 
-/* Made by the format's own library (version 0.8.0). */
+/* Written by the reference implementation, version 0.8.0. */
 static void reads_what_the_official_library_writes(void) {
     static const char *const names[] = {"bytes", "double", "empty", "h.0.ln_1.bias", "h.0.mlp.weight",
                                         "mask",  "short",  "step",  "wte.weight"};
@@ -123,7 +123,7 @@ static void ranges_are_checked(void) {
     eitp__safetensors_close(collection);
 }
 
-static void refuses_headers_that_are_wrong(void) {
+static void refuses_invalid_headers(void) {
     static const struct {
         const char *header;
         size_t data_size;
@@ -210,7 +210,7 @@ static void refuses_headers_that_are_wrong(void) {
     }
 }
 
-static void takes_what_the_format_allows(void) {
+static void accepts_what_the_format_allows(void) {
     eitp_error error;
     float value = 0;
     put_header("right",
@@ -235,7 +235,7 @@ static void takes_what_the_format_allows(void) {
     eitp__safetensors_close(collection);
 }
 
-static void refuses_files_that_are_no_safetensors(void) {
+static void refuses_other_files(void) {
     static const char pointer[] = "version 1\noid sha256:0123456789\nsize 548105171\n";
     static const unsigned char vast[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, '{', '}'};
     static const unsigned char beyond[] = {3, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
@@ -253,9 +253,9 @@ static void refuses_files_that_are_no_safetensors(void) {
     CHECK(!open_file(in("missing"), &error) && error.status == EITP_ERROR_ARGUMENT);
 }
 
-/* A file cut anywhere, or with any byte of its header changed, is refused or still consistent; it never reads out of
-   bounds. */
-static void damage_is_survived(void) {
+/* A file that is truncated anywhere, or has any byte of its header changed, is refused or still consistent, and never
+   read out of bounds. */
+static void damaged_files_are_survived(void) {
     static char bytes[4096];
     eitp_error error;
     FILE *file = fopen("tests/corpus/safetensors/official.safetensors", "rb");
@@ -281,8 +281,8 @@ static void damage_is_survived(void) {
     CHECK_THAT(refused > (size - 84) / 2, "%llu", (unsigned long long)refused);
 }
 
-/* Memory follows the bytes that are in the file, not what they would make as one tree. */
-static void memory_follows_the_header(void) {
+/* Memory is proportional to the size of the header, not to that of its tree. */
+static void memory_is_proportional_to_the_header(void) {
     faults f;
     eitp__safetensors *collection = NULL;
     eitp__buffer bytes;
@@ -307,7 +307,7 @@ static void memory_follows_the_header(void) {
     eitp__safetensors_close(collection);
     CHECK_THAT(f.peak_bytes < 8 * bytes.size, "%llu", (unsigned long long)f.peak_bytes);
     faults_end(&f);
-    /* One member of many values is refused before it becomes a tree. */
+    /* A member with too many values is refused before it is parsed. */
     eitp__buffer_clear(&bytes);
     eitp__buffer_add(&bytes, "\0\0\0\0\0\0\0\0{\"a\":[0", 15);
     for (int i = 0; i < 100000; i++)
@@ -374,7 +374,7 @@ static eitp_status write_tensors(const eitp_host *host, const char *path, uint32
     return eitp__safetensors_finish(writer, error);
 }
 
-/* Reads them again, with what they must be. */
+/* Reads them back and compares. */
 static eitp_status read_tensors(const eitp_host *host, const char *path, const uint32_t crcs[TENSORS],
                                 eitp_error *error) {
     static float values[LONG];
@@ -421,7 +421,7 @@ static eitp_status read_tensors(const eitp_host *host, const char *path, const u
     return status;
 }
 
-static void what_is_written_reads_back(void) {
+static void written_files_read_back(void) {
     uint32_t crcs[TENSORS];
     faults f;
     eitp_error error;
@@ -454,7 +454,7 @@ static void an_empty_file_can_be_written(void) {
     eitp__safetensors_close(collection);
 }
 
-static void what_cannot_be_written_is_refused(void) {
+static void invalid_tensors_are_refused(void) {
     static const struct {
         eitp__safetensors_tensor tensor;
         const char *message;
@@ -481,7 +481,7 @@ static void what_cannot_be_written_is_refused(void) {
     }
 }
 
-static void a_file_must_be_whole(void) {
+static void a_file_must_be_complete(void) {
     static const eitp__safetensors_tensor two[] = {{"a", EITP_I32, 1, {2, 0, 0, 0, 0, 0}},
                                                    {"b", EITP_F32, 1, {2, 0, 0, 0, 0, 0}}};
     static const float values[] = {1, 2, 3};
@@ -525,7 +525,7 @@ static void writing_fails_cleanly(void) {
     REQUIRE(file);
     old_size = fread(old, 1, sizeof old, file);
     fclose(file);
-    old[old_size - 1] = (char)(old[old_size - 1] ^ 1); /* so that the new file is another */
+    old[old_size - 1] = (char)(old[old_size - 1] ^ 1); /* so that the new file differs */
     for (int kind = 0; kind < 4; kind++) {
         int more = 1;
         for (long n = 1; more; n++) {
@@ -545,7 +545,7 @@ static void writing_fails_cleanly(void) {
             size_t size = fread(now, 1, sizeof now, file);
             int is_old = size == old_size && !memcmp(now, old, size);
             fclose(file);
-            /* Only the sync of the directory comes after the renaming. */
+            /* Only the sync of the directory follows the rename. */
             CHECK(is_old == (status != EITP_OK && !(f.failed_call && !strcmp(f.failed_call, "sync_directory"))));
             CHECK(kind == 2 || !is_there("kept.tmp"));
             if (!is_old)
@@ -572,7 +572,7 @@ static void reading_fails_cleanly(void) {
             f.all_file_calls = kind == 2;
             eitp_status status = read_tensors(&f.host, in("model"), crcs, &error);
             more = faults_end(&f);
-            /* A close that fails after reading loses nothing. */
+            /* A failing close after reading is harmless. */
             if (more && !(f.failed_call && !strcmp(f.failed_call, "close")))
                 CHECK_THAT(status == (kind ? EITP_ERROR_IO : EITP_ERROR_MEMORY), "%s", error.message);
             else
@@ -617,7 +617,7 @@ static void an_index_joins_files(void) {
     eitp__safetensors_close(collection);
 }
 
-static void an_index_that_is_wrong_is_refused(void) {
+static void an_invalid_index_is_refused(void) {
     static const struct {
         const char *text;
         const char *message;
@@ -682,19 +682,19 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(reads_what_the_official_library_writes),
         TEST(ranges_are_checked),
-        TEST(refuses_headers_that_are_wrong),
-        TEST(takes_what_the_format_allows),
-        TEST(refuses_files_that_are_no_safetensors),
-        TEST(damage_is_survived),
-        TEST(memory_follows_the_header),
-        TEST(what_is_written_reads_back),
+        TEST(refuses_invalid_headers),
+        TEST(accepts_what_the_format_allows),
+        TEST(refuses_other_files),
+        TEST(damaged_files_are_survived),
+        TEST(memory_is_proportional_to_the_header),
+        TEST(written_files_read_back),
         TEST(an_empty_file_can_be_written),
-        TEST(what_cannot_be_written_is_refused),
-        TEST(a_file_must_be_whole),
+        TEST(invalid_tensors_are_refused),
+        TEST(a_file_must_be_complete),
         TEST(writing_fails_cleanly),
         TEST(reading_fails_cleanly),
         TEST(an_index_joins_files),
-        TEST(an_index_that_is_wrong_is_refused),
+        TEST(an_invalid_index_is_refused),
         TEST(opening_an_index_fails_cleanly),
     };
     int failed;

@@ -1,9 +1,9 @@
-/* A program's own task of two terms through eitp_run: what it records, and the best by a metric. */
+/* A program's own task with two terms in eitp_run: its records, and the best checkpoint by a metric. */
 #include "tests/own_task.h"
 
 static eitp_error error;
 
-/* A run in a scratch directory, and what its evaluations said. */
+/* A run in a scratch directory, and its evaluations. */
 typedef struct fixture {
     own o;
     char directory[512];
@@ -65,7 +65,7 @@ static void read_text(const fixture *f, const char *name, char *text, size_t siz
         fclose(file);
 }
 
-/* The line of metrics.jsonl that begins so. */
+/* The line of metrics.jsonl with this start. */
 static void read_line(const fixture *f, const char *start, char *line, size_t size) {
     char text[16384], *found;
     read_text(f, "metrics.jsonl", text, sizeof text);
@@ -74,7 +74,7 @@ static void read_line(const fixture *f, const char *start, char *line, size_t si
     snprintf(line, size, "%.*s", found ? (int)strcspn(found, "\n") : 0, found ? found : "");
 }
 
-/* The number of a key; NaN, and a failure, where it is not there. */
+/* The number of a key; NaN and a failed check if it is missing. */
 static double number_of(const char *line, const char *key) {
     char quoted[80];
     const char *found;
@@ -121,8 +121,8 @@ static void records_name_terms_and_metrics(void) {
     end(&f);
 }
 
-/* The task's own word for items is in the keys. */
-static void records_have_the_unit_of_the_task(void) {
+/* Keys contain the task's unit. */
+static void records_contain_the_unit_of_the_task(void) {
     char step[2048], evaluation[2048];
     fixture f;
     REQUIRE(begin(&f));
@@ -135,7 +135,7 @@ static void records_have_the_unit_of_the_task(void) {
     end(&f);
 }
 
-/* Of a name, the best of the evaluations after step 0, as they came. */
+/* The best of the evaluations after step 0 by a quantity. */
 static int64_t best_of(const fixture *f, int quantity, int higher) {
     int best = -1;
     for (int i = 0; i < f->count; i++) {
@@ -186,7 +186,7 @@ static void keep_best_rejects_an_unknown_metric(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(records_name_terms_and_metrics),
-        TEST(records_have_the_unit_of_the_task),
+        TEST(records_contain_the_unit_of_the_task),
         TEST(the_best_is_kept_by_a_term_or_a_metric),
         TEST(keep_best_rejects_an_unknown_metric),
     };

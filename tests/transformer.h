@@ -1,4 +1,4 @@
-/* A small GPT-2-like language model made of public ops alone, for tests of whole graphs. */
+/* A small GPT-2-like language model built from public ops only, for tests of whole graphs. */
 #ifndef EITP_TEST_TRANSFORMER_H
 #define EITP_TEST_TRANSFORMER_H
 
@@ -6,13 +6,13 @@
 
 typedef struct transformer_config {
     int64_t rows, words, width, heads, layers, longest, sequences;
-    int capacity; /* are the rows a capacity? */
+    int capacity; /* 1: rows are a capacity */
     double dropout;
 } transformer_config;
 
 static const transformer_config tiny_transformer = {24, 29, 12, 3, 2, 10, 4, 0, 0.1};
 
-/* Large enough that its tensors are cut into several pieces. */
+/* Large enough that its tensors are split into several pieces. */
 static const transformer_config wide_transformer = {96, 500, 64, 4, 2, 40, 3, 0, 0.1};
 
 enum { TRANSFORMER_PARAMETERS = 160 }; /* enough for 12 layers */
@@ -104,7 +104,7 @@ static GRAPHS_UNUSED transformer transformer_make(eitp_graph *graph, const trans
     return t;
 }
 
-/* The same values whatever the graph is. */
+/* The same values in any graph. */
 static GRAPHS_UNUSED void transformer_initialize(eitp_context *context) {
     eitp_error error = EITP__ZERO;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
@@ -115,7 +115,7 @@ static GRAPHS_UNUSED void transformer_initialize(eitp_context *context) {
     }
 }
 
-/* Writes the inputs of step `step` for `rows` rows. Sequences are cut by hand; the last takes what is left. */
+/* Writes the inputs of step `step` for `rows` rows. The last sequence has the remaining rows. */
 static GRAPHS_UNUSED void transformer_write(const transformer *t, eitp_plan *plan, int64_t rows, int64_t step) {
     int32_t tokens[128], positions[128], targets[128], offsets[16];
     int64_t key[3], length = t->config.longest - 3;
