@@ -332,18 +332,18 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
         return eitp__fail_null(error, "eitp_model_load", "context, directory and model");
     const eitp_host host = eitp_context_host(context);
     eitp_transformer_config config;
-    eitp_model *made = NULL;
+    eitp_model *created = NULL;
     eitp_status status = eitp_model_config_read(&host, directory, &config, error);
     *model = NULL;
     if (!status)
-        status = eitp_model_create(context, &config, &made, error);
+        status = eitp_model_create(context, &config, &created, error);
     if (!status)
-        status = eitp_model_load_weights(made, directory, error);
+        status = eitp_model_load_weights(created, directory, error);
     if (status) {
-        eitp_model_destroy(made);
+        eitp_model_destroy(created);
         return status;
     }
-    *model = made;
+    *model = created;
     return EITP_OK;
 }
 

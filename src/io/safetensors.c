@@ -31,24 +31,24 @@ EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, c
 
 EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__safetensors **collection,
                                                    eitp_error *error) {
-    eitp__safetensors *made = (eitp__safetensors *)eitp__allocate(host, sizeof *made);
-    if (!made)
-        return eitp__fail_memory(error, sizeof *made, "a safetensors file");
-    made->host = *host;
-    *collection = made;
+    eitp__safetensors *created = (eitp__safetensors *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a safetensors file");
+    created->host = *host;
+    *collection = created;
     return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const char *path,
                                                  eitp__safetensors **collection, eitp_error *error) {
-    eitp__safetensors *made = NULL;
-    eitp_status status = eitp__safetensors_create(host, &made, error);
+    eitp__safetensors *created = NULL;
+    eitp_status status = eitp__safetensors_create(host, &created, error);
     if (!status)
-        status = eitp__safetensors_add(made, path, error);
+        status = eitp__safetensors_add(created, path, error);
     if (status)
-        eitp__safetensors_close(made);
+        eitp__safetensors_close(created);
     else
-        *collection = made;
+        *collection = created;
     return status;
 }
 

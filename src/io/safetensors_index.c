@@ -94,7 +94,7 @@ static char *eitp__copy_directory(const eitp_host *host, const char *path) {
 EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, const char *path,
                                                        eitp__safetensors **collection, eitp_error *error) {
     eitp__json_document *index = NULL;
-    eitp__safetensors *made = NULL;
+    eitp__safetensors *created = NULL;
     const eitp__json *map;
     char *directory;
     eitp_status status = eitp__json_read_file(host, path, EITP__SAFETENSORS_MAX_INDEX, &index, error);
@@ -107,15 +107,15 @@ EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, co
     else if (!map || map->kind != EITP__JSON_OBJECT)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "missing object \"weight_map\"; not a safetensors index");
     else
-        status = eitp__safetensors_create(host, &made, error);
+        status = eitp__safetensors_create(host, &created, error);
     if (!status)
-        status = eitp__add_weight_map(made, directory, map, error);
+        status = eitp__add_weight_map(created, directory, map, error);
     eitp__release_text(host, directory);
     eitp__json_release(index);
     if (status) {
-        eitp__safetensors_close(made);
+        eitp__safetensors_close(created);
         return eitp__fail_prefix(error, status, "%s", path);
     }
-    *collection = made;
+    *collection = created;
     return EITP_OK;
 }

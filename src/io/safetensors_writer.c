@@ -230,22 +230,22 @@ EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const c
     eitp_status status = EITP_OK;
     size_t bytes = count * sizeof(eitp__tensor_order);
     eitp__tensor_order *order = (eitp__tensor_order *)eitp__allocate_uninitialized(host, bytes);
-    eitp__safetensors_writer *made = (eitp__safetensors_writer *)eitp__allocate(host, sizeof *made);
-    if (made) {
-        made->host = *host;
-        made->count = count;
-        eitp__buffer_init(&made->names, &made->host);
-        made->slots = (eitp__safetensors_slot *)eitp__allocate(host, count * sizeof *made->slots);
+    eitp__safetensors_writer *created = (eitp__safetensors_writer *)eitp__allocate(host, sizeof *created);
+    if (created) {
+        created->host = *host;
+        created->count = count;
+        eitp__buffer_init(&created->names, &created->host);
+        created->slots = (eitp__safetensors_slot *)eitp__allocate(host, count * sizeof *created->slots);
     }
-    if (!made || !eitp__copy_paths(made, path) || (count && (!order || !made->slots)))
-        status = eitp__fail_memory(error, bytes + count * sizeof *made->slots, "the list of tensors to write");
+    if (!created || !eitp__copy_paths(created, path) || (count && (!order || !created->slots)))
+        status = eitp__fail_memory(error, bytes + count * sizeof *created->slots, "the list of tensors to write");
     else
-        status = eitp__begin_file(made, tensors, metadata, metadata_count, order, error);
+        status = eitp__begin_file(created, tensors, metadata, metadata_count, order, error);
     eitp__release(host, order, bytes);
     if (status)
-        eitp__safetensors_abandon(made);
+        eitp__safetensors_abandon(created);
     else
-        *writer = made;
+        *writer = created;
     return status;
 }
 

@@ -155,7 +155,7 @@ static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *
                                         eitp_dtype dtype, eitp__file_list *list, eitp_error *error) {
     const size_t max_pieces = eitp__has_pieces(selection->config) ? EITP__PIECES : 1;
     const char *name;
-    int is_made;
+    int is_created;
     memset(list, 0, sizeof *list);
     list->host = host;
     eitp__buffer_init(&list->names, host);
@@ -163,13 +163,13 @@ static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *
     list->variables = (size_t *)eitp__allocate(host, list->capacity * sizeof *list->variables);
     list->pieces = (int *)eitp__allocate(host, list->capacity * sizeof *list->pieces);
     list->tensors = (eitp__safetensors_tensor *)eitp__allocate(host, list->capacity * sizeof *list->tensors);
-    is_made = list->variables && list->pieces && list->tensors;
-    for (size_t i = 0; i < eitp_variable_count(context) && is_made; i++) {
+    is_created = list->variables && list->pieces && list->tensors;
+    for (size_t i = 0; i < eitp_variable_count(context) && is_created; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         if (eitp__is_selected(selection, &variable))
             eitp__file_list_add(list, i, &variable, selection, dtype);
     }
-    if (!is_made || list->names.failed)
+    if (!is_created || list->names.failed)
         return eitp__fail_memory(error, list->capacity * sizeof *list->tensors, "the list of tensors");
     name = list->names.data;
     for (size_t i = 0; i < list->count; i++) {

@@ -50,7 +50,7 @@ eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eit
     if (!model || !generator)
         return eitp__fail_null(error, "eitp_generator_create", "model and generator");
     const int64_t max_chunk = 128;
-    eitp_generator *made;
+    eitp_generator *created;
     eitp_status status;
     size_t vocabulary = (size_t)model->config.vocabulary;
     *generator = NULL;
@@ -61,28 +61,30 @@ eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eit
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "capacity is %lld tokens; it must be 0 to the model's %lld positions", (long long)capacity,
                           (long long)model->config.positions);
-    made = (eitp_generator *)eitp__allocate(&model->host, sizeof *made);
-    if (!made)
-        return eitp__fail_memory(error, sizeof *made, "a generator");
-    made->model = model;
-    made->host = model->host;
-    made->capacity = capacity ? capacity : model->config.positions;
-    made->chunk = made->capacity < max_chunk ? made->capacity : max_chunk;
-    made->chunk_positions = (int32_t *)eitp__allocate(&made->host, (size_t)made->chunk * sizeof *made->chunk_positions);
-    made->row = (float *)eitp__allocate(&made->host, vocabulary * sizeof *made->row);
-    made->order = (int32_t *)eitp__allocate(&made->host, vocabulary * sizeof *made->order);
-    made->weights = (double *)eitp__allocate(&made->host, vocabulary * sizeof *made->weights);
-    if (!made->chunk_positions || !made->row || !made->order || !made->weights)
-        status = eitp__fail_memory(error, vocabulary * (sizeof *made->row + sizeof *made->weights), "a generator");
+    created = (eitp_generator *)eitp__allocate(&model->host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a generator");
+    created->model = model;
+    created->host = model->host;
+    created->capacity = capacity ? capacity : model->config.positions;
+    created->chunk = created->capacity < max_chunk ? created->capacity : max_chunk;
+    created->chunk_positions =
+        (int32_t *)eitp__allocate(&created->host, (size_t)created->chunk * sizeof *created->chunk_positions);
+    created->row = (float *)eitp__allocate(&created->host, vocabulary * sizeof *created->row);
+    created->order = (int32_t *)eitp__allocate(&created->host, vocabulary * sizeof *created->order);
+    created->weights = (double *)eitp__allocate(&created->host, vocabulary * sizeof *created->weights);
+    if (!created->chunk_positions || !created->row || !created->order || !created->weights)
+        status =
+            eitp__fail_memory(error, vocabulary * (sizeof *created->row + sizeof *created->weights), "a generator");
     else
-        status = eitp_graph_create(model->context, &made->graph, error);
+        status = eitp_graph_create(model->context, &created->graph, error);
     if (!status)
-        status = eitp__generator_plan(made, error);
+        status = eitp__generator_plan(created, error);
     if (status) {
-        eitp_generator_destroy(made);
+        eitp_generator_destroy(created);
         return status;
     }
-    *generator = made;
+    *generator = created;
     return EITP_OK;
 }
 

@@ -40,7 +40,7 @@ typedef struct eitp_transformer_config {
     int64_t width;     /* of the hidden states */
     int64_t heads;
     int64_t layers;
-    int64_t inner;    /* width of the MLP's hidden layer */
+    int64_t inner;    /* width of the MLP's hidden layer; 4 * width in GPT-2 */
     int64_t segments; /* rows of the segment embedding, as in BERT; 0: none, as in GPT-2 */
     eitp_activation activation;
     double epsilon; /* of the layer norms */
@@ -280,7 +280,8 @@ typedef struct eitp_generator eitp_generator;
 
 /*
  * Prepares generation with a key-value cache for `capacity` tokens, prompt included, at most the model's positions; 0:
- * as many. EITP_ERROR_UNSUPPORTED for a bidirectional model. Destroy the generator before the model.
+ * as many. EITP_ERROR_UNSUPPORTED for a bidirectional model. The cache is in variables of the context, which all
+ * generators of the context share: use one at a time, with the same capacity. Destroy it before the model.
  */
 EITP_API eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eitp_generator **generator,
                                            eitp_error *error);

@@ -9,27 +9,27 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     if (!context || !config || !model)
         return eitp__fail_null(error, "eitp_model_create", "context, config and model");
     const eitp_host host = eitp_context_host(context);
-    eitp_model *made;
+    eitp_model *created;
     eitp_status status = eitp__transformer_config_check(config, error);
     *model = NULL;
     if (status)
         return status;
-    made = (eitp_model *)eitp__allocate(&host, sizeof *made);
-    if (!made)
-        return eitp__fail_memory(error, sizeof *made, "a model");
-    made->context = context;
-    made->host = host;
-    made->config = *config;
-    made->config.architecture = eitp__architecture_of(config);
+    created = (eitp_model *)eitp__allocate(&host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a model");
+    created->context = context;
+    created->host = host;
+    created->config = *config;
+    created->config.architecture = eitp__architecture_of(config);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
         status = eitp__parameter_declare(context, &parameter, error);
     }
     if (status) {
-        eitp_model_destroy(made);
+        eitp_model_destroy(created);
         return status;
     }
-    *model = made;
+    *model = created;
     return EITP_OK;
 }
 

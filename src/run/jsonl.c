@@ -16,25 +16,25 @@ struct eitp_jsonl {
 };
 
 eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
-    eitp_jsonl *made;
+    eitp_jsonl *created;
     eitp_status status;
     if (!host || !path || !jsonl)
         return eitp__fail_null(error, "eitp_jsonl_create", "host, path and jsonl");
     *jsonl = NULL;
-    made = (eitp_jsonl *)eitp__allocate(host, sizeof *made);
-    if (!made)
-        return eitp__fail_memory(error, sizeof *made, "a file of records");
-    made->host = *host;
-    eitp__buffer_init(&made->waiting, &made->host);
-    status = eitp__file_open(&made->file, &made->host, path, EITP_FILE_UPDATE, error);
+    created = (eitp_jsonl *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a file of records");
+    created->host = *host;
+    eitp__buffer_init(&created->waiting, &created->host);
+    status = eitp__file_open(&created->file, &created->host, path, EITP_FILE_UPDATE, error);
     if (!status)
-        status = eitp__file_size(&made->file, &made->offset, error);
+        status = eitp__file_size(&created->file, &created->offset, error);
     if (status) {
-        eitp__file_close(&made->file, NULL);
-        eitp__release(host, made, sizeof *made);
+        eitp__file_close(&created->file, NULL);
+        eitp__release(host, created, sizeof *created);
         return status;
     }
-    *jsonl = made;
+    *jsonl = created;
     return EITP_OK;
 }
 

@@ -66,13 +66,13 @@ static eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error) {
         status = eitp_jsonl_create(&run->host, run->metrics_path, &run->metrics, error);
     if (status)
         return status;
-    run->made_metrics = info.kind == EITP_PATH_MISSING;
+    run->created_metrics = info.kind == EITP_PATH_MISSING;
     run->sinks[run->sink_count++] = eitp_jsonl_sink(run->metrics);
     return EITP_OK;
 }
 
 eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
-    eitp_run *made;
+    eitp_run *created;
     eitp_status status;
     if (!host || !config || !run)
         return eitp__fail_null(error, "eitp_run_create", "host, config and run");
@@ -80,25 +80,25 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
     status = eitp__run_check(config, error);
     if (status)
         return status;
-    made = (eitp_run *)eitp__allocate(host, sizeof *made);
-    if (!made)
-        return eitp__fail_memory(error, sizeof *made, "a run");
-    made->host = *host;
-    made->checkpoint_step = -1;
-    status = eitp__run_copy_config(made, config, error);
+    created = (eitp_run *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a run");
+    created->host = *host;
+    created->checkpoint_step = -1;
+    status = eitp__run_copy_config(created, config, error);
     if (!status)
-        status = eitp__run_prepare_directory(made, error);
+        status = eitp__run_prepare_directory(created, error);
     if (!status)
-        status = eitp__run_open_metrics(made, error);
+        status = eitp__run_open_metrics(created, error);
     /* Only the copies outlive this call. */
-    made->config.directory = made->directory;
-    made->config.checkpoint = made->checkpoint;
-    made->config.keep_best = made->keep_best;
-    made->config.sinks = made->sinks;
+    created->config.directory = created->directory;
+    created->config.checkpoint = created->checkpoint;
+    created->config.keep_best = created->keep_best;
+    created->config.sinks = created->sinks;
     if (status)
-        eitp_run_destroy(made);
+        eitp_run_destroy(created);
     else
-        *run = made;
+        *run = created;
     return status;
 }
 
@@ -108,7 +108,7 @@ void eitp_run_destroy(eitp_run *run) {
         return;
     host = run->host;
     eitp_jsonl_destroy(run->metrics);
-    if (!run->started && run->made_metrics)
+    if (!run->started && run->created_metrics)
         host.files.remove(host.files.user, run->metrics_path);
     if (!run->started && run->directory)
         eitp__run_remove_directories(run);

@@ -36,7 +36,7 @@ static eitp_status eitp__count_missing(const eitp_host *host, const char *path, 
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
     const eitp_host *host = &run->host;
     char *path = eitp__copy_text(host, run->directory);
-    for (; path && run->made_directories > 0; run->made_directories--) {
+    for (; path && run->created_directories > 0; run->created_directories--) {
         char *parent = eitp__parent_path(host, path);
         host->files.remove(host->files.user, path);
         eitp__release_text(host, path);
@@ -50,7 +50,7 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
     int missing = 0;
     eitp_status status = eitp__count_missing(&run->host, run->directory, &missing, error);
     if (!status) {
-        run->made_directories = missing;
+        run->created_directories = missing;
         status = eitp__make_directories(&run->host, run->directory, error);
     }
     if (!status || status == EITP_ERROR_MEMORY)
@@ -68,7 +68,7 @@ static eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     run->has_lock = files->lock && !code;
     if (code != EWOULDBLOCK)
         return EITP_OK;
-    run->made_directories = 0; /* it belongs to the other process */
+    run->created_directories = 0; /* it belongs to the other process */
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "another process is training in '%s'; wait for it, or choose another directory", run->directory);
 }

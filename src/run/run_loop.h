@@ -18,11 +18,11 @@ struct eitp_run {
     size_t sink_count;
     eitp_jsonl *metrics;
     char *metrics_path;
-    int made_metrics; /* the file did not exist before */
+    int created_metrics; /* the file did not exist before */
 
     void *lock;
     int has_lock;
-    int made_directories; /* number of directories created */
+    int created_directories; /* number of directories created */
     int started;
 
     /* Written by signal handlers. */
