@@ -1,4 +1,4 @@
-/* Evaluation: means and standard errors of loss terms and measures, held against sums in double over all samples. */
+/* Evaluation: means and standard errors of loss terms and metrics, compared with sums in double over all samples. */
 #include "tests/own_task.h"
 
 static eitp_error error;
@@ -16,7 +16,7 @@ static double size_of_rows(const own *o, eitp_split split, uint64_t number) {
     return sum;
 }
 
-/* The sum of a quantity over a sample, by its place in the task's build. */
+/* The sum of a quantity over a sample, by its index in the task's build. */
 static double naive_value(const own *o, eitp_split split, uint64_t number, int quantity) {
     switch (quantity) {
     case 1:
@@ -58,7 +58,7 @@ static naive_mean naive(const own *o, eitp_split split, int64_t samples, int64_t
             values[count++] = sum / (double)items;
     }
     result.mean = result.sum / (double)result.items;
-    /* A number is of all samples at a time. */
+    /* A single value is the sum over all samples of a pass. */
     result.error = quantity == 4 && at_a_time > 1 ? 0 : standard_error(values, count);
     return result;
 }
@@ -71,7 +71,7 @@ static double naive_loss_error(const own *o, eitp_split split, int64_t samples) 
     return standard_error(losses, samples);
 }
 
-/* Of the first `samples`, which were taken so many at a time. */
+/* Checks an evaluation of the first `samples` with `at_a_time` of them in a pass. */
 static void check_evaluation(const own *o, eitp_split split, int64_t samples, int64_t at_a_time,
                              const eitp_evaluation *evaluation) {
     static const char *const names[] = {"row", "sample", "row size", "sample size", "total"};
@@ -101,7 +101,7 @@ static int begin(own *o, int parts) {
 
 /* ---- Tests ---- */
 
-static void means_and_errors_are_those_of_all_samples(void) {
+static void means_and_errors_match_sums_over_all_samples(void) {
     static const int64_t counts[] = {0, 1, 2, 5, OWN_VALIDATION, 1000};
     for (int varies = 0; varies < 2; varies++) {
         own o;
@@ -141,7 +141,7 @@ static void a_task_is_evaluated_without_a_trainer(void) {
     own_end(&o);
 }
 
-static void a_nan_of_one_sample_shows(void) {
+static void a_nan_in_one_sample_is_visible(void) {
     own o;
     eitp_evaluation evaluation;
     REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_METRICS));
@@ -156,8 +156,8 @@ static void a_nan_of_one_sample_shows(void) {
     own_end(&o);
 }
 
-/* A number belongs to no sample, so that nothing can be said of how far samples are apart. */
-static void a_loss_with_a_number_has_no_error(void) {
+/* A single value is not split by sample, so that it has no standard error. */
+static void a_loss_with_a_single_value_has_no_error(void) {
     own o, rows;
     eitp_evaluation evaluation, expected;
     REQUIRE(begin(&o, OWN_NUMBER | OWN_SQUARES) && begin(&rows, OWN_ROW | OWN_SQUARES));
@@ -172,7 +172,7 @@ static void a_loss_with_a_number_has_no_error(void) {
     own_end(&rows);
 }
 
-/* Nothing was labelled: there is no mean, and the loss is that of the other term. */
+/* Without labels there is no mean, and the loss is that of the other term. */
 static void a_term_without_items_is_zero(void) {
     own o;
     eitp_evaluation evaluation;
@@ -185,7 +185,7 @@ static void a_term_without_items_is_zero(void) {
     own_end(&o);
 }
 
-/* Weights are those of the steps that were made. */
+/* Weights are those of the last step done. */
 static void weights_are_those_of_the_last_step(void) {
     own o;
     eitp_evaluation evaluation;
@@ -204,7 +204,7 @@ static void weights_are_those_of_the_last_step(void) {
     own_end(&o);
 }
 
-static void names_are_known(void) {
+static void has_metric_knows_terms_and_metrics(void) {
     own o;
     REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_METRICS));
     REQUIRE_OK(own_train(&o, &error), error);
@@ -221,13 +221,13 @@ static void names_are_known(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(means_and_errors_are_those_of_all_samples),
+        TEST(means_and_errors_match_sums_over_all_samples),
         TEST(a_task_is_evaluated_without_a_trainer),
-        TEST(a_nan_of_one_sample_shows),
-        TEST(a_loss_with_a_number_has_no_error),
+        TEST(a_nan_in_one_sample_is_visible),
+        TEST(a_loss_with_a_single_value_has_no_error),
         TEST(a_term_without_items_is_zero),
         TEST(weights_are_those_of_the_last_step),
-        TEST(names_are_known),
+        TEST(has_metric_knows_terms_and_metrics),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -84,8 +84,8 @@ static void updates_are_given_sensible_numbers(void) {
     CHECK(is_refused(write_hyper(&f, NAN, 1), "learning rate", "nan"));
     CHECK(is_refused(write_hyper(&f, INFINITY, 1), "learning rate", "inf"));
     CHECK(is_refused(write_hyper(&f, -0.5f, 1), "learning rate", "-0.5"));
-    CHECK(is_refused(write_number(&f, f.update.limit, NAN), "largest gradient norm", "nan"));
-    CHECK(is_refused(write_number(&f, f.update.limit, -1), "largest gradient norm", "-1"));
+    CHECK(is_refused(write_number(&f, f.update.limit, NAN), "maximum gradient norm", "nan"));
+    CHECK(is_refused(write_number(&f, f.update.limit, -1), "maximum gradient norm", "-1"));
     CHECK(is_refused(write_number(&f, f.scale, 0), "loss scale", "above 0"));
     CHECK(is_refused(write_number(&f, f.scale, NAN), "loss scale", "nan"));
     CHECK(!write_hyper(&f, 0, 1) && !write_number(&f, f.update.limit, INFINITY) && !write_number(&f, f.scale, 2));
@@ -379,7 +379,7 @@ static void data_of_null(void) {
     CHECK(names_null(eitp_variable_read(f.context, "w", 0, NULL, 4, &error_), "'w'"));
     CHECK(names_null(eitp_variable_write_f32(f.context, "w", 0, NULL, 1, &error_), "'w'"));
     CHECK(names_null(eitp_variable_read_f32(f.context, "w", 0, NULL, 1, &error_), "'w'"));
-    CHECK(names_null(eitp_plan_write(f.plan, f.update.limit, NULL, 4, &error_), "'largest gradient norm'"));
+    CHECK(names_null(eitp_plan_write(f.plan, f.update.limit, NULL, 4, &error_), "'maximum gradient norm'"));
     CHECK(names_null(eitp_plan_read(f.plan, f.update.norm, NULL, 4, &error_), "data"));
     fitting_end(&f);
 }

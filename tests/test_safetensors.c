@@ -137,7 +137,7 @@ static void refuses_invalid_headers(void) {
         {"{,}", 0, EITP_ERROR_FORMAT, "entry 1 of the header: expected a tensor"},
         {"{\"a\":{}", 0, EITP_ERROR_FORMAT, "ends inside entry 1"},
         {"{\"a", 0, EITP_ERROR_FORMAT, "ends inside entry 1"},
-        {"{\"a\":1}", 0, EITP_ERROR_FORMAT, "tensor 'a': must be an object"},
+        {"{\"a\":1}", 0, EITP_ERROR_FORMAT, "tensor 'a': expected an object"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}]", 1, EITP_ERROR_FORMAT,
          "must be a JSON object"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},}", 1, EITP_ERROR_FORMAT, "entry 2"},

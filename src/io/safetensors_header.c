@@ -102,7 +102,7 @@ static eitp_status eitp__read_entry(const eitp__json *value, uint64_t data_size,
     uint64_t needed = 0;
     eitp_status status;
     if (value->kind != EITP__JSON_OBJECT)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "must be an object");
+        return eitp__fail(error, EITP_ERROR_FORMAT, "expected an object");
     status = eitp__read_type(value, entry, &bits, error);
     if (!status)
         status = eitp__read_shape(value, entry, error);

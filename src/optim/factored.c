@@ -1,11 +1,11 @@
 /*
  * The factored update. Its second moment is the row and column means of the squared gradient (Shazeer and Stern,
  * "Adafactor", arXiv 1804.04235), without relative step sizes; its first moment has rank EITP__DIRECTIONS. Without a
- * first moment a gradient changes a weight by as much as in AdamW in total, but in one step. That works as well in most
- * directions, but overshoots in the few steepest ones, where the first moment of AdamW damps the steps. So the steepest
- * directions of a matrix's rows are tracked by subspace iteration, and the gradient along them is replaced by its
- * running mean. Products with the directions are computed together with the squares for the norm, so that the gradient
- * of a piece is needed no more often than for AdamW. Vectors have full moments: their update is AdamW's.
+ * first moment a gradient changes a weight by as much as in AdamW in total, but in one step. In most directions that
+ * works as well, but in the few steepest ones, where the first moment of AdamW damps the steps, it overshoots. So the
+ * steepest directions of a matrix's rows are tracked by subspace iteration, and the gradient along them is replaced by
+ * its running mean. Products with the directions are computed together with the squares for the norm, so that the
+ * gradient of a piece is needed no more often than for AdamW. Vectors have full moments: their update is AdamW's.
  */
 #include "optim/update_rules.h"
 

@@ -168,7 +168,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
             update->key = eitp_input(graph, "rounding key", EITP_I64, 1, &three);
     }
     update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
-    update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
+    update->limit = eitp_input(graph, "maximum gradient norm", EITP_F32, 1, &one);
     eitp__add_check(update->hyper, eitp__check_hyper_values);
     eitp__add_check(update->limit, eitp__check_limit_value);
     inputs[0] = eitp__gradient_squares(rule, list);

@@ -10,9 +10,9 @@
 struct eitp_jsonl {
     eitp_host host;
     eitp__file file;
-    uint64_t offset; /* bytes in the file */
-    eitp__buffer waiting;
-    double written; /* time of the last write */
+    uint64_t offset;      /* bytes in the file */
+    eitp__buffer pending; /* records to be written */
+    double written;       /* time of the last write */
 };
 
 eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
@@ -25,7 +25,7 @@ eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_json
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a file of records");
     created->host = *host;
-    eitp__buffer_init(&created->waiting, &created->host);
+    eitp__buffer_init(&created->pending, &created->host);
     status = eitp__file_open(&created->file, &created->host, path, EITP_FILE_UPDATE, error);
     if (!status)
         status = eitp__file_size(&created->file, &created->offset, error);
@@ -88,7 +88,7 @@ static eitp_status eitp__jsonl_find_end(eitp_jsonl *jsonl, int64_t step, int *ev
 static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, eitp_error *error) {
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
     eitp_status status;
-    eitp__buffer_clear(&jsonl->waiting);
+    eitp__buffer_clear(&jsonl->pending);
     status = eitp__jsonl_find_end(jsonl, step, evaluated, error);
     return status ? status : eitp__file_resize(&jsonl->file, jsonl->offset, error);
 }
@@ -98,13 +98,13 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
 static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
     eitp_status status = EITP_OK;
     jsonl->written = eitp__clock();
-    if (jsonl->waiting.size)
-        status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->waiting.data, jsonl->waiting.size, error);
+    if (jsonl->pending.size)
+        status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->pending.data, jsonl->pending.size, error);
     /* Records that could not be written are kept: a checkpoint has no steps that the records lack. */
     if (status)
         return status;
-    jsonl->offset += jsonl->waiting.size;
-    eitp__buffer_clear(&jsonl->waiting);
+    jsonl->offset += jsonl->pending.size;
+    eitp__buffer_clear(&jsonl->pending);
     return EITP_OK;
 }
 
@@ -124,7 +124,7 @@ static void eitp__jsonl_add_value(eitp__buffer *text, const eitp_value *value) {
 
 static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eitp_error *error) {
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
-    eitp__buffer *text = &jsonl->waiting;
+    eitp__buffer *text = &jsonl->pending;
     eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
     for (size_t i = 0; i < record->count; i++)
         eitp__jsonl_add_value(text, &record->values[i]);
@@ -156,7 +156,7 @@ void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
         return;
     eitp__jsonl_write(jsonl, NULL);
     eitp__file_close(&jsonl->file, NULL);
-    eitp__buffer_release(&jsonl->waiting);
+    eitp__buffer_release(&jsonl->pending);
     eitp_host host = jsonl->host;
     eitp__release(&host, jsonl, sizeof *jsonl);
 }
