@@ -134,7 +134,7 @@
  *   one at a time, as large as the largest needs (eitp_context_arena_bytes; eitp_plan_statistics for one plan).
  *   Both are taken when a plan or a trainer is created; after that eitp_plan_execute, eitp_trainer_step and
  *   eitp_trainer_evaluate allocate nothing. Packing a text of any size, and training a tokenizer, need a bounded
- *   amount. What a training run will take, by component, is told before by eitp_rung_measure; eitp_fit_choose takes a
+ *   amount. What a training run will take, by component, is told before by eitp_fit_measure; eitp_fit_choose takes a
  *   budget (eitp_memory_budget_default of eitp_memory_info_read) and says which optimizer, how many micro-batches at a
  *   time and how much memory for plans make it fit. Make the context with the optimizer's eitp_parameter_form, and give
  *   the rest to eitp_trainer_create. A plan of its own is limited by eitp_plan_create_within. With

@@ -48,19 +48,19 @@ static eitp_fit fit_of(const shape *s, const char *precision, int optimizer) {
     fit.trainer = eitp_trainer_config_default();
     fit.trainer.batch_size = s->batch_size;
     fit.trainer.grad_accum = s->grad_accum;
-    fit.trainer.adamw.piece_bytes = 16384;
+    fit.trainer.optimizer_config.piece_bytes = 16384;
     fit.any_optimizer = optimizer == EITP_OPTIMIZER_COUNT;
     fit.trainer.optimizer = fit.any_optimizer ? EITP_ADAMW : (eitp_optimizer)optimizer;
     planned.block_size = s->block_size;
-    fit.make = make_language_task;
+    fit.create_task = make_language_task;
     fit.user = &planned;
     fit.process = 1000000;
     return fit;
 }
 
 /* Plans within a budget; *smallest is what a refusal names, and is asked for then. */
-static void plan_within(eitp_fit fit, size_t budget, eitp_rung *smallest, const char *name) {
-    eitp_rung chosen, again;
+static void plan_within(eitp_fit fit, size_t budget, eitp_fit_candidate *smallest, const char *name) {
+    eitp_fit_candidate chosen, again;
     eitp_status status;
     fit.budget = budget;
     status = eitp_fit_choose(&fit, &chosen, smallest, &error_);
@@ -82,7 +82,7 @@ static void plan_within(eitp_fit fit, size_t budget, eitp_rung *smallest, const 
 /* Budgets below the smallest that a run can do with, and between that and what it takes where it is free. */
 static void plan_within_budgets(const eitp_fit *fit, const char *name) {
     static const size_t percents[] = {0, 3, 20, 45, 80};
-    eitp_rung free_rung, smallest, ignored;
+    eitp_fit_candidate free_rung, smallest, ignored;
     eitp_status status = eitp_fit_choose(fit, &free_rung, NULL, &error_);
     if (status == EITP_ERROR_UNSUPPORTED) /* weights that fp16 does not have */
         return;

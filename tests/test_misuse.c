@@ -548,7 +548,7 @@ static void trainers_of_null(void) {
     eitp_evaluation evaluation;
     eitp_shrink_report shrunk;
     eitp_fit fit;
-    eitp_rung rung;
+    eitp_fit_candidate rung;
     CHECK(names_null(eitp_trainer_create(NULL, &config, &trainer, &error_), "task"));
     CHECK(names_null(eitp_trainer_step(NULL, &report, &error_), "trainer"));
     CHECK(names_null(eitp_trainer_evaluate(NULL, 1, &evaluation, &error_), "trainer"));
@@ -556,8 +556,8 @@ static void trainers_of_null(void) {
     CHECK(names_null(eitp_trainer_save(NULL, "x", &error_), "trainer"));
     CHECK(names_null(eitp_trainer_resume(NULL, "x", &error_), "trainer"));
     CHECK(names_null(eitp_evaluate(NULL, EITP_TRAINING, 1, 1, &evaluation, &error_), "task"));
-    CHECK(names_null(eitp_rung_measure(NULL, &rung, &error_), "fit"));
-    CHECK(names_null(eitp_rung_measure(&fit, NULL, &error_), "rung"));
+    CHECK(names_null(eitp_fit_measure(NULL, &rung, &error_), "fit"));
+    CHECK(names_null(eitp_fit_measure(&fit, NULL, &error_), "rung"));
     CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "asked"));
     CHECK(names_null(eitp_fit_choose(&fit, NULL, NULL, &error_), "chosen"));
     CHECK(names_null(eitp_setting_set_integer(NULL, 1, &config, &error_), "setting"));

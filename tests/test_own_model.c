@@ -55,7 +55,7 @@ static eitp_fit describe(void) {
     fit.trainer.batch_size = 64;
     fit.trainer.grad_accum = 4;
     fit.trainer.schedule.peak = 0.01;
-    fit.make = make_task;
+    fit.create_task = make_task;
     fit.process = 1000000;
     return fit;
 }
@@ -67,7 +67,7 @@ typedef struct run {
 } run;
 
 /* Begins, or goes on from the newest checkpoint, within a budget of so many bytes. */
-static eitp_status begin(run *r, size_t budget, const char *output, eitp_rung *rung) {
+static eitp_status begin(run *r, size_t budget, const char *output, eitp_fit_candidate *rung) {
     eitp_fit fit = describe();
     eitp_task task;
     int64_t newest = -1;
@@ -96,7 +96,7 @@ static eitp_status begin(run *r, size_t budget, const char *output, eitp_rung *r
 }
 
 /* Trains to the end, saving after each step; the checksum of the last weights, 0 after a failure. */
-static uint32_t train(size_t budget, const char *output, eitp_rung *rung, run *r) {
+static uint32_t train(size_t budget, const char *output, eitp_fit_candidate *rung, run *r) {
     eitp_status status = begin(r, budget, output, rung);
     float weights[WIDTH * HIDDEN];
     while (!status && eitp_trainer_steps_done(r->trainer) < STEPS) {
@@ -113,7 +113,7 @@ static uint32_t train(size_t budget, const char *output, eitp_rung *rung, run *r
 }
 
 static void a_killed_run_ends_in_the_same_bits(void) {
-    eitp_rung free_rung, rung;
+    eitp_fit_candidate free_rung, rung;
     run straight, other;
     uint32_t expected;
     char output[600];

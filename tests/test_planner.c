@@ -22,11 +22,11 @@ static eitp_fit small_fit(const char *precision) {
     planned.model.vocabulary = 2000;
     planned.model.layers = 6;
     planned.block_size = 64;
-    fit.make = make_language_task;
+    fit.create_task = make_language_task;
     fit.user = &planned;
     fit.trainer = eitp_trainer_config_default();
     fit.trainer.batch_size = 2;
-    fit.trainer.adamw.piece_bytes = 262144;
+    fit.trainer.optimizer_config.piece_bytes = 262144;
     fit.any_optimizer = 1;
     fit.process = 1000000;
     return fit;
@@ -38,7 +38,7 @@ static eitp_fit small_fit(const char *precision) {
  */
 static void every_budget_is_kept(void) {
     const eitp_fit fit = small_fit("auto");
-    eitp_rung free_rung, before, smallest;
+    eitp_fit_candidate free_rung, before, smallest;
     eitp_fidelity fidelity;
     int compact = 0;
     REQUIRE_OK(eitp_fit_choose(&fit, &free_rung, NULL, &error_), error_);
@@ -50,7 +50,7 @@ static void every_budget_is_kept(void) {
     before = free_rung;
     for (int percent = 100; percent >= 10; percent -= 3) {
         eitp_fit limited = fit;
-        eitp_rung rung;
+        eitp_fit_candidate rung;
         eitp_status status;
         limited.budget = free_rung.total / 100 * (size_t)percent;
         status = eitp_fit_choose(&limited, &rung, &smallest, &error_);
@@ -73,7 +73,7 @@ static void every_budget_is_kept(void) {
     /* What it says would do does. */
     {
         eitp_fit limited = fit;
-        eitp_rung rung;
+        eitp_fit_candidate rung;
         limited.budget = smallest.total;
         REQUIRE_OK(eitp_fit_choose(&limited, &rung, NULL, &error_), error_);
         CHECK(rung.fits);
@@ -85,7 +85,7 @@ static void another_algorithm_is_asked_for(void) {
     static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16"};
     for (size_t i = 0; i < EITP__COUNT(precisions); i++) {
         eitp_fit fit = small_fit(precisions[i]);
-        eitp_rung rung, smallest;
+        eitp_fit_candidate rung, smallest;
         size_t most;
         fit.trainer.optimizer = EITP_SGD;
         REQUIRE_OK(eitp_fit_choose(&fit, &rung, NULL, &error_), error_);
@@ -114,11 +114,11 @@ static void bytes_of_a_parameter(void) {
                  {EITP_FACTORED, "fp32", 4},   {EITP_SGD, "bf16", 8},           {EITP_SGD, "fp32", 8}};
     for (size_t i = 0; i < EITP__COUNT(forms); i++) {
         eitp_fit fit = small_fit(forms[i].precision);
-        eitp_rung rung;
+        eitp_fit_candidate rung;
         double parameters = 0, lines = 0, per_parameter;
         memset(&rung, 0, sizeof rung);
         rung.optimizer = forms[i].optimizer;
-        REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
+        REQUIRE_OK(eitp_fit_measure(&fit, &rung, &error_), error_);
         for (int64_t p = 0; p < eitp__parameter_count(&planned.model); p++) {
             eitp__parameter parameter = eitp__parameter_at(&planned.model, p);
             parameters += (double)parameter.shape[0] * (parameter.rank > 1 ? (double)parameter.shape[1] : 1);
@@ -142,12 +142,12 @@ static void a_rung_is_what_is_made(void) {
         eitp_task task = EITP__ZERO;
         eitp_trainer *trainer = NULL;
         eitp_model *model;
-        eitp_rung rung;
+        eitp_fit_candidate rung;
         memset(&rung, 0, sizeof rung);
         rung.micro_batches_per_pass = merged;
-        REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
+        REQUIRE_OK(eitp_fit_measure(&fit, &rung, &error_), error_);
         rung.plan.memory = (rung.arena + rung.workspace) / 10 * 8;
-        REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
+        REQUIRE_OK(eitp_fit_measure(&fit, &rung, &error_), error_);
         CHECK(rung.recomputed > 0);
         REQUIRE_OK(eitp_context_create(&fit.context, &context, &error_), error_);
         REQUIRE_OK(make_language_task(fit.user, context, &task, &error_), error_);
@@ -254,11 +254,11 @@ static void a_pass_costs_what_its_rows_cost(void) {
     double flops[3] = {0, 0, 0};
     for (int i = 0; i < 3; i++) {
         eitp_fit fit = small_fit("fp32");
-        eitp_rung rung = EITP__ZERO;
+        eitp_fit_candidate rung = EITP__ZERO;
         fit.trainer.grad_accum = accumulations[i];
         fit.trainer.keep_gradients = 1;
         rung.micro_batches_per_pass = 4;
-        REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
+        REQUIRE_OK(eitp_fit_measure(&fit, &rung, &error_), error_);
         flops[i] = rung.flops;
     }
     CHECK_THAT(fabs(4 * (flops[1] - flops[2]) / (flops[0] - flops[2]) - 1) < 1e-9, "%g, %g, %g", flops[0], flops[1],
@@ -291,7 +291,7 @@ static void every_failed_allocation_is_an_error(void) {
     faults f;
     for (long n = 1;; n += 5) {
         eitp_fit fit = small_fit("fp32");
-        eitp_rung rung;
+        eitp_fit_candidate rung;
         eitp_status status;
         memset(&rung, 0, sizeof rung);
         planned.model.layers = 1;
@@ -300,7 +300,7 @@ static void every_failed_allocation_is_an_error(void) {
         faults_begin(&f);
         f.fail_allocation = n;
         fit.context.host = f.host;
-        status = eitp_rung_measure(&fit, &rung, &error_);
+        status = eitp_fit_measure(&fit, &rung, &error_);
         CHECK_THAT(!status == (f.allocations < n), "allocation %ld: %s", n, error_.message);
         CHECK(!status || status == EITP_ERROR_MEMORY);
         if (!faults_end(&f))
@@ -311,7 +311,7 @@ static void every_failed_allocation_is_an_error(void) {
 /* Variables go to a file only where nothing fits in memory, as few as will do, and compact ones. */
 static void offloading_is_the_last_resort(void) {
     eitp_fit fit = small_fit("auto");
-    eitp_rung whole, smallest, rung;
+    eitp_fit_candidate whole, smallest, rung;
     REQUIRE_OK(eitp_fit_choose(&fit, &whole, NULL, &error_), error_);
     fit.budget = 1;
     CHECK(eitp_fit_choose(&fit, &rung, &smallest, &error_) == EITP_ERROR_MEMORY);

@@ -17,10 +17,10 @@ static void set_all(eitp_trainer_config *config) {
     config->schedule.final = 0.000125;
     config->last_sample = 123456789012345;
     config->max_grad_norm = 0.7;
-    config->adamw.beta1 = 0.8;
-    config->adamw.beta2 = 0.95;
-    config->adamw.epsilon = 1e-7;
-    config->adamw.weight_decay = 0.1;
+    config->optimizer_config.beta1 = 0.8;
+    config->optimizer_config.beta2 = 0.95;
+    config->optimizer_config.epsilon = 1e-7;
+    config->optimizer_config.weight_decay = 0.1;
     config->dense_rows = 1;
 }
 
@@ -105,7 +105,7 @@ static void the_state_is_read_back(void) {
             CHECK_THAT(eitp__setting_equal(&settings[i], &info.config, &config), "%s: %.17g", settings[i].name,
                        eitp_setting_number(&settings[i], &info.config));
         CHECK(info.step == 0 && info.rows == 16 && info.config.optimizer == EITP_ADAMW);
-        CHECK(info.config.adamw.piece_bytes == EITP_PIECE_BYTES); /* what the file lacks has its default */
+        CHECK(info.config.optimizer_config.piece_bytes == EITP_PIECE_BYTES); /* what the file lacks has its default */
     }
     end_run(&r);
     scratch_remove(directory);
@@ -210,12 +210,12 @@ static void bounds_are_checked(void) {
     for (size_t i = 0; i < count; i++) {
         const eitp_setting *setting = &settings[i];
         const int is_number = setting->kind == EITP_SETTING_NUMBER;
-        if (is_number || setting->kind != EITP_SETTING_UNSIGNED || setting->high < HUGE_VAL) {
-            check_value(setting, (int64_t)setting->low - 1, setting->low - 1e-9, 0);
-            check_value(setting, (int64_t)setting->high + 1, setting->high * 1.0001, 0);
-            check_value(setting, (int64_t)setting->high, setting->high, !(setting->flags & EITP_SETTING_BELOW));
+        if (is_number || setting->kind != EITP_SETTING_UNSIGNED || setting->max < HUGE_VAL) {
+            check_value(setting, (int64_t)setting->min - 1, setting->min - 1e-9, 0);
+            check_value(setting, (int64_t)setting->max + 1, setting->max * 1.0001, 0);
+            check_value(setting, (int64_t)setting->max, setting->max, !(setting->flags & EITP_SETTING_BELOW));
         }
-        check_value(setting, (int64_t)setting->low, setting->low, !(setting->flags & EITP_SETTING_ABOVE));
+        check_value(setting, (int64_t)setting->min, setting->min, !(setting->flags & EITP_SETTING_ABOVE));
         if (is_number)
             check_value(setting, 0, NAN, 0);
     }
@@ -236,7 +236,7 @@ static void a_message_says_what_is_allowed(void) {
     CHECK(eitp_setting_set_number(setting_named("seed"), 1, &config, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(!eitp_setting_set_integer(setting_named("lr"), 1, &config, &error_) && config.schedule.peak == 1);
     CHECK(eitp_setting_integer(setting_named("lr"), &config) == 1);
-    config.adamw.beta1 = 2;
+    config.optimizer_config.beta1 = 2;
     CHECK(eitp__settings_check(&config, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "beta1"));
     config.schedule.kind = EITP_SCHEDULE_COSINE;
     config.seed = UINT64_MAX;
@@ -264,7 +264,7 @@ static void the_table_is_sound(void) {
     CHECK_THAT(eitp__settings_check(&defaults, &error_) == EITP_OK, "%s", error_.message);
     for (size_t i = 0; i < count; i++) {
         const int is_small = settings[i].kind == EITP_SETTING_FLAG || settings[i].kind == EITP_SETTING_CHOICE;
-        CHECK_THAT((settings[i].kind == EITP_SETTING_CHOICE) == (settings[i].words != NULL), "%s", settings[i].name);
+        CHECK_THAT((settings[i].kind == EITP_SETTING_CHOICE) == (settings[i].choices != NULL), "%s", settings[i].name);
         CHECK_THAT(setting_named(settings[i].name) == &settings[i] && *settings[i].help, "%s", settings[i].name);
         for (size_t k = 0; k < (is_small ? 4u : 8u); k++)
             CHECK_THAT(settings[i].offset + k < sizeof used && !used[settings[i].offset + k]++, "%s", settings[i].name);

@@ -6,7 +6,7 @@ static eitp_error error;
 static int begin_in(own *o, const char *precision, int parts) {
     const eitp_host host = eitp_host_default();
     eitp_status status = own_begin(o, &host, precision, parts, &error);
-    o->config.adamw.weight_decay = 0;
+    o->config.optimizer_config.weight_decay = 0;
     CHECK_THAT(!status, "%s", error.message);
     return !status;
 }

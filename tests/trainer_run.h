@@ -159,9 +159,9 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     if (v->unclipped)
         r->config.max_grad_norm = 0;
     if (v->piece_bytes)
-        r->config.adamw.piece_bytes = v->piece_bytes;
+        r->config.optimizer_config.piece_bytes = v->piece_bytes;
     if (v->beta1 > 0)
-        r->config.adamw.beta1 = v->beta1;
+        r->config.optimizer_config.beta1 = v->beta1;
     status = eitp_context_create(&context, &r->context, error);
     if (!status && v->sums_of_32)
         pretend_sums_of_32(r->context);

@@ -81,7 +81,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
     fit->any_offload = offload == 1;
     fit->context.offload = offload > 1 ? (eitp_offload)(offload - 1) : EITP_OFFLOAD_NONE;
-    fit->make = make_task;
+    fit->create_task = make_task;
     fit->user = plan;
     fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
     fit->trainer.optimizer = fit_optimizer(o);
@@ -89,7 +89,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     return status ? status : read_budget(o, fit, error);
 }
 
-const char *fit_describe(const eitp_fit *fit, const eitp_rung *rung, char *text, size_t size) {
+const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *rung, char *text, size_t size) {
     static const char *const offloaded[] = {"", ", optimizer state offloaded",
                                             ", weights and optimizer state offloaded"};
     int used = snprintf(text, size, "%s in %s, %lld of %lld micro-batches at a time",
@@ -115,7 +115,7 @@ typedef struct fit_change {
 enum { FIT_CHANGES = 6 };
 
 static void add_change(const eitp_fit *fit, const char *name, double tokens, fit_change *changes, size_t *count) {
-    eitp_rung chosen, smallest;
+    eitp_fit_candidate chosen, smallest;
     eitp_error ignored;
     fit_change *change = &changes[*count];
     eitp_status status = eitp_fit_choose(fit, &chosen, &smallest, &ignored);
@@ -195,7 +195,7 @@ static size_t keep_smaller(fit_change *changes, size_t count, size_t total) {
     return kept;
 }
 
-static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_rung *smallest, eitp_error *error) {
+static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_fit_candidate *smallest, eitp_error *error) {
     fit_change changes[FIT_CHANGES];
     size_t count = keep_smaller(changes, list_changes(fit, changes), smallest->total);
     text_buffer text = {NULL, 0, 0};
@@ -217,8 +217,8 @@ static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_rung *smallest, e
     return status;
 }
 
-eitp_status fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_error *error) {
-    eitp_rung smallest;
+eitp_status fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
+    eitp_fit_candidate smallest;
     eitp_status status = eitp_fit_choose(fit, chosen, &smallest, error);
     return status == EITP_ERROR_MEMORY && smallest.total ? fail_to_fit(fit, &smallest, error) : status;
 }

@@ -34,10 +34,10 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
  * The rung that is taken. Where none fits, the error names the smallest budget that would do and up to three changes,
  * the cheapest first, with what each would need.
  */
-eitp_status fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_error *error);
+eitp_status fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error);
 
 /* "adamw in bf16, 4 of 4 micro-batches at a time, 120 values computed again" */
-const char *fit_describe(const eitp_fit *fit, const eitp_rung *rung, char *text, size_t size);
+const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *rung, char *text, size_t size);
 
 EITP_END_DECLARATIONS
 

@@ -238,7 +238,7 @@ static void fill_from_setting(option_entry *filled, const eitp_setting *setting,
     filled->setting = setting;
     filled->kind = kinds[setting->kind];
     filled->spellings = filled->kind == KIND_CHOICE ? filled->words : "";
-    filled->words = filled->kind == KIND_CHOICE ? setting->words : filled->words;
+    filled->words = filled->kind == KIND_CHOICE ? setting->choices : filled->words;
     snprintf(filled->help, sizeof filled->help, "%s%s", setting->help, added_help);
     if (!filled->has_fallback)
         eitp_setting_format(setting, &defaults, filled->fallback, sizeof filled->fallback);

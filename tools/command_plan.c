@@ -27,8 +27,8 @@ typedef struct planning {
     char *directory; /* of --model */
     fit_plan plan;
     eitp_fit fit;
-    eitp_rung chosen;
-    eitp_rung rungs[EITP_OPTIMIZER_COUNT * COMMAND_COUNT(ways)];
+    eitp_fit_candidate chosen;
+    eitp_fit_candidate rungs[EITP_OPTIMIZER_COUNT * COMMAND_COUNT(ways)];
     const char *names[EITP_OPTIMIZER_COUNT * COMMAND_COUNT(ways)];
     size_t count;
 } planning;
@@ -83,7 +83,7 @@ static eitp_status prepare(planning *p, eitp_error *error) {
 /* ---- The ladder ---- */
 
 /* Is there a rung with this optimizer, and is it not one that there was already? */
-static int is_new(const planning *p, const eitp_rung *rung) {
+static int is_new(const planning *p, const eitp_fit_candidate *rung) {
     for (size_t i = 0; i < p->count; i++) {
         if (p->rungs[i].total == rung->total && p->rungs[i].micro_batches_per_pass == rung->micro_batches_per_pass &&
             !strcmp(p->rungs[i].precision, rung->precision))
@@ -98,7 +98,7 @@ static eitp_status measure_ladder(planning *p, eitp_error *error) {
     for (size_t i = 0; i < EITP_OPTIMIZER_COUNT * COMMAND_COUNT(ways) && !status; i++) {
         size_t way = i % COMMAND_COUNT(ways);
         eitp_fit fit = p->fit;
-        eitp_rung rung;
+        eitp_fit_candidate rung;
         memset(&rung, 0, sizeof rung);
         rung.optimizer = (eitp_optimizer)(i / COMMAND_COUNT(ways));
         rung.micro_batches_per_pass = !ways[way].merges           ? 1
@@ -108,7 +108,7 @@ static eitp_status measure_ladder(planning *p, eitp_error *error) {
         rung.offload = ways[way].offload;
         if (!p->fit.any_optimizer && rung.optimizer != p->fit.trainer.optimizer)
             continue;
-        status = eitp_rung_measure(&fit, &rung, error);
+        status = eitp_fit_measure(&fit, &rung, error);
         /* fp16 has not every form of weights. */
         if (status == EITP_ERROR_UNSUPPORTED && fit.any_optimizer) {
             status = EITP_OK;
@@ -125,7 +125,7 @@ static eitp_status measure_ladder(planning *p, eitp_error *error) {
 
 /* ---- Tables ---- */
 
-static void add_components(text_buffer *t, const eitp_rung *rung) {
+static void add_components(text_buffer *t, const eitp_fit_candidate *rung) {
     text_format(t,
                 "  parameters        %12s\n  gradients         %12s\n  optimizer state   %12s\n"
                 "  activations       %12s  (logits %s of them)\n  workspace         %12s\n  process           %12s\n"
@@ -144,7 +144,7 @@ static void add_components(text_buffer *t, const eitp_rung *rung) {
                     output_bytes(rung->file_writes));
 }
 
-static void add_rung(text_buffer *t, const planning *p, const eitp_rung *rung, char mark, const char *name) {
+static void add_rung(text_buffer *t, const planning *p, const eitp_fit_candidate *rung, char mark, const char *name) {
     text_format(t, "%c %-10s %-5s %6lld  %-36s %10s %7.2fx  %s\n", mark, eitp_optimizer_get(rung->optimizer)->name,
                 rung->precision, (long long)rung->micro_batches_per_pass, name, output_bytes((double)rung->total),
                 rung->seconds / p->rungs[0].seconds, fidelities[eitp_optimizer_get(rung->optimizer)->fidelity]);
@@ -182,7 +182,7 @@ static void print_table(const planning *p, int fits, const eitp_error *error) {
     text_release(&t);
 }
 
-static void add_json_rung(text_buffer *t, const eitp_rung *rung, const char *name) {
+static void add_json_rung(text_buffer *t, const eitp_fit_candidate *rung, const char *name) {
     const struct {
         const char *name;
         size_t bytes;

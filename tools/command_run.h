@@ -18,7 +18,7 @@ typedef struct run {
     fit_plan plan;
     eitp_fit fit;
     char isa[MODEL_ISA_SIZE];
-    eitp_rung rung; /* how it fits */
+    eitp_fit_candidate rung; /* how it fits */
     eitp_context *context;
     eitp_model *model;
     eitp_tokenizer *tokenizer; /* NULL: not known */

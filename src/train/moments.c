@@ -171,7 +171,7 @@ static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_erro
 
 /* What the mean of v is beside that of the squares of velocities. */
 static double eitp__velocity_factor(const eitp__moment_source *source) {
-    double momentum = source->written->config.adamw.beta1, steps = (double)source->written->step;
+    double momentum = source->written->config.optimizer_config.beta1, steps = (double)source->written->step;
     double sum = (1 - pow(momentum, 2 * steps)) / (1 - momentum * momentum); /* of the squares of what decays */
     return steps > 0 ? (1 - pow(source->config->beta2, steps)) / sum : 0;
 }
@@ -236,7 +236,7 @@ static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factore
     source->scales = eitp__safetensors_find(source->collection, source->scale_name);
     if (velocity && !source->is_square) {
         source->entry = velocity;
-        source->factor *= (float)(1 - source->written->config.adamw.beta1);
+        source->factor *= (float)(1 - source->written->config.optimizer_config.beta1);
     }
     source->to = is_factored ? (double *)eitp__allocate(&host, bytes) : NULL;
     source->from = source->entry ? NULL : (double *)eitp__allocate(&host, bytes);
@@ -317,7 +317,7 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
                                              const eitp_checkpoint_info *written, const eitp_optimizer_config *config,
                                              int loads, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
-    double momentum = written->config.adamw.beta1;
+    double momentum = written->config.optimizer_config.beta1;
     eitp__moment_piece *piece;
     eitp__safetensors *collection = NULL;
     eitp_status status;

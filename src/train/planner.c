@@ -80,7 +80,7 @@ static size_t eitp__logits_bytes(const eitp_graph *graph) {
 }
 
 static void eitp__fill_rung(const eitp_fit *fit, const eitp__step_plans *plans, const eitp__counter *counter,
-                            size_t resident, eitp_rung *rung) {
+                            size_t resident, eitp_fit_candidate *rung) {
     const eitp_context *context = plans->task.context;
     eitp_plan_stats pass = eitp_plan_statistics(plans->gradient_plan), update = EITP__ZERO;
     const double passes = (double)eitp__step_passes(&plans->config);
@@ -123,7 +123,7 @@ static eitp_status eitp__resident_bytes(const eitp_fit *fit, size_t *resident, e
 }
 
 /* A context for plans alone, through the counter. */
-static eitp_status eitp__create_counted(const eitp_fit *fit, const eitp_rung *rung, eitp__counter *counter,
+static eitp_status eitp__create_counted(const eitp_fit *fit, const eitp_fit_candidate *rung, eitp__counter *counter,
                                         eitp_context **context, eitp_error *error) {
     eitp_context_config config = fit->context;
     eitp_status status;
@@ -143,7 +143,7 @@ static eitp_status eitp__create_counted(const eitp_fit *fit, const eitp_rung *ru
 
 /* Makes the plans of a task in that context, and fills in the rung. */
 static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task, eitp__counter *counter,
-                                      size_t resident, eitp_rung *rung, eitp_error *error) {
+                                      size_t resident, eitp_fit_candidate *rung, eitp_error *error) {
     eitp_trainer_config config = fit->trainer;
     eitp__step_plans *plans = (eitp__step_plans *)eitp__allocate(&task->context->host, sizeof *plans);
     const eitp_host host = eitp_context_host(task->context);
@@ -167,9 +167,9 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     return status;
 }
 
-eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
-    if (!fit || !rung || !fit->make)
-        return eitp__fail_null(error, "eitp_rung_measure", "fit, its make, and rung");
+eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *rung, eitp_error *error) {
+    if (!fit || !rung || !fit->create_task)
+        return eitp__fail_null(error, "eitp_fit_measure", "fit, its make, and rung");
     eitp__counter counter = EITP__ZERO;
     eitp_context *context = NULL;
     eitp_model *model;
@@ -179,7 +179,7 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
     if (!status)
         status = eitp__create_counted(fit, rung, &counter, &context, error);
     if (!status)
-        status = fit->make(fit->user, context, &task, error);
+        status = fit->create_task(fit->user, context, &task, error);
     if (!status)
         status = eitp__task_check(&task, error);
     if (!status)
@@ -195,7 +195,7 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
 /* ---- The choice ---- */
 
 /* Lets a rung that is too large compute again as much as it must. */
-static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
+static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_fit_candidate *rung, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (int attempt = 0; attempt < 4 && !status && !rung->fits; attempt++) {
         size_t excess = rung->total - fit->budget, run = rung->arena + rung->workspace;
@@ -203,17 +203,17 @@ static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_rung *rung, eitp_
         if (is_least || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
             break;
         rung->plan.memory = excess < run ? run - excess : EITP_LEAST_MEMORY;
-        status = eitp_rung_measure(fit, rung, error);
+        status = eitp_fit_measure(fit, rung, error);
     }
     return status;
 }
 
 /* What a rung takes however much it computes again. */
-static size_t eitp__fixed_bytes(const eitp_rung *rung) {
+static size_t eitp__fixed_bytes(const eitp_fit_candidate *rung) {
     return rung->total - rung->arena - rung->workspace;
 }
 
-static void eitp__keep_smallest(const eitp_rung *rung, eitp_rung *smallest) {
+static void eitp__keep_smallest(const eitp_fit_candidate *rung, eitp_fit_candidate *smallest) {
     if (!smallest->total || rung->total < smallest->total)
         *smallest = *rung;
 }
@@ -225,17 +225,17 @@ static int64_t eitp__smaller_pass(const eitp_fit *fit, int64_t micro_batches_per
 
 /* The fastest rung with this optimizer and so much offloaded that fits, in *best; its `fits` is 0 where none does. */
 static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
-                                     eitp_rung *best, eitp_rung *smallest, eitp_error *error) {
+                                     eitp_fit_candidate *best, eitp_fit_candidate *smallest, eitp_error *error) {
     int64_t micro_batches_per_pass = fit->trainer.micro_batches_per_pass;
     eitp_status status = EITP_OK;
     memset(best, 0, sizeof *best);
     do {
-        eitp_rung rung = EITP__ZERO;
+        eitp_fit_candidate rung = EITP__ZERO;
         rung.optimizer = optimizer;
         rung.micro_batches_per_pass = micro_batches_per_pass;
         rung.plan = fit->trainer.plan;
         rung.offload = offload;
-        status = eitp_rung_measure(fit, &rung, error);
+        status = eitp_fit_measure(fit, &rung, error);
         /* With fewer micro-batches at a time gradients only take more. */
         if (!status && fit->budget && eitp__fixed_bytes(&rung) > fit->budget)
             break;
@@ -256,18 +256,18 @@ static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimiz
 
 /* The least that an optimizer can do with, whatever it costs: all micro-batches at a time, or one. */
 static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
-                                       eitp_rung *smallest, eitp_error *error) {
+                                       eitp_fit_candidate *smallest, eitp_error *error) {
     const int64_t merges[] = {fit->trainer.micro_batches_per_pass, 1};
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP__COUNT(merges) && !status; i++) {
-        eitp_rung rung = EITP__ZERO;
+        eitp_fit_candidate rung = EITP__ZERO;
         rung.optimizer = optimizer;
         rung.micro_batches_per_pass = merges[i];
         rung.plan = fit->trainer.plan;
         rung.offload = offload;
         if (rung.plan.recompute == EITP_RECOMPUTE_AUTO)
             rung.plan.memory = EITP_LEAST_MEMORY;
-        status = eitp_rung_measure(fit, &rung, error);
+        status = eitp_fit_measure(fit, &rung, error);
         if (!status)
             eitp__keep_smallest(&rung, smallest);
         if (fit->trainer.micro_batches_per_pass)
@@ -298,14 +298,14 @@ static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
  * Looks for a rung of the optimizers, all with so much offloaded: the fastest of the most faithful that fit. *last is
  * the optimizer that was looked at last.
  */
-static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_offload offload, eitp_rung *chosen,
-                                          eitp_rung *least, eitp_optimizer *last, eitp_error *error) {
+static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_offload offload, eitp_fit_candidate *chosen,
+                                          eitp_fit_candidate *least, eitp_optimizer *last, eitp_error *error) {
     int is_offer = fit->any_optimizer && fit->any_offload && offload;
     eitp_status status = EITP_OK;
     for (int i = is_offer && eitp__is_candidate(fit, EITP_ADAMW8) ? EITP_ADAMW8 : 0;
          i < EITP_OPTIMIZER_COUNT && !status; i++) {
         const eitp_optimizer optimizer = (eitp_optimizer)i;
-        eitp_rung rung;
+        eitp_fit_candidate rung;
         if (chosen->fits && (!chosen->recomputed || eitp_optimizer_get(optimizer)->fidelity !=
                                                         eitp_optimizer_get(chosen->optimizer)->fidelity))
             break;
@@ -319,11 +319,12 @@ static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_offload offl
     return status;
 }
 
-eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
+                            eitp_error *error) {
     if (!asked || !chosen)
         return eitp__fail_null(error, "eitp_fit_choose", "asked and chosen");
     eitp_fit fit = *asked;
-    eitp_rung least = EITP__ZERO;
+    eitp_fit_candidate least = EITP__ZERO;
     eitp_optimizer last = fit.trainer.optimizer;
     eitp_offload offload = fit.any_offload ? EITP_OFFLOAD_NONE : fit.context.offload;
     eitp_offload most = fit.any_offload ? EITP_OFFLOAD_ALL : offload;

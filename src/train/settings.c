@@ -28,12 +28,13 @@ static const eitp_setting eitp__settings[] = {
                   "samples after which training stops; 0: never"),
     EITP__SETTING("max_grad_norm", NUMBER, max_grad_norm, 0, 1e30, 0, LOGGED, NULL,
                   "clip the gradient to this norm; 0: never"),
-    EITP__SETTING("beta1", NUMBER, adamw.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
+    EITP__SETTING("beta1", NUMBER, optimizer_config.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
                   "AdamW's first decay rate; the momentum of sgd"),
-    EITP__SETTING("beta2", NUMBER, adamw.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL, "AdamW's second decay rate"),
-    EITP__SETTING("epsilon", NUMBER, adamw.epsilon, 0, 1, EITP_SETTING_ABOVE, LOGGED, NULL,
+    EITP__SETTING("beta2", NUMBER, optimizer_config.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
+                  "AdamW's second decay rate"),
+    EITP__SETTING("epsilon", NUMBER, optimizer_config.epsilon, 0, 1, EITP_SETTING_ABOVE, LOGGED, NULL,
                   "what AdamW adds to the denominator"),
-    EITP__SETTING("weight_decay", NUMBER, adamw.weight_decay, 0, 1000, 0, LOGGED, NULL,
+    EITP__SETTING("weight_decay", NUMBER, optimizer_config.weight_decay, 0, 1000, 0, LOGGED, NULL,
                   "decoupled, as AdamW's, of matrices and embeddings only"),
     EITP__SETTING("lr", NUMBER, schedule.peak, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
     EITP__SETTING("final_lr", NUMBER, schedule.final, 0, 1000, 0, LOGGED, NULL,
@@ -99,7 +100,7 @@ EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a
 
 /* The word of a choice; its size is 0 where there are not so many. */
 static const char *eitp__setting_word(const eitp_setting *setting, int64_t value, size_t *size) {
-    const char *word = setting->words;
+    const char *word = setting->choices;
     for (int64_t i = 0; i < value && *word; i++) {
         word += strcspn(word, " ");
         word += strspn(word, " ");
@@ -171,20 +172,20 @@ void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
     } else if (setting && setting->kind == EITP_SETTING_FLAG) {
         snprintf(text, size, "true or false");
     } else if (setting) {
-        if (setting->low > -EITP__UNBOUNDED)
+        if (setting->min > -EITP__UNBOUNDED)
             used = snprintf(text, size, "%s %.16g", setting->flags & EITP_SETTING_ABOVE ? "above" : "at least",
-                            setting->low);
-        if (setting->high < EITP__UNBOUNDED && used >= 0 && (size_t)used < size)
+                            setting->min);
+        if (setting->max < EITP__UNBOUNDED && used >= 0 && (size_t)used < size)
             snprintf(text + used, size - (size_t)used, "%s%s %.16g", used ? " and " : "",
-                     setting->flags & EITP_SETTING_BELOW ? "below" : "at most", setting->high);
+                     setting->flags & EITP_SETTING_BELOW ? "below" : "at most", setting->max);
     }
 }
 
 /* The bounds of integers. An unsigned one without an upper bound may have any bits: JSON has it as a signed one. */
 static void eitp__setting_limits(const eitp_setting *setting, int64_t *low, int64_t *high) {
-    const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->high >= EITP__UNBOUNDED;
-    *low = wraps || setting->low <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->low;
-    *high = setting->high >= EITP__UNBOUNDED ? INT64_MAX : (int64_t)setting->high;
+    const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->max >= EITP__UNBOUNDED;
+    *low = wraps || setting->min <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->min;
+    *high = setting->max >= EITP__UNBOUNDED ? INT64_MAX : (int64_t)setting->max;
 }
 
 /* A value that is not a number is within no bounds. */
@@ -198,8 +199,8 @@ static int eitp__setting_is_within(const eitp_setting *setting, const void *valu
         return length > 0;
     }
     if (setting->kind == EITP_SETTING_NUMBER)
-        return (setting->flags & EITP_SETTING_ABOVE ? number > setting->low : number >= setting->low) &&
-               (setting->flags & EITP_SETTING_BELOW ? number < setting->high : number <= setting->high);
+        return (setting->flags & EITP_SETTING_ABOVE ? number > setting->min : number >= setting->min) &&
+               (setting->flags & EITP_SETTING_BELOW ? number < setting->max : number <= setting->max);
     eitp__setting_limits(setting, &low, &high);
     return integer >= low && integer <= high;
 }
@@ -293,7 +294,7 @@ EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const 
                    ? EITP_OK
                    : eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", setting->name);
     if (setting->kind == EITP_SETTING_NUMBER) {
-        status = eitp__json_get_number(object, setting->name, setting->low, setting->high, &number, error);
+        status = eitp__json_get_number(object, setting->name, setting->min, setting->max, &number, error);
         eitp__setting_store(setting, 0, number, values);
     } else if (setting->kind == EITP_SETTING_FLAG) {
         status = eitp__json_get_boolean(object, setting->name, &flag, error);

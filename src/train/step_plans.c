@@ -41,7 +41,7 @@ EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
 /* AdamW as configured, in a graph: in fp16 its gradients are those of a scaled loss. */
 static eitp_optimizer_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *graph) {
     const eitp_context *context = plans->task.context;
-    eitp_optimizer_config adamw = plans->config.adamw;
+    eitp_optimizer_config adamw = plans->config.optimizer_config;
     int64_t one = 1;
     if (eitp_context_precision(context) == EITP_F16)
         plans->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);

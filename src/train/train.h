@@ -39,7 +39,7 @@ typedef struct eitp_trainer_config {
     double max_grad_norm; /* 0: no clipping */
     /* Where parameters are BF16, the context must have been made with the optimizer's eitp_parameter_form. */
     eitp_optimizer optimizer;
-    eitp_optimizer_config adamw; /* its moments are those of the optimizer */
+    eitp_optimizer_config optimizer_config; /* its moments are those of the optimizer */
     eitp_schedule schedule;
     /*
      * Micro-batches that one forward and backward takes together, which gives the same gradient: a weight is then read
@@ -98,7 +98,7 @@ typedef struct eitp_fit {
      * Makes the task that is planned in a context whose variables have no memory: its model, with adapters and what is
      * frozen. Nothing is read from its data. The task is released after it was measured, and its model destroyed.
      */
-    eitp_status (*make)(const void *user, eitp_context *context, eitp_task *task, eitp_error *error);
+    eitp_status (*create_task)(const void *user, eitp_context *context, eitp_task *task, eitp_error *error);
     const void *user;
     eitp_trainer_config trainer;
     int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
@@ -110,7 +110,7 @@ typedef struct eitp_fit {
 } eitp_fit;
 
 /* One way to run it, and what that takes: a rung of the ladder. */
-typedef struct eitp_rung {
+typedef struct eitp_fit_candidate {
     eitp_optimizer optimizer;
     char precision[8];
     int64_t micro_batches_per_pass; /* micro-batches that one run takes together; 0 asks for the trainer's choice */
@@ -126,17 +126,18 @@ typedef struct eitp_rung {
     double seconds;                 /* that a step takes at the nominal speed of the device */
     double file_reads, file_writes; /* bytes that a step moves from and to the file */
     int fits;
-} eitp_rung;
+} eitp_fit_candidate;
 
 /* Fills in what a rung takes, given its optimizer, micro_batches_per_pass, plan and offload. Takes next to no memory itself. */
-EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error);
+EITP_API eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *rung, eitp_error *error);
 
 /*
  * The fastest rung of the most faithful optimizer that fits the budget, in memory if that can be. EITP_ERROR_MEMORY,
  * with the budget that would do, where none does; *smallest, which may be NULL, is the rung that takes least of those
  * looked at.
  */
-EITP_API eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
+EITP_API eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
+                                     eitp_error *error);
 
 /*
  * Makes one step: all its micro-batches and the update. After last_sample it is EITP_END_OF_DATA, and nothing is
@@ -261,7 +262,7 @@ typedef enum eitp_setting_kind {
     EITP_SETTING_UNSIGNED = 1, /* uint64_t */
     EITP_SETTING_NUMBER = 2,   /* double */
     EITP_SETTING_FLAG = 3,     /* int, 0 or 1 */
-    EITP_SETTING_CHOICE = 4    /* an enum whose values count from 0, as `words` do */
+    EITP_SETTING_CHOICE = 4    /* an enum whose values count from 0, as `choices` do */
 } eitp_setting_kind;
 
 /* What it means that a run that is resumed has another value than its checkpoint. */
@@ -282,12 +283,12 @@ enum {
 typedef struct eitp_setting {
     const char *name; /* as in trainer_state.json */
     eitp_setting_kind kind;
-    size_t offset;    /* of the member */
-    double low, high; /* bounds, -HUGE_VAL and HUGE_VAL: none; of a choice they follow from `words` */
+    size_t offset;   /* of the member */
+    double min, max; /* bounds, -HUGE_VAL and HUGE_VAL: none; of a choice they follow from `choices` */
     unsigned flags;
     eitp_difference difference;
-    const char *words; /* of a choice: the names of its values, separated by spaces; else NULL */
-    const char *help;  /* one line */
+    const char *choices; /* of a choice: the names of its values, separated by spaces; else NULL */
+    const char *help;    /* one line */
 } eitp_setting;
 
 /* All settings, in the order of trainer_state.json; `count` may be NULL. */

@@ -13,7 +13,7 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.batch_size = 1;
     config.grad_accum = 4;
     config.max_grad_norm = 0.5;
-    config.adamw = eitp_optimizer_config_default();
+    config.optimizer_config = eitp_optimizer_config_default();
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
     config.shuffle = EITP_SHUFFLE_WINDOWS;

@@ -613,7 +613,7 @@ static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char 
         if (!status)
             status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
     } else if (!status) {
-        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.adamw, loads, error);
+        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config, loads, error);
     }
     eitp__release_text(&trainer->host, path);
     return status;
