@@ -173,7 +173,7 @@ static void a_term_without_items_changes_nothing(void) {
 
 /* What a buffer of a pass holds in rows or samples [first, last). */
 static void check_empty(const own *o, int64_t pass, int64_t first, int64_t last, int of_rows) {
-    void *const *values = o->trainer->plans.batches[pass].values;
+    void *const *values = o->trainer->plans.batches.passes[pass].values;
     for (int64_t i = first; i < last; i++) {
         if (of_rows) {
             CHECK(((float *)values[1])[i] == 0.5f && ((float *)values[2])[i] == 0);
@@ -195,7 +195,7 @@ static void empty_values_are_seen_in_gaps_and_beyond_the_last_sample(void) {
     o.config.micro_batches_per_pass = 2;
     REQUIRE_OK(own_train(&o, &error), error);
     REQUIRE_OK(eitp_trainer_step(o.trainer, &report, &error), error);
-    CHECK(report.items == 30 && o.trainer->plans.batches[0].rows == 42 && o.trainer->plans.batches[1].rows == 10);
+    CHECK(report.items == 30 && o.trainer->plans.batches.passes[0].rows == 42 && o.trainer->plans.batches.passes[1].rows == 10);
     CHECK_THAT(own_near(report.terms[1].mean * 30, 22, 1e-6), "%g empty rows", report.terms[1].mean * 30);
     /* Of 34 places in each pass four and two have samples; two of these have no label. */
     CHECK_THAT(own_near(report.terms[2].mean * 30, 30 + 32 + 2, 1e-6), "%g empty samples", report.terms[2].mean * 30);

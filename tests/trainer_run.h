@@ -42,6 +42,7 @@ typedef struct variant {
     double beta1;       /* 0: the default */
     eitp_plan_config plan;
     eitp_offload offload;
+    int64_t data_workers, prefetch; /* prefetch 0: the default */
 } variant;
 
 static RUN_UNUSED variant default_variant(void) {
@@ -156,6 +157,9 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     r->config.dense_rows = v->dense_rows;
     r->config.plan = v->plan;
     r->config.optimizer = v->optimizer;
+    r->config.data_workers = v->data_workers;
+    if (v->prefetch)
+        r->config.prefetch = v->prefetch;
     if (v->unclipped)
         r->config.max_grad_norm = 0;
     if (v->piece_bytes)

@@ -77,8 +77,8 @@ static void *eitp__worker_thread(void *argument) {
     return NULL;
 }
 
-/* A job's depth of calls is known and small; the system's default would count against RLIMIT_AS. */
-#define EITP__WORKER_STACK ((size_t)256 << 10)
+/* Jobs may call a program's functions (eitp_task.read). The system's default would count against RLIMIT_AS. */
+#define EITP__WORKER_STACK ((size_t)1 << 20)
 
 static void eitp__worker_start(eitp__worker *worker) {
     pthread_attr_t attributes;

@@ -98,6 +98,7 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp__step_plans *plans, 
     rung->logits = eitp__logits_bytes(plans->pass.graph);
     rung->process = resident + counter->most - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
     rung->process += rung->offload ? EITP__OFFLOAD_SLACK : 0;
+    rung->process += (size_t)plans->config.data_workers * EITP__READER_BYTES;
     rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace;
     rung->process += rung->total / EITP__PAGE_TABLES;
     rung->total += rung->process;

@@ -184,15 +184,10 @@ static size_t eitp__step_value_bytes(const eitp__step_plans *plans) {
 }
 
 static eitp_status eitp__make_batches(eitp__step_plans *plans, eitp_error *error) {
-    const int64_t count = eitp__step_passes(&plans->config);
-    const size_t bytes = (size_t)count * sizeof *plans->batches;
-    eitp_status status = EITP_OK;
-    plans->batches = (eitp__batch *)eitp__allocate(&plans->host, bytes);
-    if (!plans->batches)
-        return eitp__fail_memory(error, bytes, "the batches of a step");
-    plans->batch_count = count;
-    for (int64_t i = 0; i < count && !status; i++)
-        status = eitp__batch_create(&plans->host, &plans->pass, &plans->batches[i], error);
+    const int64_t passes = eitp__step_passes(&plans->config);
+    eitp_status status = eitp__step_batches_create(&plans->host, &plans->pass, passes, &plans->batches, error);
+    if (!status)
+        status = eitp__read_ahead_create(&plans->host, &plans->pass, passes, &plans->config, &plans->ahead, error);
     if (!status && plans->pass.unique)
         status = eitp__unique_create(&plans->host, eitp__pass_unique_capacity(&plans->pass), plans->pass.vocabulary,
                                      &plans->unique, error);
@@ -214,7 +209,7 @@ EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_
 }
 
 EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans) {
-    return plans->batches != NULL;
+    return plans->batches.passes != NULL;
 }
 
 EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
@@ -222,13 +217,9 @@ EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
         eitp__release(&plans->host, plans->values, eitp__step_value_bytes(plans));
     if (plans->unique.tokens)
         eitp__unique_release(&plans->unique);
-    for (int64_t i = 0; i < plans->batch_count; i++)
-        eitp__batch_release(&plans->batches[i]);
-    if (plans->batches)
-        eitp__release(&plans->host, plans->batches, (size_t)plans->batch_count * sizeof *plans->batches);
+    eitp__read_ahead_release(&plans->ahead);
+    eitp__step_batches_release(&plans->batches);
     plans->values = NULL;
-    plans->batches = NULL;
-    plans->batch_count = 0;
     eitp__evaluator_release(&plans->evaluator);
     eitp_plan_destroy(plans->update_plan);
     eitp_graph_destroy(plans->update_graph);

@@ -9,6 +9,7 @@
 #define EITP_STEP_PLANS_H
 
 #include "train/evaluate.h"
+#include "train/read_ahead.h"
 
 typedef struct eitp__step_plans {
     eitp_host host;
@@ -24,8 +25,8 @@ typedef struct eitp__step_plans {
     eitp_update update;
     eitp_tensor *update_unique; /* the unique ids in that graph */
     eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */
-    eitp__batch *batches;       /* one for each pass of a step */
-    int64_t batch_count;
+    eitp__step_batches batches; /* of the step that is being computed */
+    eitp__read_ahead ahead;     /* of those after it */
     eitp__unique unique;
     float *values; /* of one quantity of a pass */
     eitp__evaluator evaluator;

@@ -59,6 +59,8 @@ typedef struct eitp_trainer_config {
      */
     int dense_rows;
     eitp_plan_config plan; /* what the plan of a pass may take, and what it recomputes */
+    int64_t data_workers;  /* threads that read the samples of coming steps; 0: the training thread reads */
+    int64_t prefetch;      /* steps that each of them reads ahead, at least 1 */
     uint64_t seed;         /* of dropout and shuffling */
     eitp_shuffle shuffle;
     uint64_t

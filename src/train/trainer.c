@@ -17,6 +17,7 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
     config.shuffle = EITP_SHUFFLE_WINDOWS;
+    config.prefetch = 2;
     return config;
 }
 
@@ -94,7 +95,9 @@ eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config
     made->host = host;
     made->loss_scale = eitp_context_precision(task->context) == EITP_F16 ? EITP__FIRST_LOSS_SCALE : 1;
     eitp__step_plans_init(&made->plans, task, config, 0);
-    status = eitp__step_plans_create(&made->plans, error);
+    status = eitp__readers_create(&host, config->data_workers, &made->readers, error);
+    if (!status)
+        status = eitp__step_plans_create(&made->plans, error);
     if (status) {
         eitp_trainer_destroy(made);
         return status;
@@ -110,6 +113,7 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
         return;
     host = trainer->host;
     eitp__step_plans_discard(&trainer->plans);
+    eitp__readers_release(&trainer->readers);
     eitp__release(&host, trainer, sizeof *trainer);
 }
 
@@ -164,58 +168,43 @@ typedef struct eitp__step_state {
     int64_t first_row; /* of the next pass, within the step */
 } eitp__step_state;
 
-/* Samples of a pass of the next step: fewer where the step, or the last sample, ends in it. */
-static int64_t eitp__pass_samples(const eitp_trainer *trainer, int64_t pass, uint64_t *first) {
-    const eitp_trainer_config *config = &trainer->plans.config;
-    const uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
-    const uint64_t capacity = (uint64_t)(config->batch_size * config->micro_batches_per_pass);
-    uint64_t end = ((uint64_t)trainer->step + 1) * step_samples;
-    *first = (uint64_t)trainer->step * step_samples + (uint64_t)pass * capacity;
-    if (config->last_sample && end > config->last_sample)
-        end = config->last_sample;
-    if (end <= *first)
-        return 0;
-    return (int64_t)(end - *first < capacity ? end - *first : capacity);
-}
-
-/* Which of the task's training samples is number `number` of the run. */
-static uint64_t eitp__sample_of(const eitp_trainer *trainer, uint64_t number) {
-    const eitp_trainer_config *config = &trainer->plans.config;
-    return eitp_sample_index(config->shuffle, config->seed, trainer->plans.task.samples[EITP_TRAINING], number);
-}
-
+/* Announces the samples of the step after this one, which the system may read meanwhile. */
 static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
     const eitp_trainer_config *config = &trainer->plans.config;
     const eitp_task *task = &trainer->plans.task;
     const uint64_t samples = (uint64_t)(config->batch_size * config->grad_accum);
     for (uint64_t i = 0; task->prefetch && i < samples; i++)
         task->prefetch(task->user, EITP_TRAINING,
-                       eitp__sample_of(trainer, (uint64_t)(trainer->step + 1) * samples + i));
+                       eitp__sample_of(config, task, (uint64_t)(trainer->step + 1) * samples + i));
 }
 
-/* Reads all batches of the step before its first backward pass: a mean over items needs their number. */
+/* Gets the samples of the step: from the workers, or reads them here. */
+static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
+    eitp__step_plans *plans = &trainer->plans;
+    eitp_status status;
+    if (plans->config.data_workers)
+        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, &plans->batches, error);
+    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, error);
+    if (!status)
+        eitp__prefetch_next_step(trainer);
+    return status;
+}
+
+/* Gets all batches of the step before its first backward pass: a mean over items needs their number. */
 static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
     eitp__step_plans *plans = &trainer->plans;
-    eitp_status status = EITP_OK;
+    eitp_status status = eitp__get_batches(trainer, error);
+    if (status)
+        return status;
     if (plans->unique.tokens)
         eitp__unique_clear(&plans->unique);
-    for (int64_t pass = 0; pass < plans->batch_count && !status; pass++) {
-        eitp__batch *batch = &plans->batches[pass];
-        uint64_t first;
-        const int64_t count = eitp__pass_samples(trainer, pass, &first);
-        eitp__batch_clear(batch);
-        for (int64_t i = 0; i < count && !status; i++)
-            status = eitp__batch_add(batch, EITP_TRAINING, eitp__sample_of(trainer, first + (uint64_t)i), error);
-        if (status)
-            break;
+    for (int64_t pass = 0; pass < plans->batches.count; pass++) {
+        eitp__batch *batch = &plans->batches.passes[pass];
         eitp__batch_count_items(batch, state->items);
         if (plans->unique.tokens)
             eitp__unique_add(&plans->unique, batch);
     }
-    /* The next step's are fetched during this one. */
-    if (!status)
-        eitp__prefetch_next_step(trainer);
-    return status;
+    return EITP_OK;
 }
 
 /* One scalar or small input. */
@@ -280,7 +269,7 @@ static eitp_status eitp__write_keys(const eitp_trainer *trainer, int64_t pass, i
 /* Forward and backward of one pass of the step; where there is only one, the update too. */
 static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp__step_state *state, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
-    eitp__batch *batch = &plans->batches[pass];
+    eitp__batch *batch = &plans->batches.passes[pass];
     eitp_plan *plan = plans->gradient_plan;
     const float carry = pass > 0;
     const int64_t first_row = state->first_row;
@@ -401,8 +390,8 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
         status = eitp__read_step(trainer, &state, error);
     if (!status && !trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
-    for (int64_t pass = 0; pass < trainer->plans.batch_count && !status; pass++) {
-        if (trainer->plans.batches[pass].count)
+    for (int64_t pass = 0; pass < trainer->plans.batches.count && !status; pass++) {
+        if (trainer->plans.batches.passes[pass].count)
             status = eitp__execute_pass(trainer, pass, &state, error);
     }
     if (!status && trainer->plans.update_plan)
@@ -425,7 +414,7 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     status = eitp__trainer_check_whole(trainer, error);
     if (status)
         return status;
-    if (!eitp__pass_samples(trainer, 0, &first))
+    if (!eitp__pass_samples(&trainer->plans.config, trainer->step, 0, &first))
         return eitp__fail(error, EITP_END_OF_DATA, "training ends after step %lld: all %llu samples were used",
                           (long long)trainer->step, (unsigned long long)trainer->plans.config.last_sample);
     made.step = trainer->step + 1;
@@ -457,5 +446,6 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_e
         return status;
     if (samples > 0 && (uint64_t)samples < count)
         count = (uint64_t)samples;
+    eitp__read_ahead_wait(&trainer->plans.ahead);
     return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, count, trainer->step, evaluation, error);
 }

@@ -7,6 +7,7 @@
 struct eitp_trainer {
     eitp_host host;
     eitp__step_plans plans;
+    eitp__readers readers;         /* of samples */
     double loss_scale;             /* dynamic: the scale, */
     int64_t scale_steps, skipped;  /* steps since it changed, steps that were skipped */
     int64_t step;                  /* steps made */

@@ -254,6 +254,7 @@ eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_director
     if (!trainer || !output_directory)
         return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
     status = eitp__trainer_check_whole(trainer, error);
+    eitp__read_ahead_wait(&trainer->plans.ahead);
     return status ? status
                   : eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint,
                                            trainer, error);
@@ -649,6 +650,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
+    eitp__read_ahead_wait(&trainer->plans.ahead);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
