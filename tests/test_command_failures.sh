@@ -35,7 +35,7 @@ for file in unread/data/*; do
 done
 wait_for_end
 check "a step that cannot be read: exit code" test $? -eq 1
-check "a step that cannot be read: said" grep -q '^error: step [0-9]* was not made, and nothing was changed: ' running.err
+check "a step that cannot be read: said" grep -q '^error: step [0-9]* failed, and nothing was changed: ' running.err
 check "a step that cannot be read: what was done is saved" test "$(ls -d unread/checkpoint-* | wc -l)" -eq 1
 
 # Streamed weights that cannot be written back: the state is torn, and is not saved, though a checkpoint's files, of 11

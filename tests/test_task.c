@@ -195,7 +195,8 @@ static void empty_values_are_seen_in_gaps_and_beyond_the_last_sample(void) {
     o.config.micro_batches_per_pass = 2;
     REQUIRE_OK(own_train(&o, &error), error);
     REQUIRE_OK(eitp_trainer_step(o.trainer, &report, &error), error);
-    CHECK(report.items == 30 && o.trainer->plans.batches.passes[0].rows == 42 && o.trainer->plans.batches.passes[1].rows == 10);
+    CHECK(report.items == 30 && o.trainer->plans.batches.passes[0].rows == 42 &&
+          o.trainer->plans.batches.passes[1].rows == 10);
     CHECK_THAT(own_near(report.terms[1].mean * 30, 22, 1e-6), "%g empty rows", report.terms[1].mean * 30);
     /* Of 34 places in each pass four and two have samples; two of these have no label. */
     CHECK_THAT(own_near(report.terms[2].mean * 30, 30 + 32 + 2, 1e-6), "%g empty samples", report.terms[2].mean * 30);
@@ -225,7 +226,7 @@ static void merging_changes_no_bit(void) {
     }
 }
 
-static void micro_batches_are_not_merged_where_gaps_are_refused(void) {
+static void micro_batches_share_no_pass_where_gaps_are_refused(void) {
     own o;
     REQUIRE(begin_in(&o, "bf16", OWN_ROW | OWN_SAMPLE));
     pretend_sums_of_32(o.context);
@@ -235,7 +236,7 @@ static void micro_batches_are_not_merged_where_gaps_are_refused(void) {
     eitp_trainer_destroy(o.trainer);
     o.config.micro_batches_per_pass = 2;
     CHECK(own_train(&o, &error) == EITP_ERROR_UNSUPPORTED && !o.trainer);
-    CHECK_THAT(strstr(error.message, "micro-batches of 10 rows cannot be merged") &&
+    CHECK_THAT(strstr(error.message, "micro-batches of 10 rows cannot share a pass") &&
                    strstr(error.message, "dense_rows"),
                "%s", error.message);
     o.config.dense_rows = 1;
@@ -540,8 +541,7 @@ static void a_read_that_fails_changes_nothing(void) {
     o.read_fails = EITP_ERROR_IO;
     report.step = -7;
     CHECK(eitp_trainer_step(o.trainer, &report, &error) == EITP_ERROR_IO && report.step == -7);
-    CHECK_THAT(strstr(error.message, "step 2 was not made, and nothing was changed: sample 8 is torn"), "%s",
-               error.message);
+    CHECK_THAT(strstr(error.message, "step 2 failed, and nothing was changed: sample 8 is torn"), "%s", error.message);
     o.reads = 0;
     evaluation.items = -7;
     CHECK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error) == EITP_ERROR_IO && evaluation.items == -7);
@@ -570,6 +570,9 @@ static void a_checkpoint_that_fails_changes_nothing(void) {
     CHECK(eitp_trainer_save(o.trainer, directory, &error) == EITP_ERROR_FORMAT && strstr(error.message, "no name"));
     CHECK(!eitp_checkpoint_newest(&host, directory, &newest, &error) && newest == -1);
     o.identify_fails = EITP_OK;
+    o.identity.count = (uint64_t)1 << 63;
+    CHECK(eitp_trainer_save(o.trainer, directory, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "identify"));
+    o.identity.count = OWN_SAMPLES;
     REQUIRE_OK(eitp_trainer_save(o.trainer, directory, &error), error);
     o.identify_fails = EITP_ERROR_FORMAT;
     CHECK(eitp_trainer_resume(o.trainer, scratch_path(directory, "checkpoint-1"), &error) == EITP_ERROR_FORMAT);
@@ -584,8 +587,8 @@ static void a_checkpoint_that_fails_changes_nothing(void) {
 /* Data are what the task says they are, in its own unit. */
 static void a_checkpoint_of_other_data_is_refused(void) {
     static const char *const words[] = {"which had 23 items, and this run has 22",
-                                        "began after 0 items, and those of this run after 1",
-                                        "as many items, but other content"};
+                                        "started after 0 items; those of this run start after 1",
+                                        "the same number of items, but different content"};
     char directory[512];
     eitp_step_report report;
     own o;
@@ -641,7 +644,7 @@ int main(int argc, char **argv) {
         TEST(a_term_without_items_changes_nothing),
         TEST(empty_values_are_seen_in_gaps_and_beyond_the_last_sample),
         TEST(merging_changes_no_bit),
-        TEST(micro_batches_are_not_merged_where_gaps_are_refused),
+        TEST(micro_batches_share_no_pass_where_gaps_are_refused),
         TEST(shrinking_knows_of_gaps_and_of_sums_over_samples),
         TEST(a_program_sets_rates_and_hears_of_steps),
         TEST(builds_are_refused),

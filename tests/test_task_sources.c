@@ -149,7 +149,7 @@ static void other_ranges_are_refused(void) {
         REQUIRE_OK(eitp_language_task(&r.language, &r.task, &error_), error_);
         REQUIRE_OK(eitp_trainer_create(&r.task, &r.config, &r.trainer, &error_), error_);
         CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_ARGUMENT);
-        CHECK_THAT(strstr(error_.message, i ? "began after 0 tokens" : "tokens, and this run has"), "%s",
+        CHECK_THAT(strstr(error_.message, i ? "started after 0 tokens" : "tokens, and this run has"), "%s",
                    error_.message);
     }
     end(&r, &p);

@@ -4,6 +4,7 @@
  */
 #include "tensor/graph.h"
 #include "tensor/context.h"
+#include "train/planner.h"
 #include "train/trainer.h"
 
 /*
