@@ -557,8 +557,8 @@ static void trainers_of_null(void) {
     CHECK(names_null(eitp_trainer_resume(NULL, "x", &error_), "trainer"));
     CHECK(names_null(eitp_evaluate(NULL, EITP_TRAINING, 1, 1, &evaluation, &error_), "task"));
     CHECK(names_null(eitp_fit_measure(NULL, &rung, &error_), "fit"));
-    CHECK(names_null(eitp_fit_measure(&fit, NULL, &error_), "rung"));
-    CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "asked"));
+    CHECK(names_null(eitp_fit_measure(&fit, NULL, &error_), "candidate"));
+    CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "fit"));
     CHECK(names_null(eitp_fit_choose(&fit, NULL, NULL, &error_), "chosen"));
     CHECK(names_null(eitp_setting_set_integer(NULL, 1, &config, &error_), "setting"));
     CHECK(names_null(eitp_setting_set_number(NULL, 1, &config, &error_), "setting"));

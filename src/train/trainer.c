@@ -63,18 +63,6 @@ int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
     return trainer ? trainer->step : 0;
 }
 
-int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name) {
-    const eitp_pass *pass;
-    if (!trainer || !name || !trainer->plans.task.samples[EITP_VALIDATION])
-        return 0;
-    pass = &trainer->plans.evaluator.pass;
-    for (int q = 0; q < pass->quantity_count; q++) {
-        if (!strcmp(name, pass->quantities[q].name))
-            return 1;
-    }
-    return !strcmp(name, "loss");
-}
-
 eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
     eitp_step_shape none = EITP__ZERO;
     return trainer ? eitp__step_shape_of(&trainer->plans.config) : none;
@@ -93,29 +81,12 @@ EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eit
     eitp_status status;
     if (eitp__step_plans_exist(&trainer->plans))
         return EITP_OK;
-    status = eitp__step_plans_remake(&trainer->plans, &trainer->plans.config, trainer->plans.evaluation_samples, error);
+    status =
+        eitp__step_plans_rebuild(&trainer->plans, &trainer->plans.config, trainer->plans.evaluation_samples, error);
     return status == EITP_ERROR_MEMORY
                ? eitp__fail_prefix(
                      error, status,
                      "not enough memory to recreate the plans that shrinking released; weights and optimizer "
                      "state are intact and can be saved")
                : status;
-}
-
-eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
-                                  eitp_error *error) {
-    if (!trainer || !evaluation)
-        return eitp__fail_null(error, "eitp_trainer_evaluate", "trainer and evaluation");
-    uint64_t count = trainer->plans.task.samples[EITP_VALIDATION];
-    eitp_status status = eitp__trainer_check_whole(trainer, error);
-    if (!status && !count)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no validation samples");
-    if (!status)
-        status = eitp__trainer_restore_plans(trainer, error);
-    if (status)
-        return status;
-    if (samples > 0 && (uint64_t)samples < count)
-        count = (uint64_t)samples;
-    eitp__read_ahead_wait(&trainer->plans.ahead);
-    return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, count, trainer->step, evaluation, error);
 }

@@ -275,7 +275,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         const eitp_step_shape shape = eitp__step_shape_of(&state.info.config);
         eitp_trainer_config config = trainer->plans.config;
         eitp__set_step_shape(&config, &shape);
-        status = eitp__step_plans_remake(&trainer->plans, &config, trainer->plans.evaluation_samples, error);
+        status = eitp__step_plans_rebuild(&trainer->plans, &config, trainer->plans.evaluation_samples, error);
     }
     return status ? status : eitp__load_checkpoint(trainer, checkpoint, &state, error);
 }

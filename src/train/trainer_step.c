@@ -38,12 +38,12 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *stat
     eitp_status status = eitp__get_batches(trainer, error);
     if (status)
         return status;
-    if (plans->unique.tokens)
+    if (plans->unique.ids)
         eitp__unique_clear(&plans->unique);
     for (int64_t pass = 0; pass < plans->batches.count; pass++) {
         eitp__batch *batch = &plans->batches.passes[pass];
         eitp__batch_count_items(batch, state->items);
-        if (plans->unique.tokens)
+        if (plans->unique.ids)
             eitp__unique_add(&plans->unique, batch);
     }
     return EITP_OK;
@@ -58,7 +58,7 @@ static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const
 static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *plan, eitp_tensor *input,
                                       eitp_error *error) {
     const eitp__unique *unique = &trainer->plans.unique;
-    return eitp__write_values(plan, input, unique->tokens, (size_t)unique->capacity * sizeof *unique->tokens, error);
+    return eitp__write_values(plan, input, unique->ids, (size_t)unique->capacity * sizeof *unique->ids, error);
 }
 
 /* Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. */

@@ -1,6 +1,6 @@
-/* A plan without gradients, and the means of what it measures over samples. */
-#ifndef EITP_EVALUATE_H
-#define EITP_EVALUATE_H
+/* Evaluation: a plan without gradients, and the means of losses and measures over samples. */
+#ifndef EITP_EVALUATOR_H
+#define EITP_EVALUATOR_H
 
 #include "train/batch.h"
 #include "train/train.h"
@@ -13,15 +13,19 @@ typedef struct eitp__evaluator {
     double *losses; /* [samples] */
 } eitp__evaluator;
 
-/* `samples` at a time. The task must live as long, and the evaluator must not move. Release it after a failure too. */
+/*
+ * Creates an evaluator of `samples` samples per pass. The task must outlive it, and it must not be moved. Release it
+ * after a failure too.
+ */
 EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
                                                  eitp_error *error);
-/* What its plan would need of an arena. */
+
+/* Estimates the arena and workspace bytes of such an evaluator. */
 EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
                                                    eitp_error *error);
 EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator);
 
-/* Measures the first `count` samples of a split, in order; terms have the weights of `step`. */
+/* Evaluates the first `count` samples of a split in order. Terms have the weights of `step`. */
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, uint64_t count,
                                               int64_t step, eitp_evaluation *evaluation, eitp_error *error);
 
