@@ -291,6 +291,7 @@ model:
   torch_dtype: float16
 END
 sets guide0.yaml <<'END'
+data-workers 0
 model "models/gpt2"
 output-dir "./eitp_results"
 batch-size 1
@@ -317,6 +318,7 @@ gradient_checkpointing: true
 num_workers: 0
 END
 sets guide1.yaml <<'END'
+data-workers 0
 model "bert-base-chinese"
 resume "straight/checkpoint-12"
 epochs 1
@@ -347,6 +349,8 @@ monitor:
   flops_profile_freq: 50
 END
 sets guide2.yaml <<'END'
+data-workers 8
+prefetch 2
 batch-size 2
 save-steps 100
 log-every 10
@@ -414,6 +418,7 @@ monitor:
   disable_metrics_monitoring: false
 END
 sets guide4.yaml <<'END'
+data-workers 8
 batch-size 4
 block-size 1000
 grad-accum 2

@@ -111,7 +111,7 @@ refuses 1 "is no number" train --lr nan
 refuses 1 "is no number" train --lr 0x10
 refuses 1 "is none of its values; use constant, linear or cosine" train --lr-schedule fast
 refuses 1 "is none of its values; use auto, fp32, bf16 or fp16" train --precision fp8
-refuses 1 "must be 0 to the" train --data text.txt --init tiny.json --output-dir gone --grad-accum 2 --micro-batches-per-pass 3
+refuses 1 "must be 0 to grad_accum, which is 2" train --data text.txt --init tiny.json --output-dir gone --grad-accum 2 --micro-batches-per-pass 3
 refuses 1 "is no option of 'eitp eval'" eval --lr 1
 refuses 1 "unexpected argument" train text.txt
 refuses 1 "two dashes" train -x

@@ -39,6 +39,16 @@ for threads in 2 3; do
         --threads $threads -q
     check "$threads threads give the same bits" same_checkpoints straight/checkpoint-12 threads$threads/checkpoint-12
 done
+for workers in 1 3; do
+    exits 0 "data workers $workers" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir workers$workers \
+        --data-workers $workers --prefetch 3 -q
+    check "$workers data workers give the same bits" same_checkpoints straight/checkpoint-12 workers$workers/checkpoint-12
+done
+check "run.json has the data workers" grep -q '"data-workers": 3, "prefetch": 3' workers3/run.json
+check "the checkpoint too" grep -q '^  "data_workers": 3,$' workers3/checkpoint-12/trainer_state.json
+exits 0 "data workers: resumed without" train --resume auto --output-dir workers3 --steps 14 --data-workers 0 --threads 1
+exits 0 "data workers: auto" train --data-workers auto --print-config
+check "data workers: auto is a number" grep -q '^data-workers  *[1-9][0-9]*  (command line)$' out
 exits 0 "another seed" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir seed --seed 1 -q
 check "another seed gives other bits" differ \
     straight/checkpoint-12/model.safetensors seed/checkpoint-12/model.safetensors

@@ -21,7 +21,7 @@ static const config_name names[] = {
     {"", "eval_strategy evaluation_strategy", "eval-steps", "steps= no=0", NULL},
     {"", "val_check_interval", NULL, "", "eval_steps sets how often to validate"},
     {"", "limit_val_batches", NULL, "", "eval_windows sets how much to validate on"},
-    {"", "persistent_workers prefetch_factor", NULL, "", "data is read by position, without workers"},
+    {"", "persistent_workers", NULL, "", "data workers live as long as the run"},
     {"", "use_dynamic_padding dynamic_padding", NULL, "", "all training windows have the same length"},
     {"", "drop_last", NULL, "", "every batch has batch_size windows"},
 

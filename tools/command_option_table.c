@@ -35,6 +35,9 @@ static const option_row rows[] = {
      "part of the data kept for validation, from its end"},
     {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", PACKS, 1, "refuse text that is not UTF-8 instead of replacing it"},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
+    {"data-workers", "num-workers dataloader-num-workers", KIND_SETTING, 0, 0, NULL, "N|auto", OPTIONS_TRAIN, 1,
+     "; auto: a quarter of the processors, 1 to 16"},
+    {"prefetch", "prefetch-factor dataloader-prefetch-factor", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"model", "model-name model-name-or-path model-path", KIND_TEXT, 0, 0, NULL, "DIR",
      RUNS | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_MERGE, 1,
      "model directory, or output directory (its newest checkpoint); bench: also as --init (default: gpt2)"},
@@ -178,10 +181,6 @@ static const struct {
     int has_value;
     const char *why;
 } ignored[] = {
-    {"num-workers", 1, "data is read by position, without workers"},
-    {"data-workers", 1, "data is read by position, without workers"},
-    {"dataloader-num-workers", 1, "data is read by position, without workers"},
-    {"dataloader-prefetch-factor", 1, "data is read by position, without workers"},
     {"pin-memory", 0, "there is no GPU"},
     {"dataloader-pin-memory", 0, "there is no GPU"},
     {"empty-cache-every", 1, "the arena is never fragmented"},

@@ -2,6 +2,7 @@
 
 #include "command_option_table.h"
 #include "command_output.h"
+#include "command_process.h"
 
 eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -126,6 +127,15 @@ static eitp_status parse_size(const option_entry *row, const char *value, option
     return EITP_OK;
 }
 
+/* The value that "auto" stands for: of --data-workers a number, since the library takes no other. */
+static const char *resolve_auto(option_id id, const char *value, char digits[32]) {
+    const long workers = process_processors() / 4;
+    if (id != OPTION_DATA_WORKERS || strcmp(value, "auto"))
+        return value;
+    snprintf(digits, 32, "%ld", workers < 1 ? 1 : workers > 16 ? 16 : workers);
+    return digits;
+}
+
 static void value_clear(option_value *value) {
     for (size_t i = 0; i < value->count; i++)
         free(value->texts[i]);
@@ -143,6 +153,8 @@ eitp_status options_set(option_set *o, option_id id, const char *value, option_s
     const option_entry *row = option_of(id);
     option_value *target = &o->values[id], parsed;
     eitp_status status = EITP_OK;
+    char digits[32];
+    value = resolve_auto(id, value, digits);
     memset(&parsed, 0, sizeof parsed);
     if (row->kind == KIND_FLAG)
         status = parse_flag(row, value, &parsed, where, error);

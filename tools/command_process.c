@@ -58,6 +58,11 @@ const char *process_stop_name(void) {
     return stop_signal == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
+long process_processors(void) {
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? count : 1;
+}
+
 size_t process_memory(void) {
     char content[128];
     unsigned long pages = 0;

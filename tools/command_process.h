@@ -26,6 +26,9 @@ size_t process_peak_memory(void);
 /* From now on the peak is that of what follows, where the system can count it anew: Linux since 4.0. */
 void process_reset_peak_memory(void);
 
+/* Processors that are online, at least 1. */
+long process_processors(void);
+
 /* Seconds, from some point on. */
 double process_time(void);
 
