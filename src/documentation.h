@@ -157,7 +157,8 @@
  * THREADS
  *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and
  *   open token files may be shared by threads. The callbacks (allocator, files, log, progress, tasks, sinks) are called
- *   from the thread that called eitp, but those that read and write an offloaded file, which a thread of its own does.
+ *   from the thread that called eitp, with two exceptions: a thread of its own reads and writes the offload file, and
+ *   data workers call eitp_task.read (eitp_trainer_config.data_workers).
  *   With OpenMP a context uses config.threads of them; with OpenBLAS, making a context sets OpenBLAS itself to one
  *   thread, for the whole process, because eitp divides the work.
  *

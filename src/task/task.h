@@ -117,6 +117,11 @@ typedef struct eitp_task {
        micro-batches are not merged where a sum over rows cannot be cut between them. */
     int allows_gaps;
     eitp_status (*build)(void *user, eitp_pass *pass, eitp_error *error);
+    /*
+     * With eitp_trainer_config.data_workers, `read` is called from worker threads with a stack of 1 MiB. With one
+     * worker the trainer never calls two functions of the task at a time; with more it calls `read` from several
+     * threads at a time. `prefetch` is then not called. Token files and arrays may be read by several threads.
+     */
     eitp_status (*read)(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error);
     void (*prefetch)(void *user, eitp_split split, uint64_t number);
     eitp_status (*identify)(void *user, eitp_task_identity *identity, eitp_error *error);
