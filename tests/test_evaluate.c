@@ -1,9 +1,9 @@
-/* Evaluation: means and standard errors of loss terms and measures, held against sums in double over all samples. */
+/* Evaluation: means and standard errors of loss terms and measures, compared with sums in double. */
 #include "tests/own_task.h"
 
 static eitp_error error;
 
-/* A mean over items, and the spread of the samples' own means. */
+/* A mean over items, and its standard error over samples. */
 typedef struct naive_mean {
     double sum, mean, error;
     int64_t items;
@@ -16,7 +16,7 @@ static double size_of_rows(const own *o, eitp_split split, uint64_t number) {
     return sum;
 }
 
-/* The sum of a quantity over a sample, by its place in the task's build. */
+/* The sum of a quantity over a sample, by its index in the task's build. */
 static double naive_value(const own *o, eitp_split split, uint64_t number, int quantity) {
     switch (quantity) {
     case 1:
@@ -58,7 +58,7 @@ static naive_mean naive(const own *o, eitp_split split, int64_t samples, int64_t
             values[count++] = sum / (double)items;
     }
     result.mean = result.sum / (double)result.items;
-    /* A number is of all samples at a time. */
+    /* A total is of a whole batch. */
     result.error = quantity == 4 && at_a_time > 1 ? 0 : standard_error(values, count);
     return result;
 }
@@ -71,7 +71,7 @@ static double naive_loss_error(const own *o, eitp_split split, int64_t samples) 
     return standard_error(losses, samples);
 }
 
-/* Of the first `samples`, which were taken so many at a time. */
+/* Checks an evaluation of the first `samples`, `at_a_time` per pass. */
 static void check_evaluation(const own *o, eitp_split split, int64_t samples, int64_t at_a_time,
                              const eitp_evaluation *evaluation) {
     static const char *const names[] = {"row", "sample", "row size", "sample size", "total"};
@@ -141,7 +141,7 @@ static void a_task_is_evaluated_without_a_trainer(void) {
     own_end(&o);
 }
 
-static void a_nan_of_one_sample_shows(void) {
+static void a_nan_of_one_sample_is_reported(void) {
     own o;
     eitp_evaluation evaluation;
     REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
@@ -157,7 +157,7 @@ static void a_nan_of_one_sample_shows(void) {
     own_end(&o);
 }
 
-/* A number belongs to no sample, so that nothing can be said of how far samples are apart. */
+/* A total has no value per sample, and so no standard error. */
 static void a_loss_with_a_number_has_no_error(void) {
     own o, rows;
     eitp_evaluation evaluation, expected;
@@ -173,7 +173,7 @@ static void a_loss_with_a_number_has_no_error(void) {
     own_end(&rows);
 }
 
-/* Nothing was labelled: there is no mean, and the loss is that of the other term. */
+/* Without labels the term is 0, and the loss is the other term. */
 static void a_term_without_items_is_zero(void) {
     own o;
     eitp_evaluation evaluation;
@@ -186,7 +186,6 @@ static void a_term_without_items_is_zero(void) {
     own_end(&o);
 }
 
-/* Weights are those of the steps that were made. */
 static void weights_are_those_of_the_last_step(void) {
     own o;
     eitp_evaluation evaluation;
@@ -205,7 +204,7 @@ static void weights_are_those_of_the_last_step(void) {
     own_end(&o);
 }
 
-static void names_are_known(void) {
+static void measures_are_found_by_name(void) {
     own o;
     REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
     REQUIRE_OK(own_train(&o, &error), error);
@@ -224,11 +223,11 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(means_and_errors_are_those_of_all_samples),
         TEST(a_task_is_evaluated_without_a_trainer),
-        TEST(a_nan_of_one_sample_shows),
+        TEST(a_nan_of_one_sample_is_reported),
         TEST(a_loss_with_a_number_has_no_error),
         TEST(a_term_without_items_is_zero),
         TEST(weights_are_those_of_the_last_step),
-        TEST(names_are_known),
+        TEST(measures_are_found_by_name),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A setting is one line: the command, built with an eitp.h whose table has three rows more, offers, checks, records,
+# A setting is one line: the command, built with an eitp.h with three more rows in the table, offers, checks, records,
 # saves, resumes and compares them.
 LC_ALL=C
 export LC_ALL
@@ -20,7 +20,7 @@ check() {
     fi
 }
 
-# The three lines, and the members that they are about.
+# The three rows, and their members.
 awk '/^} eitp_trainer_config;$/ { print "    double how_much; eitp_shuffle which_one; int keep_it;" }
     { print }
     /^static const eitp_setting eitp__settings\[\] = {$/ {
@@ -60,7 +60,7 @@ check "bounds" test "$(./eitp train --how-much 1 2>&1)" = \
 check "another name is suggested" test "$(./eitp train --how-mach 1 2>&1)" = \
     "error: unknown option 'how-mach'; did you mean 'how-much'?"
 check "without it" run train $train --steps 1 --output-dir without
-check "checkpoints without it are as ever" sh -c '! grep -q "keep_it\|how_much\|which_one" without/checkpoint-1/*.json'
+check "checkpoints omit defaults" sh -c '! grep -q "keep_it\|how_much\|which_one" without/checkpoint-1/*.json'
 check "with it" run train $train --steps 1 --how-much 0.25 --keep-it --which-one that --output-dir with
 check "run.json" grep -q '"keep-it": true, .*"how-much": 0.25, "which-one": "that"' with/run.json
 check "the checkpoint" grep -q '^  "how_much": 0.25,$' with/checkpoint-1/trainer_state.json

@@ -1,4 +1,4 @@
-/* The settings of a trainer: one table that checks, writes, reads and compares them. */
+/* The settings of a trainer: checking, writing, reading and comparing them. */
 #include "tests/trainer_run.h"
 
 #define GOLDEN "tests/golden/checkpoint"
@@ -199,7 +199,7 @@ static void store(const eitp_setting *setting, int64_t integer, double number, e
         memcpy(place, &integer, sizeof integer);
 }
 
-/* A value is taken, or refused by name and without a change, by setting it and by checking all settings. */
+/* Setting a value and checking all settings accept it, or refuse it by name and change nothing. */
 static void check_value(const eitp_setting *setting, int64_t integer, double number, int is_within) {
     const eitp_trainer_config before = eitp_trainer_config_default();
     eitp_trainer_config set = before, stored = before;
@@ -217,7 +217,7 @@ static void check_value(const eitp_setting *setting, int64_t integer, double num
                "%s: %s", setting->name, error_.message);
 }
 
-/* At its bounds a setting is taken, beyond them it is refused. */
+/* A setting is accepted at its bounds and refused beyond them. */
 static void bounds_are_checked(void) {
     size_t count;
     const eitp_setting *settings = eitp_trainer_settings(&count);
@@ -269,7 +269,7 @@ static void a_message_says_what_is_allowed(void) {
     CHECK_THAT(!strcmp(text, "none or windows"), "%s", text);
 }
 
-/* Each has a place of its own, and defaults that are within the bounds. */
+/* Settings do not overlap, and their defaults are within the bounds. */
 static void the_table_is_sound(void) {
     const eitp_trainer_config defaults = eitp_trainer_config_default();
     unsigned char used[sizeof(eitp_trainer_config)] = {0};
