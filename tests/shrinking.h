@@ -4,7 +4,7 @@
 
 #include "tests/trainer_run.h"
 
-/* Shrinks once, and checks that memory fell and the samples per step did not change. Returns 0 if nothing was shrunk. */
+/* Shrinks once, and checks that memory fell and samples per step stayed. Returns 0 if nothing was shrunk. */
 static RUN_UNUSED int shrink(run *r) {
     eitp_shrink_report report;
     eitp_step_shape before = eitp_trainer_shape(r->trainer), after;

@@ -251,8 +251,8 @@ static void a_failed_read_is_reported_by_its_step(void) {
         REQUIRE(step_to_end(&r, FAILING - 1, &results[way]));
         for (int i = 0; i < 2; i++) {
             CHECK(eitp_trainer_step(r.trainer, &report, &error_) == EITP_ERROR_IO);
-            CHECK_THAT(strstr(error_.message, "step 5 failed") && strstr(error_.message, "a disk that is gone"),
-                       "%s", error_.message);
+            CHECK_THAT(strstr(error_.message, "step 5 failed") && strstr(error_.message, "a disk that is gone"), "%s",
+                       error_.message);
             CHECK(report.step == 0 && eitp_trainer_steps_done(r.trainer) == FAILING - 1);
         }
         if (!way)

@@ -240,8 +240,8 @@ static void shrinking_returns_memory_to_the_system(void) {
 }
 
 /*
- * Each allocation of shrinking fails, alone or with all that follow. The trainer is shrunk, unchanged, or cannot step and
- * says why; it can be saved at once, and continues when there is memory. No weight is lost.
+ * Each allocation of shrinking fails, alone or with all that follow. The trainer is shrunk, unchanged, or cannot step
+ * and says why; it can be saved at once, and continues when there is memory. No weight is lost.
  */
 static void shrinking_that_fails_loses_nothing(void) {
     char directory[512], output[600];

@@ -28,7 +28,7 @@ static void every_failed_allocation_is_an_error(void) {
     scratch_remove(directory);
 }
 
-/* Each file call of a save fails, alone or with all that follow: the checkpoint before it still resumes, bit for bit. */
+/* Each file call of a save fails, alone or with all that follow: the previous checkpoint still resumes. */
 static void every_failed_file_call_leaves_the_last_checkpoint(void) {
     char directory[512], output[600], checkpoint[700];
     variant v = default_variant();
@@ -152,8 +152,8 @@ static const struct {
 } half_done_[] = {{"fp32", EITP_ADAMW, 2}, {"fp32", EITP_ADAMW, 1}, {"bf16", EITP_ADAMW8_SR, 2}};
 
 /*
- * Each file call of a step with offloaded variables fails. Either nothing was changed, and the state before the step can
- * be saved; or the trainer is torn, refuses all but a resume, and then has the bits of an undisturbed run.
+ * Each file call of a step with offloaded variables fails. Either nothing was changed, and the state before the step
+ * can be saved; or the trainer is torn, refuses all but a resume, and then has the bits of an undisturbed run.
  */
 static void a_step_that_fails_is_whole_or_torn(void) {
     char directory[512], output[600], checkpoint[700], other[600];
@@ -222,8 +222,8 @@ static void a_step_that_fails_is_whole_or_torn(void) {
 }
 
 /*
- * Each file call and each allocation of a resume fails. The trainer is unchanged, or torn until a resume succeeds, or the
- * failure had no effect.
+ * Each file call and each allocation of a resume fails. The trainer is unchanged, or torn until a resume succeeds, or
+ * the failure had no effect.
  */
 static void a_resume_that_fails_is_whole_or_torn(void) {
     static const struct {

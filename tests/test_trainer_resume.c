@@ -101,7 +101,7 @@ static void damage_is_detected(void) {
     scratch_remove(directory);
 }
 
-/* Flips a bit of the byte `from_end` bytes before the end of a file; a second call flips it back. Returns 0 if it fails. */
+/* Flips a bit `from_end` bytes before the end of a file; a second call flips it back. Returns 0 if it fails. */
 static int flip_bit(const char *path, long from_end) {
     FILE *file = fopen(path, "r+b");
     int byte;

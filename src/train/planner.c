@@ -258,7 +258,7 @@ static eitp_status eitp__choose_candidate(const eitp_fit *fit, eitp_optimizer op
     return status;
 }
 
-/* Measures the smallest candidates of an optimizer, at any cost: with the usual micro-batches per pass, and with one. */
+/* Measures the smallest candidates of an optimizer: with the usual number of micro-batches per pass, and with one. */
 static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
                                        eitp_fit_candidate *smallest, eitp_error *error) {
     const int64_t passes[] = {fit->trainer.micro_batches_per_pass, 1};
@@ -298,8 +298,8 @@ static int eitp__is_eligible(const eitp_fit *fit, eitp_optimizer optimizer) {
 #define EITP__COMPACT_BENEFIT 0.05
 
 /*
- * Chooses among the optimizers, with the same offload: the fastest candidate of the most faithful that fit. *last is the
- * optimizer that was tried last.
+ * Chooses among the optimizers, with the same offload: the fastest candidate of the most faithful that fit. *last is
+ * the optimizer that was tried last.
  */
 static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_offload offload, eitp_fit_candidate *chosen,
                                           eitp_fit_candidate *smallest, eitp_optimizer *last, eitp_error *error) {

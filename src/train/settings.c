@@ -185,7 +185,7 @@ void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
     }
 }
 
-/* The bounds of an integer. An UNSIGNED without an upper bound may have any bits, which JSON stores as a signed integer. */
+/* The bounds of an integer. An UNSIGNED without an upper bound may have any bits: JSON stores it as signed. */
 static void eitp__setting_limits(const eitp_setting *setting, int64_t *min, int64_t *max) {
     const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->max >= EITP__UNBOUNDED;
     *min = wraps || setting->min <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->min;

@@ -51,8 +51,8 @@ EITP_API int64_t eitp_setting_integer(const eitp_setting *setting, const eitp_tr
 EITP_API double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_config *config);
 
 /*
- * Set a value. EITP_ERROR_ARGUMENT if it is out of bounds; the configuration is then unchanged. A NUMBER can be set from
- * an integer; a setting of another kind cannot be set from a number.
+ * Set a value. EITP_ERROR_ARGUMENT if it is out of bounds; the configuration is then unchanged. A NUMBER can be set
+ * from an integer; a setting of another kind cannot be set from a number.
  */
 EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
                                               eitp_error *error);

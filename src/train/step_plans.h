@@ -58,8 +58,8 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
                                                     eitp_error *error);
 
 /*
- * Rebuilds the plans for another configuration and trims the arena to what all plans need. After a failure the plans are
- * as before or, if memory does not suffice for that, do not exist.
+ * Rebuilds the plans for another configuration and trims the arena to what all plans need. After a failure the plans
+ * are as before or, if memory does not suffice for that, do not exist.
  */
 EITP__PRIVATE eitp_status eitp__step_plans_rebuild(eitp__step_plans *plans, const eitp_trainer_config *config,
                                                    int64_t evaluation_samples, eitp_error *error);

@@ -12,10 +12,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* ---- Configuration ---- */
-
-/* The largest arena, gradients excluded, for which the trainer puts more micro-batches into a pass on its own. */
-#define EITP_PASS_BYTES ((size_t)768 << 20)
+/* ---- Reports ---- */
 
 /* A loss term of a step. */
 typedef struct eitp_term_report {
@@ -40,6 +37,11 @@ typedef struct eitp_step_report {
     eitp_term_report terms[EITP_PASS_QUANTITIES];
 } eitp_step_report;
 
+/* ---- Configuration ---- */
+
+/* The largest arena, gradients excluded, that the trainer accepts when it chooses micro_batches_per_pass. */
+#define EITP_PASS_BYTES ((size_t)768 << 20)
+
 /* Start from eitp_trainer_config_default(). The struct is copied; `user` must outlive the trainer. */
 typedef struct eitp_trainer_config {
     int64_t batch_size;   /* samples per micro-batch, at least 1 */
@@ -52,8 +54,8 @@ typedef struct eitp_trainer_config {
     eitp_schedule schedule;
     /*
      * Micro-batches per forward and backward pass, 0 to grad_accum. More of them read each weight less often and need a
-     * larger arena; the gradient is the same. 0: as many as fit an arena of EITP_PASS_BYTES, gradients excluded, but at
-     * least 1.
+     * larger arena; the gradient is the same. 0: chosen by the trainer, for passes of about 1024 rows, if they fit an
+     * arena of EITP_PASS_BYTES, gradients excluded.
      */
     int64_t micro_batches_per_pass;
     /*
@@ -62,10 +64,10 @@ typedef struct eitp_trainer_config {
      */
     int keep_gradients;
     /*
-     * 0: each micro-batch of a pass is padded to a row where sums over rows may be split, so that
-     * `micro_batches_per_pass` does not change a bit of the result. 1: micro-batches follow one another without padding,
-     * and the last bits may depend on `micro_batches_per_pass`. Padding is needed only if the rows of a micro-batch are
-     * not a multiple of what a 16-bit product sums at once: 2 with AVX512-BF16, 32 with AMX.
+     * 0: each micro-batch of a pass is padded to a row where sums over rows may be split, so that the value of
+     * `micro_batches_per_pass` changes no bit of the results. 1: micro-batches follow one another without padding, and
+     * the last bits may depend on `micro_batches_per_pass`. Padding is needed only if the rows of a micro-batch are not
+     * a multiple of what a 16-bit product sums at once: 2 with AVX512-BF16, 32 with AMX.
      */
     int dense_rows;
     eitp_plan_config plan; /* memory limit and recomputation of the plan of a pass */
@@ -207,8 +209,8 @@ typedef struct eitp_shrink_report {
  * the smallest.
  *
  * A step keeps its samples and the mean over them. The results are bit-identical, with two exceptions, which are
- * logged: a micro-batch is split where its rows are not a multiple of what a product sums at once (see `dense_rows`), or
- * the gradient of a parameter depends on the number of micro-batches per pass (see eitp_task). Then the last bits
+ * logged: a micro-batch is split where its rows are not a multiple of what a product sums at once (see `dense_rows`),
+ * or the gradient of a parameter depends on the number of micro-batches per pass (see eitp_task). Then the last bits
  * change. Checkpoints record the new shape; they can be resumed with the new or the initial one.
  *
  * Shrinking needs a little memory itself. After EITP_ERROR_MEMORY the trainer is unchanged or, if even that needs more
