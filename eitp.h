@@ -134,7 +134,7 @@
  *   one at a time, as large as the largest needs (eitp_context_arena_bytes; eitp_plan_statistics for one plan).
  *   Both are taken when a plan or a trainer is created; after that eitp_plan_execute, eitp_trainer_step and
  *   eitp_trainer_evaluate allocate nothing. Packing a text of any size, and training a tokenizer, need a bounded
- *   amount. What a training run will take, by component, is told before by eitp_rung_measure; eitp_fit_choose takes a
+ *   amount. What a training run will take, by component, is told before by eitp_fit_measure; eitp_fit_choose takes a
  *   budget (eitp_memory_budget_default of eitp_memory_info_read) and says which optimizer, how many micro-batches at a
  *   time and how much memory for plans make it fit. Make the context with the optimizer's eitp_parameter_form, and give
  *   the rest to eitp_trainer_create. A plan of its own is limited by eitp_plan_create_within. With
@@ -157,7 +157,8 @@
  * THREADS
  *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and
  *   open token files may be shared by threads. The callbacks (allocator, files, log, progress, tasks, sinks) are called
- *   from the thread that called eitp, but those that read and write an offloaded file, which a thread of its own does.
+ *   from the thread that called eitp, with two exceptions: a thread of its own reads and writes the offload file, and
+ *   data workers call eitp_task.read (eitp_trainer_config.data_workers).
  *   With OpenMP a context uses config.threads of them; with OpenBLAS, making a context sets OpenBLAS itself to one
  *   thread, for the whole process, because eitp divides the work.
  *
@@ -1949,6 +1950,11 @@ typedef struct eitp_task {
        micro-batches are not merged where a sum over rows cannot be cut between them. */
     int allows_gaps;
     eitp_status (*build)(void *user, eitp_pass *pass, eitp_error *error);
+    /*
+     * With eitp_trainer_config.data_workers, `read` is called from worker threads with a stack of 1 MiB. With one
+     * worker the trainer never calls two functions of the task at a time; with more it calls `read` from several
+     * threads at a time. `prefetch` is then not called. Token files and arrays may be read by several threads.
+     */
     eitp_status (*read)(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error);
     void (*prefetch)(void *user, eitp_split split, uint64_t number);
     eitp_status (*identify)(void *user, eitp_task_identity *identity, eitp_error *error);
@@ -1980,315 +1986,403 @@ EITP_END_DECLARATIONS
 
 /* >>src/train/train.h */
 /*
- * Training: steps of a task, evaluation, checkpoints. The program keeps the loop; the trainer keeps everything that a
- * step needs and a checkpoint must hold.
+ * Training: the steps of a task, evaluation and checkpoints. The program owns the loop (or calls eitp_run); the trainer
+ * owns everything that a step needs and that a checkpoint must hold.
+ *
+ * Functions that return an eitp_status fail with EITP_ERROR_ARGUMENT if a required pointer is NULL. The others document
+ * what they return for NULL.
  */
 
 EITP_BEGIN_DECLARATIONS
 
-#define EITP_PASS_BYTES ((size_t)768 << 20)
+/* ---- Reports ---- */
 
 /* A loss term of a step. */
 typedef struct eitp_term_report {
     char name[EITP_QUANTITY_NAME];
-    double mean;   /* over its items in the step, before the update */
-    double weight; /* that it has in the loss */
+    double mean;   /* over the term's items in the step, before the update */
+    double weight; /* of the term in the loss */
 } eitp_term_report;
 
-/* What a step did. */
+/* The result of a step. */
 typedef struct eitp_step_report {
-    int64_t step; /* its number, from 1 */
-    double loss;  /* the weighted sum of the terms; of a language model nats per token */
+    int64_t step; /* number of the step, from 1 */
+    double loss;  /* weighted sum of the terms; for a language model in nats per token */
     double learning_rate;
-    double grad_norm;                   /* before clipping */
-    int64_t items;                      /* of the first term; of a language model tokens */
-    int applied;                        /* 0: loss or gradient was not finite, and nothing was changed */
-    double update_norm, parameter_norm; /* of the whole update, and of all parameters after it */
-    double loss_scale; /* what the loss was multiplied by before its gradients were taken: 1, but in fp16 */
-    int64_t skipped;   /* steps so far that were not applied while the loss scale was too large for fp16 */
+    double grad_norm;      /* L2 norm of the whole gradient, before clipping */
+    int64_t items;         /* of the first term; for a language model, tokens */
+    int applied;           /* 0 if the loss or the gradient was not finite: the step changed nothing */
+    double update_norm;    /* L2 norm of the whole update */
+    double parameter_norm; /* L2 norm of all parameters, after the update */
+    double loss_scale;     /* factor of the loss for the backward pass; 1 except in fp16 */
+    int64_t skipped;       /* steps so far that were not applied because the loss scale was too large for fp16 */
     int term_count;
     eitp_term_report terms[EITP_PASS_QUANTITIES];
 } eitp_step_report;
 
+/* ---- Configuration ---- */
+
+/* The largest arena, gradients excluded, that the trainer accepts when it chooses micro_batches_per_pass. */
+#define EITP_PASS_BYTES ((size_t)768 << 20)
+
+/* Start from eitp_trainer_config_default(). The struct is copied; `user` must outlive the trainer. */
 typedef struct eitp_trainer_config {
-    int64_t batch_size;   /* samples in a micro-batch */
-    int64_t grad_accum;   /* micro-batches in a step */
-    double max_grad_norm; /* 0: no clipping */
-    /* Where parameters are BF16, the context must have been made with the optimizer's eitp_parameter_form. */
+    int64_t batch_size;   /* samples per micro-batch, at least 1 */
+    int64_t grad_accum;   /* micro-batches per step, at least 1 */
+    double max_grad_norm; /* clips the gradient to this L2 norm; 0: no clipping */
+    /* With 16-bit precision the context must have been created with the optimizer's eitp_parameter_form. */
     eitp_optimizer optimizer;
-    eitp_optimizer_config adamw; /* its moments are those of the optimizer */
+    /* The trainer sets `moments`, `loss_scale` and `unique` itself. */
+    eitp_optimizer_config optimizer_config;
     eitp_schedule schedule;
     /*
-     * Micro-batches that one forward and backward takes together, which gives the same gradient: a weight is then read
-     * once for all of them. 0: as many as fit into an arena of EITP_PASS_BYTES, gradients left out; at least 1.
+     * Micro-batches per forward and backward pass, 0 to grad_accum. More of them read each weight less often and need a
+     * larger arena; the gradient is the same. 0: chosen by the trainer, for passes of about 1024 rows, if they fit an
+     * arena of EITP_PASS_BYTES, gradients excluded.
      */
     int64_t micro_batches_per_pass;
     /*
-     * Gradients of a step that is one pass live from where they are made to their update, and share the arena with
-     * everything else; 1: they are kept in variables even so. The bits are the same.
+     * 0: if a step is a single pass, each gradient lives in the arena from its computation to its update. 1: gradients
+     * are stored in variables even then. The results are bit-identical.
      */
     int keep_gradients;
     /*
-     * Micro-batches that are merged begin at rows where a sum over rows can be cut, so that `micro_batches_per_pass` changes no bit; 1:
-     * they follow one another without gaps, and the last bits may depend on `micro_batches_per_pass`. It only makes a difference where
-     * the rows of a micro-batch are not a multiple of what products of 16 bits add at once: 2 with AVX512-BF16, 32 with
-     * AMX.
+     * 0: each micro-batch of a pass is padded to a row where sums over rows may be split, so that the value of
+     * `micro_batches_per_pass` changes no bit of the results. 1: micro-batches follow one another without padding, and
+     * the last bits may depend on `micro_batches_per_pass`. Padding is needed only if the rows of a micro-batch are not
+     * a multiple of what a 16-bit product sums at once: 2 with AVX512-BF16, 32 with AMX.
      */
     int dense_rows;
-    eitp_plan_config plan; /* what the plan of a pass may take, and what it recomputes */
-    uint64_t seed;         /* of dropout and shuffling */
+    eitp_plan_config plan; /* memory limit and recomputation of the plan of a pass */
+    /*
+     * Threads that read the samples of coming steps while a step computes, up to 256. 0: the calling thread reads the
+     * samples of a step at its beginning. The results are bit-identical. The threads call eitp_task.read until the
+     * trainer is destroyed, several of them at a time if there are several (see eitp_task). Where the system has no
+     * threads, the calling thread reads ahead.
+     */
+    int64_t data_workers;
+    int64_t prefetch; /* steps that each data worker reads ahead, 1 to 1024 */
+    uint64_t seed;    /* of dropout and shuffling */
     eitp_shuffle shuffle;
-    uint64_t
-        last_sample; /* training stops having used this many samples, in the middle of a step if need be; 0: never */
-    /* The learning rate of a step, instead of the schedule; what is called after each step. Both may be NULL. */
+    /* Training ends after this many samples, within a step if necessary; 0: never. */
+    uint64_t last_sample;
+    /* Learning rate of a step, from 1, instead of `schedule`; may be NULL. */
     double (*rate)(void *user, int64_t step);
+    /* Called after each successful step; may be NULL. */
     void (*after_step)(void *user, const eitp_step_report *report);
-    void *user;
+    void *user; /* first argument of `rate` and `after_step` */
 } eitp_trainer_config;
 
-/* Batch 1, accumulation 4, clip 0.5, AdamW's defaults, constant 5e-5, shuffled. */
+/* Batch size 1, accumulation 4, clipping at 0.5, AdamW's defaults, constant rate 5e-5, shuffled windows, no workers. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*
- * Sets last_sample and schedule.steps so that training ends after `epochs` passes over the task's samples, of which the
- * last may be a part.
+ * Sets last_sample and schedule.steps so that training ends after `epochs` passes over the task's training samples;
+ * `epochs` may be fractional. Set batch_size and grad_accum first. EITP_ERROR_ARGUMENT if `epochs` is not above 0, or
+ * is more than 9e15 samples; the configuration is then unchanged.
  */
 EITP_API eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
                                                     eitp_error *error);
 
+/* ---- Trainer ---- */
+
 typedef struct eitp_trainer eitp_trainer;
 
 /*
- * Prepares training. All memory that it needs is taken here. Parameters that the task's build declares are zero until
- * they are filled. The task is copied; what it points to must live as long as the trainer.
+ * Creates a trainer and allocates all memory that its steps and evaluations need. Parameters that the task's `build`
+ * declares are zero until they are written. The task struct is copied; everything it points to must outlive the
+ * trainer. After a failure *trainer is NULL.
+ *
+ * EITP_ERROR_ARGUMENT if the task has no training samples, or a setting is out of bounds (see eitp_trainer_settings);
+ * EITP_ERROR_UNSUPPORTED if the optimizer cannot run in the context's precision, or micro-batches cannot share a pass.
  */
 EITP_API eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config,
                                          eitp_trainer **trainer, eitp_error *error);
+
+/* Waits for the data workers and releases the trainer. NULL is harmless. */
 EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
-/* ---- Planning: what a run takes, before anything is loaded ---- */
-
-/* A run that is to be planned. */
-typedef struct eitp_fit {
-    eitp_context_config context; /* its parameters, offload_path and plans_only are the planner's */
-    /*
-     * Makes the task that is planned in a context whose variables have no memory: its model, with adapters and what is
-     * frozen. Nothing is read from its data. The task is released after it was measured, and its model destroyed.
-     */
-    eitp_status (*make)(const void *user, eitp_context *context, eitp_task *task, eitp_error *error);
-    const void *user;
-    eitp_trainer_config trainer;
-    int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
-    /* Where nothing fits in memory, variables may be offloaded from a file, as few as will do; 0: the context's `offload`
-       it is. It wears a disk, so of any optimizer only compact ones are. */
-    int any_offload;
-    size_t process; /* resident bytes of the process beside the run, 0: what they are now */
-    size_t budget;  /* bytes that may be resident in all; 0: no limit */
-} eitp_fit;
-
-/* One way to run it, and what that takes: a rung of the ladder. */
-typedef struct eitp_rung {
-    eitp_optimizer optimizer;
-    char precision[8];
-    int64_t micro_batches_per_pass; /* micro-batches that one run takes together; 0 asks for the trainer's choice */
-    eitp_plan_config plan;          /* of a run */
-    eitp_offload offload;
-    size_t parameters, gradients, states; /* that outlive a run, in memory */
-    size_t offloaded;                     /* and in a file */
-    size_t arena, workspace, logits;      /* logits: part of the arena, where they are kept whole */
-    size_t process;                       /* everything else */
-    size_t total;
-    double flops, recomputed_flops; /* of a step */
-    int recomputed;                 /* values that a run computes again */
-    double seconds;                 /* that a step takes at the nominal speed of the device */
-    double file_reads, file_writes; /* bytes that a step moves from and to the file */
-    int fits;
-} eitp_rung;
-
-/* Fills in what a rung takes, given its optimizer, micro_batches_per_pass, plan and offload. Takes next to no memory itself. */
-EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error);
-
 /*
- * The fastest rung of the most faithful optimizer that fits the budget, in memory if that can be. EITP_ERROR_MEMORY,
- * with the budget that would do, where none does; *smallest, which may be NULL, is the rung that takes least of those
- * looked at.
- */
-EITP_API eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
-
-/*
- * Makes one step: all its micro-batches and the update. After last_sample it is EITP_END_OF_DATA, and nothing is
- * changed. A step that fails leaves the report as it was, and the trainer too, unless it fails half-way, having begun
- * to change weights or optimizer state (reading or writing offloaded ones fails): then the trainer is torn.
+ * Makes one step: the passes over all its micro-batches, and the update. After `last_sample` it returns
+ * EITP_END_OF_DATA and changes nothing.
+ *
+ * A step that fails leaves *report unchanged. The trainer is unchanged too, and the step may be tried again, unless the
+ * step failed after it had begun to change weights or optimizer state (for example because offloaded variables could
+ * not be written): then the trainer is torn (see eitp_trainer_is_torn).
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
-/* The mean of a loss term or a measure over the samples of an evaluation. */
-typedef struct eitp_measure {
-    char name[EITP_QUANTITY_NAME];
-    double mean;  /* over its items; not finite where that of any item is not */
-    double error; /* standard error of the mean, over samples; 0 where it is not one of samples */
-    int64_t items;
-} eitp_measure;
-
-typedef struct eitp_evaluation {
-    double loss;   /* the weighted sum of the terms, with the weights of the step; of a language model nats per token */
-    double error;  /* standard error of it, over samples; 0 where a term is a number */
-    int64_t items; /* of the first term; of a language model tokens */
-    int term_count, measure_count;
-    eitp_measure measures[EITP_PASS_QUANTITIES]; /* term_count terms, then measures; in the order of the task's build */
-} eitp_evaluation;
-
 /*
- * True if a step or a resume failed half-way, so that some weights and optimizer state are of before it and some of
- * after. Steps, evaluation, shrinking and saving are EITP_ERROR_TORN until eitp_trainer_resume succeeds.
+ * True if a step or a resume failed half-way, so that weights and optimizer state do not belong to one step. A torn
+ * trainer refuses to step, evaluate, shrink and save with EITP_ERROR_TORN until eitp_trainer_resume succeeds. False for
+ * NULL.
  */
 EITP_API int eitp_trainer_is_torn(const eitp_trainer *trainer);
 
-/* Measures the validation samples: all of them, or the first `samples` (0: all). */
-EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
-                                           eitp_error *error);
-
-/* True if evaluations have "loss", a loss term or a measure of that name. */
-EITP_API int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name);
-
-/* Steps made so far. */
+/* Steps made so far, those before a resume included; 0 for NULL. */
 EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);
 
-/* Micro-batches that one forward and backward takes together. */
-EITP_API int64_t eitp_trainer_micro_batches_per_pass(const eitp_trainer *trainer);
-
-/* How the sequences of a step are taken: of batch_size * grad_accum in all, micro_batches_per_pass * batch_size at a time. */
+/* How a step is split: batch_size * grad_accum samples, of which a pass takes batch_size * micro_batches_per_pass. */
 typedef struct eitp_step_shape {
     int64_t batch_size, grad_accum, micro_batches_per_pass;
 } eitp_step_shape;
 
+/* The current shape, with the micro_batches_per_pass that the trainer chose; all 0 for NULL. */
 EITP_API eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer);
 
-typedef struct eitp_shrink_report {
-    int shrunk; /* 0: there is nothing smaller, and nothing was changed */
-    eitp_step_shape before, after;
-    size_t bytes_before, bytes_after; /* of gradients that outlive a run, and of the arena */
-    int recomputed;                   /* values that a run computes again now */
-} eitp_shrink_report;
+/* The same as eitp_trainer_shape(trainer).micro_batches_per_pass. */
+EITP_API int64_t eitp_trainer_micro_batches_per_pass(const eitp_trainer *trainer);
 
-/*
- * Makes a run smaller between two steps, where its machine goes short of memory: takes the next smaller way to run it
- * that neither weights nor optimizer state notice, and gives the memory back to the system. That is computing more
- * values again, or half the sequences at a time: fewer merged micro-batches, then smaller ones and more of them;
- * whichever really lowers what is needed, and of those that free a quarter of the arena the one that costs least time.
- * A step has the same sequences, and the mean over their targets, as ever. The bits stay the same, unless a micro-batch
- * is split where its rows are not a multiple of what products add at once (see dense_rows), or a parameter is used so
- * that they depend on how many micro-batches a pass takes (see eitp_task): then the last ones change, which is logged.
- * Checkpoints have the new shape, and resume with the old one too.
- *
- * It needs a little memory itself. EITP_ERROR_MEMORY leaves the trainer as it was; where there is no longer memory for
- * that either, steps fail, and try to get it, while saving works. What plans of the context had in the arena is lost.
- */
-EITP_API eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error);
-
-/* What a plan that trains costs: arithmetic and memory of the merged micro-batches. */
+/* Memory and arithmetic of one training pass; all 0 for NULL. */
 EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 
-/*
- * Writes checkpoint-<step> into a directory, which is made where it is missing. It is a model directory with the state
- * of the optimizer; of a model with adapters it has these (eitp_lora_save) instead of the weights, which are as they
- * were loaded, and their checksum. Other parameters that are trained beside adapters, as a task's own head, are in
- * parameters.safetensors.
- */
-EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
+/* ---- Evaluation ---- */
+
+/* The mean of a loss term or a measure over the samples of an evaluation. */
+typedef struct eitp_measure {
+    char name[EITP_QUANTITY_NAME];
+    double mean;  /* over its items; not finite if the value of any item is not */
+    double error; /* standard error of the mean, over samples; 0 if the quantity has no value per sample */
+    int64_t items;
+} eitp_measure;
+
+typedef struct eitp_evaluation {
+    double loss;   /* weighted sum of the terms; for a language model in nats per token */
+    double error;  /* standard error of the loss, over samples; 0 if a term has no value per sample */
+    int64_t items; /* of the first term; for a language model, tokens */
+    int term_count, measure_count;
+    /* measure_count of them: first the terms, then the measures, in the order of the task's `build`. */
+    eitp_measure measures[EITP_PASS_QUANTITIES];
+} eitp_evaluation;
 
 /*
- * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
- * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. The
- * trainer may have the shape that a run began with which was shrunk later: then it is shrunk to the same. A model with
- * adapters must have the weights that these were trained on. The optimizer may be another one: weights and moments are
- * converted, as docs/memory.md says, and a warning is logged; learning rates are not, and those of EITP_SGD are orders
- * of magnitude larger.
- *
- * All files are read and checked before anything is changed, then read again into the variables. If that fails after
- * all the trainer is torn, and can be resumed from this or another checkpoint.
+ * Evaluates the first `samples` validation samples of the task; 0, or more than there are: all. Terms have the weights
+ * of the last step. EITP_ERROR_ARGUMENT if the task has no validation samples.
  */
-EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
+EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
+                                           eitp_error *error);
 
 /*
- * Measures a split of a task without a trainer, `batch_size` samples at a time: all of it, or the first `samples` (0:
- * all). Terms have the weights of step 1.
+ * True if evaluations of the trainer have a loss term or a measure of this name, or if the name is "loss". False for
+ * NULL, and for a task without validation samples.
+ */
+EITP_API int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name);
+
+/*
+ * Evaluates the first `samples` samples of a split of a task without a trainer, `batch_size` at a time; 0, or more than
+ * there are: all. Terms have the weights of step 1. EITP_ERROR_ARGUMENT if the split has no samples, or batch_size is
+ * below 1.
  */
 EITP_API eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
                                    eitp_evaluation *evaluation, eitp_error *error);
 
-/* What the trainer's checkpoint says, for a program that makes the trainer anew. */
+/* ---- Shrinking: less memory in the middle of a run ---- */
+
+typedef struct eitp_shrink_report {
+    int shrunk; /* 0: no configuration needs less memory, and nothing was changed */
+    eitp_step_shape before, after;
+    size_t bytes_before, bytes_after; /* of the arena, and of gradients in variables */
+    int recomputed;                   /* values that a pass now recomputes */
+} eitp_shrink_report;
+
+/*
+ * Switches to a configuration that uses less memory, between two steps, and returns the memory to the system. The
+ * candidates recompute more values or take half as many samples per pass: fewer micro-batches per pass first, then
+ * smaller and more micro-batches. Among those that free a quarter of the arena the fastest is chosen; if there is none,
+ * the smallest.
+ *
+ * A step keeps its samples and the mean over them. The results are bit-identical, with two exceptions, which are
+ * logged: a micro-batch is split where its rows are not a multiple of what a product sums at once (see `dense_rows`),
+ * or the gradient of a parameter depends on the number of micro-batches per pass (see eitp_task). Then the last bits
+ * change. Checkpoints record the new shape; they can be resumed with the new or the initial one.
+ *
+ * Shrinking needs a little memory itself. After EITP_ERROR_MEMORY the trainer is unchanged or, if even that needs more
+ * memory than there is, without plans: steps and evaluations then try to recreate them, and saving works. The contents
+ * of the arena are lost, other plans' outputs included.
+ */
+EITP_API eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error);
+
+/* ---- Checkpoints ---- */
+
+/*
+ * Writes the checkpoint "checkpoint-<step>" into a directory, which is created if it is missing. The checkpoint is a
+ * model directory plus the optimizer state. If the model has adapters, it holds the adapters (eitp_lora_save) and a
+ * checksum of the frozen weights instead of the weights; other parameters that are trained, such as a head of the task,
+ * are in parameters.safetensors. A checkpoint of the same step is replaced only when the new one is complete.
+ */
+EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
+
+/*
+ * Resumes from a checkpoint directory, bit for bit as if training had not been interrupted. The trainer must have been
+ * created with the configuration, data and kernels of the run that wrote the checkpoint; a difference that would change
+ * the results is refused and named. Two differences are supported:
+ *
+ * - The shape. A trainer with the initial shape of a run that was later shrunk is shrunk in the same way.
+ * - The optimizer. Weights and moments are converted as docs/memory.md describes, and a warning is logged. Learning
+ *   rates are not converted; those of EITP_SGD are orders of magnitude larger.
+ *
+ * A model with adapters must have the frozen weights that the adapters were trained on.
+ *
+ * All files are read and checked before anything is changed, and then read again into the variables. If the second
+ * reading fails, the trainer is torn and can be resumed from this or another checkpoint.
+ */
+EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
+
+/* What a checkpoint records of its trainer, for a program that creates the trainer anew. */
 typedef struct eitp_checkpoint_info {
     int64_t step;
-    eitp_trainer_config config;
-    int64_t rows; /* of a sample; of a language model its block size */
-    char numerics[100];
+    eitp_trainer_config config;    /* its settings and optimizer; the rest has defaults */
+    int64_t rows;                  /* of a sample; for a language model, the block size */
+    char numerics[100];            /* eitp_context_numerics */
     char precision[8];             /* "fp32", "bf16" or "fp16" */
-    eitp_lora_config lora;         /* rank 0: it has the whole model */
-    eitp_step_shape initial_shape; /* that the run began with; the configuration has the one that it was shrunk to */
+    eitp_lora_config lora;         /* rank 0: the checkpoint holds the whole model */
+    eitp_step_shape initial_shape; /* of the run's first step; `config` has the shape that it was shrunk to */
 } eitp_checkpoint_info;
 
+/* Reads a checkpoint's trainer_state.json alone. *info is unchanged after a failure. */
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,
                                                eitp_checkpoint_info *info, eitp_error *error);
 
-/* ---- Settings: what a trainer can be set to, for programs that list, parse or record it ---- */
+EITP_END_DECLARATIONS
+/* <<src/train/train.h */
+
+/* >>src/train/settings.h */
+/* Settings: the members of eitp_trainer_config as a table, for programs that list, parse or record them. */
+
+EITP_BEGIN_DECLARATIONS
 
 typedef enum eitp_setting_kind {
     EITP_SETTING_INTEGER = 0,  /* int64_t */
     EITP_SETTING_UNSIGNED = 1, /* uint64_t */
     EITP_SETTING_NUMBER = 2,   /* double */
     EITP_SETTING_FLAG = 3,     /* int, 0 or 1 */
-    EITP_SETTING_CHOICE = 4    /* an enum whose values count from 0, as `words` do */
+    EITP_SETTING_CHOICE = 4    /* an enum whose values count from 0, in the order of `choices` */
 } eitp_setting_kind;
 
-/* What it means that a run that is resumed has another value than its checkpoint. */
+/* What a resume does if the trainer's value is not the checkpoint's. */
 typedef enum eitp_difference {
-    EITP_DIFFERENCE_REFUSED = 0, /* the bits would differ */
-    EITP_DIFFERENCE_LOGGED = 1,  /* a warning */
-    EITP_DIFFERENCE_ACCEPTED = 2 /* nothing */
+    EITP_DIFFERENCE_REFUSED = 0, /* fails: the results would change */
+    EITP_DIFFERENCE_LOGGED = 1,  /* logs a warning and uses the trainer's value */
+    EITP_DIFFERENCE_ACCEPTED = 2 /* uses the trainer's value */
 } eitp_difference;
 
-/* Bits of eitp_setting.flags; bounds are excluded of numbers alone. */
+/* Bits of eitp_setting.flags. Only a NUMBER can exclude its bounds. */
 enum {
-    EITP_SETTING_ABOVE = 1,   /* `low` itself is excluded */
-    EITP_SETTING_BELOW = 2,   /* `high` itself is excluded */
-    EITP_SETTING_OPTIONAL = 4 /* a checkpoint without it has the default, and is written without it where it has that */
+    EITP_SETTING_ABOVE = 1,   /* `min` itself is excluded */
+    EITP_SETTING_BELOW = 2,   /* `max` itself is excluded */
+    EITP_SETTING_OPTIONAL = 4 /* checkpoints omit the default value, and a missing value is the default */
 };
 
 /* A member of eitp_trainer_config that checkpoints record. */
 typedef struct eitp_setting {
-    const char *name; /* as in trainer_state.json */
+    const char *name; /* in trainer_state.json */
     eitp_setting_kind kind;
-    size_t offset;    /* of the member */
-    double low, high; /* bounds, -HUGE_VAL and HUGE_VAL: none; of a choice they follow from `words` */
+    size_t offset;   /* of the member */
+    double min, max; /* -HUGE_VAL and HUGE_VAL: no bound. Those of a CHOICE follow from `choices`. */
     unsigned flags;
     eitp_difference difference;
-    const char *words; /* of a choice: the names of its values, separated by spaces; else NULL */
-    const char *help;  /* one line */
+    const char *choices; /* names of the values of a CHOICE, separated by spaces; else NULL */
+    const char *help;    /* one line */
 } eitp_setting;
 
-/* All settings, in the order of trainer_state.json; `count` may be NULL. */
+/* All settings, in the order of trainer_state.json. Stores their number in *count, unless `count` is NULL. */
 EITP_API const eitp_setting *eitp_trainer_settings(size_t *count);
 
-/* The value of a setting, of any kind; one that the type cannot hold is cast to it. */
+/*
+ * The value of a setting of any kind, converted to the type: eitp_setting_integer truncates a NUMBER, and wraps an
+ * UNSIGNED above INT64_MAX. 0 if an argument is NULL.
+ */
 EITP_API int64_t eitp_setting_integer(const eitp_setting *setting, const eitp_trainer_config *config);
 EITP_API double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_config *config);
 
-/* Gives a setting a value. One out of bounds or of another kind is EITP_ERROR_ARGUMENT and changes nothing. */
+/*
+ * Set a value. EITP_ERROR_ARGUMENT if it is out of bounds; the configuration is then unchanged. A NUMBER can be set
+ * from an integer; a setting of another kind cannot be set from a number.
+ */
 EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
                                               eitp_error *error);
 EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
                                              eitp_error *error);
 
-/* Writes the value: a number in digits that read back to the same, "true", "false", or the word of a choice. */
+/*
+ * Formats the value into text[size]: a decimal number that reads back as the same value, "true" or "false", or the
+ * name of a choice. The text is cut to fit, and empty if setting or config is NULL; NULL or size 0 is harmless.
+ */
 EITP_API void eitp_setting_format(const eitp_setting *setting, const eitp_trainer_config *config, char *text,
                                   size_t size);
 
-/* Writes what a value must be: "at least 0 and below 1", "constant, linear or cosine". */
+/*
+ * Formats what a value must be into text[size]: "at least 0 and below 1", "constant, linear or cosine". The text is cut
+ * to fit, and empty if setting is NULL; NULL or size 0 is harmless.
+ */
 EITP_API void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size);
 
 EITP_END_DECLARATIONS
-/* <<src/train/train.h */
+/* <<src/train/settings.h */
+
+/* >>src/train/planner.h */
+/* Memory planning: what a training run needs, and which configuration fits a budget, before anything is loaded. */
+
+EITP_BEGIN_DECLARATIONS
+
+/* The run to plan. */
+typedef struct eitp_fit {
+    eitp_context_config context; /* `parameters`, `offload_path` and `plans_only` are ignored */
+    /*
+     * Creates the task to plan in a context that gives variables no memory: the model, with its adapters and frozen
+     * parameters, and the task. Samples are not read. The planner releases the task and destroys its model.
+     */
+    eitp_status (*create_task)(const void *user, eitp_context *context, eitp_task *task, eitp_error *error);
+    const void *user;
+    eitp_trainer_config trainer;
+    int any_optimizer; /* 1: choose among those that approximate AdamW, most faithful first; 0: trainer.optimizer */
+    /*
+     * 1: if nothing fits in memory, variables are offloaded to a file, as few as possible. Since that wears a disk,
+     * with any_optimizer only compact optimizers are then considered. 0: context.offload.
+     */
+    int any_offload;
+    size_t process; /* resident bytes of the process without the run; 0: what they are now */
+    size_t budget;  /* resident bytes that the process may have; 0: no limit */
+} eitp_fit;
+
+/* A configuration of the run, and what it needs. All sizes are in bytes. */
+typedef struct eitp_fit_candidate {
+    /* Set by the caller of eitp_fit_measure. */
+    eitp_optimizer optimizer;
+    int64_t micro_batches_per_pass; /* 0: the trainer's choice, which replaces it */
+    eitp_plan_config plan;          /* of a pass */
+    eitp_offload offload;
+    /* Measured. */
+    char precision[8];
+    size_t parameters, gradients, states; /* variables in memory */
+    size_t offloaded;                     /* variables in a file */
+    size_t arena, workspace;
+    size_t logits;                  /* the part of the arena that holds stored logits */
+    size_t process;                 /* everything else */
+    size_t total;                   /* parameters + gradients + states + arena + workspace + process */
+    double flops, recomputed_flops; /* per step */
+    int recomputed;                 /* values that a pass recomputes */
+    double seconds;                 /* per step, at the nominal speed of the device */
+    double file_reads, file_writes; /* bytes per step, of offloaded variables */
+    int fits;                       /* 1 if total is at most the budget, or there is no budget */
+} eitp_fit_candidate;
+
+/*
+ * Measures a candidate by building its plans without memory for variables and arena: needs the members that the caller
+ * sets, and fills in the others. Fails as eitp_trainer_create and fit->create_task do.
+ */
+EITP_API eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error);
+
+/*
+ * Chooses the fastest candidate of the most faithful optimizer that fits the budget, without offloading if possible.
+ * EITP_ERROR_MEMORY, naming the budget that would suffice, if none fits. *smallest, which may be NULL, is the candidate
+ * with the smallest total among those that were measured.
+ */
+EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
+                                     eitp_error *error);
+
+EITP_END_DECLARATIONS
+/* <<src/train/planner.h */
 
 /* >>src/run/run.h */
 /*
@@ -5794,12 +5888,12 @@ EITP__PRIVATE void eitp__pass_input_clear(const eitp__pass_input *input, void *v
 /* <<src/task/pass.h */
 
 /* >>src/train/batch.h */
-/* Samples on their way into a plan: the host's buffers of a pass's inputs. */
+/* A batch: the samples of a pass, in buffers that are written to the inputs of its plan. */
 
 /* The largest batch_size and grad_accum. */
 #define EITP__MAX_BATCH (1 << 20)
 
-/* Items that each sample has of each quantity. */
+/* Items of a sample, for each quantity. */
 typedef struct eitp__sample_items {
     int64_t of[EITP_PASS_QUANTITIES];
 } eitp__sample_items;
@@ -5807,51 +5901,53 @@ typedef struct eitp__sample_items {
 typedef struct eitp__batch {
     eitp_host host;
     const eitp_pass *pass;
-    int64_t count, rows;            /* samples in it, and rows up to the end of the last */
+    int64_t count, rows;            /* samples, and rows up to the end of the last */
     void *values[EITP_PASS_INPUTS]; /* of each input: [rows] or [places] */
     int32_t *positions;             /* [rows] */
     int32_t *offsets;               /* [sequences + 1] */
-    int32_t *inverse;               /* [rows]: see eitp_embedding_unique; -1 in gaps */
-    int64_t *starts, *lengths;      /* [samples]: rows of each */
+    int32_t *inverse;               /* [rows]: see eitp_embedding_unique; -1 in padding */
+    int64_t *starts, *lengths;      /* [samples]: first row, and number of rows */
     eitp__sample_items *items;      /* [samples] */
 } eitp__batch;
 
-/* The pass must live as long as the batch. Release it after a failure too. */
+/* The pass must outlive the batch. Release it after a failure too. */
 EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp_pass *pass, eitp__batch *batch,
                                              eitp_error *error);
 EITP__PRIVATE void eitp__batch_release(eitp__batch *batch);
 
-/* Empties it. */
+/* Removes all samples. */
 EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch);
 
-/* Reads one more sample; there must be room. */
+/* Reads a sample and appends it; the batch must not be full. */
 EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error);
 
-/* Adds the items of all its samples to those of each quantity. */
+/* Adds the items of all samples to items[], for each quantity. */
 EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items);
 
-/* Writes it to the inputs of the pass's plan, and sets the plan's rows. */
+/* Writes the batch to the inputs of the pass's plan, and sets the plan's number of rows. */
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error);
 
-/* Floats that the values of a quantity take at most. */
+/* The largest number of values that a quantity can have. */
 EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass);
 
 /* Reads the values of a quantity after an execution. */
 EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
                                                   const eitp__quantity *quantity, float *values, eitp_error *error);
 
-/* Adds a sample's values to *sum; those that are a total belong to the first. */
+/* Adds a sample's values to *sum. A total belongs to the first sample. */
 EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
                                           int64_t sample, double *sum);
+/* <<src/train/batch.h */
 
-/* ---- The distinct ids of a step, in the order in which they come first: see eitp_pass_unique ---- */
+/* >>src/train/unique_ids.h */
+/* The distinct ids of a step, in the order of their first occurrence: see eitp_pass_unique. */
 
 typedef struct eitp__unique {
     eitp_host host;
     int64_t capacity, vocabulary;
     int64_t count;
-    int32_t *tokens; /* [capacity], -1 from `count` on */
-    int32_t *places; /* [vocabulary]: of each token in `tokens`, or -1 */
+    int32_t *ids;    /* [capacity], -1 from `count` on */
+    int32_t *places; /* [vocabulary]: the index of each id in `ids`, or -1 */
 } eitp__unique;
 
 EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t capacity, int64_t vocabulary,
@@ -5861,10 +5957,106 @@ EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique);
 
 /* Adds the ids of a batch's samples, and fills in its `inverse`. */
 EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch);
-/* <<src/train/batch.h */
+/* <<src/train/unique_ids.h */
 
-/* >>src/train/evaluate.h */
-/* A plan without gradients, and the means of what it measures over samples. */
+/* >>src/train/step_batches.h */
+/* The samples of one step: a batch for each of its passes. */
+
+typedef struct eitp__step_batches {
+    eitp_host host;
+    eitp__batch *passes; /* [count] */
+    int64_t count;
+} eitp__step_batches;
+
+/* Allocates `count` batches of a pass, which must outlive them. Release them after a failure too. */
+EITP__PRIVATE eitp_status eitp__step_batches_create(const eitp_host *host, const eitp_pass *pass, int64_t count,
+                                                    eitp__step_batches *batches, eitp_error *error);
+EITP__PRIVATE void eitp__step_batches_release(eitp__step_batches *batches);
+
+/*
+ * The number of samples of a pass of a step, both counted from 0, and the first one's number in the run. The number is
+ * below a full pass, or 0, where the step or the run ends.
+ */
+EITP__PRIVATE int64_t eitp__pass_samples(const eitp_trainer_config *config, int64_t step, int64_t pass,
+                                         uint64_t *first);
+
+/* The index in the task's training samples of the run's sample `number`. */
+EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const eitp_task *task, uint64_t number);
+
+/* Reads all samples of a step, counted from 0. */
+EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
+                                                  int64_t step, eitp_error *error);
+/* <<src/train/step_batches.h */
+
+/* >>src/train/read_ahead.h */
+/*
+ * Reading ahead: worker threads read the samples of coming steps while the training thread computes.
+ *
+ * Step k is read by worker k mod N, into one of that worker's buffers. The training thread takes the steps in order and
+ * exchanges its own buffers for theirs, so what a step trains on does not depend on the number of workers. An error is
+ * kept with its step, and is reported when that step is taken.
+ */
+
+/* The threads, which live as long as the trainer. */
+typedef struct eitp__readers {
+    eitp_host host;
+    eitp__worker **workers; /* [count] */
+    int64_t count;
+} eitp__readers;
+
+/* Starts `count` threads; none if it is 0. Release them after a failure too. */
+EITP__PRIVATE eitp_status eitp__readers_create(const eitp_host *host, int64_t count, eitp__readers *readers,
+                                               eitp_error *error);
+
+/* Ends the threads. The buffers that they fill must have been released. */
+EITP__PRIVATE void eitp__readers_release(eitp__readers *readers);
+
+/* Resident bytes that a thread takes besides its buffers: the used part of its stack. */
+#define EITP__READER_BYTES ((size_t)64 << 10)
+
+/* A step that is read ahead. */
+typedef struct eitp__coming_step {
+    eitp__step_batches batches;
+    const eitp_trainer_config *config;
+    int64_t step;       /* from 0 */
+    uint64_t job;       /* its worker's number for it */
+    eitp_status status; /* of reading it */
+    eitp_error error;
+} eitp__coming_step;
+
+/* The buffers of the steps that are read ahead: a ring for each worker. */
+typedef struct eitp__read_ahead {
+    eitp_host host;
+    const eitp__readers *readers;
+    eitp__coming_step *steps; /* [capacity]: step k is in steps[k % capacity]; NULL without workers */
+    int64_t capacity;         /* workers times `prefetch`, so that k % capacity always has the same worker */
+    int64_t first, end;       /* steps [first, end) are being read, or have been */
+} eitp__read_ahead;
+
+/*
+ * Allocates the buffers of config->data_workers times config->prefetch steps, each as eitp__step_batches_create makes
+ * them. The configuration and the pass must outlive them. Reads nothing. Release it after a failure too.
+ */
+EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const eitp_pass *pass, int64_t passes,
+                                                  const eitp_trainer_config *config, eitp__read_ahead *ahead,
+                                                  eitp_error *error);
+
+/* Waits until nothing is read any more, then releases the buffers. */
+EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead);
+
+/*
+ * Exchanges `batches` for those of a step, waiting until they are read, and begins to read those after it. Taking any
+ * other step than the one after the last starts again at that step. Allocates nothing.
+ */
+EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step,
+                                                eitp__step_batches *batches, eitp_error *error);
+
+/* Waits until nothing is being read. What was read stays. */
+EITP__PRIVATE void eitp__read_ahead_wait(eitp__read_ahead *ahead);
+/* <<src/train/read_ahead.h */
+
+/* >>src/train/evaluator.h */
+/* Evaluation: a plan without gradients, and the means of losses and measures over samples. */
 
 typedef struct eitp__evaluator {
     eitp_pass pass;
@@ -5874,120 +6066,126 @@ typedef struct eitp__evaluator {
     double *losses; /* [samples] */
 } eitp__evaluator;
 
-/* `samples` at a time. The task must live as long, and the evaluator must not move. Release it after a failure too. */
+/*
+ * Creates an evaluator of `samples` samples per pass. The task must outlive it, and it must not be moved. Release it
+ * after a failure too.
+ */
 EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
                                                  eitp_error *error);
-/* What its plan would need of an arena. */
+
+/* Estimates the arena and workspace bytes of such an evaluator. */
 EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
                                                    eitp_error *error);
 EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator);
 
-/* Measures the first `count` samples of a split, in order; terms have the weights of `step`. */
+/* Evaluates the first `count` samples of a split in order. Terms have the weights of `step`. */
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, uint64_t count,
                                               int64_t step, eitp_evaluation *evaluation, eitp_error *error);
-/* <<src/train/evaluate.h */
+/* <<src/train/evaluator.h */
 
 /* >>src/train/step_plans.h */
 /*
- * The plans of a step, with the buffers that feed them: what builds, estimates and discards them, for the trainer, the
+ * The plans of a step and the buffers that feed them: building, estimating and discarding them, for the trainer, the
  * planner and eitp_trainer_shrink.
  *
- * A step is one pass over all its samples, which updates parameters as it goes; or several passes that add gradients to
- * variables, and then an update.
+ * A step is either one pass over all its samples, which updates the parameters on the way, or several passes that add
+ * gradients to variables, followed by an update.
  */
 
 typedef struct eitp__step_plans {
     eitp_host host;
     eitp_task task;
-    eitp_trainer_config config; /* micro_batches_per_pass: 0 until it is chosen */
-    int64_t evaluation_samples; /* at a time; 0: a micro-batch */
-    eitp_pass pass;             /* over micro-batches in a pass */
-    char cut_parameter[64];     /* one whose gradient's last bits depend on `micro_batches_per_pass`; "": none */
+    eitp_trainer_config config; /* micro_batches_per_pass is 0 until it is chosen */
+    int64_t evaluation_samples; /* per pass of an evaluation; 0: a micro-batch */
+    eitp_pass pass;             /* forward and backward */
+    char cut_parameter[64];     /* its gradient's last bits depend on micro_batches_per_pass; "": none */
     eitp_plan *gradient_plan;
-    eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL where there is only one */
-    eitp_graph *update_graph; /* NULL: the update is in the plan above */
+    eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL if it has one pass */
+    eitp_graph *update_graph; /* NULL: gradient_plan has the update */
     eitp_plan *update_plan;
     eitp_update update;
-    eitp_tensor *update_unique; /* the unique ids in that graph */
+    eitp_tensor *update_unique; /* the unique ids in update_graph */
     eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */
-    eitp__batch *batches;       /* one for each pass of a step */
-    int64_t batch_count;
+    eitp__step_batches batches; /* of the current step */
+    eitp__read_ahead ahead;     /* of the steps after it */
     eitp__unique unique;
-    float *values; /* of one quantity of a pass */
+    float *values; /* of one quantity of a pass, read back */
     eitp__evaluator evaluator;
 } eitp__step_plans;
 
-/* Sets what they are made by; nothing is built yet. */
+/* Stores the arguments and builds nothing. */
 EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_task *task,
                                          const eitp_trainer_config *config, int64_t evaluation_samples);
 
-/* Builds everything; after a failure what was built is there until eitp__step_plans_discard. */
+/* Builds plans and buffers. After a failure call eitp__step_plans_discard too. */
 EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_error *error);
 EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans);
 EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans);
 
-/* What a step needs beside parameters and their state. */
+/* What a step needs in addition to parameters and their state. Sizes are in bytes. */
 typedef struct eitp__step_needs {
-    size_t gradients;   /* of the context's variables */
-    size_t pass, arena; /* pass: of forward and backward; arena: of the largest plan, workspace included */
-    double seconds;     /* of a step, at the device's nominal speed */
+    size_t gradients; /* in variables */
+    size_t pass;      /* arena and workspace of forward and backward */
+    size_t arena;     /* arena and workspace of the largest plan */
+    double seconds;   /* per step, at the device's nominal speed */
 } eitp__step_needs;
 
 /*
- * What they would need, built by init alone, in an arena that has `others` bytes in any case. Chooses
- * evaluation_samples: fewer at a time where nothing else needs as large an arena.
+ * Estimates what plans that are initialized but not built would need, in an arena of at least `others` bytes. Lowers
+ * evaluation_samples until an evaluation needs no larger arena than training.
  */
 EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
                                                     eitp_error *error);
 
 /*
- * Rebuilds them for another configuration, in an arena no larger than they and other plans need. After a failure they
- * are as before or, without memory for that either, do not exist.
+ * Rebuilds the plans for another configuration and trims the arena to what all plans need. After a failure the plans
+ * are as before or, if memory does not suffice for that, do not exist.
  */
-EITP__PRIVATE eitp_status eitp__step_plans_remake(eitp__step_plans *plans, const eitp_trainer_config *config,
-                                                  int64_t evaluation_samples, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__step_plans_rebuild(eitp__step_plans *plans, const eitp_trainer_config *config,
+                                                   int64_t evaluation_samples, eitp_error *error);
 
 EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config);
 EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
 EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape);
 
-/* Passes that a step takes; the same in full ones: the last may have fewer micro-batches than the others. */
+/* Passes per step; and the same in units of full passes, since the last may have fewer micro-batches. */
 EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config);
 EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);
 
-/* Where the samples of a pass lie. */
+/* The layout of the samples in a pass. */
 EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans);
 
-/* True if micro-batches in a pass would have rows between them that the task cannot take. */
+/* True if micro-batches in a pass need padding between them, which the task does not allow. */
 EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans);
 
-/* The plan that has the update. */
+/* The plan that contains the update. */
 EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans);
 /* <<src/train/step_plans.h */
 
 /* >>src/train/moments.h */
 /*
- * Moments from one form into another: for runs that go on with another optimizer than they began with.
+ * Converting moments from one optimizer's form to another's, for runs that switch optimizers.
  *
- * A velocity is the sum of decayed gradients, and m their mean: m = (1 - momentum) velocity, each with the momentum (or
- * beta1) of its own run. Of squares SGD knows nothing; but where gradients are mostly noise, as those of micro-batches
- * are, the square of m is v (1 - momentum) / (1 + momentum) on average. So v is made of the squares of velocities, by
- * means of rows and columns, and of a vector by the mean of all: one velocity that happens to be next to zero would
- * make a v that is next to nothing, and the steps after it as many times larger. v is then what it would be after as
- * many steps as there were, so that the correction of its beginning is right too.
+ * A velocity is the sum of decayed gradients, m their mean: m = (1 - momentum) velocity, each with the momentum (or
+ * beta1) of its own run. SGD keeps nothing of squared gradients. But where gradients are mostly noise, as those of
+ * micro-batches are, the mean of m^2 is v (1 - momentum) / (1 + momentum). So v is computed from squared velocities,
+ * through the means of their rows and columns, and for a vector through the mean of all: a single velocity near zero
+ * would otherwise yield a v near zero, and updates that are larger by the same factor. The result is scaled to what v
+ * would be after the same number of steps, so that bias correction holds for it too.
  */
 
 /*
- * Reads the moments of all parameters from a file of optimizer state, whatever they are kept in there: `written` says
- * what they were made with, `config` what is to go on with them. Where `loads` is 0 they are only checked.
+ * Reads the moments of all parameters from a file of optimizer state, in whatever form the file has them. `written`
+ * describes the run that wrote them, `config` the optimizer that continues with them. If `loads` is 0 they are only
+ * checked.
  */
 EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
                                              const eitp_checkpoint_info *written, const eitp_optimizer_config *config,
                                              int loads, eitp_error *error);
 /* <<src/train/moments.h */
 
-/* >>src/train/settings.h */
-/* Tables of values, of a trainer's configuration and its state: bounds, form in JSON, comparison. */
+/* >>src/train/setting_table.h */
+/* Tables of settings, of a trainer's configuration and of its state: bounds, JSON and comparison. */
 
 /* No bound, and the largest count that a double holds exactly. */
 #define EITP__UNBOUNDED HUGE_VAL
@@ -5997,8 +6195,9 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
 EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error);
 
 /*
- * The same for the members of any struct: `values` is where the struct begins that the setting's offset is in. Reading
- * needs the member, unless the setting is optional; then *values keeps what it has.
+ * The functions below take the members of any struct: `values` points to the struct that the setting's offset refers
+ * to. eitp__setting_read fails if the JSON object lacks the member, unless the setting is optional: then the value in
+ * the struct stays.
  */
 EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error);
 EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b);
@@ -6006,27 +6205,84 @@ EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const voi
 EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *values, eitp__buffer *text);
 EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *values,
                                              eitp_error *error);
-/* <<src/train/settings.h */
+
+/* The name of a setting in a JSON object: the name it had in earlier versions, if the object has only that. */
+EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object);
+/* <<src/train/setting_table.h */
 
 /* >>src/train/trainer.h */
-/* The trainer's inside, shared by its steps and its checkpoints. */
+/* The trainer, as its steps, shrinking and checkpoints share it. */
 
 struct eitp_trainer {
     eitp_host host;
     eitp__step_plans plans;
-    double loss_scale;             /* dynamic: the scale, */
-    int64_t scale_steps, skipped;  /* steps since it changed, steps that were skipped */
+    eitp__readers readers; /* of samples */
+    double loss_scale;
+    int64_t scale_steps;           /* since the loss scale changed */
+    int64_t skipped;               /* steps that were not applied */
     int64_t step;                  /* steps made */
-    int torn;                      /* what a checkpoint has may be of a step or a resume that is not complete */
-    eitp_step_shape initial_shape; /* that it was made with; the configuration has the one that it is shrunk to */
+    int torn;                      /* see eitp_trainer_is_torn */
+    eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */
 };
 
-/* EITP_ERROR_TORN, and what mends it, if the trainer is torn. */
-EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error);
-
+/* Checks a configuration: its settings, and the optimizer in this context. */
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
                                                      eitp_error *error);
+
+/* EITP_ERROR_TORN, with the way out, if the trainer is torn. */
+EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error);
+
+/* Recreates the plans if shrinking released them and could not replace them. */
+EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eitp_error *error);
 /* <<src/train/trainer.h */
+
+/* >>src/train/trainer_state.h */
+/* trainer_state.json: a trainer's step, settings, and everything else that its results depend on. */
+
+/* Files of a checkpoint. */
+#define EITP__STATE_FILE "trainer_state.json"
+#define EITP__OPTIMIZER_FILE "optimizer.safetensors"
+#define EITP__WEIGHTS_FILE "model.safetensors"
+
+#define EITP__STATE_VERSION 4
+#define EITP__MOMENTUM_STATE_VERSION 4 /* earlier factored states have no first moment */
+#define EITP__OLDEST_STATE_VERSION 2
+
+/* The content of trainer_state.json. The position in the data follows from the step. */
+typedef struct eitp__state {
+    eitp_checkpoint_info info;
+    int64_t version;
+    int64_t data_hash[2]; /* the two halves of eitp_task_identity.hash: JSON integers have 63 bits */
+    int64_t data_first, data_count;
+    int64_t scale_steps, skipped;
+    double loss_scale;
+    int64_t model_checksum, optimizer_checksum;
+    int64_t base_checksum;   /* of the frozen weights of adapters */
+    int64_t others_checksum; /* of parameters trained in addition to adapters; -1: none */
+} eitp__state;
+
+/* The state of a trainer, without checksums. */
+EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__state *state, eitp_error *error);
+
+/* Iterates over the members in the order of the file: fields of the state, and settings. Starts as zeros. */
+typedef struct eitp__state_walk {
+    size_t field, setting;
+    int is_field; /* the last member is a field of the state */
+} eitp__state_walk;
+
+/* The next member; NULL after the last. */
+EITP__PRIVATE const eitp_setting *eitp__state_next(eitp__state_walk *walk);
+
+/* The struct that holds the last member. */
+EITP__PRIVATE const void *eitp__state_values(const eitp__state_walk *walk, const eitp__state *state);
+
+EITP__PRIVATE eitp_status eitp__state_write(const eitp_trainer *trainer, const char *path, const eitp__state *state,
+                                            eitp_error *error);
+
+/* Reads and checks the state of a checkpoint directory. */
+EITP__PRIVATE eitp_status eitp__state_read(const eitp_host *host, const char *checkpoint, eitp__state *state,
+                                           eitp_error *error);
+/* <<src/train/trainer_state.h */
 
 /* >>src/run/best.h */
 /* The best evaluation so far, and how long ago it was; kept in best.json, so that a resumed run knows. */
@@ -7706,8 +7962,8 @@ static void *eitp__worker_thread(void *argument) {
     return NULL;
 }
 
-/* A job's depth of calls is known and small; the system's default would count against RLIMIT_AS. */
-#define EITP__WORKER_STACK ((size_t)256 << 10)
+/* Jobs may call a program's functions (eitp_task.read). The system's default would count against RLIMIT_AS. */
+#define EITP__WORKER_STACK ((size_t)1 << 20)
 
 static void eitp__worker_start(eitp__worker *worker) {
     pthread_attr_t attributes;
@@ -46578,44 +46834,49 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
 /* <<src/task/language.c */
 
 /* >>src/train/settings.c */
-#define EITP__SETTING(name, kind, member, low, high, flags, difference, words, help)                                   \
+#define EITP__SETTING(name, kind, member, min, max, flags, difference, choices, help)                                  \
     {                                                                                                                  \
-        name, EITP_SETTING_##kind, offsetof(eitp_trainer_config, member), low, high, flags,                            \
-            EITP_DIFFERENCE_##difference, words, help                                                                  \
+        name, EITP_SETTING_##kind, offsetof(eitp_trainer_config, member), min, max, flags,                             \
+            EITP_DIFFERENCE_##difference, choices, help                                                                \
     }
 
 /* In the order of trainer_state.json. */
 static const eitp_setting eitp__settings[] = {
     EITP__SETTING("dense_rows", FLAG, dense_rows, 0, 1, EITP_SETTING_OPTIONAL, REFUSED, NULL,
-                  "no gaps between the micro-batches of a pass: a little faster where batch x block is odd, but bits "
-                  "depend on how many a pass takes"),
-    EITP__SETTING("batch_size", INTEGER, batch_size, 1, 1 << 20, 0, REFUSED, NULL, "sequences in a micro-batch"),
-    EITP__SETTING("grad_accum", INTEGER, grad_accum, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches in a step"),
+                  "no padding between the micro-batches of a pass: slightly faster for odd shapes, but results depend "
+                  "on how many a pass takes"),
+    EITP__SETTING("batch_size", INTEGER, batch_size, 1, 1 << 20, 0, REFUSED, NULL, "sequences per micro-batch"),
+    EITP__SETTING("grad_accum", INTEGER, grad_accum, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches per step"),
     EITP__SETTING("micro_batches_per_pass", INTEGER, micro_batches_per_pass, 0, 1 << 20, 0, ACCEPTED, NULL,
-                  "micro-batches that one pass takes together; 0: as many as memory allows"),
-    EITP__SETTING("seed", UNSIGNED, seed, 0, EITP__UNBOUNDED, 0, REFUSED, NULL, "of dropout and shuffling"),
+                  "micro-batches per forward and backward pass; 0: as many as memory allows"),
+    EITP__SETTING("data_workers", INTEGER, data_workers, 0, 256, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                  "threads that read batches ahead; 0: read in the training thread"),
+    EITP__SETTING("prefetch", INTEGER, prefetch, 1, 1024, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                  "steps that each data worker reads ahead"),
+    EITP__SETTING("seed", UNSIGNED, seed, 0, EITP__UNBOUNDED, 0, REFUSED, NULL, "seed of dropout and shuffling"),
     EITP__SETTING("shuffle", CHOICE, shuffle, 0, 1, 0, REFUSED, "none windows",
                   "order of the training windows in an epoch"),
     EITP__SETTING("lr_schedule", CHOICE, schedule.kind, 0, 2, 0, LOGGED, "constant linear cosine",
-                  "course of the learning rate after warm-up"),
+                  "learning rate schedule after warm-up"),
     EITP__SETTING("warmup_steps", INTEGER, schedule.warmup, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
-                  "steps in which the learning rate rises to its peak"),
+                  "steps over which the learning rate rises to its peak"),
     EITP__SETTING("schedule_steps", INTEGER, schedule.steps, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
                   "step at which the schedule ends"),
     EITP__SETTING("last_sample", UNSIGNED, last_sample, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
                   "samples after which training stops; 0: never"),
     EITP__SETTING("max_grad_norm", NUMBER, max_grad_norm, 0, 1e30, 0, LOGGED, NULL,
-                  "clip the gradient to this norm; 0: never"),
-    EITP__SETTING("beta1", NUMBER, adamw.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
-                  "AdamW's first decay rate; the momentum of sgd"),
-    EITP__SETTING("beta2", NUMBER, adamw.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL, "AdamW's second decay rate"),
-    EITP__SETTING("epsilon", NUMBER, adamw.epsilon, 0, 1, EITP_SETTING_ABOVE, LOGGED, NULL,
-                  "what AdamW adds to the denominator"),
-    EITP__SETTING("weight_decay", NUMBER, adamw.weight_decay, 0, 1000, 0, LOGGED, NULL,
-                  "decoupled, as AdamW's, of matrices and embeddings only"),
+                  "clip the gradient to this norm; 0: no clipping"),
+    EITP__SETTING("beta1", NUMBER, optimizer_config.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
+                  "decay rate of AdamW's first moment; momentum of sgd"),
+    EITP__SETTING("beta2", NUMBER, optimizer_config.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
+                  "decay rate of AdamW's second moment"),
+    EITP__SETTING("epsilon", NUMBER, optimizer_config.epsilon, 0, 1, EITP_SETTING_ABOVE, LOGGED, NULL,
+                  "term that AdamW adds to the denominator"),
+    EITP__SETTING("weight_decay", NUMBER, optimizer_config.weight_decay, 0, 1000, 0, LOGGED, NULL,
+                  "decoupled weight decay, of matrices and embeddings only"),
     EITP__SETTING("lr", NUMBER, schedule.peak, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
     EITP__SETTING("final_lr", NUMBER, schedule.final, 0, 1000, 0, LOGGED, NULL,
-                  "learning rate that the schedule ends at"),
+                  "learning rate at the end of the schedule"),
 };
 
 #undef EITP__SETTING
@@ -46659,14 +46920,14 @@ static double eitp__setting_number(const eitp_setting *setting, const void *valu
 }
 
 static void eitp__setting_store(const eitp_setting *setting, int64_t integer, double number, void *values) {
-    char *place = (char *)values + setting->offset;
+    char *member = (char *)values + setting->offset;
     int small = (int)integer;
     if (setting->kind == EITP_SETTING_NUMBER)
-        memcpy(place, &number, sizeof number);
+        memcpy(member, &number, sizeof number);
     else if (eitp__setting_size(setting) == sizeof small)
-        memcpy(place, &small, sizeof small);
+        memcpy(member, &small, sizeof small);
     else
-        memcpy(place, &integer, sizeof integer);
+        memcpy(member, &integer, sizeof integer);
 }
 
 EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b) {
@@ -46675,21 +46936,21 @@ EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a
                : eitp__setting_integer(setting, a) == eitp__setting_integer(setting, b);
 }
 
-/* The word of a choice; its size is 0 where there are not so many. */
-static const char *eitp__setting_word(const eitp_setting *setting, int64_t value, size_t *size) {
-    const char *word = setting->words;
-    for (int64_t i = 0; i < value && *word; i++) {
-        word += strcspn(word, " ");
-        word += strspn(word, " ");
+/* The name of a choice; its size is 0 if there is no such choice. */
+static const char *eitp__setting_choice(const eitp_setting *setting, int64_t value, size_t *size) {
+    const char *choice = setting->choices;
+    for (int64_t i = 0; i < value && *choice; i++) {
+        choice += strcspn(choice, " ");
+        choice += strspn(choice, " ");
     }
-    *size = value < 0 ? 0 : strcspn(word, " ");
-    return word;
+    *size = value < 0 ? 0 : strcspn(choice, " ");
+    return choice;
 }
 
 EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const void *values, char *text, size_t size) {
     const int64_t integer = eitp__setting_integer(setting, values);
     char digits[40];
-    const char *word;
+    const char *choice;
     size_t length = 0;
     if (setting->kind == EITP_SETTING_FLAG && (integer == 0 || integer == 1)) {
         snprintf(text, size, "%s", integer ? "true" : "false");
@@ -46699,9 +46960,9 @@ EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const voi
     } else if (setting->kind == EITP_SETTING_UNSIGNED) {
         snprintf(text, size, "%llu", (unsigned long long)integer);
     } else {
-        word = setting->kind == EITP_SETTING_CHOICE ? eitp__setting_word(setting, integer, &length) : "";
+        choice = setting->kind == EITP_SETTING_CHOICE ? eitp__setting_choice(setting, integer, &length) : "";
         if (length)
-            snprintf(text, size, "%.*s", (int)length, word);
+            snprintf(text, size, "%.*s", (int)length, choice);
         else
             snprintf(text, size, "%lld", (long long)integer);
     }
@@ -46727,15 +46988,15 @@ double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_confi
 
 /* ---- Bounds ---- */
 
-/* "none or windows", "constant, linear or cosine" */
-static void eitp__setting_list_words(const eitp_setting *setting, char *text, size_t size) {
+/* Formats the choices: "none or windows", "constant, linear or cosine". */
+static void eitp__setting_list_choices(const eitp_setting *setting, char *text, size_t size) {
     size_t at = 0, length, next;
     for (int64_t i = 0; at < size; i++) {
-        const char *word = eitp__setting_word(setting, i, &length);
+        const char *choice = eitp__setting_choice(setting, i, &length);
         if (!length)
             return;
-        eitp__setting_word(setting, i + 1, &next);
-        at += (size_t)snprintf(text + at, size - at, "%s%.*s", !i ? "" : next ? ", " : " or ", (int)length, word);
+        eitp__setting_choice(setting, i + 1, &next);
+        at += (size_t)snprintf(text + at, size - at, "%s%.*s", !i ? "" : next ? ", " : " or ", (int)length, choice);
     }
 }
 
@@ -46745,41 +47006,41 @@ void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
         return;
     *text = 0;
     if (setting && setting->kind == EITP_SETTING_CHOICE) {
-        eitp__setting_list_words(setting, text, size);
+        eitp__setting_list_choices(setting, text, size);
     } else if (setting && setting->kind == EITP_SETTING_FLAG) {
         snprintf(text, size, "true or false");
     } else if (setting) {
-        if (setting->low > -EITP__UNBOUNDED)
+        if (setting->min > -EITP__UNBOUNDED)
             used = snprintf(text, size, "%s %.16g", setting->flags & EITP_SETTING_ABOVE ? "above" : "at least",
-                            setting->low);
-        if (setting->high < EITP__UNBOUNDED && used >= 0 && (size_t)used < size)
+                            setting->min);
+        if (setting->max < EITP__UNBOUNDED && used >= 0 && (size_t)used < size)
             snprintf(text + used, size - (size_t)used, "%s%s %.16g", used ? " and " : "",
-                     setting->flags & EITP_SETTING_BELOW ? "below" : "at most", setting->high);
+                     setting->flags & EITP_SETTING_BELOW ? "below" : "at most", setting->max);
     }
 }
 
-/* The bounds of integers. An unsigned one without an upper bound may have any bits: JSON has it as a signed one. */
-static void eitp__setting_limits(const eitp_setting *setting, int64_t *low, int64_t *high) {
-    const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->high >= EITP__UNBOUNDED;
-    *low = wraps || setting->low <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->low;
-    *high = setting->high >= EITP__UNBOUNDED ? INT64_MAX : (int64_t)setting->high;
+/* The bounds of an integer. An UNSIGNED without an upper bound may have any bits: JSON stores it as signed. */
+static void eitp__setting_limits(const eitp_setting *setting, int64_t *min, int64_t *max) {
+    const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->max >= EITP__UNBOUNDED;
+    *min = wraps || setting->min <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->min;
+    *max = setting->max >= EITP__UNBOUNDED ? INT64_MAX : (int64_t)setting->max;
 }
 
-/* A value that is not a number is within no bounds. */
+/* NaN is out of bounds. */
 static int eitp__setting_is_within(const eitp_setting *setting, const void *values) {
     const int64_t integer = eitp__setting_integer(setting, values);
     const double number = eitp__setting_number(setting, values);
-    int64_t low, high;
+    int64_t min, max;
     size_t length;
     if (setting->kind == EITP_SETTING_CHOICE) {
-        eitp__setting_word(setting, integer, &length);
+        eitp__setting_choice(setting, integer, &length);
         return length > 0;
     }
     if (setting->kind == EITP_SETTING_NUMBER)
-        return (setting->flags & EITP_SETTING_ABOVE ? number > setting->low : number >= setting->low) &&
-               (setting->flags & EITP_SETTING_BELOW ? number < setting->high : number <= setting->high);
-    eitp__setting_limits(setting, &low, &high);
-    return integer >= low && integer <= high;
+        return (setting->flags & EITP_SETTING_ABOVE ? number > setting->min : number >= setting->min) &&
+               (setting->flags & EITP_SETTING_BELOW ? number < setting->max : number <= setting->max);
+    eitp__setting_limits(setting, &min, &max);
+    return integer >= min && integer <= max;
 }
 
 static eitp_status eitp__setting_fail(const eitp_setting *setting, double got, eitp_error *error) {
@@ -46809,7 +47070,7 @@ eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value,
         return eitp__fail_null(error, "eitp_setting_set_integer", "setting and config");
     if (setting->kind == EITP_SETTING_NUMBER)
         return eitp_setting_set_number(setting, (double)value, config, error);
-    /* What the member cannot hold. */
+    /* Values that the member cannot hold. */
     if ((setting->kind == EITP_SETTING_UNSIGNED && value < 0) ||
         (eitp__setting_size(setting) == sizeof(int) && (value < 0 || value > INT_MAX)))
         return eitp__setting_fail(setting, (double)value, error);
@@ -46828,7 +47089,7 @@ eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, e
     if (!setting || !config)
         return eitp__fail_null(error, "eitp_setting_set_number", "setting and config");
     if (setting->kind != EITP_SETTING_NUMBER)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s takes integers (see eitp_setting_set_integer)",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is an integer; set it with eitp_setting_set_integer",
                           setting->name);
     changed = *config;
     eitp__setting_store(setting, 0, value, &changed);
@@ -46850,45 +47111,55 @@ EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *
         eitp__buffer_format(text, "%lld", (long long)integer);
 }
 
-static eitp_status eitp__setting_read_integer(const eitp_setting *setting, const eitp__json *object, void *values,
-                                              eitp_error *error) {
-    int64_t low, high;
+EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object) {
+    static const char *const renamed[][2] = {{"micro_batches_per_pass", "merged"}};
+    for (size_t i = 0; i < EITP__COUNT(renamed); i++) {
+        if (!strcmp(name, renamed[i][0]) && !eitp__json_member(object, name))
+            return eitp__json_member(object, renamed[i][1]) ? renamed[i][1] : name;
+    }
+    return name;
+}
+
+static eitp_status eitp__setting_read_integer(const eitp_setting *setting, const char *name, const eitp__json *object,
+                                              void *values, eitp_error *error) {
+    int64_t min, max;
     eitp_status status;
     int64_t integer = eitp__setting_integer(setting, values);
-    eitp__setting_limits(setting, &low, &high);
-    status = eitp__json_get_integer(object, setting->name, low, high, &integer, error);
+    eitp__setting_limits(setting, &min, &max);
+    status = eitp__json_get_integer(object, name, min, max, &integer, error);
     eitp__setting_store(setting, integer, 0, values);
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *values,
                                              eitp_error *error) {
+    const char *name = eitp__setting_name_in(setting->name, object);
     double number = eitp__setting_number(setting, values);
     int flag = (int)eitp__setting_integer(setting, values);
     eitp_status status;
-    if (!eitp__json_member(object, setting->name))
+    if (!eitp__json_member(object, name))
         return setting->flags & EITP_SETTING_OPTIONAL
                    ? EITP_OK
                    : eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", setting->name);
     if (setting->kind == EITP_SETTING_NUMBER) {
-        status = eitp__json_get_number(object, setting->name, setting->low, setting->high, &number, error);
+        status = eitp__json_get_number(object, name, setting->min, setting->max, &number, error);
         eitp__setting_store(setting, 0, number, values);
     } else if (setting->kind == EITP_SETTING_FLAG) {
-        status = eitp__json_get_boolean(object, setting->name, &flag, error);
+        status = eitp__json_get_boolean(object, name, &flag, error);
         eitp__setting_store(setting, flag, 0, values);
     } else {
-        status = eitp__setting_read_integer(setting, object, values, error);
+        status = eitp__setting_read_integer(setting, name, object, values, error);
     }
-    /* What is left are bounds that are excluded. */
+    /* Excluded bounds are all that can still be violated. */
     if (!status && eitp__setting_check(setting, values, error))
         status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu",
-                                   (unsigned long long)eitp__json_member(object, setting->name)->line);
+                                   (unsigned long long)eitp__json_member(object, name)->line);
     return status;
 }
 /* <<src/train/settings.c */
 
 /* >>src/train/batch.c */
-/* Rows that there is room for. */
+/* The capacity in rows. */
 static int64_t eitp__batch_rows(const eitp_pass *pass) {
     return eitp__layout_rows(&pass->layout, pass->layout.samples);
 }
@@ -46898,7 +47169,7 @@ static size_t eitp__batch_input_bytes(const eitp_pass *pass, const eitp__pass_in
            input->value_size;
 }
 
-/* One of a batch's buffers, of as many bytes. */
+/* One of a batch's buffers, and its size. */
 typedef struct eitp__batch_buffer {
     void **memory;
     size_t bytes;
@@ -46906,7 +47177,7 @@ typedef struct eitp__batch_buffer {
 
 enum { EITP__BATCH_BUFFERS = EITP_PASS_INPUTS + 6 };
 
-/* The buffers that a pass needs; returns how many. */
+/* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
     const eitp_pass *pass = batch->pass;
     const size_t rows = (size_t)eitp__batch_rows(pass) * sizeof(int32_t), samples = (size_t)pass->layout.samples;
@@ -46958,7 +47229,7 @@ EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch) {
     batch->count = batch->rows = 0;
 }
 
-/* Fills rows that belong to no sample. */
+/* Fills padding rows. */
 static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t count) {
     const eitp_pass *pass = batch->pass;
     for (int i = 0; i < pass->input_count; i++) {
@@ -46973,12 +47244,12 @@ static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t co
     }
 }
 
-/* The place after the last sample's. */
+/* The place after that of the last sample. */
 static int64_t eitp__batch_end(const eitp__batch *batch) {
     return batch->count ? eitp__layout_place(&batch->pass->layout, batch->count - 1) + 1 : 0;
 }
 
-/* Fills places [first, last) that no sample has. */
+/* Fills the unused places [first, last). */
 static void eitp__batch_clear_places(eitp__batch *batch, int64_t first, int64_t last) {
     const eitp_pass *pass = batch->pass;
     for (int i = 0; i < pass->input_count; i++) {
@@ -46993,14 +47264,14 @@ static eitp_status eitp__check_ids(const eitp_pass *pass, uint64_t number, const
     for (int64_t i = 0; i < sample->rows; i++) {
         if (ids[i] < 0 || ids[i] >= pass->vocabulary)
             return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "sample %llu has %d in '%s', which is out of range for a table of %lld rows",
+                              "sample %llu has id %d in '%s', which is out of range for a table of %lld rows",
                               (unsigned long long)number, (int)ids[i], pass->inputs[pass->lookup].tensor->name,
                               (long long)pass->vocabulary);
     }
     return EITP_OK;
 }
 
-/* What `read` said of a sample. */
+/* Checks what eitp_task.read stored. */
 static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, const eitp_sample *sample,
                                       eitp_error *error) {
     const eitp__layout *layout = &pass->layout;
@@ -47057,7 +47328,7 @@ EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *it
     }
 }
 
-/* Where samples and gaps begin; sequences that are not there are empty. */
+/* Stores where samples and padding start. Unused sequences are empty. */
 static void eitp__batch_fill_offsets(eitp__batch *batch) {
     const int64_t sequences = eitp__layout_sequences(&batch->pass->layout);
     int64_t sequence = 0, end = 0;
@@ -47093,7 +47364,7 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
                            (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets, error);
 }
 
-/* ---- Values that come back ---- */
+/* ---- Results ---- */
 
 EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass) {
     const int64_t rows = eitp__batch_rows(pass), places = eitp__layout_places(&pass->layout);
@@ -47119,26 +47390,26 @@ EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__
     for (int64_t i = start; i < start + count; i++)
         *sum += (double)values[i];
 }
+/* <<src/train/batch.c */
 
-/* ---- Distinct ids ---- */
-
+/* >>src/train/unique_ids.c */
 EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t capacity, int64_t vocabulary,
                                               eitp__unique *unique, eitp_error *error) {
     memset(unique, 0, sizeof *unique);
     unique->host = *host;
     unique->capacity = capacity;
     unique->vocabulary = vocabulary;
-    unique->tokens = (int32_t *)eitp__allocate(host, (size_t)capacity * sizeof *unique->tokens);
+    unique->ids = (int32_t *)eitp__allocate(host, (size_t)capacity * sizeof *unique->ids);
     unique->places = (int32_t *)eitp__allocate(host, (size_t)vocabulary * sizeof *unique->places);
-    if (unique->tokens && unique->places)
+    if (unique->ids && unique->places)
         return EITP_OK;
     eitp__unique_release(unique);
-    return eitp__fail_memory(error, (size_t)(capacity + vocabulary) * sizeof *unique->tokens,
-                             "the distinct tokens of a step");
+    return eitp__fail_memory(error, (size_t)(capacity + vocabulary) * sizeof *unique->ids,
+                             "the distinct ids of a step");
 }
 
 EITP__PRIVATE void eitp__unique_release(eitp__unique *unique) {
-    eitp__release(&unique->host, unique->tokens, (size_t)unique->capacity * sizeof *unique->tokens);
+    eitp__release(&unique->host, unique->ids, (size_t)unique->capacity * sizeof *unique->ids);
     eitp__release(&unique->host, unique->places, (size_t)unique->vocabulary * sizeof *unique->places);
     memset(unique, 0, sizeof *unique);
 }
@@ -47146,27 +47417,209 @@ EITP__PRIVATE void eitp__unique_release(eitp__unique *unique) {
 EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique) {
     unique->count = 0;
     for (int64_t i = 0; i < unique->capacity; i++)
-        unique->tokens[i] = -1;
+        unique->ids[i] = -1;
     for (int64_t i = 0; i < unique->vocabulary; i++)
         unique->places[i] = -1;
 }
 
 EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch) {
-    const int32_t *tokens = (const int32_t *)batch->values[batch->pass->lookup];
+    const int32_t *ids = (const int32_t *)batch->values[batch->pass->lookup];
     for (int64_t s = 0; s < batch->count; s++) {
         for (int64_t i = batch->starts[s]; i < batch->starts[s] + batch->lengths[s]; i++) {
-            const int32_t token = tokens[i];
-            if (unique->places[token] < 0) {
-                unique->places[token] = (int32_t)unique->count;
-                unique->tokens[unique->count++] = token;
+            const int32_t id = ids[i];
+            if (unique->places[id] < 0) {
+                unique->places[id] = (int32_t)unique->count;
+                unique->ids[unique->count++] = id;
             }
-            batch->inverse[i] = unique->places[token];
+            batch->inverse[i] = unique->places[id];
         }
     }
 }
-/* <<src/train/batch.c */
+/* <<src/train/unique_ids.c */
 
-/* >>src/train/evaluate.c */
+/* >>src/train/step_batches.c */
+EITP__PRIVATE eitp_status eitp__step_batches_create(const eitp_host *host, const eitp_pass *pass, int64_t count,
+                                                    eitp__step_batches *batches, eitp_error *error) {
+    const size_t bytes = (size_t)count * sizeof *batches->passes;
+    eitp_status status = EITP_OK;
+    memset(batches, 0, sizeof *batches);
+    batches->host = *host;
+    batches->passes = (eitp__batch *)eitp__allocate(host, bytes);
+    if (!batches->passes)
+        return eitp__fail_memory(error, bytes, "the batches of a step");
+    batches->count = count;
+    for (int64_t i = 0; i < count && !status; i++)
+        status = eitp__batch_create(host, pass, &batches->passes[i], error);
+    return status;
+}
+
+EITP__PRIVATE void eitp__step_batches_release(eitp__step_batches *batches) {
+    if (!batches->passes)
+        return;
+    for (int64_t i = 0; i < batches->count; i++)
+        eitp__batch_release(&batches->passes[i]);
+    eitp__release(&batches->host, batches->passes, (size_t)batches->count * sizeof *batches->passes);
+    memset(batches, 0, sizeof *batches);
+}
+
+EITP__PRIVATE int64_t eitp__pass_samples(const eitp_trainer_config *config, int64_t step, int64_t pass,
+                                         uint64_t *first) {
+    const uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
+    const uint64_t capacity = (uint64_t)(config->batch_size * config->micro_batches_per_pass);
+    uint64_t end = ((uint64_t)step + 1) * step_samples;
+    *first = (uint64_t)step * step_samples + (uint64_t)pass * capacity;
+    if (config->last_sample && end > config->last_sample)
+        end = config->last_sample;
+    if (end <= *first)
+        return 0;
+    return (int64_t)(end - *first < capacity ? end - *first : capacity);
+}
+
+EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const eitp_task *task, uint64_t number) {
+    return eitp_sample_index(config->shuffle, config->seed, task->samples[EITP_TRAINING], number);
+}
+
+EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
+                                                  int64_t step, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t pass = 0; pass < batches->count && !status; pass++) {
+        eitp__batch *batch = &batches->passes[pass];
+        uint64_t first;
+        const int64_t count = eitp__pass_samples(config, step, pass, &first);
+        eitp__batch_clear(batch);
+        for (int64_t i = 0; i < count && !status; i++)
+            status = eitp__batch_add(batch, EITP_TRAINING,
+                                     eitp__sample_of(config, batch->pass->task, first + (uint64_t)i), error);
+    }
+    return status;
+}
+/* <<src/train/step_batches.c */
+
+/* >>src/train/read_ahead.c */
+/* ---- Threads ---- */
+
+EITP__PRIVATE eitp_status eitp__readers_create(const eitp_host *host, int64_t count, eitp__readers *readers,
+                                               eitp_error *error) {
+    const size_t bytes = (size_t)count * sizeof *readers->workers;
+    eitp_status status = EITP_OK;
+    memset(readers, 0, sizeof *readers);
+    if (!count)
+        return EITP_OK;
+    readers->host = *host;
+    readers->workers = (eitp__worker **)eitp__allocate(host, bytes);
+    if (!readers->workers)
+        return eitp__fail_memory(error, bytes, "the data workers");
+    readers->count = count;
+    for (int64_t i = 0; i < count && !status; i++)
+        status = eitp__worker_create(host, &readers->workers[i], error);
+    return status;
+}
+
+EITP__PRIVATE void eitp__readers_release(eitp__readers *readers) {
+    for (int64_t i = 0; i < readers->count; i++)
+        eitp__worker_destroy(readers->workers[i]);
+    if (readers->workers)
+        eitp__release(&readers->host, readers->workers, (size_t)readers->count * sizeof *readers->workers);
+    memset(readers, 0, sizeof *readers);
+}
+
+/* ---- Buffers ---- */
+
+EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const eitp_pass *pass, int64_t passes,
+                                                  const eitp_trainer_config *config, eitp__read_ahead *ahead,
+                                                  eitp_error *error) {
+    const int64_t capacity = config->data_workers * config->prefetch;
+    const size_t bytes = (size_t)capacity * sizeof *ahead->steps;
+    eitp_status status = EITP_OK;
+    memset(ahead, 0, sizeof *ahead);
+    if (!capacity)
+        return EITP_OK;
+    ahead->host = *host;
+    ahead->steps = (eitp__coming_step *)eitp__allocate(host, bytes);
+    if (!ahead->steps)
+        return eitp__fail_memory(error, bytes, "the batches that are read ahead");
+    ahead->capacity = capacity;
+    for (int64_t i = 0; i < capacity && !status; i++) {
+        ahead->steps[i].config = config;
+        status = eitp__step_batches_create(host, pass, passes, &ahead->steps[i].batches, error);
+    }
+    return status;
+}
+
+EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead) {
+    if (!ahead->steps)
+        return;
+    eitp__read_ahead_wait(ahead);
+    for (int64_t i = 0; i < ahead->capacity; i++)
+        eitp__step_batches_release(&ahead->steps[i].batches);
+    eitp__release(&ahead->host, ahead->steps, (size_t)ahead->capacity * sizeof *ahead->steps);
+    memset(ahead, 0, sizeof *ahead);
+}
+
+/* ---- Reading ---- */
+
+/* A worker's job. It never fails, since a worker that fails runs no later job: the error is the step's. */
+static eitp_status eitp__read_coming_step(void *argument, eitp_error *error) {
+    eitp__coming_step *coming = (eitp__coming_step *)argument;
+    (void)error;
+    memset(&coming->error, 0, sizeof coming->error);
+    coming->status = eitp__step_batches_read(&coming->batches, coming->config, coming->step, &coming->error);
+    return EITP_OK;
+}
+
+static eitp__coming_step *eitp__coming_step_at(const eitp__read_ahead *ahead, int64_t step) {
+    return &ahead->steps[step % ahead->capacity];
+}
+
+static eitp__worker *eitp__reader_of(const eitp__read_ahead *ahead, int64_t step) {
+    return ahead->readers->workers[step % ahead->readers->count];
+}
+
+/* Begins to read step `end`. */
+static void eitp__read_ahead_submit(eitp__read_ahead *ahead) {
+    eitp__coming_step *coming = eitp__coming_step_at(ahead, ahead->end);
+    coming->step = ahead->end;
+    coming->job = eitp__worker_give(eitp__reader_of(ahead, ahead->end), eitp__read_coming_step, coming);
+    ahead->end++;
+}
+
+EITP__PRIVATE void eitp__read_ahead_wait(eitp__read_ahead *ahead) {
+    for (int64_t step = ahead->first; step < ahead->end; step++)
+        eitp__worker_wait(eitp__reader_of(ahead, step), eitp__coming_step_at(ahead, step)->job, NULL);
+}
+
+/* Forgets all steps that are read ahead. */
+static void eitp__read_ahead_restart(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step) {
+    eitp__read_ahead_wait(ahead);
+    ahead->readers = readers;
+    ahead->first = ahead->end = step;
+}
+
+EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step,
+                                                eitp__step_batches *batches, eitp_error *error) {
+    eitp__coming_step *coming = eitp__coming_step_at(ahead, step);
+    const eitp__step_batches taken = *batches;
+    if (!ahead->readers || ahead->first != step)
+        eitp__read_ahead_restart(ahead, readers, step);
+    while (ahead->end < step + ahead->capacity)
+        eitp__read_ahead_submit(ahead);
+    eitp__worker_wait(eitp__reader_of(ahead, step), coming->job, NULL);
+    if (coming->status) {
+        const eitp_status status = coming->status;
+        if (error)
+            *error = coming->error;
+        eitp__read_ahead_restart(ahead, readers, step);
+        return status;
+    }
+    *batches = coming->batches;
+    coming->batches = taken;
+    ahead->first++;
+    eitp__read_ahead_submit(ahead);
+    return EITP_OK;
+}
+/* <<src/train/read_ahead.c */
+
+/* >>src/train/evaluator.c */
 static eitp__layout eitp__evaluator_layout(const eitp_task *task, int64_t samples) {
     eitp__layout layout = eitp__layout_plain(samples, task->rows);
     layout.rows_vary = task->rows_vary;
@@ -47224,13 +47677,15 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
 
 /* ---- Means over samples ---- */
 
-/* Of one quantity: a mean over items, and the spread of the samples' own means, which are independent where the items
-   of one sample are not (Welford, "Note on a method for calculating corrected sums of squares and products", 1962). */
+/*
+ * The mean of a quantity over items, and the variance of the samples' own means: samples are independent, the items of
+ * one sample are not (Welford, "Note on a method for calculating corrected sums of squares and products", 1962).
+ */
 typedef struct eitp__reduction {
     double sum;
     int64_t items;
     int64_t samples;
-    double mean, squares;
+    double mean, squares; /* of the samples' means: their mean, and the sum of squared deviations from it */
 } eitp__reduction;
 
 static void eitp__reduction_add_sample(eitp__reduction *reduction, double value) {
@@ -47249,7 +47704,7 @@ static double eitp__reduction_error(const eitp__reduction *reduction) {
     return reduction->samples > 1 ? sqrt(reduction->squares / (samples - 1) / samples) : 0;
 }
 
-/* All quantities, and the loss, which is the weighted sum of terms. */
+/* Of each quantity, and of the loss, the weighted sum of the terms. */
 typedef struct eitp__reductions {
     eitp__reduction of[EITP_PASS_QUANTITIES], loss;
 } eitp__reductions;
@@ -47282,7 +47737,7 @@ static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, 
 
 static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reductions *reductions, int64_t step,
                                     eitp_evaluation *evaluation) {
-    int has_total = 0; /* a term that belongs to no sample, so that samples have no losses to compare */
+    int has_total = 0; /* a term has no value per sample, and so samples have no loss */
     memset(evaluation, 0, sizeof *evaluation);
     for (int q = 0; q < pass->quantity_count; q++) {
         const eitp__quantity *quantity = &pass->quantities[q];
@@ -47307,8 +47762,8 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
     eitp_status status = EITP_OK;
     uint64_t done = 0;
     while (done < count && !status) {
-        const uint64_t left = count - done, most = (uint64_t)evaluator->pass.layout.samples;
-        const uint64_t end = done + (left < most ? left : most);
+        const uint64_t left = count - done, capacity = (uint64_t)evaluator->pass.layout.samples;
+        const uint64_t end = done + (left < capacity ? left : capacity);
         eitp__batch_clear(batch);
         for (; done < end && !status; done++)
             status = eitp__batch_add(batch, split, done, error);
@@ -47323,30 +47778,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
     return status;
 }
-
-eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
-                          eitp_evaluation *evaluation, eitp_error *error) {
-    eitp__evaluator evaluator;
-    uint64_t count;
-    eitp_status status;
-    if (!task || !evaluation)
-        return eitp__fail_null(error, "eitp_evaluate", "task and evaluation");
-    status = eitp__task_check(task, error);
-    if (!status && (batch_size < 1 || batch_size > EITP__MAX_BATCH))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "batch_size must be 1 to %d (got %lld)", EITP__MAX_BATCH,
-                            (long long)batch_size);
-    if (!status && ((unsigned)split > EITP_VALIDATION || !task->samples[split]))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples to evaluate");
-    if (status)
-        return status;
-    count = samples > 0 && (uint64_t)samples < task->samples[split] ? (uint64_t)samples : task->samples[split];
-    status = eitp__evaluator_create(task, batch_size, &evaluator, error);
-    if (!status)
-        status = eitp__evaluator_run(&evaluator, split, count, 1, evaluation, error);
-    eitp__evaluator_release(&evaluator);
-    return status;
-}
-/* <<src/train/evaluate.c */
+/* <<src/train/evaluator.c */
 
 /* >>src/train/step_plans.c */
 /* ---- Sizes ---- */
@@ -47359,7 +47791,7 @@ EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config) {
     return (double)config->grad_accum / (double)config->micro_batches_per_pass;
 }
 
-/* Micro-batches begin where sums over rows can be cut, unless rows are dense. */
+/* Micro-batches start at rows where sums over rows can be split, unless dense_rows is set. */
 EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
     const eitp_trainer_config *config = &plans->config;
     eitp__layout layout = eitp__layout_plain(config->batch_size * config->micro_batches_per_pass, plans->task.rows);
@@ -47369,7 +47801,7 @@ EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
     return layout;
 }
 
-/* True if a step is one pass with its update. */
+/* True if a step is a single pass that contains the update. */
 static int eitp__step_is_one_pass(const eitp__step_plans *plans) {
     return eitp__step_passes(&plans->config) == 1 && !plans->config.keep_gradients;
 }
@@ -47382,22 +47814,22 @@ EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
 
 #define EITP__OFFLOADED_PIECE_BYTES ((size_t)4 << 20)
 
-/* AdamW as configured, in a graph: in fp16 its gradients are those of a scaled loss. */
-static eitp_optimizer_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *graph) {
+/* The optimizer's configuration in a graph. In fp16 the gradients are those of a scaled loss. */
+static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, eitp_graph *graph) {
     const eitp_context *context = plans->task.context;
-    eitp_optimizer_config adamw = plans->config.adamw;
+    eitp_optimizer_config optimizer = plans->config.optimizer_config;
     int64_t one = 1;
     if (eitp_context_precision(context) == EITP_F16)
         plans->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
-    /* Windows of offloaded variables are as large as pieces, and several are there at a time. */
-    if (eitp_context_offload(context) && adamw.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
-        adamw.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
-    adamw.loss_scale = plans->scale;
-    adamw.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
-    return adamw;
+    /* A window of an offloaded variable is as large as a piece, and there are several windows at a time. */
+    if (eitp_context_offload(context) && optimizer.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
+        optimizer.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
+    optimizer.loss_scale = plans->scale;
+    optimizer.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
+    return optimizer;
 }
 
-/* Finds out whether `micro_batches_per_pass` decides bits. */
+/* Finds a parameter whose gradient depends on micro_batches_per_pass. */
 static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error *error) {
     const char *name = NULL;
     eitp_status status = eitp__find_cut_gradient(plans->pass.graph, &name, error);
@@ -47405,11 +47837,11 @@ static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error 
     return status;
 }
 
-/* The graph of a pass: with its update, or with gradients added to their variables. */
+/* Builds the graph of a pass, with the update, or with gradients added to variables. */
 static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *error) {
     const eitp__layout layout = eitp__step_layout(plans);
     const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
-    eitp_optimizer_config adamw;
+    eitp_optimizer_config optimizer;
     eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
     if (!status)
         status = eitp__find_cut_parameter(plans, error);
@@ -47419,18 +47851,18 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
         plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
         return eitp__accumulate_gradients_apart(plans->pass.loss, plans->carry, error);
     }
-    adamw = eitp__adamw_in(plans, plans->pass.graph);
-    return eitp_minimize(plans->pass.loss, &adamw, &plans->update, error);
+    optimizer = eitp__optimizer_config_in(plans, plans->pass.graph);
+    return eitp_minimize(plans->pass.loss, &optimizer, &plans->update, error);
 }
 
 static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error) {
-    eitp_optimizer_config adamw;
+    eitp_optimizer_config optimizer;
     eitp_status status = eitp_graph_create(plans->task.context, &plans->update_graph, error);
     if (status)
         return status;
-    adamw = eitp__adamw_in(plans, plans->update_graph);
-    adamw.unique = plans->update_unique = eitp__pass_unique_input(&plans->pass, plans->update_graph);
-    return eitp_apply_gradients(plans->update_graph, &adamw, &plans->update, error);
+    optimizer = eitp__optimizer_config_in(plans, plans->update_graph);
+    optimizer.unique = plans->update_unique = eitp__pass_unique_input(&plans->pass, plans->update_graph);
+    return eitp_apply_gradients(plans->update_graph, &optimizer, &plans->update, error);
 }
 
 static void eitp__discard_gradients(eitp__step_plans *plans) {
@@ -47439,9 +47871,9 @@ static void eitp__discard_gradients(eitp__step_plans *plans) {
     memset(&plans->update, 0, sizeof plans->update);
 }
 
-/* ---- How many micro-batches a pass takes ---- */
+/* ---- Micro-batches per pass ---- */
 
-/* A weight that is read for this many rows is used often enough: more of them only cost memory. */
+/* Rows that amortize reading a weight: more of them per pass only cost memory. */
 #define EITP__PASS_ROWS 1024
 
 static size_t eitp__trained_bytes(const eitp_context *context) {
@@ -47454,7 +47886,7 @@ static size_t eitp__trained_bytes(const eitp_context *context) {
     return elements * sizeof(float);
 }
 
-/* What a pass takes beside the gradients, wherever these are. */
+/* Arena and workspace of a pass, gradients excluded. */
 static eitp_status eitp__pass_bytes(eitp__step_plans *plans, size_t *bytes, eitp_error *error) {
     eitp_plan_stats stats = EITP__ZERO;
     eitp_status status = eitp__build_gradients(plans, error);
@@ -47472,8 +47904,8 @@ EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans) {
     return !plans->task.allows_gaps && eitp__layout_gap(&layout);
 }
 
-/* As many micro-batches as are worth it, and half as many as long as their arena is too large. */
-static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *error) {
+/* Chooses as many micro-batches as pay off, then halves them until the arena is small enough. */
+static eitp_status eitp__choose_micro_batches_per_pass(eitp__step_plans *plans, eitp_error *error) {
     eitp_trainer_config *config = &plans->config;
     const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__PASS_ROWS + rows - 1) / rows;
     eitp_status status = EITP_OK;
@@ -47499,7 +47931,7 @@ static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *erro
     return status;
 }
 
-/* ---- Making them ---- */
+/* ---- Building and discarding ---- */
 
 EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_task *task,
                                          const eitp_trainer_config *config, int64_t evaluation_samples) {
@@ -47510,8 +47942,8 @@ EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_tas
     plans->evaluation_samples = evaluation_samples;
 }
 
-static eitp_status eitp__make_plans(eitp__step_plans *plans, eitp_error *error) {
-    eitp_status status = eitp__choose_merged(plans, error);
+static eitp_status eitp__create_plans(eitp__step_plans *plans, eitp_error *error) {
+    eitp_status status = eitp__choose_micro_batches_per_pass(plans, error);
     if (!status)
         status = eitp__build_gradients(plans, error);
     if (!status)
@@ -47527,16 +47959,11 @@ static size_t eitp__step_value_bytes(const eitp__step_plans *plans) {
     return (size_t)eitp__batch_value_count(&plans->pass) * sizeof *plans->values;
 }
 
-static eitp_status eitp__make_batches(eitp__step_plans *plans, eitp_error *error) {
-    const int64_t count = eitp__step_passes(&plans->config);
-    const size_t bytes = (size_t)count * sizeof *plans->batches;
-    eitp_status status = EITP_OK;
-    plans->batches = (eitp__batch *)eitp__allocate(&plans->host, bytes);
-    if (!plans->batches)
-        return eitp__fail_memory(error, bytes, "the batches of a step");
-    plans->batch_count = count;
-    for (int64_t i = 0; i < count && !status; i++)
-        status = eitp__batch_create(&plans->host, &plans->pass, &plans->batches[i], error);
+static eitp_status eitp__create_buffers(eitp__step_plans *plans, eitp_error *error) {
+    const int64_t passes = eitp__step_passes(&plans->config);
+    eitp_status status = eitp__step_batches_create(&plans->host, &plans->pass, passes, &plans->batches, error);
+    if (!status)
+        status = eitp__read_ahead_create(&plans->host, &plans->pass, passes, &plans->config, &plans->ahead, error);
     if (!status && plans->pass.unique)
         status = eitp__unique_create(&plans->host, eitp__pass_unique_capacity(&plans->pass), plans->pass.vocabulary,
                                      &plans->unique, error);
@@ -47547,9 +47974,9 @@ static eitp_status eitp__make_batches(eitp__step_plans *plans, eitp_error *error
 }
 
 EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_error *error) {
-    eitp_status status = eitp__make_plans(plans, error);
+    eitp_status status = eitp__create_plans(plans, error);
     if (!status)
-        status = eitp__make_batches(plans, error);
+        status = eitp__create_buffers(plans, error);
     if (!plans->evaluation_samples)
         plans->evaluation_samples = plans->config.batch_size;
     if (!status && plans->task.samples[EITP_VALIDATION])
@@ -47558,21 +47985,17 @@ EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_
 }
 
 EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans) {
-    return plans->batches != NULL;
+    return plans->batches.passes != NULL;
 }
 
 EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
     if (plans->values)
         eitp__release(&plans->host, plans->values, eitp__step_value_bytes(plans));
-    if (plans->unique.tokens)
+    if (plans->unique.ids)
         eitp__unique_release(&plans->unique);
-    for (int64_t i = 0; i < plans->batch_count; i++)
-        eitp__batch_release(&plans->batches[i]);
-    if (plans->batches)
-        eitp__release(&plans->host, plans->batches, (size_t)plans->batch_count * sizeof *plans->batches);
+    eitp__read_ahead_release(&plans->ahead);
+    eitp__step_batches_release(&plans->batches);
     plans->values = NULL;
-    plans->batches = NULL;
-    plans->batch_count = 0;
     eitp__evaluator_release(&plans->evaluator);
     eitp_plan_destroy(plans->update_plan);
     eitp_graph_destroy(plans->update_graph);
@@ -47582,9 +48005,9 @@ EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
     eitp__discard_gradients(plans);
 }
 
-/* ---- What they would need ---- */
+/* ---- Estimating ---- */
 
-/* The evaluation, in as large parts as fit the arena that training needs. */
+/* Estimates the evaluation, with as many samples per pass as fit the arena that training needs. */
 static eitp_status eitp__estimate_evaluation(eitp__step_plans *plans, eitp__step_needs *needs, eitp_error *error) {
     size_t bytes = 0;
     eitp_status status = EITP_OK;
@@ -47626,7 +48049,7 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
     return status;
 }
 
-/* ---- Other ways to run ---- */
+/* ---- Switching to another configuration ---- */
 
 EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config) {
     eitp_step_shape shape;
@@ -47647,9 +48070,9 @@ EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_
     config->micro_batches_per_pass = shape->micro_batches_per_pass;
 }
 
-/* Makes everything by a configuration, or nothing. */
-static eitp_status eitp__make_by(eitp__step_plans *plans, const eitp_trainer_config *config, int64_t evaluation_samples,
-                                 eitp_error *error) {
+/* Builds everything for a configuration, or nothing. */
+static eitp_status eitp__build_for(eitp__step_plans *plans, const eitp_trainer_config *config,
+                                   int64_t evaluation_samples, eitp_error *error) {
     eitp_context *context = plans->task.context;
     const eitp_graph *const none[3] = {NULL, NULL, NULL};
     const size_t variables = context->variable_count, segments = context->segment_count;
@@ -47666,26 +48089,26 @@ static eitp_status eitp__make_by(eitp__step_plans *plans, const eitp_trainer_con
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__step_plans_remake(eitp__step_plans *plans, const eitp_trainer_config *config,
-                                                  int64_t evaluation_samples, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__step_plans_rebuild(eitp__step_plans *plans, const eitp_trainer_config *config,
+                                                   int64_t evaluation_samples, eitp_error *error) {
     const eitp_trainer_config before = plans->config, after = *config;
     const int64_t samples = plans->evaluation_samples;
     const int had_plans = eitp__step_plans_exist(plans);
     eitp_status status;
     eitp__step_plans_discard(plans);
-    status = eitp__make_by(plans, &after, evaluation_samples, error);
+    status = eitp__build_for(plans, &after, evaluation_samples, error);
     if (!status)
         return EITP_OK;
     plans->config = before;
     plans->evaluation_samples = samples;
     if (had_plans)
-        eitp__make_by(plans, &before, samples, NULL);
+        eitp__build_for(plans, &before, samples, NULL);
     return status;
 }
 /* <<src/train/step_plans.c */
 
 /* >>src/train/moments.c */
-/* Whole groups, moved at a time. */
+/* Elements converted at a time: whole groups. */
 enum { EITP__MOMENT_GROUPS = 256, EITP__MOMENT_PIECE = EITP__MOMENT_GROUPS * EITP__MOMENT_GROUP };
 
 typedef struct eitp__moment_piece {
@@ -47695,8 +48118,8 @@ typedef struct eitp__moment_piece {
 } eitp__moment_piece;
 
 /*
- * One moment of a parameter: what is written, the moment's variable or means by rows and columns; and what it is read
- * from, the moment in the file, with scales where it is of 8 bits, or means. A vector is one row.
+ * One moment of a parameter: where it is written (its variable, or means of rows and columns), and what it is read from
+ * (the moment in the file, with scales if it has 8 bits, or means). A vector is one row.
  */
 typedef struct eitp__moment_source {
     eitp_context *context;
@@ -47706,12 +48129,12 @@ typedef struct eitp__moment_source {
     const eitp_optimizer_config *config;
     eitp_variable parameter, variable;
     int64_t rows, columns;
-    int loads;     /* 0: everything is read and checked, and no variable is changed */
-    int is_square; /* v, whose codes are of its root */
-    float factor;  /* of what is read, but for means */
+    int loads;     /* 0: read and check only */
+    int is_square; /* it is v, whose codes are of its square root */
+    float factor;  /* of values from the file, except means */
     char scale_name[256];
     const eitp__safetensors_entry *entry, *scales;
-    double *from, *to; /* means of rows, then of columns; NULL: it is not read from them, or written to them */
+    double *from, *to; /* means of rows, then of columns, that it is read from and written to; may be NULL */
     eitp__moment_piece *piece;
 } eitp__moment_source;
 
@@ -47738,14 +48161,14 @@ static void eitp__pack_piece(const eitp__moment_source *source, int64_t count) {
     }
 }
 
-/* v = rows columns / mean(rows), by which rows are divided already; there is nothing of m, whose means are zeros. */
-static void eitp__spread_means(const eitp__moment_source *source, int64_t first, int64_t count) {
+/* v = rows columns / mean(rows); rows are already divided by their mean. For m all means are zero. */
+static void eitp__expand_means(const eitp__moment_source *source, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         source->piece->values[i] = (float)(source->from[(first + i) / source->columns] *
                                            source->from[source->rows + (first + i) % source->columns]);
 }
 
-static void eitp__gather_means(const eitp__moment_source *source, double *means, int64_t first, int64_t count) {
+static void eitp__add_to_means(const eitp__moment_source *source, double *means, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         double v = (double)source->piece->values[i];
         means[(first + i) / source->columns] += v / (double)source->columns;
@@ -47759,7 +48182,7 @@ static eitp_status eitp__read_piece(const eitp__moment_source *source, int64_t f
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
     if (source->from) {
-        eitp__spread_means(source, first, count);
+        eitp__expand_means(source, first, count);
         return EITP_OK;
     }
     if (!source->scales) {
@@ -47784,7 +48207,7 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
     if (source->to) {
-        eitp__gather_means(source, source->to, first, count);
+        eitp__add_to_means(source, source->to, first, count);
         return EITP_OK;
     }
     if (!source->loads)
@@ -47799,8 +48222,8 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
                                             piece->scales, groups, error);
 }
 
-/* Reads the means of one kind from the file, or writes them to their variable; a vector has none of rows. */
-static eitp_status eitp__move_means(const eitp__moment_source *source, int is_read, int of_rows, eitp_error *error) {
+/* Reads the means of rows or columns from the file, or writes them to their variable. A vector has no means of rows. */
+static eitp_status eitp__copy_means(const eitp__moment_source *source, int is_read, int of_rows, eitp_error *error) {
     double *means = (is_read ? source->from : source->to) + (of_rows ? 0 : source->rows);
     int64_t count = of_rows ? source->rows : source->columns, piece = EITP__MOMENT_PIECE;
     const eitp__safetensors_entry *entry = NULL;
@@ -47813,7 +48236,7 @@ static eitp_status eitp__move_means(const eitp__moment_source *source, int is_re
              source->parameter.name);
     entry = is_read ? eitp__safetensors_find(source->collection, name) : NULL;
     if (is_read && (!entry || entry->count != count))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no second moment of '%s', as such or as '%s' [%lld]",
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: no second moment of '%s'; expected '%s' with %lld elements",
                           source->path, source->parameter.name, name, (long long)count);
     for (int64_t first = 0; first < count && !status; first += piece) {
         int64_t end = count - first < piece ? count - first : piece;
@@ -47841,25 +48264,25 @@ static void eitp__normalize_means(const eitp__moment_source *source) {
         source->from[i] *= (double)source->rows / sum;
 }
 
-/* Reads what v is made from. */
+/* Reads the means that v is computed from. */
 static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_error *error) {
-    eitp_status status = eitp__move_means(source, 1, 0, error);
+    eitp_status status = eitp__copy_means(source, 1, 0, error);
     source->from[0] = 1;
     if (status || source->parameter.rank < 2)
         return status;
-    status = eitp__move_means(source, 1, 1, error);
+    status = eitp__copy_means(source, 1, 1, error);
     eitp__normalize_means(source);
     return status;
 }
 
-/* What the mean of v is beside that of the squares of velocities. */
+/* The ratio of the mean of v to the mean of squared velocities. */
 static double eitp__velocity_factor(const eitp__moment_source *source) {
-    double momentum = source->written->config.adamw.beta1, steps = (double)source->written->step;
-    double sum = (1 - pow(momentum, 2 * steps)) / (1 - momentum * momentum); /* of the squares of what decays */
+    double momentum = source->written->config.optimizer_config.beta1, steps = (double)source->written->step;
+    double sum = (1 - pow(momentum, 2 * steps)) / (1 - momentum * momentum); /* of the squared decay factors */
     return steps > 0 ? (1 - pow(source->config->beta2, steps)) / sum : 0;
 }
 
-/* Makes the means from which v is spread of a velocity. */
+/* Computes the means that v is expanded from, of a velocity. */
 static eitp_status eitp__read_velocities(eitp__moment_source *source, const eitp__safetensors_entry *velocity,
                                          eitp_error *error) {
     int64_t elements = source->rows * source->columns, piece = EITP__MOMENT_PIECE;
@@ -47872,7 +48295,7 @@ static eitp_status eitp__read_velocities(eitp__moment_source *source, const eitp
         for (int64_t i = 0; i < count; i++)
             values[i] *= values[i];
         if (!status)
-            eitp__gather_means(source, source->from, first, count);
+            eitp__add_to_means(source, source->from, first, count);
     }
     for (int64_t j = 0; j < source->columns; j++) {
         source->from[source->rows + j] *= factor;
@@ -47885,8 +48308,8 @@ static eitp_status eitp__read_velocities(eitp__moment_source *source, const eitp
 }
 
 static eitp_status eitp__write_means(const eitp__moment_source *source, eitp_error *error) {
-    eitp_status status = eitp__move_means(source, 0, 0, error);
-    return status || source->parameter.rank < 2 ? status : eitp__move_means(source, 0, 1, error);
+    eitp_status status = eitp__copy_means(source, 0, 0, error);
+    return status || source->parameter.rank < 2 ? status : eitp__copy_means(source, 0, 1, error);
 }
 
 static eitp_status eitp__check_source(const eitp__moment_source *source, const eitp__safetensors_entry *entry,
@@ -47894,16 +48317,16 @@ static eitp_status eitp__check_source(const eitp__moment_source *source, const e
     eitp_dtype codes = source->is_square ? EITP_U8 : EITP_I8;
     int64_t elements = source->rows * source->columns;
     if (entry->count != elements)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' has not %lld elements", source->path, entry->name,
-                          (long long)elements);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' has %lld elements, expected %lld", source->path,
+                          entry->name, (long long)entry->count, (long long)elements);
     if (source->scales && (entry->dtype != (int)codes || source->scales->rank != 1 ||
                            source->scales->shape[0] != (elements + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' and its scales do not fit together", source->path,
-                          entry->name);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' and its scales do not match in dtype or shape",
+                          source->path, entry->name);
     return EITP_OK;
 }
 
-/* Finds the moment in the file, and makes room for means. */
+/* Finds the moment in the file, and allocates means. */
 static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
     const char *letter = source->is_square ? "v" : "m";
@@ -47919,7 +48342,7 @@ static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factore
     source->scales = eitp__safetensors_find(source->collection, source->scale_name);
     if (velocity && !source->is_square) {
         source->entry = velocity;
-        source->factor *= (float)(1 - source->written->config.adamw.beta1);
+        source->factor *= (float)(1 - source->written->config.optimizer_config.beta1);
     }
     source->to = is_factored ? (double *)eitp__allocate(&host, bytes) : NULL;
     source->from = source->entry ? NULL : (double *)eitp__allocate(&host, bytes);
@@ -47950,15 +48373,15 @@ static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_fact
     return status;
 }
 
-/* Moments by the beginning of their variables' names; means of rows go with those of columns. */
+/* Moments by the prefix of their variables' names. Means of rows are converted with those of columns. */
 static const struct eitp__moment_kind {
-    const char *begins;
+    const char *prefix;
     int is_square, is_factored, is_velocity;
 } eitp__moment_kinds[] = {
     {"adamw.m.", 0, 0, 0}, {"adamw.v.", 1, 0, 0}, {"factored.columns.", 1, 1, 0}, {"sgd.velocity.", 0, 0, 1}};
 
-/* What begins anew with a factored update: its directions, and what is along them. */
-static const char *const eitp__new_kinds[] = {"factored.directions.", "factored.m."};
+/* Prefixes of variables of a factored update that start at zero. */
+static const char *const eitp__zeroed_kinds[] = {"factored.directions.", "factored.m."};
 
 static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_error *error) {
     int64_t elements = (int64_t)(source->variable.size / sizeof(float)), piece = EITP__MOMENT_PIECE;
@@ -47970,22 +48393,22 @@ static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_
     return status;
 }
 
-/* Converts what a variable holds, where that is a moment. */
+/* Converts a variable, if it is a moment. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
     const char *name = source->variable.name;
-    for (size_t k = 0; k < EITP__COUNT(eitp__new_kinds); k++) {
-        if (!strncmp(name, eitp__new_kinds[k], strlen(eitp__new_kinds[k])))
+    for (size_t k = 0; k < EITP__COUNT(eitp__zeroed_kinds); k++) {
+        if (!strncmp(name, eitp__zeroed_kinds[k], strlen(eitp__zeroed_kinds[k])))
             return eitp__clear_variable(source, error);
     }
     for (size_t k = 0; k < EITP__COUNT(eitp__moment_kinds); k++) {
         const struct eitp__moment_kind *kind = &eitp__moment_kinds[k];
-        size_t begin = strlen(kind->begins);
+        size_t length = strlen(kind->prefix);
         int64_t parameter;
-        if (strncmp(name, kind->begins, begin))
+        if (strncmp(name, kind->prefix, length))
             continue;
-        parameter = eitp_variable_find(source->context, name + begin);
+        parameter = eitp_variable_find(source->context, name + length);
         if (parameter < 0)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' is of no parameter", name);
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s': no parameter named '%s'", name, name + length);
         source->parameter = eitp_variable_at(source->context, (size_t)parameter);
         source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
         source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
@@ -48000,12 +48423,13 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
                                              const eitp_checkpoint_info *written, const eitp_optimizer_config *config,
                                              int loads, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
-    double momentum = written->config.adamw.beta1;
+    double momentum = written->config.optimizer_config.beta1;
     eitp__moment_piece *piece;
     eitp__safetensors *collection = NULL;
     eitp_status status;
     if (!(momentum >= 0 && momentum < 1))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: moments with a beta1 of %g are none", path, momentum);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: beta1 must be at least 0 and below 1 (got %g)", path,
+                          momentum);
     piece = (eitp__moment_piece *)eitp__allocate(&host, sizeof *piece);
     status = piece ? eitp__safetensors_open(&host, path, &collection, error)
                    : eitp__fail_memory(error, sizeof *piece, "converting moments");
@@ -48028,36 +48452,34 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
 }
 /* <<src/train/moments.c */
 
-/* >>src/train/trainer.c */
-/* Where dynamic loss scaling starts: high, since it comes down in a few skipped steps. */
-#define EITP__FIRST_LOSS_SCALE 65536.0
-
+/* >>src/train/trainer_config.c */
 eitp_trainer_config eitp_trainer_config_default(void) {
     eitp_trainer_config config;
     memset(&config, 0, sizeof config);
     config.batch_size = 1;
     config.grad_accum = 4;
     config.max_grad_norm = 0.5;
-    config.adamw = eitp_optimizer_config_default();
+    config.optimizer_config = eitp_optimizer_config_default();
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
     config.shuffle = EITP_SHUFFLE_WINDOWS;
+    config.prefetch = 2;
     return config;
 }
 
-/* Parameters must be kept as the optimizer updates them. */
+/* The context must keep parameters in the form that the optimizer updates. */
 static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, const eitp_context *context,
                                          eitp_error *error) {
     const eitp_optimizer_info *optimizer;
     if ((unsigned)config->optimizer >= EITP_OPTIMIZER_COUNT)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no optimizer of number %d", (int)config->optimizer);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown optimizer %d", (int)config->optimizer);
     optimizer = eitp_optimizer_get(config->optimizer);
     if (eitp_context_precision(context) == EITP_F16 && optimizer->parameters != EITP_PARAMETERS_EXACT)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s keeps no weights of fp16; use bf16 or fp32",
-                          optimizer->name);
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s does not support fp16; use bf16 or fp32", optimizer->name);
     if (eitp_context_precision(context) != EITP_F32 && eitp_context_parameters(context) != optimizer->parameters)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the context was made for other parameters than those of %s; see eitp_context_config",
+                          "the context keeps 16-bit parameters in another form than %s needs; set "
+                          "eitp_context_config.parameters to eitp_optimizer_get(optimizer)->parameters",
                           optimizer->name);
     return EITP_OK;
 }
@@ -48068,39 +48490,44 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
     if (status)
         return status;
     if (config->micro_batches_per_pass > config->grad_accum)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
-                          (long long)config->micro_batches_per_pass, (long long)config->grad_accum);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
+                          (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
     return eitp__check_optimizer(config, context, error);
 }
 
 eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
                                            eitp_error *error) {
-    const double most = 9e15; /* numbers of samples that a double counts one by one */
+    const double limit = 9e15; /* below it a double counts every sample */
     double samples;
     int64_t step_samples;
     if (!config || !task)
         return eitp__fail_null(error, "eitp_trainer_config_set_epochs", "config and task");
     samples = (double)task->samples[EITP_TRAINING];
-    /* A product that is a whole number but for its rounding is that number. */
+    /* Rounds up, unless only rounding errors put the product above a whole number. */
     samples = ceil(samples * epochs - 1e-9 * samples);
-    if (!(epochs > 0) || !(samples <= most))
+    if (!(epochs > 0) || !(samples <= limit))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%g epochs of %llu samples: expected more than 0 epochs, and at most %g samples in all",
-                          epochs, (unsigned long long)task->samples[EITP_TRAINING], most);
+                          "epochs must be above 0 and at most %g samples in total (got %g epochs of %llu samples)",
+                          limit, epochs, (unsigned long long)task->samples[EITP_TRAINING]);
     if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > EITP__MAX_BATCH ||
         config->grad_accum > EITP__MAX_BATCH)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "set batch_size and grad_accum before the epochs");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "set batch_size and grad_accum, 1 to %d each, before the epochs",
+                          EITP__MAX_BATCH);
     step_samples = config->batch_size * config->grad_accum;
     config->last_sample = samples < 1 ? 1 : (uint64_t)samples;
     config->schedule.steps = ((int64_t)config->last_sample + step_samples - 1) / step_samples;
     return EITP_OK;
 }
+/* <<src/train/trainer_config.c */
 
-/* ---- The trainer object ---- */
+/* >>src/train/trainer.c */
+/* Dynamic loss scaling starts high: it comes down within a few skipped steps. */
+#define EITP__FIRST_LOSS_SCALE 65536.0
 
 eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config, eitp_trainer **trainer,
                                 eitp_error *error) {
-    eitp_trainer *made;
+    eitp_trainer *created;
     eitp_status status;
     if (!task || !config || !trainer)
         return eitp__fail_null(error, "eitp_trainer_create", "task, config and trainer");
@@ -48113,19 +48540,21 @@ eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config
     if (status)
         return status;
     const eitp_host host = eitp_context_host(task->context);
-    made = (eitp_trainer *)eitp__allocate(&host, sizeof *made);
-    if (!made)
-        return eitp__fail_memory(error, sizeof *made, "a trainer");
-    made->host = host;
-    made->loss_scale = eitp_context_precision(task->context) == EITP_F16 ? EITP__FIRST_LOSS_SCALE : 1;
-    eitp__step_plans_init(&made->plans, task, config, 0);
-    status = eitp__step_plans_create(&made->plans, error);
+    created = (eitp_trainer *)eitp__allocate(&host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a trainer");
+    created->host = host;
+    created->loss_scale = eitp_context_precision(task->context) == EITP_F16 ? EITP__FIRST_LOSS_SCALE : 1;
+    eitp__step_plans_init(&created->plans, task, config, 0);
+    status = eitp__readers_create(&host, config->data_workers, &created->readers, error);
+    if (!status)
+        status = eitp__step_plans_create(&created->plans, error);
     if (status) {
-        eitp_trainer_destroy(made);
+        eitp_trainer_destroy(created);
         return status;
     }
-    made->initial_shape = eitp__step_shape_of(&made->plans.config);
-    *trainer = made;
+    created->initial_shape = eitp__step_shape_of(&created->plans.config);
+    *trainer = created;
     return EITP_OK;
 }
 
@@ -48135,6 +48564,7 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
         return;
     host = trainer->host;
     eitp__step_plans_discard(&trainer->plans);
+    eitp__readers_release(&trainer->readers);
     eitp__release(&host, trainer, sizeof *trainer);
 }
 
@@ -48144,26 +48574,15 @@ int eitp_trainer_is_torn(const eitp_trainer *trainer) {
 
 EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error) {
     return trainer->torn
-               ? eitp__fail(error, EITP_ERROR_TORN,
-                            "a step or a resume failed half-way, so weights and optimizer state do not belong "
-                            "together; resume from the last checkpoint")
+               ? eitp__fail(
+                     error, EITP_ERROR_TORN,
+                     "the trainer is torn: a step or a resume failed half-way, so weights and optimizer state are "
+                     "inconsistent; resume from the last checkpoint")
                : EITP_OK;
 }
 
 int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
     return trainer ? trainer->step : 0;
-}
-
-int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name) {
-    const eitp_pass *pass;
-    if (!trainer || !name || !trainer->plans.task.samples[EITP_VALIDATION])
-        return 0;
-    pass = &trainer->plans.evaluator.pass;
-    for (int q = 0; q < pass->quantity_count; q++) {
-        if (!strcmp(name, pass->quantities[q].name))
-            return 1;
-    }
-    return !strcmp(name, "loss");
 }
 
 eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
@@ -48180,70 +48599,71 @@ eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
     return trainer && trainer->plans.gradient_plan ? eitp_plan_statistics(trainer->plans.gradient_plan) : none;
 }
 
-/* ---- A step ---- */
+EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eitp_error *error) {
+    eitp_status status;
+    if (eitp__step_plans_exist(&trainer->plans))
+        return EITP_OK;
+    status =
+        eitp__step_plans_rebuild(&trainer->plans, &trainer->plans.config, trainer->plans.evaluation_samples, error);
+    return status == EITP_ERROR_MEMORY
+               ? eitp__fail_prefix(
+                     error, status,
+                     "not enough memory to recreate the plans that shrinking released; weights and optimizer "
+                     "state are intact and can be saved")
+               : status;
+}
+/* <<src/train/trainer.c */
 
-/* What a step knows on its way from one pass to the next. */
+/* >>src/train/trainer_step.c */
+/* A step: its samples, its passes, the update and the report. */
+
+/* Sums over the passes of a step. */
 typedef struct eitp__step_state {
     int64_t items[EITP_PASS_QUANTITIES];
     double sums[EITP_PASS_QUANTITIES];
     int64_t first_row; /* of the next pass, within the step */
 } eitp__step_state;
 
-/* Samples of a pass of the next step: fewer where the step, or the last sample, ends in it. */
-static int64_t eitp__pass_samples(const eitp_trainer *trainer, int64_t pass, uint64_t *first) {
-    const eitp_trainer_config *config = &trainer->plans.config;
-    const uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
-    const uint64_t capacity = (uint64_t)(config->batch_size * config->micro_batches_per_pass);
-    uint64_t end = ((uint64_t)trainer->step + 1) * step_samples;
-    *first = (uint64_t)trainer->step * step_samples + (uint64_t)pass * capacity;
-    if (config->last_sample && end > config->last_sample)
-        end = config->last_sample;
-    if (end <= *first)
-        return 0;
-    return (int64_t)(end - *first < capacity ? end - *first : capacity);
-}
-
-/* Which of the task's training samples is number `number` of the run. */
-static uint64_t eitp__sample_of(const eitp_trainer *trainer, uint64_t number) {
-    const eitp_trainer_config *config = &trainer->plans.config;
-    return eitp_sample_index(config->shuffle, config->seed, trainer->plans.task.samples[EITP_TRAINING], number);
-}
-
+/* Announces the samples of the step after this one, which the system may read meanwhile. */
 static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
     const eitp_trainer_config *config = &trainer->plans.config;
     const eitp_task *task = &trainer->plans.task;
     const uint64_t samples = (uint64_t)(config->batch_size * config->grad_accum);
     for (uint64_t i = 0; task->prefetch && i < samples; i++)
         task->prefetch(task->user, EITP_TRAINING,
-                       eitp__sample_of(trainer, (uint64_t)(trainer->step + 1) * samples + i));
+                       eitp__sample_of(config, task, (uint64_t)(trainer->step + 1) * samples + i));
 }
 
-/* Reads all batches of the step before its first backward pass: a mean over items needs their number. */
-static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
+/* Gets the samples of the step: from the workers, or reads them here. */
+static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
     eitp__step_plans *plans = &trainer->plans;
-    eitp_status status = EITP_OK;
-    if (plans->unique.tokens)
-        eitp__unique_clear(&plans->unique);
-    for (int64_t pass = 0; pass < plans->batch_count && !status; pass++) {
-        eitp__batch *batch = &plans->batches[pass];
-        uint64_t first;
-        const int64_t count = eitp__pass_samples(trainer, pass, &first);
-        eitp__batch_clear(batch);
-        for (int64_t i = 0; i < count && !status; i++)
-            status = eitp__batch_add(batch, EITP_TRAINING, eitp__sample_of(trainer, first + (uint64_t)i), error);
-        if (status)
-            break;
-        eitp__batch_count_items(batch, state->items);
-        if (plans->unique.tokens)
-            eitp__unique_add(&plans->unique, batch);
-    }
-    /* The next step's are fetched during this one. */
+    eitp_status status;
+    if (plans->config.data_workers)
+        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, &plans->batches, error);
+    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, error);
     if (!status)
         eitp__prefetch_next_step(trainer);
     return status;
 }
 
-/* One scalar or small input. */
+/* Gets all batches of the step before its first backward pass: a mean over items needs their number. */
+static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
+    eitp__step_plans *plans = &trainer->plans;
+    eitp_status status = eitp__get_batches(trainer, error);
+    if (status)
+        return status;
+    if (plans->unique.ids)
+        eitp__unique_clear(&plans->unique);
+    for (int64_t pass = 0; pass < plans->batches.count; pass++) {
+        eitp__batch *batch = &plans->batches.passes[pass];
+        eitp__batch_count_items(batch, state->items);
+        if (plans->unique.ids)
+            eitp__unique_add(&plans->unique, batch);
+    }
+    return EITP_OK;
+}
+
+/* Writes an input, if the plan has it. */
 static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const void *values, size_t size,
                                       eitp_error *error) {
     return input ? eitp_plan_write(plan, input, values, size, error) : EITP_OK;
@@ -48252,17 +48672,17 @@ static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const
 static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *plan, eitp_tensor *input,
                                       eitp_error *error) {
     const eitp__unique *unique = &trainer->plans.unique;
-    return eitp__write_values(plan, input, unique->tokens, (size_t)unique->capacity * sizeof *unique->tokens, error);
+    return eitp__write_values(plan, input, unique->ids, (size_t)unique->capacity * sizeof *unique->ids, error);
 }
 
-/* Executes a plan of a step. What a checkpoint has is torn from its first change until the step is complete. */
+/* Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. */
 static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
     eitp_status status = eitp_plan_execute(plan, error);
     trainer->torn |= eitp__plan_changed_state(plan);
     return status;
 }
 
-/* What each term's sum is multiplied by: its weight in the loss, over its items in the step. */
+/* Writes the factor of each term's sum: the term's weight in the loss, divided by its items in the step. */
 static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__step_state *state, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
     eitp_status status = EITP_OK;
@@ -48288,7 +48708,7 @@ static eitp_status eitp__add_sums(const eitp_trainer *trainer, const eitp__batch
     return status;
 }
 
-/* Dropout keys: the seed, the step, and the number within it of the pass's first row, or first place of a sample. */
+/* Writes the dropout keys: seed, step, and the position in the step of the pass's first row or sample. */
 static eitp_status eitp__write_keys(const eitp_trainer *trainer, int64_t pass, int64_t first_row, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
     const eitp__layout *layout = &plans->pass.layout;
@@ -48302,10 +48722,10 @@ static eitp_status eitp__write_keys(const eitp_trainer *trainer, int64_t pass, i
     return status ? status : eitp__write_values(plans->gradient_plan, plans->pass.sample_key, key, sizeof key, error);
 }
 
-/* Forward and backward of one pass of the step; where there is only one, the update too. */
+/* Executes forward and backward of one pass of the step, and the update if it is the only pass. */
 static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp__step_state *state, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
-    eitp__batch *batch = &plans->batches[pass];
+    eitp__batch *batch = &plans->batches.passes[pass];
     eitp_plan *plan = plans->gradient_plan;
     const float carry = pass > 0;
     const int64_t first_row = state->first_row;
@@ -48325,14 +48745,14 @@ static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp_
     return status ? status : eitp__add_sums(trainer, batch, state, error);
 }
 
-/* Halves the loss scale after a step that was too much for fp16, doubles it after many that were not. */
+/* Halves the loss scale after a step that overflowed fp16; doubles it after many that did not. */
 static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
-    const int64_t patience = 2000;
+    const int64_t growth_interval = 2000;
     const double largest = 16777216;
     if (!trainer->plans.scale)
         return;
     trainer->scale_steps++;
-    if (applied && (trainer->scale_steps < patience || trainer->loss_scale >= largest))
+    if (applied && (trainer->scale_steps < growth_interval || trainer->loss_scale >= largest))
         return;
     trainer->loss_scale *= applied ? 2 : 0.5;
     trainer->skipped += !applied;
@@ -48390,20 +48810,6 @@ static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *re
     return status;
 }
 
-/* Remakes the plans if they were lost because there was no memory for others. */
-static eitp_status eitp__restore_plans(eitp_trainer *trainer, eitp_error *error) {
-    eitp_status status;
-    if (eitp__step_plans_exist(&trainer->plans))
-        return EITP_OK;
-    status = eitp__step_plans_remake(&trainer->plans, &trainer->plans.config, trainer->plans.evaluation_samples, error);
-    return status == EITP_ERROR_MEMORY
-               ? eitp__fail_prefix(
-                     error, status,
-                     "there is not memory enough for the plans of training, which were given up to shrink "
-                     "it; weights and optimizer state are whole, and can be saved")
-               : status;
-}
-
 static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
     const eitp_pass *pass = &trainer->plans.pass;
     report->loss = 0;
@@ -48418,16 +48824,16 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
     report->items = state->items[0];
 }
 
-/* All of a step but its end: the counter, and the report. */
+/* Does all of a step except counting and reporting it. */
 static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp__step_state state = EITP__ZERO;
-    eitp_status status = eitp__restore_plans(trainer, error);
+    eitp_status status = eitp__trainer_restore_plans(trainer, error);
     if (!status)
         status = eitp__read_step(trainer, &state, error);
     if (!status && !trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
-    for (int64_t pass = 0; pass < trainer->plans.batch_count && !status; pass++) {
-        if (trainer->plans.batches[pass].count)
+    for (int64_t pass = 0; pass < trainer->plans.batches.count && !status; pass++) {
+        if (trainer->plans.batches.passes[pass].count)
             status = eitp__execute_pass(trainer, pass, &state, error);
     }
     if (!status && trainer->plans.update_plan)
@@ -48442,7 +48848,7 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
 }
 
 eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
-    eitp_step_report made = EITP__ZERO;
+    eitp_step_report result = EITP__ZERO;
     uint64_t first;
     eitp_status status;
     if (!trainer || !report)
@@ -48450,71 +48856,114 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     status = eitp__trainer_check_whole(trainer, error);
     if (status)
         return status;
-    if (!eitp__pass_samples(trainer, 0, &first))
+    if (!eitp__pass_samples(&trainer->plans.config, trainer->step, 0, &first))
         return eitp__fail(error, EITP_END_OF_DATA, "training ends after step %lld: all %llu samples were used",
                           (long long)trainer->step, (unsigned long long)trainer->plans.config.last_sample);
-    made.step = trainer->step + 1;
-    status = eitp__make_step(trainer, &made, error);
+    result.step = trainer->step + 1;
+    status = eitp__make_step(trainer, &result, error);
     if (status)
         return eitp__fail_prefix(error, status,
                                  trainer->torn ? "step %lld failed half-way; resume from the last checkpoint"
-                                               : "step %lld was not made, and nothing was changed",
-                                 (long long)made.step);
+                                               : "step %lld failed, and nothing was changed",
+                                 (long long)result.step);
     trainer->torn = 0;
     trainer->step++;
-    *report = made;
+    *report = result;
     if (trainer->plans.config.after_step)
         trainer->plans.config.after_step(trainer->plans.config.user, report);
     return EITP_OK;
+}
+/* <<src/train/trainer_step.c */
+
+/* >>src/train/evaluate.c */
+/* Evaluation of a trainer, and of a task without one. */
+
+/* `samples` as callers give it: 0, or more than there are, means all. */
+static uint64_t eitp__evaluation_count(const eitp_task *task, eitp_split split, int64_t samples) {
+    return samples > 0 && (uint64_t)samples < task->samples[split] ? (uint64_t)samples : task->samples[split];
 }
 
 eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                   eitp_error *error) {
     if (!trainer || !evaluation)
         return eitp__fail_null(error, "eitp_trainer_evaluate", "trainer and evaluation");
-    uint64_t count = trainer->plans.task.samples[EITP_VALIDATION];
+    const uint64_t count = eitp__evaluation_count(&trainer->plans.task, EITP_VALIDATION, samples);
     eitp_status status = eitp__trainer_check_whole(trainer, error);
     if (!status && !count)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the trainer was made without validation data");
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no validation samples");
     if (!status)
-        status = eitp__restore_plans(trainer, error);
+        status = eitp__trainer_restore_plans(trainer, error);
     if (status)
         return status;
-    if (samples > 0 && (uint64_t)samples < count)
-        count = (uint64_t)samples;
+    eitp__read_ahead_wait(&trainer->plans.ahead);
     return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, count, trainer->step, evaluation, error);
 }
-/* <<src/train/trainer.c */
+
+int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name) {
+    const eitp_pass *pass;
+    if (!trainer || !name || !trainer->plans.task.samples[EITP_VALIDATION])
+        return 0;
+    pass = &trainer->plans.evaluator.pass;
+    for (int q = 0; q < pass->quantity_count; q++) {
+        if (!strcmp(name, pass->quantities[q].name))
+            return 1;
+    }
+    return !strcmp(name, "loss");
+}
+
+eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
+                          eitp_evaluation *evaluation, eitp_error *error) {
+    eitp__evaluator evaluator;
+    eitp_status status;
+    if (!task || !evaluation)
+        return eitp__fail_null(error, "eitp_evaluate", "task and evaluation");
+    status = eitp__task_check(task, error);
+    if (!status && (batch_size < 1 || batch_size > EITP__MAX_BATCH))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "batch_size must be 1 to %d (got %lld)", EITP__MAX_BATCH,
+                            (long long)batch_size);
+    if (!status && ((unsigned)split > EITP_VALIDATION || !task->samples[split]))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples in this split");
+    if (status)
+        return status;
+    status = eitp__evaluator_create(task, batch_size, &evaluator, error);
+    if (!status)
+        status =
+            eitp__evaluator_run(&evaluator, split, eitp__evaluation_count(task, split, samples), 1, evaluation, error);
+    eitp__evaluator_release(&evaluator);
+    return status;
+}
+/* <<src/train/evaluate.c */
 
 /* >>src/train/trainer_shrink.c */
-/* Making a run smaller while it goes: what could be smaller, what that would take, and going over to it. */
+/* Shrinking: searches a configuration that uses less memory, and switches to it. */
 
-/* Parts of the arena: what a smaller way to run should free, and what it must free to be worth the work. */
+/* Divisors of the arena: the part that shrinking should free, and the part below which it is not worth the work. */
 #define EITP__SHRINK_GOAL 4
-#define EITP__SHRINK_LEAST 16
+#define EITP__SHRINK_MIN 16
 
-/* ---- Smaller ways to run ---- */
+/* ---- Searching ---- */
 
-/* A smaller way to run, and what it needs; `bytes` 0: none. */
-typedef struct eitp__smaller {
+/* A candidate configuration that uses less memory. bytes is 0 if there is none. */
+typedef struct eitp__shrunk {
     eitp_trainer_config config;
     int64_t evaluation_samples;
     eitp__step_needs needs;
     size_t bytes;
-} eitp__smaller;
+} eitp__shrunk;
 
-/* What is searched: from what, by how much, and the best so far. */
 typedef struct eitp__search {
     eitp_trainer *trainer;
-    size_t others;         /* what plans that are not the trainer's need of the arena */
-    size_t bytes, run;     /* now, of gradients and arena; the arena that a run has */
-    size_t goal, least;    /* to be freed */
-    eitp__smaller smaller; /* the best */
+    size_t others; /* arena bytes that plans of the program need */
+    size_t bytes;  /* current bytes of gradients and arena */
+    size_t pass;   /* current bytes of arena and workspace of a pass */
+    size_t goal;   /* bytes that should be freed */
+    size_t min;    /* bytes that must be freed */
+    eitp__shrunk best;
 } eitp__search;
 
-/* Half the sequences at a time, of the same step; 0: there is only one. */
+/* Halves the samples per pass and keeps those per step. Returns 0 if a pass has only one. */
 static int eitp__halve_shape(eitp_step_shape *shape) {
-    const int64_t most = 1 << 20; /* accumulated micro-batches */
+    const int64_t limit = EITP__MAX_BATCH; /* of grad_accum */
     if (shape->micro_batches_per_pass > 1) {
         shape->micro_batches_per_pass /= 2;
         return 1;
@@ -48522,13 +48971,13 @@ static int eitp__halve_shape(eitp_step_shape *shape) {
     if (shape->batch_size == 1)
         return 0;
     shape->micro_batches_per_pass = 1;
-    if (shape->batch_size % 2 == 0 && shape->grad_accum <= most / 2) {
+    if (shape->batch_size % 2 == 0 && shape->grad_accum <= limit / 2) {
         shape->batch_size /= 2;
         shape->grad_accum *= 2;
         return 1;
     }
-    /* Half of an odd number, rounded up, of which the last run of a step has fewer. */
-    if (shape->grad_accum > most / shape->batch_size)
+    /* Half of an odd number, rounded up: the last pass of a step has fewer. */
+    if (shape->grad_accum > limit / shape->batch_size)
         return 0;
     shape->micro_batches_per_pass = (shape->batch_size + 1) / 2;
     shape->grad_accum *= shape->batch_size;
@@ -48536,31 +48985,31 @@ static int eitp__halve_shape(eitp_step_shape *shape) {
     return 1;
 }
 
-static int eitp__is_enough(const eitp__search *search, const eitp__smaller *candidate) {
+static int eitp__is_enough(const eitp__search *search, const eitp__shrunk *candidate) {
     return candidate->bytes && search->bytes - candidate->bytes >= search->goal;
 }
 
-/* Of those that free enough, the faster; else the smaller. */
-static int eitp__is_better(const eitp__search *search, const eitp__smaller *candidate) {
-    const eitp__smaller *best = &search->smaller;
+/* The faster of two candidates that free enough, else the smaller. */
+static int eitp__is_better(const eitp__search *search, const eitp__shrunk *candidate) {
+    const eitp__shrunk *best = &search->best;
     const int is_enough = eitp__is_enough(search, candidate);
-    if (candidate->bytes >= search->bytes || search->bytes - candidate->bytes < search->least)
+    if (candidate->bytes >= search->bytes || search->bytes - candidate->bytes < search->min)
         return 0;
     if (!best->bytes || is_enough != eitp__is_enough(search, best))
         return !best->bytes || is_enough;
     return is_enough ? candidate->needs.seconds < best->needs.seconds : candidate->bytes < best->bytes;
 }
 
-/* Measures a way to run, and keeps it where it is the best. */
-static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape *shape, size_t memory,
-                                     eitp_error *error) {
+/* Estimates a configuration, and keeps it if it is the best so far. */
+static eitp_status eitp__try_candidate(eitp__search *search, const eitp_step_shape *shape, size_t memory,
+                                       eitp_error *error) {
     const eitp__step_plans *plans = &search->trainer->plans;
-    eitp__smaller candidate = EITP__ZERO;
+    eitp__shrunk candidate = EITP__ZERO;
     eitp_status status = EITP_OK;
     candidate.config = plans->config;
     eitp__set_step_shape(&candidate.config, shape);
     candidate.config.plan.memory = memory;
-    /* A plan that cannot be as small is allowed what it needs; what it then needs may be another number again. */
+    /* A plan that does not fit `memory` is allowed what it needs, which may change what it needs. */
     for (int attempt = 0; attempt < 3; attempt++) {
         eitp__step_plans trial;
         eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
@@ -48577,29 +49026,28 @@ static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape
         candidate.config.plan.memory = candidate.needs.pass;
     }
     if (candidate.bytes && eitp__is_better(search, &candidate))
-        search->smaller = candidate;
+        search->best = candidate;
     return EITP_OK;
 }
 
-/* As it is but for an arena that is larger than it need be; computing more again; half as many sequences, and both. */
-static eitp_status eitp__search_smaller(eitp__search *search, eitp_error *error) {
+/* Tries the current shape in an arena without excess, with more recomputation, and half the samples per pass. */
+static eitp_status eitp__search_candidates(eitp__search *search, eitp_error *error) {
     const eitp_plan_config *plan = &search->trainer->plans.config.plan;
-    const size_t half = plan->recompute == EITP_RECOMPUTE_AUTO ? search->run / 2 + 1 : 0;
+    const size_t half = plan->recompute == EITP_RECOMPUTE_AUTO ? search->pass / 2 + 1 : 0;
     eitp_step_shape shape = eitp_trainer_shape(search->trainer);
-    eitp_status status = eitp__try_smaller(search, &shape, plan->memory, error);
+    eitp_status status = eitp__try_candidate(search, &shape, plan->memory, error);
     if (!status && half)
-        status = eitp__try_smaller(search, &shape, half, error);
-    /* Gradients that need memory of their own may make a run larger until there are very few sequences. */
-    for (int i = 0; !status && (i == 0 || !eitp__is_enough(search, &search->smaller)) && eitp__halve_shape(&shape);
-         i++) {
-        status = eitp__try_smaller(search, &shape, plan->memory, error);
+        status = eitp__try_candidate(search, &shape, half, error);
+    /* Gradients that move to variables may outweigh the savings until a pass has very few samples. */
+    for (int i = 0; !status && (i == 0 || !eitp__is_enough(search, &search->best)) && eitp__halve_shape(&shape); i++) {
+        status = eitp__try_candidate(search, &shape, plan->memory, error);
         if (!status && half)
-            status = eitp__try_smaller(search, &shape, half, error);
+            status = eitp__try_candidate(search, &shape, half, error);
     }
     return status;
 }
 
-/* ---- All of it ---- */
+/* ---- Switching ---- */
 
 static size_t eitp__gradient_bytes(const eitp_trainer *trainer) {
     return eitp_context_variable_bytes(trainer->plans.task.context, EITP_GRADIENT);
@@ -48613,14 +49061,14 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     const eitp_graph *const own[3] = {trainer->plans.pass.graph, trainer->plans.update_graph,
                                       trainer->plans.evaluator.pass.graph};
     const eitp_context *context = trainer->plans.task.context;
-    eitp_plan_stats run = eitp_trainer_statistics(trainer);
+    eitp_plan_stats pass = eitp_trainer_statistics(trainer);
     eitp__search search = EITP__ZERO;
     search.trainer = trainer;
     search.others = eitp__plans_need(context, own);
     search.bytes = eitp__bytes_now(trainer);
-    search.run = run.arena_bytes + run.workspace_bytes;
+    search.pass = pass.arena_bytes + pass.workspace_bytes;
     search.goal = eitp_context_arena_bytes(context) / EITP__SHRINK_GOAL;
-    search.least = eitp_context_arena_bytes(context) / EITP__SHRINK_LEAST + 1;
+    search.min = eitp_context_arena_bytes(context) / EITP__SHRINK_MIN + 1;
     return search;
 }
 
@@ -48632,7 +49080,7 @@ static int eitp__has_sample_inputs(const eitp_pass *pass) {
     return 0;
 }
 
-/* True if sums over rows and samples are cut where they can be: not within a group that products add at once. */
+/* True if sums over rows and samples are split only between groups that a product sums at once. */
 static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
     const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
@@ -48648,18 +49096,18 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
     if (eitp__step_shapes_equal(a, b))
         eitp__log(
             &trainer->host, EITP_LOG_WARNING,
-            "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; %d values are computed again, and "
-            "the bits stay the same",
+            "shrunk after step %lld: arena and gradients take %.1f MB instead of %.1f; %d values are recomputed, and "
+            "results stay bit-identical",
             (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
             report->recomputed);
     else
         eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
-                  "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, %s",
+                  "shrunk after step %lld: arena and gradients take %.1f MB instead of %.1f; batch size %lld, "
+                  "accumulation %lld, %lld per pass instead of %lld, %lld, %lld: the same samples per step, %s",
                   (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
                   (long long)b->batch_size, (long long)b->grad_accum, (long long)b->micro_batches_per_pass,
                   (long long)a->batch_size, (long long)a->grad_accum, (long long)a->micro_batches_per_pass,
-                  eitp__shrink_keeps_bits(trainer, report) ? "and the same bits"
+                  eitp__shrink_keeps_bits(trainer, report) ? "and bit-identical results"
                                                            : "but the last bits differ from a run that was not shrunk");
 }
 
@@ -48673,11 +49121,12 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;
+    eitp__read_ahead_wait(&trainer->plans.ahead);
     if (!status && eitp__step_plans_exist(&trainer->plans))
-        status = eitp__search_smaller(&search, error);
-    if (status || !search.smaller.bytes)
+        status = eitp__search_candidates(&search, error);
+    if (status || !search.best.bytes)
         return status;
-    status = eitp__step_plans_remake(&trainer->plans, &search.smaller.config, search.smaller.evaluation_samples, error);
+    status = eitp__step_plans_rebuild(&trainer->plans, &search.best.config, search.best.evaluation_samples, error);
     if (status)
         return status;
     report->shrunk = 1;
@@ -48690,46 +49139,21 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
 /* <<src/train/trainer_shrink.c */
 
 /* >>src/train/trainer_state.c */
-/*
- * The trainer's checkpoints: the model directory, optimizer.safetensors, the tokenizer, and trainer_state.json with
- * step, data position (it follows from the step), and every choice that the bits of the run depend on. Where the model
- * has adapters, they are there in place of the weights, which do not change.
- */
-
-#define EITP__STATE_FILE "trainer_state.json"
-#define EITP__OPTIMIZER_FILE "optimizer.safetensors"
-#define EITP__WEIGHTS_FILE "model.safetensors"
-#define EITP__STATE_VERSION 4
-#define EITP__MOMENTUM_STATE_VERSION 4 /* before it factored moments had no first one */
-#define EITP__OLDEST_STATE_VERSION 2   /* had no optimizer but adamw */
-
-/* What trainer_state.json says. */
-typedef struct eitp__state {
-    eitp_checkpoint_info info;
-    int64_t version;
-    int64_t data_hash[2]; /* content hash of the training file, as two halves: JSON integers have 63 bits */
-    int64_t data_first, data_count;
-    int64_t scale_steps, skipped;
-    double loss_scale;
-    int64_t model_checksum, optimizer_checksum;
-    int64_t base_checksum;   /* of the weights below adapters */
-    int64_t others_checksum; /* of what is trained beside adapters; -1: nothing is */
-} eitp__state;
-
-/* A member of eitp__state other than a setting. It is written before the setting `before`, or last if NULL. */
+/* A member of eitp__state that is not a setting. It is written before the setting named `before`; NULL: last. */
 typedef struct eitp__state_field {
     eitp_setting value;
     const char *before;
 } eitp__state_field;
 
-#define EITP__STATE_FIELD(name, kind, member, low, high, difference, before)                                           \
+#define EITP__STATE_FIELD(name, kind, member, min, max, difference, before)                                            \
     {                                                                                                                  \
-        {name, EITP_SETTING_##kind, offsetof(eitp__state, member), low, high, 0, EITP_DIFFERENCE_##difference, NULL,   \
-         ""},                                                                                                          \
+        {                                                                                                              \
+            name, EITP_SETTING_##kind, offsetof(eitp__state, member), min, max, 0, EITP_DIFFERENCE_##difference, NULL, \
+            ""},                                                                                                       \
             before                                                                                                     \
     }
 
-/* The data are compared by eitp__compare_data. */
+/* Data are compared by eitp__compare_data, hence ACCEPTED here. */
 static const eitp__state_field eitp__state_fields[] = {
     EITP__STATE_FIELD("step", INTEGER, info.step, 0, EITP__UNBOUNDED, ACCEPTED, "batch_size"),
     EITP__STATE_FIELD("block_size", INTEGER, info.rows, 1, 1 << 24, REFUSED, "grad_accum"),
@@ -48746,14 +49170,7 @@ static const eitp__state_field eitp__state_fields[] = {
 
 #undef EITP__STATE_FIELD
 
-/* Goes through what the file has, in its order: fields of the state and settings. Begins as zeros. */
-typedef struct eitp__state_walk {
-    size_t field, setting;
-    int is_field; /* the last one was */
-} eitp__state_walk;
-
-/* The next one; NULL after the last. */
-static const eitp_setting *eitp__state_next(eitp__state_walk *walk) {
+EITP__PRIVATE const eitp_setting *eitp__state_next(eitp__state_walk *walk) {
     size_t count;
     const eitp_setting *settings = eitp_trainer_settings(&count);
     const eitp__state_field *field = &eitp__state_fields[walk->field];
@@ -48765,16 +49182,24 @@ static const eitp_setting *eitp__state_next(eitp__state_walk *walk) {
     return walk->setting < count ? &settings[walk->setting++] : NULL;
 }
 
-/* The struct that it is in. */
-static const void *eitp__state_values(const eitp__state_walk *walk, const eitp__state *state) {
+EITP__PRIVATE const void *eitp__state_values(const eitp__state_walk *walk, const eitp__state *state) {
     return walk->is_field ? (const void *)state : (const void *)&state->info.config;
 }
 
-/* The state of a trainer as it is now; checksums are the caller's. */
-static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state *state, eitp_error *error) {
+/* What identifies the data, in integers that JSON can hold. */
+static eitp_status eitp__identify_data(const eitp_task *task, eitp_task_identity *identity, eitp_error *error) {
+    eitp_status status = task->identify ? task->identify(task->user, identity, error) : EITP_OK;
+    if (!status && (identity->first > INT64_MAX || identity->count > INT64_MAX))
+        status =
+            eitp__fail(error, EITP_ERROR_ARGUMENT, "identify: first and count must be at most %lld (got %llu and %llu)",
+                       (long long)INT64_MAX, (unsigned long long)identity->first, (unsigned long long)identity->count);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__state *state, eitp_error *error) {
     const eitp_task *task = &trainer->plans.task;
     eitp_task_identity identity = EITP__ZERO;
-    eitp_status status = task->identify ? task->identify(task->user, &identity, error) : EITP_OK;
+    eitp_status status = eitp__identify_data(task, &identity, error);
     memset(state, 0, sizeof *state);
     state->info.step = trainer->step;
     state->info.config = trainer->plans.config;
@@ -48793,12 +49218,12 @@ static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state 
     return status;
 }
 
-/* ---- Saving ---- */
+/* ---- Writing ---- */
 
-/* The member of a run with adapters. */
+/* Writes the member "lora" of a model with adapters. */
 static void eitp__write_lora_state(const eitp_model *model, const eitp__state *state, eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
-    char targets[200]; /* as in adapter_config.json: names of any architecture */
+    char targets[200]; /* module names, as in adapter_config.json */
     if (!lora->rank)
         return;
     eitp_lora_targets_format(eitp_model_config(model).architecture, lora->targets, targets, sizeof targets);
@@ -48813,7 +49238,7 @@ static void eitp__write_lora_state(const eitp_model *model, const eitp__state *s
     eitp__buffer_add_text(text, "},\n");
 }
 
-/* The member of a run that was shrunk: the shape that it began with. */
+/* Writes the member "shrunk_from", the initial shape, if the run was shrunk. */
 static void eitp__write_initial_shape(const eitp__state *state, eitp__buffer *text) {
     const eitp_step_shape *initial = &state->info.initial_shape, shape = eitp__step_shape_of(&state->info.config);
     if (!eitp__step_shapes_equal(initial, &shape))
@@ -48823,7 +49248,7 @@ static void eitp__write_initial_shape(const eitp__state *state, eitp__buffer *te
             (long long)initial->batch_size, (long long)initial->grad_accum, (long long)initial->micro_batches_per_pass);
 }
 
-/* The members that tables describe, and the end. */
+/* Writes the members that the tables describe, and the end. */
 static void eitp__write_state_values(const eitp__state *state, eitp__buffer *text) {
     const eitp_trainer_config defaults = eitp_trainer_config_default();
     eitp__state_walk walk = EITP__ZERO;
@@ -48840,8 +49265,8 @@ static void eitp__write_state_values(const eitp__state *state, eitp__buffer *tex
     eitp__buffer_add_text(text, "\n}\n");
 }
 
-static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, const eitp__state *state,
-                                     eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__state_write(const eitp_trainer *trainer, const char *path, const eitp__state *state,
+                                            eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
     eitp__buffer_init(&text, &trainer->host);
@@ -48858,93 +49283,9 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     return status;
 }
 
-/* Writes what is trained beside adapters, where there is something. */
-static eitp_status eitp__fill_others(eitp_context *context, const char *directory, int64_t *others_checksum,
-                                     eitp_error *error) {
-    uint32_t checksum = 0;
-    eitp_status status;
-    *others_checksum = -1;
-    if (!eitp__lora_has_others(context))
-        return EITP_OK;
-    status = eitp__lora_save_others(context, directory, &checksum, error);
-    *others_checksum = checksum;
-    return status;
-}
-
-/* Writes the adapters and the configuration of the model that they are of. */
-static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
-                                       eitp__state *state, eitp_error *error) {
-    const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
-    char *path = eitp__join_path(&trainer->host, directory, "config.json");
-    uint32_t base = 0;
-    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
-    if (!status)
-        status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
-    eitp__release_text(&trainer->host, path);
-    if (!status)
-        status = eitp_lora_save(trainer->plans.task.model, directory, NULL, checksum, error);
-    if (!status)
-        status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
-    state->base_checksum = base;
-    return status ? status : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, error);
-}
-
-/* The weights: a model's directory, or of a task's own model the parameters alone. */
-static eitp_status eitp__fill_weights(const eitp_task *task, const char *directory, uint32_t *checksum,
-                                      eitp_error *error) {
-    const eitp_host host = eitp_context_host(task->context);
-    char *path;
-    eitp_status status;
-    if (task->model)
-        return eitp_model_save(task->model, directory, EITP_F32, -1, checksum, error);
-    path = eitp__join_path(&host, directory, EITP__WEIGHTS_FILE);
-    status = path ? eitp_variables_save(task->context, path, EITP_PARAMETER, EITP_F32, checksum, error)
-                  : eitp__fail_memory(error, strlen(directory), "a path");
-    eitp__release_text(&host, path);
-    return status;
-}
-
-/* Writes everything a checkpoint has into a directory. */
-static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
-    eitp_trainer *trainer = (eitp_trainer *)user;
-    const eitp_task *task = &trainer->plans.task;
-    eitp__state state;
-    uint32_t model_checksum = 0, optimizer_checksum = 0;
-    char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
-    char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
-    eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
-    if (!status)
-        status = eitp__current_state(trainer, &state, error);
-    if (!status && task->save)
-        status = task->save(task->user, directory, error);
-    if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, error);
-    else if (!status)
-        status = eitp__fill_weights(task, directory, &model_checksum, error);
-    if (!status)
-        status = eitp_variables_save(task->context, optimizer, EITP_OPTIMIZER, EITP_F32, &optimizer_checksum, error);
-    state.model_checksum = model_checksum;
-    state.optimizer_checksum = optimizer_checksum;
-    if (!status)
-        status = eitp__write_state(trainer, path, &state, error);
-    eitp__release_text(&trainer->host, optimizer);
-    eitp__release_text(&trainer->host, path);
-    return status;
-}
-
-eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
-    eitp_status status;
-    if (!trainer || !output_directory)
-        return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
-    status = eitp__trainer_check_whole(trainer, error);
-    return status ? status
-                  : eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint,
-                                           trainer, error);
-}
-
 /* ---- Reading ---- */
 
-/* The optimizer of that name; EITP_OPTIMIZER_COUNT: there is none. */
+/* The optimizer with this name, or EITP_OPTIMIZER_COUNT. */
 static eitp_optimizer eitp__optimizer_named(const char *name) {
     int i = 0;
     while (i < EITP_OPTIMIZER_COUNT && strcmp(name, eitp_optimizer_get((eitp_optimizer)i)->name))
@@ -48975,7 +49316,7 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
     if (!status && eitp_lora_targets_parse(NULL, targets, &lora->targets, NULL))
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has no targets that eitp knows");
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown targets '%s'", targets);
     return status ? status : eitp__lora_config_check(lora, error);
 }
 
@@ -48983,22 +49324,26 @@ static eitp_status eitp__parse_initial_shape(const eitp__json *root, eitp__state
     const eitp__json *object = eitp__json_member(root, "shrunk_from");
     eitp_step_shape *initial = &state->info.initial_shape;
     const eitp_trainer_config *config = &state->info.config;
+    const char *passes;
     eitp_status status;
     *initial = eitp__step_shape_of(config);
     if (!object)
         return EITP_OK;
+    passes = eitp__setting_name_in("micro_batches_per_pass", object);
     status = eitp__json_get_integer(object, "batch_size", 1, 1 << 20, &initial->batch_size, error);
     if (!status)
         status = eitp__json_get_integer(object, "grad_accum", 1, 1 << 20, &initial->grad_accum, error);
     if (!status)
-        status = eitp__json_get_integer(object, "micro_batches_per_pass", 1, 1 << 20, &initial->micro_batches_per_pass,
-                                        error);
+        status = eitp__json_get_integer(object, passes, 1, 1 << 20, &initial->micro_batches_per_pass, error);
     if (!status && initial->batch_size * initial->grad_accum != config->batch_size * config->grad_accum)
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "'shrunk_from' has other sequences in a step");
+        status =
+            eitp__fail(error, EITP_ERROR_FORMAT, "'shrunk_from' has %lld samples per step, but the settings have %lld",
+                       (long long)(initial->batch_size * initial->grad_accum),
+                       (long long)(config->batch_size * config->grad_accum));
     return status;
 }
 
-/* What the file is, and of what: format, version, kernels, precision, optimizer. */
+/* Reads format, version, kernels, precision and optimizer. */
 static eitp_status eitp__parse_head(const eitp__json *root, eitp__state *state, eitp_error *error) {
     const char *format = "", *numerics = "", *precision = "", *optimizer = "";
     eitp_status status = eitp__json_get_text(root, "format", &format, error);
@@ -49011,29 +49356,29 @@ static eitp_status eitp__parse_head(const eitp__json *root, eitp__state *state, 
     if (!status)
         status = eitp__json_get_text(root, "optimizer", &optimizer, error);
     if (!status && strcmp(format, "eitp checkpoint"))
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "this is not the state of an eitp checkpoint");
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'format' must be 'eitp checkpoint' (got '%s')", format);
     state->info.config.optimizer = eitp__optimizer_named(optimizer);
     if (!status &&
         (state->version < EITP__OLDEST_STATE_VERSION || state->version > EITP__STATE_VERSION ||
          strlen(precision) >= sizeof state->info.precision || state->info.config.optimizer == EITP_OPTIMIZER_COUNT))
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                            "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads versions %d "
-                            "to %d; start from its weights",
-                            (long long)state->version, precision, optimizer, EITP__OLDEST_STATE_VERSION,
-                            EITP__STATE_VERSION);
+        status = eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "unsupported version %lld (supported: %d to %d), precision '%s' or optimizer '%s'; start from "
+            "its weights",
+            (long long)state->version, EITP__OLDEST_STATE_VERSION, EITP__STATE_VERSION, precision, optimizer);
     snprintf(state->info.numerics, sizeof state->info.numerics, "%s", numerics);
     snprintf(state->info.precision, sizeof state->info.precision, "%s", precision);
     return status;
 }
 
-/* The members that tables describe. */
+/* Reads the members that the tables describe. */
 static eitp_status eitp__parse_state_values(const eitp__json *root, eitp__state *state, eitp_error *error) {
     eitp__state_walk walk = EITP__ZERO;
     const eitp_setting *setting;
     eitp_status status = EITP_OK;
     while (!status && (setting = eitp__state_next(&walk)) != NULL)
         status = eitp__setting_read(setting, root, walk.is_field ? (void *)state : (void *)&state->info.config, error);
-    /* A setting of 0 asks for a choice, which a run that was saved has made. */
+    /* 0 asks the trainer to choose; a saved trainer has chosen. */
     if (!status && state->info.config.micro_batches_per_pass < 1)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'micro_batches_per_pass' must be at least 1 (got 0)");
     return status;
@@ -49041,7 +49386,7 @@ static eitp_status eitp__parse_state_values(const eitp__json *root, eitp__state 
 
 static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
     eitp_status status;
-    state->info.config = eitp_trainer_config_default(); /* of what the file lacks */
+    state->info.config = eitp_trainer_config_default(); /* for members that the file lacks */
     status = eitp__parse_head(root, state, error);
     if (!status)
         status = eitp__parse_state_values(root, state, error);
@@ -49050,8 +49395,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
     return status ? status : eitp__parse_initial_shape(root, state, error);
 }
 
-static eitp_status eitp__read_state(const eitp_host *host, const char *checkpoint, eitp__state *state,
-                                    eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__state_read(const eitp_host *host, const char *checkpoint, eitp__state *state,
+                                           eitp_error *error) {
     const size_t limit = 1 << 20;
     eitp__json_document *document;
     char *path = eitp__join_path(host, checkpoint, EITP__STATE_FILE);
@@ -49075,13 +49420,111 @@ eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpo
     if (!host || !checkpoint || !info)
         return eitp__fail_null(error, "eitp_checkpoint_read_info", "host, checkpoint and info");
     eitp__state state;
-    eitp_status status = eitp__read_state(host, checkpoint, &state, error);
+    eitp_status status = eitp__state_read(host, checkpoint, &state, error);
     if (!status)
         *info = state.info;
     return status;
 }
+/* <<src/train/trainer_state.c */
 
-/* Adapters must be of the same configuration, and on the same weights. */
+/* >>src/train/trainer_save.c */
+/*
+ * Saving: a checkpoint is a model directory with optimizer.safetensors, trainer_state.json and what the task saves. If
+ * the model has adapters, they replace the frozen weights.
+ */
+
+/* Writes the parameters trained in addition to adapters, if there are any. */
+static eitp_status eitp__fill_others(eitp_context *context, const char *directory, int64_t *others_checksum,
+                                     eitp_error *error) {
+    uint32_t checksum = 0;
+    eitp_status status;
+    *others_checksum = -1;
+    if (!eitp__lora_has_others(context))
+        return EITP_OK;
+    status = eitp__lora_save_others(context, directory, &checksum, error);
+    *others_checksum = checksum;
+    return status;
+}
+
+/* Writes the adapters and their model's configuration. */
+static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
+                                       eitp__state *state, eitp_error *error) {
+    const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
+    char *path = eitp__join_path(&trainer->host, directory, "config.json");
+    uint32_t base = 0;
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
+    eitp__release_text(&trainer->host, path);
+    if (!status)
+        status = eitp_lora_save(trainer->plans.task.model, directory, NULL, checksum, error);
+    if (!status)
+        status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
+    state->base_checksum = base;
+    return status ? status : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, error);
+}
+
+/* Writes the weights: a model directory or, without an eitp_model, the parameters alone. */
+static eitp_status eitp__fill_weights(const eitp_task *task, const char *directory, uint32_t *checksum,
+                                      eitp_error *error) {
+    const eitp_host host = eitp_context_host(task->context);
+    char *path;
+    eitp_status status;
+    if (task->model)
+        return eitp_model_save(task->model, directory, EITP_F32, -1, checksum, error);
+    path = eitp__join_path(&host, directory, EITP__WEIGHTS_FILE);
+    status = path ? eitp_variables_save(task->context, path, EITP_PARAMETER, EITP_F32, checksum, error)
+                  : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__release_text(&host, path);
+    return status;
+}
+
+/* Writes all files of a checkpoint into a directory. */
+static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
+    eitp_trainer *trainer = (eitp_trainer *)user;
+    const eitp_task *task = &trainer->plans.task;
+    eitp__state state;
+    uint32_t model_checksum = 0, optimizer_checksum = 0;
+    char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
+    char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
+    eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp__state_of(trainer, &state, error);
+    if (!status && task->save)
+        status = task->save(task->user, directory, error);
+    if (!status && state.info.lora.rank)
+        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, error);
+    else if (!status)
+        status = eitp__fill_weights(task, directory, &model_checksum, error);
+    if (!status)
+        status = eitp_variables_save(task->context, optimizer, EITP_OPTIMIZER, EITP_F32, &optimizer_checksum, error);
+    state.model_checksum = model_checksum;
+    state.optimizer_checksum = optimizer_checksum;
+    if (!status)
+        status = eitp__state_write(trainer, path, &state, error);
+    eitp__release_text(&trainer->host, optimizer);
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
+eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
+    eitp_status status;
+    if (!trainer || !output_directory)
+        return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
+    status = eitp__trainer_check_whole(trainer, error);
+    eitp__read_ahead_wait(&trainer->plans.ahead);
+    return status ? status
+                  : eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint,
+                                           trainer, error);
+}
+/* <<src/train/trainer_save.c */
+
+/* >>src/train/trainer_resume.c */
+/* Resuming: compares the run that wrote a checkpoint with this one, then loads weights and optimizer state. */
+
+/* ---- Comparing ---- */
+
+/* Adapters must have the same configuration and the same frozen weights. */
 static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eitp__state *current,
                                           const eitp__state *written, const char *checkpoint, eitp_error *error) {
     uint32_t base = 0;
@@ -49097,13 +49540,13 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
         status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
     if (!status && written->info.lora.rank && (int64_t)base != written->base_checksum)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' has adapters of other weights than this run's model; load the weights they were "
-                            "trained on",
+                            "'%s' has adapters that were trained on other weights than this run's model has; load the "
+                            "weights that they were trained on",
                             checkpoint);
     return status;
 }
 
-/* True if the trainer is as a run began that was shrunk later, however many micro-batches its passes take. */
+/* True if the trainer has the initial shape of a run that was shrunk later; micro_batches_per_pass may differ. */
 static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__state *written) {
     const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
     const eitp_step_shape *initial = &written->info.initial_shape;
@@ -49111,7 +49554,7 @@ static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__stat
            mine.batch_size == initial->batch_size && mine.grad_accum == initial->grad_accum;
 }
 
-/* Weights and moments of another optimizer are converted; of the same one, bits depend on precision and kernels. */
+/* With another optimizer weights and moments are converted. With the same, precision and kernels must match. */
 static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
                                           const eitp_checkpoint_info *theirs, const char *checkpoint,
                                           eitp_error *error) {
@@ -49127,13 +49570,13 @@ static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eit
             theirs->precision, mine->precision);
     else if (strcmp(mine->numerics, theirs->numerics))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
+                          "'%s' was made with the kernels %s, and this run has %s: results would differ; use the same "
                           "EITP_ISA and build, or start from its weights",
                           checkpoint, theirs->numerics, mine->numerics);
     return EITP_OK;
 }
 
-/* The data are told apart by where they begin, how much they are, and a hash, which says nothing to a reader. */
+/* Compares the number of items, their first position, and a hash, which a message need not show. */
 static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__state *mine, const eitp__state *theirs,
                                       const char *checkpoint, eitp_error *error) {
     const char *what_to_do = "use the same data, or start from its weights";
@@ -49144,38 +49587,39 @@ static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__s
                           checkpoint, (long long)theirs->data_count, unit, (long long)mine->data_count, what_to_do);
     if (mine->data_first != theirs->data_first)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the training data differ from those of '%s', which began after %lld %s, and those of this "
-                          "run after %lld; %s",
+                          "the training data differ from those of '%s', which started after %lld %s; those of this run "
+                          "start after %lld; %s",
                           checkpoint, (long long)theirs->data_first, unit, (long long)mine->data_first, what_to_do);
     if (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1])
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the training data differ from those of '%s': as many %s, but other content; %s", checkpoint,
-                          unit, what_to_do);
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the training data differ from those of '%s': the same number of %s, but different content; %s", checkpoint,
+            unit, what_to_do);
     return EITP_OK;
 }
 
-/* Where rows are dense, or sums over them cannot be cut, the number of micro-batches in a pass may decide bits. */
-static eitp_status eitp__compare_merged(const eitp__step_plans *plans, const eitp_trainer_config *mine,
+/* With dense rows, or a gradient that depends on it, the number of micro-batches per pass may change results. */
+static eitp_status eitp__compare_passes(const eitp__step_plans *plans, const eitp_trainer_config *mine,
                                         const eitp_trainer_config *theirs, const char *checkpoint, eitp_error *error) {
     if (mine->micro_batches_per_pass == theirs->micro_batches_per_pass)
         return EITP_OK;
     if (mine->dense_rows)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
-                          "the bits would differ; use the same, or start from its weights",
+                          "'%s' was made with dense rows and %lld micro-batches per pass, and this run has %lld: "
+                          "results would differ; use the same, or start from its weights",
                           checkpoint, (long long)theirs->micro_batches_per_pass,
                           (long long)mine->micro_batches_per_pass);
     if (plans->cut_parameter[0])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made with %lld micro-batches in a pass, and this run has %lld: the bits would "
-                          "differ, as the gradient of parameter '%s' depends on that; use the same, or start from its "
+                          "'%s' was made with %lld micro-batches per pass, and this run has %lld: results would "
+                          "differ, since the gradient of parameter '%s' depends on it; use the same, or start from its "
                           "weights",
                           checkpoint, (long long)theirs->micro_batches_per_pass,
                           (long long)mine->micro_batches_per_pass, plans->cut_parameter);
     return EITP_OK;
 }
 
-/* Refuses, or logs, the differences in what tables describe. */
+/* Refuses or logs the differences between members that the tables describe. */
 static eitp_status eitp__compare_values(const eitp_trainer *trainer, eitp_difference difference,
                                         const eitp__state *mine, const eitp__state *theirs, const char *checkpoint,
                                         eitp_error *error) {
@@ -49203,7 +49647,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
                                         eitp_error *error) {
     const eitp_step_shape shape = eitp__step_shape_of(&written->info.config);
     eitp__state current;
-    eitp_status status = eitp__current_state(trainer, &current, error);
+    eitp_status status = eitp__state_of(trainer, &current, error);
     if (status)
         return status;
     if (eitp__follows_shrinking(trainer, written))
@@ -49212,7 +49656,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
     if (!status)
         status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
     if (!status)
-        status = eitp__compare_merged(&trainer->plans, &current.info.config, &written->info.config, checkpoint, error);
+        status = eitp__compare_passes(&trainer->plans, &current.info.config, &written->info.config, checkpoint, error);
     if (!status)
         status = eitp__compare_data(trainer, &current, written, checkpoint, error);
     if (!status)
@@ -49221,17 +49665,17 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
                   : eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
 }
 
-/* ---- Loading: everything is read twice, and changes nothing the first time ---- */
+/* ---- Loading: all files are read twice, and change nothing the first time ---- */
 
 static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int64_t expected, eitp_error *error) {
     return (int64_t)checksum == expected
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_FORMAT,
-                            "%s is damaged: its checksum is %08x, not %08x; resume from another checkpoint", path,
+                            "%s is damaged: its checksum is %08x, expected %08x; resume from another checkpoint", path,
                             (unsigned)checksum, (unsigned)expected);
 }
 
-/* Reads the model's weights, or its adapters. */
+/* Reads the weights, or the adapters. */
 static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected, int loads,
                                           eitp_error *error) {
     const int has_adapters = eitp_model_lora(trainer->plans.task.model).rank > 0;
@@ -49251,7 +49695,7 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
     return status;
 }
 
-/* Reads what is trained beside adapters. */
+/* Reads the parameters trained in addition to adapters. */
 static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                            int loads, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
@@ -49260,10 +49704,11 @@ static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *ch
     char *path;
     eitp_status status;
     if (has_others != (state->info.lora.rank && state->others_checksum >= 0))
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "'%s' has %s parameters that were trained beside adapters, and "
-                          "this run has %s; start from its weights",
-                          checkpoint, has_others ? "no" : "the", has_others ? "some" : "none");
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "'%s' has %s parameters that were trained in addition to adapters, and this run has %s; start "
+            "from its weights",
+            checkpoint, has_others ? "no" : "some", has_others ? "some" : "none");
     if (!has_others)
         return EITP_OK;
     path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
@@ -49276,7 +49721,7 @@ static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *ch
     return status;
 }
 
-/* Is the optimizer's state what this version keeps? */
+/* True if the optimizer's state has the form of this version and this optimizer. */
 static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
     eitp_optimizer optimizer = trainer->plans.config.optimizer;
     return written->info.config.optimizer == optimizer &&
@@ -49284,7 +49729,7 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
             eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_FACTORED);
 }
 
-/* Reads the state of the optimizer; that of another one, or of an earlier version, is converted. */
+/* Reads the optimizer state, and converts it if another optimizer or an earlier version wrote it. */
 static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                               int loads, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
@@ -49296,7 +49741,7 @@ static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char 
         if (!status)
             status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
     } else if (!status) {
-        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.adamw, loads, error);
+        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config, loads, error);
     }
     eitp__release_text(&trainer->host, path);
     return status;
@@ -49310,7 +49755,7 @@ static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *check
     return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, loads, error);
 }
 
-/* Changes the trainer to what was read and checked. */
+/* Loads a checkpoint that was read and checked. */
 static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                          eitp_error *error) {
     eitp_status status;
@@ -49331,7 +49776,8 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     eitp__state state;
-    eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
+    eitp_status status = eitp__state_read(&trainer->host, checkpoint, &state, error);
+    eitp__read_ahead_wait(&trainer->plans.ahead);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
@@ -49344,31 +49790,32 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         const eitp_step_shape shape = eitp__step_shape_of(&state.info.config);
         eitp_trainer_config config = trainer->plans.config;
         eitp__set_step_shape(&config, &shape);
-        status = eitp__step_plans_remake(&trainer->plans, &config, trainer->plans.evaluation_samples, error);
+        status = eitp__step_plans_rebuild(&trainer->plans, &config, trainer->plans.evaluation_samples, error);
     }
     return status ? status : eitp__load_checkpoint(trainer, checkpoint, &state, error);
 }
-/* <<src/train/trainer_state.c */
+/* <<src/train/trainer_resume.c */
 
 /* >>src/train/planner.c */
 /*
- * What a run takes, before anything is loaded. A rung is measured by making it: the task, its variables, the graphs and
- * the plans, in a context that gives them no memory, through an allocator that counts.
+ * Memory planning. A candidate is measured by creating its task, variables, graphs and plans in a context that gives
+ * variables and arena no memory, through an allocator that counts.
  */
 
 /*
- * What no allocator counts: stacks, pages that are partly used, buffers of files; and what a control group counts
- * beside the process: page tables, 8 bytes a page, and pages of an offloaded file that are on their way to the disk.
+ * Memory that the allocator does not count: stacks, partly used pages and file buffers; and memory that a control group
+ * counts in addition to the process: page tables, 8 bytes per page, and dirty pages of the offload file.
  */
 #define EITP__PROCESS_SLACK ((size_t)4 << 20)
 #define EITP__PAGE_TABLES 512
 #define EITP__OFFLOAD_SLACK ((size_t)3 << 20)
 
-/* A host's allocator, the bytes that are taken through it, and the most that they and the arena have at a time. */
+/* An allocator that counts bytes. */
 typedef struct eitp__counter {
-    eitp_allocator allocator;
-    const eitp_context *context; /* whose arena it is; NULL: there is none yet */
-    size_t now, most;
+    eitp_allocator allocator;    /* does the allocating */
+    const eitp_context *context; /* NULL until it is created */
+    size_t now;                  /* allocated */
+    size_t peak;                 /* of allocated memory and the context's arena together */
 } eitp__counter;
 
 static void *eitp__count_allocate(void *user, size_t size, size_t alignment) {
@@ -49378,8 +49825,8 @@ static void *eitp__count_allocate(void *user, size_t size, size_t alignment) {
     if (!memory)
         return NULL;
     counter->now += size;
-    if (counter->now + arena > counter->most)
-        counter->most = counter->now + arena;
+    if (counter->now + arena > counter->peak)
+        counter->peak = counter->now + arena;
     return memory;
 }
 
@@ -49389,11 +49836,11 @@ static void eitp__count_release(void *user, void *memory, size_t size) {
     counter->now -= size;
 }
 
-/* The precision that an optimizer runs in: compact weights are BF16 where nothing else was asked for. */
-static const char *eitp__rung_precision(const eitp_fit *fit, eitp_optimizer optimizer) {
-    const char *asked = fit->context.precision;
+/* The precision of a candidate: with "auto", compact weights are BF16. */
+static const char *eitp__candidate_precision(const eitp_fit *fit, eitp_optimizer optimizer) {
+    const char *requested = fit->context.precision;
     int is_compact = eitp_optimizer_get(optimizer)->parameters != EITP_PARAMETERS_EXACT;
-    return is_compact && asked && !strcmp(asked, "auto") ? "bf16" : asked;
+    return is_compact && requested && !strcmp(requested, "auto") ? "bf16" : requested;
 }
 
 static size_t eitp__bytes_of_role(const eitp_context *context, eitp_role role) {
@@ -49414,7 +49861,7 @@ static size_t eitp__offloaded_bytes(const eitp_context *context) {
     return bytes;
 }
 
-/* Bytes of the logits that the pass keeps whole, in its losses. */
+/* Bytes of the logits that the losses of a pass store. */
 static size_t eitp__logits_bytes(const eitp_graph *graph) {
     size_t bytes = 0;
     for (size_t i = 0; i < graph->node_count; i++) {
@@ -49429,38 +49876,40 @@ static size_t eitp__logits_bytes(const eitp_graph *graph) {
     return bytes;
 }
 
-static void eitp__fill_rung(const eitp_fit *fit, const eitp__step_plans *plans, const eitp__counter *counter,
-                            size_t resident, eitp_rung *rung) {
+static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *plans, const eitp__counter *counter,
+                                 size_t resident, eitp_fit_candidate *candidate) {
     const eitp_context *context = plans->task.context;
     eitp_plan_stats pass = eitp_plan_statistics(plans->gradient_plan), update = EITP__ZERO;
     const double passes = (double)eitp__step_passes(&plans->config);
     const double full_passes = eitp__step_full_passes(&plans->config);
     if (plans->update_plan)
         update = eitp_plan_statistics(plans->update_plan);
-    snprintf(rung->precision, sizeof rung->precision, "%s", eitp_context_precision_name(context));
-    rung->micro_batches_per_pass = plans->config.micro_batches_per_pass;
-    rung->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
-    rung->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
-    rung->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
-    rung->offloaded = eitp__offloaded_bytes(context);
-    rung->workspace = pass.workspace_bytes;
-    rung->arena = eitp_context_arena_bytes(context) - pass.workspace_bytes;
-    rung->logits = eitp__logits_bytes(plans->pass.graph);
-    rung->process = resident + counter->most - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
-    rung->process += rung->offload ? EITP__OFFLOAD_SLACK : 0;
-    rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace;
-    rung->process += rung->total / EITP__PAGE_TABLES;
-    rung->total += rung->process;
-    rung->flops = full_passes * pass.flops + update.flops;
-    rung->recomputed_flops = full_passes * pass.recomputed_flops;
-    rung->recomputed = pass.recomputed;
-    rung->seconds = full_passes * pass.seconds + update.seconds;
-    rung->file_reads = passes * pass.file_reads + update.file_reads;
-    rung->file_writes = passes * pass.file_writes + update.file_writes;
-    rung->fits = !fit->budget || rung->total <= fit->budget;
+    snprintf(candidate->precision, sizeof candidate->precision, "%s", eitp_context_precision_name(context));
+    candidate->micro_batches_per_pass = plans->config.micro_batches_per_pass;
+    candidate->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
+    candidate->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
+    candidate->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
+    candidate->offloaded = eitp__offloaded_bytes(context);
+    candidate->workspace = pass.workspace_bytes;
+    candidate->arena = eitp_context_arena_bytes(context) - pass.workspace_bytes;
+    candidate->logits = eitp__logits_bytes(plans->pass.graph);
+    candidate->process = resident + counter->peak - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
+    candidate->process += candidate->offload ? EITP__OFFLOAD_SLACK : 0;
+    candidate->process += (size_t)plans->config.data_workers * EITP__READER_BYTES;
+    candidate->total =
+        candidate->parameters + candidate->gradients + candidate->states + candidate->arena + candidate->workspace;
+    candidate->process += candidate->total / EITP__PAGE_TABLES;
+    candidate->total += candidate->process;
+    candidate->flops = full_passes * pass.flops + update.flops;
+    candidate->recomputed_flops = full_passes * pass.recomputed_flops;
+    candidate->recomputed = pass.recomputed;
+    candidate->seconds = full_passes * pass.seconds + update.seconds;
+    candidate->file_reads = passes * pass.file_reads + update.file_reads;
+    candidate->file_writes = passes * pass.file_writes + update.file_writes;
+    candidate->fits = !fit->budget || candidate->total <= fit->budget;
 }
 
-/* The process as it is now, where the caller did not say. */
+/* Resident bytes of the process: as the caller gave them, or as they are now. */
 static eitp_status eitp__resident_bytes(const eitp_fit *fit, size_t *resident, eitp_error *error) {
     eitp_memory_info info;
     eitp_status status;
@@ -49472,9 +49921,9 @@ static eitp_status eitp__resident_bytes(const eitp_fit *fit, size_t *resident, e
     return status;
 }
 
-/* A context for plans alone, through the counter. */
-static eitp_status eitp__create_counted(const eitp_fit *fit, const eitp_rung *rung, eitp__counter *counter,
-                                        eitp_context **context, eitp_error *error) {
+/* Creates a context for plans only, which allocates through the counter. */
+static eitp_status eitp__create_counted(const eitp_fit *fit, const eitp_fit_candidate *candidate,
+                                        eitp__counter *counter, eitp_context **context, eitp_error *error) {
     eitp_context_config config = fit->context;
     eitp_status status;
     counter->allocator = config.host.allocator;
@@ -49482,44 +49931,44 @@ static eitp_status eitp__create_counted(const eitp_fit *fit, const eitp_rung *ru
     config.host.allocator.allocate = eitp__count_allocate;
     config.host.allocator.release = eitp__count_release;
     memset(&config.host.log, 0, sizeof config.host.log);
-    config.precision = eitp__rung_precision(fit, rung->optimizer);
-    config.parameters = eitp_optimizer_get(rung->optimizer)->parameters;
-    config.offload = rung->offload;
+    config.precision = eitp__candidate_precision(fit, candidate->optimizer);
+    config.parameters = eitp_optimizer_get(candidate->optimizer)->parameters;
+    config.offload = candidate->offload;
     config.plans_only = 1;
     status = eitp_context_create(&config, context, error);
     counter->context = *context;
     return status;
 }
 
-/* Makes the plans of a task in that context, and fills in the rung. */
+/* Creates the plans of a task in that context, and fills in the candidate. */
 static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task, eitp__counter *counter,
-                                      size_t resident, eitp_rung *rung, eitp_error *error) {
+                                      size_t resident, eitp_fit_candidate *candidate, eitp_error *error) {
     eitp_trainer_config config = fit->trainer;
     eitp__step_plans *plans = (eitp__step_plans *)eitp__allocate(&task->context->host, sizeof *plans);
     const eitp_host host = eitp_context_host(task->context);
     eitp_status status;
     if (!plans)
         return eitp__fail_memory(error, sizeof *plans, "the plans of a step");
-    config.optimizer = rung->optimizer;
-    config.micro_batches_per_pass = rung->micro_batches_per_pass;
-    config.plan = rung->plan;
+    config.optimizer = candidate->optimizer;
+    config.micro_batches_per_pass = candidate->micro_batches_per_pass;
+    config.plan = candidate->plan;
     eitp__step_plans_init(plans, task, &config, 0);
     status = eitp__trainer_config_check(&config, task->context, error);
     if (!status)
         status = eitp__step_plans_create(plans, error);
-    /* The arena of the last plan may be larger than any that was there when something was allocated. */
-    if (!status && counter->most < counter->now + eitp_context_arena_bytes(task->context))
-        counter->most = counter->now + eitp_context_arena_bytes(task->context);
+    /* The last plan may have grown the arena after the last allocation. */
+    if (!status && counter->peak < counter->now + eitp_context_arena_bytes(task->context))
+        counter->peak = counter->now + eitp_context_arena_bytes(task->context);
     if (!status)
-        eitp__fill_rung(fit, plans, counter, resident, rung);
+        eitp__fill_candidate(fit, plans, counter, resident, candidate);
     eitp__step_plans_discard(plans);
     eitp__release(&host, plans, sizeof *plans);
     return status;
 }
 
-eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
-    if (!fit || !rung || !fit->make)
-        return eitp__fail_null(error, "eitp_rung_measure", "fit, its make, and rung");
+eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error) {
+    if (!fit || !candidate || !fit->create_task)
+        return eitp__fail_null(error, "eitp_fit_measure", "fit, fit->create_task and candidate");
     eitp__counter counter = EITP__ZERO;
     eitp_context *context = NULL;
     eitp_model *model;
@@ -49527,13 +49976,13 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
     size_t resident = 0;
     eitp_status status = eitp__resident_bytes(fit, &resident, error);
     if (!status)
-        status = eitp__create_counted(fit, rung, &counter, &context, error);
+        status = eitp__create_counted(fit, candidate, &counter, &context, error);
     if (!status)
-        status = fit->make(fit->user, context, &task, error);
+        status = fit->create_task(fit->user, context, &task, error);
     if (!status)
         status = eitp__task_check(&task, error);
     if (!status)
-        status = eitp__measure_task(fit, &task, &counter, resident, rung, error);
+        status = eitp__measure_task(fit, &task, &counter, resident, candidate, error);
     counter.context = NULL;
     model = task.model;
     eitp_task_release(&task);
@@ -49544,160 +49993,161 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
 
 /* ---- The choice ---- */
 
-/* Lets a rung that is too large compute again as much as it must. */
-static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
+/* Lets a candidate that is too large recompute as much as it must. */
+static eitp_status eitp__shrink_candidate(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error) {
     eitp_status status = EITP_OK;
-    for (int attempt = 0; attempt < 4 && !status && !rung->fits; attempt++) {
-        size_t excess = rung->total - fit->budget, run = rung->arena + rung->workspace;
-        int is_least = rung->plan.memory && run > rung->plan.memory;
-        if (is_least || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
+    for (int attempt = 0; attempt < 4 && !status && !candidate->fits; attempt++) {
+        size_t excess = candidate->total - fit->budget, pass = candidate->arena + candidate->workspace;
+        int is_minimal = candidate->plan.memory && pass > candidate->plan.memory;
+        if (is_minimal || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
             break;
-        rung->plan.memory = excess < run ? run - excess : EITP_LEAST_MEMORY;
-        status = eitp_rung_measure(fit, rung, error);
+        candidate->plan.memory = excess < pass ? pass - excess : EITP_LEAST_MEMORY;
+        status = eitp_fit_measure(fit, candidate, error);
     }
     return status;
 }
 
-/* What a rung takes however much it computes again. */
-static size_t eitp__fixed_bytes(const eitp_rung *rung) {
-    return rung->total - rung->arena - rung->workspace;
+/* Bytes that recomputation cannot reduce. */
+static size_t eitp__fixed_bytes(const eitp_fit_candidate *candidate) {
+    return candidate->total - candidate->arena - candidate->workspace;
 }
 
-static void eitp__keep_smallest(const eitp_rung *rung, eitp_rung *smallest) {
-    if (!smallest->total || rung->total < smallest->total)
-        *smallest = *rung;
+static void eitp__keep_smallest(const eitp_fit_candidate *candidate, eitp_fit_candidate *smallest) {
+    if (!smallest->total || candidate->total < smallest->total)
+        *smallest = *candidate;
 }
 
-/* The next smaller number of micro-batches in a pass; 0: there is none. */
-static int64_t eitp__smaller_pass(const eitp_fit *fit, int64_t micro_batches_per_pass) {
+/* The next smaller number of micro-batches per pass, or 0. */
+static int64_t eitp__fewer_per_pass(const eitp_fit *fit, int64_t micro_batches_per_pass) {
     return fit->trainer.micro_batches_per_pass || micro_batches_per_pass < 2 ? 0 : micro_batches_per_pass / 2;
 }
 
-/* The fastest rung with this optimizer and so much offloaded that fits, in *best; its `fits` is 0 where none does. */
-static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
-                                     eitp_rung *best, eitp_rung *smallest, eitp_error *error) {
+/* Stores the fastest candidate with this optimizer and offload that fits in *best; best->fits is 0 if none does. */
+static eitp_status eitp__choose_candidate(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
+                                          eitp_fit_candidate *best, eitp_fit_candidate *smallest, eitp_error *error) {
     int64_t micro_batches_per_pass = fit->trainer.micro_batches_per_pass;
     eitp_status status = EITP_OK;
     memset(best, 0, sizeof *best);
     do {
-        eitp_rung rung = EITP__ZERO;
-        rung.optimizer = optimizer;
-        rung.micro_batches_per_pass = micro_batches_per_pass;
-        rung.plan = fit->trainer.plan;
-        rung.offload = offload;
-        status = eitp_rung_measure(fit, &rung, error);
-        /* With fewer micro-batches at a time gradients only take more. */
-        if (!status && fit->budget && eitp__fixed_bytes(&rung) > fit->budget)
+        eitp_fit_candidate candidate = EITP__ZERO;
+        candidate.optimizer = optimizer;
+        candidate.micro_batches_per_pass = micro_batches_per_pass;
+        candidate.plan = fit->trainer.plan;
+        candidate.offload = offload;
+        status = eitp_fit_measure(fit, &candidate, error);
+        /* Fewer micro-batches per pass only add stored gradients. */
+        if (!status && fit->budget && eitp__fixed_bytes(&candidate) > fit->budget)
             break;
         if (!status)
-            status = eitp__shrink_rung(fit, &rung, error);
+            status = eitp__shrink_candidate(fit, &candidate, error);
         if (status)
             return status;
-        eitp__keep_smallest(&rung, smallest);
-        if (rung.fits && (!best->fits || rung.seconds < best->seconds))
-            *best = rung;
-        micro_batches_per_pass = eitp__smaller_pass(fit, rung.micro_batches_per_pass);
-        /* With everything kept, fewer micro-batches at a time are only slower. */
-        if (rung.fits && !rung.recomputed)
+        eitp__keep_smallest(&candidate, smallest);
+        if (candidate.fits && (!best->fits || candidate.seconds < best->seconds))
+            *best = candidate;
+        micro_batches_per_pass = eitp__fewer_per_pass(fit, candidate.micro_batches_per_pass);
+        /* If nothing is recomputed, fewer micro-batches per pass are only slower. */
+        if (candidate.fits && !candidate.recomputed)
             micro_batches_per_pass = 0;
     } while (micro_batches_per_pass);
     return status;
 }
 
-/* The least that an optimizer can do with, whatever it costs: all micro-batches at a time, or one. */
+/* Measures the smallest candidates of an optimizer: with the usual number of micro-batches per pass, and with one. */
 static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_offload offload,
-                                       eitp_rung *smallest, eitp_error *error) {
-    const int64_t merges[] = {fit->trainer.micro_batches_per_pass, 1};
+                                       eitp_fit_candidate *smallest, eitp_error *error) {
+    const int64_t passes[] = {fit->trainer.micro_batches_per_pass, 1};
     eitp_status status = EITP_OK;
-    for (size_t i = 0; i < EITP__COUNT(merges) && !status; i++) {
-        eitp_rung rung = EITP__ZERO;
-        rung.optimizer = optimizer;
-        rung.micro_batches_per_pass = merges[i];
-        rung.plan = fit->trainer.plan;
-        rung.offload = offload;
-        if (rung.plan.recompute == EITP_RECOMPUTE_AUTO)
-            rung.plan.memory = EITP_LEAST_MEMORY;
-        status = eitp_rung_measure(fit, &rung, error);
+    for (size_t i = 0; i < EITP__COUNT(passes) && !status; i++) {
+        eitp_fit_candidate candidate = EITP__ZERO;
+        candidate.optimizer = optimizer;
+        candidate.micro_batches_per_pass = passes[i];
+        candidate.plan = fit->trainer.plan;
+        candidate.offload = offload;
+        if (candidate.plan.recompute == EITP_RECOMPUTE_AUTO)
+            candidate.plan.memory = EITP_LEAST_MEMORY;
+        status = eitp_fit_measure(fit, &candidate, error);
         if (!status)
-            eitp__keep_smallest(&rung, smallest);
+            eitp__keep_smallest(&candidate, smallest);
         if (fit->trainer.micro_batches_per_pass)
             break;
     }
     return status;
 }
 
-/* Is the optimizer one of those that are chosen from, can it run in the precision that was asked for, and is it not the
- * same there as one before it? */
-static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
-    const char *asked = fit->context.precision;
-    int is_16_bits = asked && (!strcmp(asked, "auto") || !strcmp(asked, "bf16"));
+/* True if the optimizer may be chosen: it runs in the requested precision, and differs there from those before it. */
+static int eitp__is_eligible(const eitp_fit *fit, eitp_optimizer optimizer) {
+    const char *requested = fit->context.precision;
+    int may_be_bf16 = requested && (!strcmp(requested, "auto") || !strcmp(requested, "bf16"));
     if (!fit->any_optimizer)
         return optimizer == fit->trainer.optimizer;
     if (eitp_optimizer_get(optimizer)->fidelity == EITP_DIFFERENT_ALGORITHM)
         return 0;
-    if (optimizer == EITP_ADAMW || is_16_bits)
+    if (optimizer == EITP_ADAMW || may_be_bf16)
         return 1;
-    /* In fp32 weights are whole, however they would be rounded. */
-    return optimizer != EITP_ADAMW8_SR && (!asked || strcmp(asked, "fp16"));
+    /* In fp32 weights are not rounded, so that adamw8-sr is adamw8. */
+    return optimizer != EITP_ADAMW8_SR && (!requested || strcmp(requested, "fp16"));
 }
 
-/* An optimizer that keeps less, of the same fidelity as one that fits, must be worth this much of a step's time. */
-#define EITP__WORTH_LESS 0.05
+/* A more compact optimizer of the same fidelity as one that fits must save this part of a step's time. */
+#define EITP__COMPACT_BENEFIT 0.05
 
 /*
- * Looks for a rung of the optimizers, all with so much offloaded: the fastest of the most faithful that fit. *last is
- * the optimizer that was looked at last.
+ * Chooses among the optimizers, with the same offload: the fastest candidate of the most faithful that fit. *last is
+ * the optimizer that was tried last.
  */
-static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_offload offload, eitp_rung *chosen,
-                                          eitp_rung *least, eitp_optimizer *last, eitp_error *error) {
-    int is_offer = fit->any_optimizer && fit->any_offload && offload;
+static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_offload offload, eitp_fit_candidate *chosen,
+                                          eitp_fit_candidate *smallest, eitp_optimizer *last, eitp_error *error) {
+    int is_proposed = fit->any_optimizer && fit->any_offload && offload;
     eitp_status status = EITP_OK;
-    for (int i = is_offer && eitp__is_candidate(fit, EITP_ADAMW8) ? EITP_ADAMW8 : 0;
+    for (int i = is_proposed && eitp__is_eligible(fit, EITP_ADAMW8) ? EITP_ADAMW8 : 0;
          i < EITP_OPTIMIZER_COUNT && !status; i++) {
         const eitp_optimizer optimizer = (eitp_optimizer)i;
-        eitp_rung rung;
+        eitp_fit_candidate candidate;
         if (chosen->fits && (!chosen->recomputed || eitp_optimizer_get(optimizer)->fidelity !=
                                                         eitp_optimizer_get(chosen->optimizer)->fidelity))
             break;
-        if (!eitp__is_candidate(fit, optimizer))
+        if (!eitp__is_eligible(fit, optimizer))
             continue;
         *last = optimizer;
-        status = eitp__choose_rung(fit, optimizer, offload, &rung, least, error);
-        if (!status && rung.fits && (!chosen->fits || rung.seconds < (1 - EITP__WORTH_LESS) * chosen->seconds))
-            *chosen = rung;
+        status = eitp__choose_candidate(fit, optimizer, offload, &candidate, smallest, error);
+        if (!status && candidate.fits &&
+            (!chosen->fits || candidate.seconds < (1 - EITP__COMPACT_BENEFIT) * chosen->seconds))
+            *chosen = candidate;
     }
     return status;
 }
 
-eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
-    if (!asked || !chosen)
-        return eitp__fail_null(error, "eitp_fit_choose", "asked and chosen");
-    eitp_fit fit = *asked;
-    eitp_rung least = EITP__ZERO;
-    eitp_optimizer last = fit.trainer.optimizer;
-    eitp_offload offload = fit.any_offload ? EITP_OFFLOAD_NONE : fit.context.offload;
-    eitp_offload most = fit.any_offload ? EITP_OFFLOAD_ALL : offload;
+eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
+                            eitp_error *error) {
+    if (!fit || !chosen)
+        return eitp__fail_null(error, "eitp_fit_choose", "fit and chosen");
+    eitp_fit request = *fit;
+    eitp_fit_candidate least = EITP__ZERO;
+    eitp_optimizer last = request.trainer.optimizer;
+    eitp_offload offload = request.any_offload ? EITP_OFFLOAD_NONE : request.context.offload;
+    eitp_offload most = request.any_offload ? EITP_OFFLOAD_ALL : offload;
     eitp_status status;
     memset(chosen, 0, sizeof *chosen);
-    /* Once: what measuring a rung leaves to the C library is there for the run. */
-    status = eitp__resident_bytes(asked, &fit.process, error);
+    /* Read once: what measuring leaves in the C library's heap is available to the run. */
+    status = eitp__resident_bytes(fit, &request.process, error);
     if (!status)
-        status = eitp__choose_optimizer(&fit, offload, chosen, &least, &last, error);
+        status = eitp__choose_optimizer(&request, offload, chosen, &least, &last, error);
     while (!status && !chosen->fits && offload < most) {
         offload = (eitp_offload)(offload + 1);
-        status = eitp__choose_optimizer(&fit, offload, chosen, &least, &last, error);
+        status = eitp__choose_optimizer(&request, offload, chosen, &least, &last, error);
     }
     if (!status && !chosen->fits)
-        status = eitp__find_smallest(&fit, last, offload, &least, error);
-    /* What is chosen greedily can miss a budget that the least there is keeps. */
+        status = eitp__find_smallest(&request, last, offload, &least, error);
+    /* The greedy search can miss a budget that the smallest candidate keeps. */
     if (!status && !chosen->fits && least.fits)
         *chosen = least;
     if (smallest)
         *smallest = least;
     if (status || chosen->fits)
         return status;
-    return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %.0f MB, and %.0f MB are allowed",
-                      ceil((double)least.total / 1e6), floor((double)fit.budget / 1e6));
+    return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %.0f MB, which exceeds the budget of %.0f MB",
+                      ceil((double)least.total / 1e6), floor((double)request.budget / 1e6));
 }
 /* <<src/train/planner.c */
 

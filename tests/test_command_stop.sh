@@ -66,7 +66,7 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     short_of_memory 12000 --steps 3 --auto-shrink --output-dir shrunk
     check "a run that shrinks goes on" test $? -eq 0 -a -d shrunk/checkpoint-3
     check "shrinking: why" grep -q '^warning: memory is short: [0-9.]* MB are left (RLIMIT_AS), and ' err
-    check "shrinking: what" grep -q '^warning: shrunk after step 0: arena and gradients have [0-9.]* MB, not ' err
+    check "shrinking: what" grep -q '^warning: shrunk after step 0: arena and gradients take [0-9.]* MB instead of ' err
     check "shrinking: the record" grep -q '^{"step": 0, "event": "memory_pressure", .* "shrunk": true}' shrunk/metrics.jsonl
     check "shrinking: the checkpoint" grep -q '"shrunk_from": {"batch_size": 8, "grad_accum": 4, "micro_batches_per_pass": 4}' \
         shrunk/checkpoint-3/trainer_state.json
