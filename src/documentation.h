@@ -166,6 +166,8 @@
  *                                       lines to compile, so give it a file of its own.
  *   EITP_API              extern        linkage of the public functions; in every file, alike. `static`, in a program
  *                                       of one file, hides all of eitp.
+ *   EITP_FILE             its name      the name of this file in quotes, by which the implementation includes it again.
+ *                                       Only needed if you rename the file and the compiler is gcc 11 or older.
  *   EITP_WITH_OPENBLAS    0             1: matrix products by OpenBLAS; where the implementation is. Needs cblas.h and
  *                                       -lopenblas.
  *   -fopenmp              off           work is divided among threads; where the implementation is, and when linking.
@@ -184,7 +186,7 @@
  *   The file is made of modules. Each begins with a line that has ">>" and the module's path, and ends with one
  *   that has "<<" and it: search for ">>" to see them all. First come the public headers (base, tensor, model,
  *   optim, text, data, io, task, train, run), where every function is documented; then the private ones; then the
- *   implementation. Public names begin with eitp_ or EITP_, private ones with eitp__ or EITP__: those are not for
+ *   implementation; last the templates, which it includes by including this file again. Public names begin with eitp_ or EITP_, private ones with eitp__ or EITP__: those are not for
  *   you to use. The file is generated: to change it, change the modules in the repository. Only the part before the
  *   private headers is seen without EITP_IMPLEMENTATION.
  */

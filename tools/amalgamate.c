@@ -22,7 +22,6 @@
 
 #define OUTPUT_NEW "eitp.h.new"
 #define MEND "run `make eitp.h`"
-#define DEEPEST_TEMPLATE 8
 
 /* ---- packing ---- */
 
@@ -71,16 +70,6 @@ static void forget_guard(source *file) {
     file->count -= 3;
 }
 
-static source *template_at(const source *from, size_t line, const char *path) {
-    source *file = find_source(path);
-    if (file)
-        return file;
-    file = add_source(path, -1, line);
-    load(file, from->path);
-    lint(file);
-    return file;
-}
-
 static void plan_include(source *file, size_t i, lines *to) {
     char name[LONGEST_PATH], path[2 * LONGEST_PATH];
     size_t line = file->tokens[i].line;
@@ -102,7 +91,7 @@ static void plan_include(source *file, size_t i, lines *to) {
     }
     check_layer(file, line, path);
     if (is_template(path)) {
-        target = template_at(file, line, path);
+        target = find_source(path);
         to->templates = (source **)grow(to->templates, (size_t)(to->template_count + 1) * sizeof(source *));
         to->templates[to->template_count++] = target;
         to->fate[line] = to->template_count;
@@ -118,15 +107,36 @@ static void plan_include(source *file, size_t i, lines *to) {
                 file->path);
 }
 
-static void paste(source *file, text *output, int depth) {
+/*
+ * What stands in the place of a line that includes a section: its macro, and after the last of consecutive ones the
+ * inclusion of eitp.h. `next` is the template that the next line includes, or NULL.
+ */
+static void call_section(const source *file, const source *next, text *output) {
+    static int is_checked;
+    char name[LONGEST_PATH];
+    const source *first = file;
+    while (first->previous)
+        first = first->previous;
+    section_name(first, name);
+    if (file == first)
+        text_format(output, "#define %s /* >>%s%s */\n", name, file->path, file->next ? " and on" : "");
+    if (next && next->is_section && (next == file->next || (!next->previous && next->place > first->place)))
+        return;
+    text_format(output, "#include EITP_FILE\n");
+    if (!is_checked)
+        text_format(output,
+                    "#ifdef %s\n"
+                    "#error \"EITP_FILE is the name of another file: define it as the name of this one\"\n"
+                    "#endif\n",
+                    name);
+    is_checked = 1;
+}
+
+static void paste(source *file, text *output) {
     lines to = {NULL, NULL, 0};
     const char *p = file->content.data, *end = p + file->content.size;
     size_t line, i, first_line = 1;
     int blank = 1;
-    if (depth > DEEPEST_TEMPLATE) {
-        finding(file->path, 1, "templates include each other more than %d deep: is there a circle?", DEEPEST_TEMPLATE);
-        return;
-    }
     to.fate = (int *)grow(NULL, (file->lines + 2) * sizeof(int));
     memset(to.fate, 0, (file->lines + 2) * sizeof(int));
     if (ends_with(file->path, ".h") && !drop_guard(file, &to))
@@ -139,7 +149,11 @@ static void paste(source *file, text *output, int depth) {
         const char *stop = (const char *)memchr(p, '\n', (size_t)(end - p));
         const char *next = stop ? stop + 1 : end;
         if (to.fate[line] > 0) {
-            paste(to.templates[to.fate[line] - 1], output, depth + 1);
+            source *template = to.templates[to.fate[line] - 1];
+            if (template->is_section)
+                call_section(template, to.fate[line + 1] > 0 ? to.templates[to.fate[line + 1] - 1] : NULL, output);
+            else
+                paste(template, output);
             blank = 0;
         } else if (to.fate[line] == 0 && !(blank && next - p == 1)) {
             text_add(output, p, (size_t)(next - p));
@@ -159,7 +173,7 @@ static void paste_section(int section, text *output) {
     size_t i;
     for (i = 0; i < source_count; i++)
         if (sources[i]->section == section)
-            paste(sources[i], output, 0);
+            paste(sources[i], output);
 }
 
 static void paste_plain(int section, text *output, const char *before, const char *after) {
@@ -171,6 +185,32 @@ static void paste_plain(int section, text *output, const char *before, const cha
             text_format(output, "%s", after);
         }
 }
+
+static void paste_templates(text *output) {
+    char name[LONGEST_PATH];
+    size_t i;
+    text_format(
+        output,
+        "\n#else\n\n"
+        "/*\n * Templates. Where the implementation needs an instance of some, it defines what they are written in,"
+        " then their\n * macros below, and includes this file by the name EITP_FILE.\n */\n");
+    for (i = 0; i < section_count; i++) {
+        source *file = sections[i];
+        section_name(file, name);
+        text_format(output, "\n#ifdef %s\n#undef %s\n", name, name);
+        for (; file; file = file->next)
+            paste(file, output);
+        text_format(output, "#endif\n");
+    }
+}
+
+/* How the implementation finds itself. */
+static const char file_name[] =
+    "\n/* The name of this file, by which it includes itself. Old compilers cannot tell, so renaming it takes a "
+    "#define. */\n"
+    "#ifndef EITP_FILE\n#ifdef __FILE_NAME__\n#define EITP_FILE __FILE_NAME__\n#else\n#define EITP_FILE \"eitp.h\"\n"
+    "#endif\n#endif\n#ifdef __has_include\n#if !__has_include(EITP_FILE)\n"
+    "#error \"eitp.h has another name here: define EITP_FILE as that name, in quotes\"\n#endif\n#endif\n";
 
 static void pack(text *output) {
     paste_plain(SECTION_DOCUMENTATION, output, "", "\n");
@@ -184,8 +224,12 @@ static void pack(text *output) {
     paste_section(SECTION_PUBLIC, output);
     text_format(output, "\n#endif /* EITP_H */\n\n"
                         "#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)\n#define EITP_IMPLEMENTED\n");
+    if (section_count)
+        text_format(output, "%s", file_name);
     paste_section(SECTION_PRIVATE, output);
     paste_section(SECTION_IMPLEMENTATION, output);
+    if (section_count)
+        paste_templates(output);
     text_format(output, "\n#endif /* EITP_IMPLEMENTATION */\n");
     paste_plain(SECTION_LICENSE, output, "\n/*\n", "*/\n");
 }
@@ -314,7 +358,7 @@ static int make(int only_check) {
     size_t i, count = source_count;
     for (i = 0; i < count; i++)
         load(sources[i], MANIFEST);
-    if (!findings)
+    if (!findings && find_templates() == 0)
         pack(&output);
     for (i = 0; i < count; i++) {
         lines ignored = {NULL, NULL, 0};

@@ -55,6 +55,13 @@ typedef struct source {
     size_t lines;
     int pasted;
     int allocates;
+    /* of a template: */
+    enum { UNKNOWN, COUNTING, KNOWN } state;
+    size_t copies;                  /* how often it would be pasted */
+    int is_nested;                  /* a template includes it */
+    int is_section;                 /* it stands in eitp.h once */
+    struct source *previous, *next; /* the templates before and after every inclusion of it: one section with it */
+    size_t place;                   /* of a section among the others, from 1 */
 } source;
 
 int token_is(const token *t, const char *string);
@@ -90,6 +97,18 @@ void load(source *file, const char *from);
 int is_template(const char *path);
 int is_public(const source *file);
 int is_code(const source *file);
+
+/* ---- amalgamate_templates.c: what is pasted, and what stands once ---- */
+
+/* The first template of each section; the others follow as its `next`. */
+extern source **sections;
+extern size_t section_count;
+
+/* Finds all templates and their sections; -1 after a finding. */
+int find_templates(void);
+
+/* The macro that a section is behind. */
+void section_name(const source *file, char name[LONGEST_PATH]);
 
 /* ---- amalgamate_lint.c: the rules ---- */
 

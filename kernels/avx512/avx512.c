@@ -356,12 +356,22 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
 #define EITP__SIMD_MATMUL_DEPTH 128
 #define EITP__SIMD_MATMUL_TILE_ROWS 256
 
+#include "kernels/simd/f32.inc"
 #include "kernels/simd/math.inc"
 #include "kernels/simd/runs.inc"
 #include "kernels/simd/random.inc"
 #include "kernels/simd/loss.inc"
-#include "kernels/simd/columns.inc"
+#include "kernels/simd/element.inc"
 #include "kernels/simd/matmul.inc"
+#include "kernels/matmul_vector.inc"
+
+#include "kernels/simd/bf16.inc"
+#include "kernels/simd/element.inc"
+#include "kernels/matmul_vector.inc"
+
+#include "kernels/simd/f16.inc"
+#include "kernels/simd/element.inc"
+#include "kernels/matmul_vector.inc"
 #include "kernels/simd/optimizer.inc"
 #include "kernels/simd/factored.inc"
 #include "kernels/simd/attention.inc"
@@ -377,7 +387,6 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
 
 EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
     eitp__avx512_register(table);
-    eitp__avx512_register_products(table);
 }
 
 #else

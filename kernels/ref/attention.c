@@ -1,13 +1,4 @@
-/* Attention in plain C, of every element type that is computed with in float. */
-#include "kernels/ref/ref.h"
-
-/* A (sequence, head) pair of an attention call. */
-typedef struct eitp__ref_pair {
-    int64_t heads, head, width; /* width: of a head */
-    int64_t begin, end;         /* the rows that are there */
-    int64_t first, stop;        /* these, padding and the rows in no sequence that the pair clears */
-    int causal;
-} eitp__ref_pair;
+#include "kernels/ref/attention.h"
 
 /* The most rows that a sequence can have. */
 static int64_t eitp__ref_longest(const eitp__call *call) {
@@ -25,7 +16,7 @@ static int64_t eitp__ref_limit(const eitp__call *call, int64_t sequence) {
 }
 
 /* Offsets and lengths are data: whatever they are, the rows are rows of the call, at most the longest sequence. */
-static eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
+EITP__PRIVATE eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
     const int32_t *offsets = (const int32_t *)call->inputs[1].data;
     int64_t rows = call->inputs[0].shape[0], last = call->inputs[1].elements - 2, sequence;
     eitp__ref_pair pair;
@@ -44,7 +35,7 @@ static eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
 }
 
 /* What the probability of row i for the key at `position` of its sequence is multiplied by: 0 where it is dropped. */
-static float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position) {
+EITP__PRIVATE float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position) {
     const int64_t *key = (const int64_t *)call->inputs[2].data;
     uint64_t index;
     if (!key || !(call->reals[1] > 0))
@@ -58,42 +49,18 @@ static float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, 
 }
 
 /* Zeroes those of the rows that see nothing. */
-static void eitp__ref_clear_logsumexps(const eitp__ref_pair *pair, float *logsumexps) {
+EITP__PRIVATE void eitp__ref_clear_logsumexps(const eitp__ref_pair *pair, float *logsumexps) {
     for (int64_t row = pair->first; row < pair->stop; row++)
         if (row < pair->begin || row >= pair->end)
             logsumexps[row * pair->heads] = 0;
 }
 
 /* Two sums of a head's width, and a number for each row of a sequence. */
-static size_t eitp__ref_attention_workspace(const eitp__call *call) {
+EITP__PRIVATE size_t eitp__ref_attention_workspace(const eitp__call *call) {
     int64_t width = call->inputs[0].shape[1] / 3 / call->integers[0];
     return (size_t)(2 * width + eitp__ref_longest(call)) * sizeof(float);
 }
 
-static size_t eitp__ref_attention_cached_workspace(const eitp__call *call) {
+EITP__PRIVATE size_t eitp__ref_attention_cached_workspace(const eitp__call *call) {
     return (size_t)(call->inputs[1].shape[1] / call->integers[0] + call->inputs[1].shape[0]) * sizeof(float);
-}
-
-#define EITP__REF_ATTENTION(name) eitp__ref_attention_##name##_f32
-#define EITP__REF_ATTENTION_ELEMENT float
-#define EITP__REF_ATTENTION_GET(x) (x)
-#define EITP__REF_ATTENTION_MAKE(v) (v)
-#include "kernels/ref/attention.inc"
-
-#define EITP__REF_ATTENTION(name) eitp__ref_attention_##name##_bf16
-#define EITP__REF_ATTENTION_ELEMENT uint16_t
-#define EITP__REF_ATTENTION_GET(x) eitp__bf16_to_f32(x)
-#define EITP__REF_ATTENTION_MAKE(v) eitp__f32_to_bf16(v)
-#include "kernels/ref/attention.inc"
-
-#define EITP__REF_ATTENTION(name) eitp__ref_attention_##name##_f16
-#define EITP__REF_ATTENTION_ELEMENT uint16_t
-#define EITP__REF_ATTENTION_GET(x) eitp__f16_to_f32(x)
-#define EITP__REF_ATTENTION_MAKE(v) eitp__f32_to_f16(v)
-#include "kernels/ref/attention.inc"
-
-EITP__PRIVATE void eitp__register_ref_attention(eitp__kernel_table *table) {
-    eitp__ref_attention_register_f32(table, EITP_F32);
-    eitp__ref_attention_register_bf16(table, EITP_BF16);
-    eitp__ref_attention_register_f16(table, EITP_F16);
 }

@@ -1,6 +1,7 @@
 /* The reference kernels: plain C for any processor, and what the other sets are measured by. */
-#include "kernels/ref/ref.h"
+#include "kernels/ref/attention.h"
 #include "kernels/ref/matmul.h"
+#include "kernels/ref/ref.h"
 #include "kernels/update.h"
 
 /* Input 0 of a reduction as what is kept and what is reduced. */
@@ -249,27 +250,38 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 }
 
 /*
- * An instance: EITP__ELEMENT is what is stored, EITP__REAL what is computed with; EITP__GET and EITP__PUT make one of
- * the other. What is fused has no f64: there it runs as its expansion, which is what tests measure it by.
+ * The instances. EITP__ELEMENT is the type of stored elements, EITP__REAL the type of the arithmetic, and EITP__GET and
+ * EITP__PUT convert between them. EITP__REF names a function of the instance, EITP__REF_SUM one of its sums of products.
+ * Fused kernels have no f64: there the expansion runs, which tests compare them with.
  */
 #define EITP__ELEMENT double
 #define EITP__REAL double
 #define EITP__GET(x) (x)
 #define EITP__PUT(x) (x)
 #define EITP__REF(name) eitp__ref_##name##_f64
+#define EITP__REF_SUM(name) eitp__ref_##name##_f64
 #define EITP__REF_MATH(name) name
 #include "kernels/ref/elementwise.inc"
 #include "kernels/ref/reduce.inc"
 #include "kernels/ref/scatter.inc"
 #include "kernels/ref/update.inc"
+#include "kernels/ref/matmul_instance.inc"
+#include "kernels/matmul_vector.inc"
+
 #undef EITP__ELEMENT
 #undef EITP__REAL
+#undef EITP__GET
+#undef EITP__PUT
 #undef EITP__REF
+#undef EITP__REF_SUM
 #undef EITP__REF_MATH
 
 #define EITP__ELEMENT float
 #define EITP__REAL float
+#define EITP__GET(x) (x)
+#define EITP__PUT(x) (x)
 #define EITP__REF(name) eitp__ref_##name##_f32
+#define EITP__REF_SUM(name) eitp__ref_##name##_f32
 #define EITP__REF_MATH(name) name##f
 #include "kernels/ref/elementwise.inc"
 #include "kernels/ref/reduce.inc"
@@ -277,35 +289,62 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #include "kernels/ref/update.inc"
 #include "kernels/ref/network.inc"
 #include "kernels/ref/loss.inc"
-#undef EITP__ELEMENT
-#undef EITP__GET
-#undef EITP__PUT
-#undef EITP__REF
+#include "kernels/ref/attention.inc"
+#include "kernels/ref/matmul_instance.inc"
+#include "kernels/matmul_vector.inc"
 
-#define EITP__ELEMENT uint16_t
-#define EITP__GET(x) eitp__bf16_to_f32(x)
-#define EITP__PUT(x) eitp__f32_to_bf16(x)
-#define EITP__REF(name) eitp__ref_##name##_bf16
-#include "kernels/ref/elementwise.inc"
-#include "kernels/ref/reduce.inc"
-#include "kernels/ref/network.inc"
-#include "kernels/ref/loss.inc"
-#undef EITP__GET
-#undef EITP__PUT
-#undef EITP__REF
-
-#define EITP__GET(x) eitp__f16_to_f32(x)
-#define EITP__PUT(x) eitp__f32_to_f16(x)
-#define EITP__REF(name) eitp__ref_##name##_f16
-#include "kernels/ref/elementwise.inc"
-#include "kernels/ref/reduce.inc"
-#include "kernels/ref/network.inc"
-#include "kernels/ref/loss.inc"
 #undef EITP__ELEMENT
 #undef EITP__REAL
 #undef EITP__GET
 #undef EITP__PUT
 #undef EITP__REF
+#undef EITP__REF_SUM
+#undef EITP__REF_MATH
+
+#define EITP__ELEMENT uint16_t
+#define EITP__REAL float
+#define EITP__GET(x) eitp__bf16_to_f32(x)
+#define EITP__PUT(x) eitp__f32_to_bf16(x)
+#define EITP__REF(name) eitp__ref_##name##_bf16
+#define EITP__REF_SUM(name) eitp__ref_##name##_f32
+#define EITP__REF_MATH(name) name##f
+#include "kernels/ref/elementwise.inc"
+#include "kernels/ref/reduce.inc"
+#include "kernels/ref/network.inc"
+#include "kernels/ref/loss.inc"
+#include "kernels/ref/attention.inc"
+#include "kernels/ref/matmul_instance.inc"
+#include "kernels/matmul_vector.inc"
+
+#undef EITP__ELEMENT
+#undef EITP__REAL
+#undef EITP__GET
+#undef EITP__PUT
+#undef EITP__REF
+#undef EITP__REF_SUM
+#undef EITP__REF_MATH
+
+#define EITP__ELEMENT uint16_t
+#define EITP__REAL float
+#define EITP__GET(x) eitp__f16_to_f32(x)
+#define EITP__PUT(x) eitp__f32_to_f16(x)
+#define EITP__REF(name) eitp__ref_##name##_f16
+#define EITP__REF_SUM(name) eitp__ref_##name##_f32
+#define EITP__REF_MATH(name) name##f
+#include "kernels/ref/elementwise.inc"
+#include "kernels/ref/reduce.inc"
+#include "kernels/ref/network.inc"
+#include "kernels/ref/loss.inc"
+#include "kernels/ref/attention.inc"
+#include "kernels/ref/matmul_instance.inc"
+#include "kernels/matmul_vector.inc"
+
+#undef EITP__ELEMENT
+#undef EITP__REAL
+#undef EITP__GET
+#undef EITP__PUT
+#undef EITP__REF
+#undef EITP__REF_SUM
 #undef EITP__REF_MATH
 
 /* Slots of every floating type, with the function's name. */
@@ -376,7 +415,6 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__register_ref_casts(table);
     eitp__register_ref_movement(table);
-    eitp__register_ref_attention(table);
 #define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F64, eitp__ref_##name##_f64);
     EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
     EITP__REF_WIDE(EITP__REF_REGISTER)
@@ -410,5 +448,13 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
             eitp__ref_register(table, EITP__SLOT_FACTORED, (eitp_dtype)dtype, eitp__ref_factored_f32);
         table->kernels[EITP__SLOT_FACTORED][dtype].workspace = eitp__factored_workspace;
     }
-    eitp__register_ref_matmul(table);
+    eitp__ref_attention_register_f32(table, EITP_F32);
+    eitp__ref_attention_register_bf16(table, EITP_BF16);
+    eitp__ref_attention_register_f16(table, EITP_F16);
+    table->kernels[EITP__SLOT_MATMUL][EITP_F32] = eitp__ref_matmul_kernel_f32("ref");
+    table->kernels[EITP__SLOT_MATMUL][EITP_F64] = eitp__ref_matmul_kernel_f64("ref");
+    table->kernels[EITP__SLOT_MATMUL][EITP_BF16] = eitp__ref_matmul_kernel_bf16("ref");
+    table->kernels[EITP__SLOT_MATMUL][EITP_F16] = eitp__ref_matmul_kernel_f16("ref");
+    table->kernels[EITP__SLOT_HEAD][EITP_BF16] = eitp__ref_matmul_kernel_bf16("ref");
+    table->kernels[EITP__SLOT_HEAD][EITP_F16] = eitp__ref_matmul_kernel_f16("ref");
 }

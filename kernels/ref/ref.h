@@ -7,7 +7,6 @@
 /* Parts of eitp__register_ref_kernels. */
 EITP__PRIVATE void eitp__register_ref_casts(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_ref_movement(eitp__kernel_table *table);
-EITP__PRIVATE void eitp__register_ref_attention(eitp__kernel_table *table);
 
 static inline EITP__UNUSED void eitp__ref_register(eitp__kernel_table *table, eitp__slot slot, eitp_dtype dtype,
                                                    eitp__kernel_function run) {
