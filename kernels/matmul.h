@@ -38,9 +38,11 @@ EITP__PRIVATE const eitp__operand *eitp__matmul_output(const eitp__call *call, i
  */
 EITP__PRIVATE void eitp__ref_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
                                          int64_t stride);
-#if defined(__x86_64__)
+#if EITP__WITH_AVX2
 EITP__PRIVATE void eitp__avx2_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
                                           int64_t stride);
+#endif
+#if EITP__WITH_AVX512
 EITP__PRIVATE void eitp__avx512_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
                                             int64_t stride);
 #endif

@@ -102,7 +102,8 @@ static void check_macro(const source *file, size_t i) {
     name = &file->tokens[i + 2];
     if (token_is(name, FEATURE_MACRO) && strcmp(file->path, "src/base/base.h") == 0)
         return;
-    if (token_starts(name, "EITP__") || token_starts(name, "eitp__") || token_starts(name, "EITP_WITH_"))
+    if (token_starts(name, "EITP__") || token_starts(name, "eitp__") || token_starts(name, "EITP_WITH_") ||
+        token_starts(name, "EITP_WITHOUT_"))
         return;
     if (token_starts(name, "EITP_") || token_starts(name, "eitp_")) {
         if (!is_public(file))

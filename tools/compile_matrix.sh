@@ -66,6 +66,16 @@ int main(void) {
     void *memory = host.allocator.allocate(host.allocator.user, 100, 64);
     host.allocator.release(host.allocator.user, memory, 100);
     puts(eitp_build_info());
+#ifdef LEFT_OUT
+    eitp_context_config settings = eitp_context_config_default();
+    eitp_context *context;
+    eitp_error error;
+    settings.isa = LEFT_OUT;
+    if (eitp_context_create(&settings, &context, &error) != EITP_ERROR_UNSUPPORTED ||
+        !strstr(error.message, "this build has no kernels for instruction set '" LEFT_OUT "'"))
+        return 1;
+    puts(error.message);
+#endif
     return !memory || strcmp(eitp_version(), EITP_VERSION_STRING) != 0;
 }
 END
@@ -171,6 +181,18 @@ hidden_case() {
     fi
 }
 
+# Instruction sets that are left out: the switch, a set that is not there then, what is left, run or syntax.
+without_case() {
+    flags="-std=c11 $warnings -I. -DEITP_WITHOUT_$1=1"
+    if [ "$4" = syntax ]; then
+        "$CC" $flags -fsyntax-only "$work/implement.c" >"$place/log" 2>&1
+    else
+        "$CC" $flags $optimize -c "$work/implement.c" -o "$place/implement.o" >"$place/log" 2>&1 &&
+            "$CC" $flags "-DLEFT_OUT=\"$2\"" "$work/use.c" "$place/implement.o" -o "$place/use" -lm >>"$place/log" 2>&1 &&
+            "$place/use" >>"$place/log" 2>&1 && grep -q "kernels=$3\$" "$place/log"
+    fi && pass || fail "without $1"
+}
+
 symbols_of() { # object: what others can see of it and what is not called eitp_ or, static linkage, anything at all
     nm -g "$1" | awk 'NF == 3 && $2 != "U" && $2 != "w" { print $3 }' | grep -v '^_\{0,1\}eitp_[a-z]'
 }
@@ -219,6 +241,13 @@ if [ "$mode" = all ]; then optimize=-O2; else optimize=-O0; fi
     matrix
     echo alone_case
     echo hidden_case
+    x86=,avx2,avx512,avx512bf16
+    [ "$(uname -m)" = x86_64 ] || x86=
+    if [ "$mode" = all ]; then other=run; else other=syntax; fi
+    echo "without_case AVX2 avx2 ref${x86:+,avx512,avx512bf16,amx} $other"
+    echo "without_case AVX512 amx ref${x86:+,avx2} run"
+    echo "without_case AVX512BF16 avx512bf16 ref${x86:+,avx2,avx512,amx} $other"
+    echo "without_case AMX amx ref$x86 $other"
 } >"$work/cases"
 
 # Takes one case after the other that no other worker has: making a directory succeeds once.

@@ -15,6 +15,17 @@ typedef struct eitp__cpu {
     eitp__kernel_table table;
 } eitp__cpu;
 
+/* Of a core of a server at 3 GHz: see EITP__ISAS. */
+static const struct {
+    void (*register_kernels)(eitp__kernel_table *table);
+    double f32, bf16;
+    int sum_group;
+} eitp__cpu_sets[EITP__ISA_COUNT] = {
+#define EITP__CPU_SET(isa, name, in_build, f32, bf16, group) {eitp__register_##name##_kernels, f32, bf16, group},
+    EITP__ISAS(EITP__CPU_SET)
+#undef EITP__CPU_SET
+};
+
 static eitp__isa eitp__best_isa(void) {
     int best = EITP__ISA_COUNT - 1;
     while (!eitp__isa_available((eitp__isa)best))
@@ -22,26 +33,42 @@ static eitp__isa eitp__best_isa(void) {
     return (eitp__isa)best;
 }
 
-/* Which set to use: the one that is named (an error where it cannot run), else the best. */
+static eitp_status eitp__find_isa(const char *name, eitp__isa *isa, eitp_error *error) {
+    static const char names[] =
+#define EITP__ISA_LISTED(isa, name, in_build, f32, bf16, group) ", " #name
+        EITP__ISAS(EITP__ISA_LISTED)
+#undef EITP__ISA_LISTED
+        ;
+    for (int i = 0; i < EITP__ISA_COUNT; i++)
+        if (!strcmp(name, eitp__isa_name((eitp__isa)i))) {
+            *isa = (eitp__isa)i;
+            return EITP_OK;
+        }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown instruction set '%s' (choose from %s)", name, names + 2);
+}
+
+/* The set named by `name` or EITP_ISA, else the best one. A named set that cannot run is an error. */
 static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error *error) {
+    const char *remedy = name && *name ? "choose another one" : "unset EITP_ISA";
+    eitp_status status;
     if (!name || !*name)
         name = getenv("EITP_ISA");
     if (!name || !*name) {
         *isa = eitp__best_isa();
         return EITP_OK;
     }
-    for (int i = 0; i < EITP__ISA_COUNT; i++) {
-        if (strcmp(name, eitp__isa_name((eitp__isa)i)))
-            continue;
-        *isa = (eitp__isa)i;
-        if (eitp__isa_available(*isa))
-            return EITP_OK;
-        return eitp__fail(
-            error, EITP_ERROR_UNSUPPORTED,
-            "instruction set '%s' is not available on this processor and operating system; unset EITP_ISA", name);
-    }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "unknown instruction set '%s'; EITP_ISA is ref, avx2, avx512, avx512bf16 or amx", name);
+    status = eitp__find_isa(name, isa, error);
+    if (status)
+        return status;
+    if (!eitp__isa_in_build(*isa))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "this build has no kernels for instruction set '%s' (eitp_build_info lists those it has); %s",
+                          name, remedy);
+    if (!eitp__isa_available(*isa))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "instruction set '%s' is not available on this processor and operating system; %s", name,
+                          remedy);
+    return EITP_OK;
 }
 
 /* Puts OpenBLAS's matrix product into the table where it was asked for. */
@@ -84,15 +111,8 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
 #ifndef __OPTIMIZE__
     eitp__log(host, EITP_LOG_WARNING, "this build is not optimised and will be slow; compile with -O2");
 #endif
-    eitp__register_ref_kernels(&cpu->table);
-    if (isa >= EITP__ISA_AVX2)
-        eitp__register_avx2_kernels(&cpu->table);
-    if (isa >= EITP__ISA_AVX512)
-        eitp__register_avx512_kernels(&cpu->table);
-    if (isa >= EITP__ISA_AVX512BF16)
-        eitp__register_avx512bf16_kernels(&cpu->table);
-    if (isa >= EITP__ISA_AMX)
-        eitp__register_amx_kernels(&cpu->table);
+    for (int i = 0; i <= (int)isa; i++)
+        eitp__cpu_sets[i].register_kernels(&cpu->table);
     status = eitp__choose_products(cpu, config->products, error);
     if (status) {
         eitp__release(host, cpu, sizeof *cpu);
@@ -125,27 +145,22 @@ static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t 
              openblas ? eitp__openblas_core() : "");
 }
 
-/* Where there is no bf16 unit, 16 bits only save memory. */
+/* Without instructions for BF16, 16 bits only save memory. */
 static eitp_dtype eitp__cpu_preferred_precision(const eitp__backend *backend) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    return cpu->isa >= EITP__ISA_AVX512BF16 ? EITP_BF16 : EITP_F32;
+    return eitp__cpu_sets[cpu->isa].bf16 > eitp__cpu_sets[cpu->isa].f32 ? EITP_BF16 : EITP_F32;
 }
 
-/* A core of a server at 3 GHz, with about two thirds of what its registers allow, and its share of the memory. */
 static void eitp__cpu_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
-    static const double rates[EITP__ISA_COUNT][2] = {
-        {3e9, 3e9}, {6e10, 6e10}, {1.1e11, 1.1e11}, {1.1e11, 2e11}, {1.1e11, 1e12}};
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    *flops = rates[cpu->isa][dtype == EITP_BF16] * cpu->threads;
+    double rate = dtype == EITP_BF16 ? eitp__cpu_sets[cpu->isa].bf16 : eitp__cpu_sets[cpu->isa].f32;
+    *flops = rate * cpu->threads;
     *bytes = 1.2e10 * cpu->threads;
 }
 
-/* VDPBF16PS adds pairs, TDPBF16PS 32 products; everything else is a chain of single additions. */
 static int eitp__cpu_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    if (dtype != EITP_BF16 || cpu->isa < EITP__ISA_AVX512BF16)
-        return 1;
-    return cpu->isa == EITP__ISA_AVX512BF16 ? 2 : 32;
+    return dtype == EITP_BF16 ? eitp__cpu_sets[cpu->isa].sum_group : 1;
 }
 
 static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {

@@ -61,11 +61,13 @@ static void eitp__openblas_on_ref(const eitp__call *call, int64_t begin, int64_t
     eitp__openblas_tiles(call, begin, end, workspace, eitp__ref_finish_tile);
 }
 
-#if defined(__x86_64__)
+#if EITP__WITH_AVX2
 static void eitp__openblas_on_avx2(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     eitp__openblas_tiles(call, begin, end, workspace, eitp__avx2_finish_tile);
 }
+#endif
 
+#if EITP__WITH_AVX512
 static void eitp__openblas_on_avx512(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     eitp__openblas_tiles(call, begin, end, workspace, eitp__avx512_finish_tile);
 }
@@ -79,9 +81,11 @@ static size_t eitp__openblas_workspace(const eitp__call *call) {
 EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
     eitp__kernel *kernel = &table->kernels[EITP__SLOT_MATMUL][EITP_F32];
     eitp__kernel_function run = eitp__openblas_on_ref;
-#if defined(__x86_64__)
+#if EITP__WITH_AVX2
     if (kernel->set && strcmp(kernel->set, "avx2") == 0)
         run = eitp__openblas_on_avx2;
+#endif
+#if EITP__WITH_AVX512
     if (kernel->set && strcmp(kernel->set, "avx512") == 0)
         run = eitp__openblas_on_avx512;
 #endif

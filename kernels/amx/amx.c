@@ -2,7 +2,7 @@
 #include "kernels/amx_tiles.h"
 #include "kernels/matmul.h"
 
-#if defined(__x86_64__)
+#if EITP__WITH_AMX
 
 #if !defined(EITP__EMULATED)
 #include <immintrin.h>

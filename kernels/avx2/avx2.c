@@ -2,7 +2,7 @@
 #include "kernels/matmul.h"
 #include "kernels/update.h"
 
-#if defined(__x86_64__)
+#if EITP__WITH_AVX2
 
 #include <immintrin.h>
 

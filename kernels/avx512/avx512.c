@@ -5,7 +5,7 @@
 #include "kernels/matmul.h"
 #include "kernels/update.h"
 
-#if defined(__x86_64__) || defined(EITP__EMULATED)
+#if EITP__WITH_AVX512 || defined(EITP__EMULATED)
 
 #if !defined(EITP__EMULATED)
 #include <immintrin.h>

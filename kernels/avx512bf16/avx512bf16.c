@@ -1,7 +1,7 @@
 /* The bf16 products for processors with AVX512-BF16. */
 #include "kernels/matmul.h"
 
-#if defined(__x86_64__)
+#if EITP__WITH_AVX512BF16
 
 #if !defined(EITP__EMULATED)
 #include <immintrin.h>

@@ -90,10 +90,24 @@ const char *eitp_build_info(void) {
            " openmp=0"
 #endif
 #if EITP_WITH_OPENBLAS
-           " openblas=1";
+           " openblas=1"
 #else
-           " openblas=0";
+           " openblas=0"
 #endif
+           " kernels=ref"
+#if EITP__WITH_AVX2
+           ",avx2"
+#endif
+#if EITP__WITH_AVX512
+           ",avx512"
+#endif
+#if EITP__WITH_AVX512BF16
+           ",avx512bf16"
+#endif
+#if EITP__WITH_AMX
+           ",amx"
+#endif
+        ;
 }
 
 static const struct {

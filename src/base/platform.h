@@ -47,6 +47,30 @@
 #define EITP_WITH_OPENBLAS 0
 #endif
 
+/* Instruction sets that are left out of the build are 1. */
+#ifndef EITP_WITHOUT_AVX2
+#define EITP_WITHOUT_AVX2 0
+#endif
+#ifndef EITP_WITHOUT_AVX512
+#define EITP_WITHOUT_AVX512 0
+#endif
+#ifndef EITP_WITHOUT_AVX512BF16
+#define EITP_WITHOUT_AVX512BF16 0
+#endif
+#ifndef EITP_WITHOUT_AMX
+#define EITP_WITHOUT_AMX 0
+#endif
+
+#if defined(__x86_64__)
+#define EITP__WITH_AVX2 (!EITP_WITHOUT_AVX2)
+#define EITP__WITH_AVX512 (!EITP_WITHOUT_AVX512)
+#else
+#define EITP__WITH_AVX2 0
+#define EITP__WITH_AVX512 0
+#endif
+#define EITP__WITH_AVX512BF16 (EITP__WITH_AVX512 && !EITP_WITHOUT_AVX512BF16)
+#define EITP__WITH_AMX (EITP__WITH_AVX512 && !EITP_WITHOUT_AMX)
+
 #ifdef _OPENMP
 #define EITP__WITH_OPENMP 1
 #else
