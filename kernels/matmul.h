@@ -19,7 +19,7 @@ typedef struct eitp__matmul_prefetch {
     int64_t due; /* rows, in parts of `times` */
 } eitp__matmul_prefetch;
 
-static inline EITP__UNUSED void eitp__matmul_prefetch_turn(eitp__matmul_prefetch *next) {
+static inline EITP__UNUSED void eitp__matmul_prefetch_next(eitp__matmul_prefetch *next) {
     for (next->due += next->rows; next->due >= next->times; next->due -= next->times, next->row += next->stride)
         for (int64_t at = 0; at < next->bytes; at += 64)
             __builtin_prefetch(next->row + at, 0, 2);

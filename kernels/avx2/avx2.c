@@ -116,7 +116,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_first_f16(uint16_t *p, int64_t count, __
     eitp__avx2_store_first_16(p, count, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-EITP__SIMD_INLINE __m256 eitp__avx2_spread(float x) {
+EITP__SIMD_INLINE __m256 eitp__avx2_broadcast(float x) {
     return _mm256_set1_ps(x);
 }
 
@@ -130,35 +130,35 @@ EITP__SIMD_INLINE __m256 eitp__avx2_subtract_product(__m256 c, __m256 a, __m256 
 }
 
 /* The larger and the smaller; v where it is not a number. */
-EITP__SIMD_INLINE __m256 eitp__avx2_at_least(__m256 low, __m256 v) {
+EITP__SIMD_INLINE __m256 eitp__avx2_max(__m256 low, __m256 v) {
     return _mm256_max_ps(low, v);
 }
 
-EITP__SIMD_INLINE __m256 eitp__avx2_at_most(__m256 high, __m256 v) {
+EITP__SIMD_INLINE __m256 eitp__avx2_min(__m256 high, __m256 v) {
     return _mm256_min_ps(high, v);
 }
 
-EITP__SIMD_INLINE __m256 eitp__avx2_square_root(__m256 v) {
+EITP__SIMD_INLINE __m256 eitp__avx2_sqrt(__m256 v) {
     return _mm256_sqrt_ps(v);
 }
 
-EITP__SIMD_INLINE __m256 eitp__avx2_magnitude(__m256 v) {
+EITP__SIMD_INLINE __m256 eitp__avx2_abs(__m256 v) {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
 }
 
 /* The magnitude of v, the sign of s. */
-EITP__SIMD_INLINE __m256 eitp__avx2_with_sign(__m256 v, __m256 s) {
+EITP__SIMD_INLINE __m256 eitp__avx2_copysign(__m256 v, __m256 s) {
     __m256 sign = _mm256_set1_ps(-0.0f);
     return _mm256_or_ps(_mm256_andnot_ps(sign, v), _mm256_and_ps(sign, s));
 }
 
 /* In each lane: a < b ? yes : no. */
-EITP__SIMD_INLINE __m256 eitp__avx2_choose_less(__m256 a, __m256 b, __m256 yes, __m256 no) {
+EITP__SIMD_INLINE __m256 eitp__avx2_select_less(__m256 a, __m256 b, __m256 yes, __m256 no) {
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
 
 /* In each lane: is v a number ? yes : no. */
-EITP__SIMD_INLINE __m256 eitp__avx2_choose_number(__m256 v, __m256 yes, __m256 no) {
+EITP__SIMD_INLINE __m256 eitp__avx2_select_number(__m256 v, __m256 yes, __m256 no) {
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
 }
 
@@ -208,7 +208,7 @@ EITP__SIMD_INLINE void eitp__avx2_add_squares(__m256 v, __m256d sums[2]) {
     sums[1] = _mm256_fmadd_pd(high, high, sums[1]);
 }
 
-EITP__SIMD_INLINE __m256d eitp__avx2_no_doubles(void) {
+EITP__SIMD_INLINE __m256d eitp__avx2_zero_doubles(void) {
     return _mm256_setzero_pd();
 }
 
@@ -253,16 +253,16 @@ EITP__SIMD_INLINE __m256i eitp__avx2_load_integers(const uint32_t *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-EITP__SIMD_INLINE __m256i eitp__avx2_spread_integer(uint32_t x) {
+EITP__SIMD_INLINE __m256i eitp__avx2_broadcast_integer(uint32_t x) {
     return _mm256_set1_epi32((int)x);
 }
 
-EITP__SIMD_INLINE __m256i eitp__avx2_exclusive_or(__m256i a, __m256i b) {
+EITP__SIMD_INLINE __m256i eitp__avx2_bitwise_xor(__m256i a, __m256i b) {
     return _mm256_xor_si256(a, b);
 }
 
 /* The lower half of each product, and the upper one. */
-EITP__SIMD_INLINE __m256i eitp__avx2_multiply_whole(__m256i a, __m256i b, __m256i *high) {
+EITP__SIMD_INLINE __m256i eitp__avx2_multiply_wide(__m256i a, __m256i b, __m256i *high) {
     __m256i even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
     *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);

@@ -100,7 +100,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_first_f16(uint16_t *p, int64_t count, 
     _mm256_mask_storeu_epi16(p, eitp__avx512_mask(count), _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-EITP__SIMD_INLINE __m512 eitp__avx512_spread(float x) {
+EITP__SIMD_INLINE __m512 eitp__avx512_broadcast(float x) {
     return _mm512_set1_ps(x);
 }
 
@@ -115,35 +115,35 @@ EITP__SIMD_INLINE __m512 eitp__avx512_subtract_product(__m512 c, __m512 a, __m51
 
 /* The larger and the smaller; v where it is not a number. With a mask of all lanes: what the
    plain intrinsics start from makes gcc warn of an uninitialised variable. */
-EITP__SIMD_INLINE __m512 eitp__avx512_at_least(__m512 low, __m512 v) {
+EITP__SIMD_INLINE __m512 eitp__avx512_max(__m512 low, __m512 v) {
     return _mm512_maskz_max_ps(0xffff, low, v);
 }
 
-EITP__SIMD_INLINE __m512 eitp__avx512_at_most(__m512 high, __m512 v) {
+EITP__SIMD_INLINE __m512 eitp__avx512_min(__m512 high, __m512 v) {
     return _mm512_maskz_min_ps(0xffff, high, v);
 }
 
-EITP__SIMD_INLINE __m512 eitp__avx512_square_root(__m512 v) {
+EITP__SIMD_INLINE __m512 eitp__avx512_sqrt(__m512 v) {
     return _mm512_maskz_sqrt_ps(0xffff, v);
 }
 
-EITP__SIMD_INLINE __m512 eitp__avx512_magnitude(__m512 v) {
+EITP__SIMD_INLINE __m512 eitp__avx512_abs(__m512 v) {
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff)));
 }
 
 /* The magnitude of v, the sign of s. */
-EITP__SIMD_INLINE __m512 eitp__avx512_with_sign(__m512 v, __m512 s) {
+EITP__SIMD_INLINE __m512 eitp__avx512_copysign(__m512 v, __m512 s) {
     __m512i magnitude = _mm512_set1_epi32(0x7fffffff), from = _mm512_castps_si512(v), sign = _mm512_castps_si512(s);
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(magnitude, from, sign, 0xca));
 }
 
 /* In each lane: a < b ? yes : no. */
-EITP__SIMD_INLINE __m512 eitp__avx512_choose_less(__m512 a, __m512 b, __m512 yes, __m512 no) {
+EITP__SIMD_INLINE __m512 eitp__avx512_select_less(__m512 a, __m512 b, __m512 yes, __m512 no) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
 }
 
 /* In each lane: is v a number ? yes : no. */
-EITP__SIMD_INLINE __m512 eitp__avx512_choose_number(__m512 v, __m512 yes, __m512 no) {
+EITP__SIMD_INLINE __m512 eitp__avx512_select_number(__m512 v, __m512 yes, __m512 no) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), yes, no);
 }
 
@@ -201,7 +201,7 @@ EITP__SIMD_INLINE void eitp__avx512_add_squares(__m512 v, __m512d sums[2]) {
     sums[1] = _mm512_fmadd_pd(high, high, sums[1]);
 }
 
-EITP__SIMD_INLINE __m512d eitp__avx512_no_doubles(void) {
+EITP__SIMD_INLINE __m512d eitp__avx512_zero_doubles(void) {
     return _mm512_setzero_pd();
 }
 
@@ -240,16 +240,16 @@ EITP__SIMD_INLINE __m512i eitp__avx512_load_integers(const uint32_t *p) {
     return _mm512_loadu_si512(p);
 }
 
-EITP__SIMD_INLINE __m512i eitp__avx512_spread_integer(uint32_t x) {
+EITP__SIMD_INLINE __m512i eitp__avx512_broadcast_integer(uint32_t x) {
     return _mm512_set1_epi32((int)x);
 }
 
-EITP__SIMD_INLINE __m512i eitp__avx512_exclusive_or(__m512i a, __m512i b) {
+EITP__SIMD_INLINE __m512i eitp__avx512_bitwise_xor(__m512i a, __m512i b) {
     return _mm512_xor_si512(a, b);
 }
 
 /* The lower half of each product, and the upper one. */
-EITP__SIMD_INLINE __m512i eitp__avx512_multiply_whole(__m512i a, __m512i b, __m512i *high) {
+EITP__SIMD_INLINE __m512i eitp__avx512_multiply_wide(__m512i a, __m512i b, __m512i *high) {
     __m512i even = _mm512_maskz_mul_epu32(0xff, a, b),
             odd = _mm512_maskz_mul_epu32(0xff, _mm512_maskz_srli_epi64(0xff, a, 32),
                                          _mm512_maskz_srli_epi64(0xff, b, 32));

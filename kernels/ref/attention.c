@@ -2,7 +2,7 @@
 
 /* The most rows that a sequence can have. */
 static int64_t eitp__ref_longest(const eitp__call *call) {
-    int64_t longest = eitp__ref_smaller(call->integers[1], call->inputs[0].shape[0]);
+    int64_t longest = eitp__ref_min(call->integers[1], call->inputs[0].shape[0]);
     return longest > 0 ? longest : 0;
 }
 
@@ -12,7 +12,7 @@ static int64_t eitp__ref_limit(const eitp__call *call, int64_t sequence) {
     int64_t longest = eitp__ref_longest(call);
     if (!lengths)
         return longest;
-    return lengths[sequence] > 0 ? eitp__ref_smaller(lengths[sequence], longest) : 0;
+    return lengths[sequence] > 0 ? eitp__ref_min(lengths[sequence], longest) : 0;
 }
 
 /* Offsets and lengths are data: whatever they are, the rows are rows of the call, at most the longest sequence. */
@@ -25,10 +25,10 @@ EITP__PRIVATE eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t i
     pair.width = call->inputs[0].shape[1] / 3 / pair.heads;
     pair.causal = !call->integers[3];
     sequence = item / pair.heads;
-    pair.begin = eitp__ref_smaller(offsets[sequence] > 0 ? offsets[sequence] : 0, rows);
-    pair.stop = eitp__ref_smaller(offsets[sequence + 1], rows);
+    pair.begin = eitp__ref_min(offsets[sequence] > 0 ? offsets[sequence] : 0, rows);
+    pair.stop = eitp__ref_min(offsets[sequence + 1], rows);
     pair.stop = pair.stop > pair.begin ? pair.stop : pair.begin;
-    pair.end = eitp__ref_smaller(pair.stop, pair.begin + eitp__ref_limit(call, sequence));
+    pair.end = eitp__ref_min(pair.stop, pair.begin + eitp__ref_limit(call, sequence));
     pair.first = sequence == 0 ? 0 : pair.begin;
     pair.stop = sequence == last ? rows : pair.stop;
     return pair;

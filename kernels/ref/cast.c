@@ -95,7 +95,7 @@ EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t
     int64_t integers[EITP__REF_CAST_BLOCK];
     (void)workspace;
     for (int64_t i = begin, count; i < end; i += count) {
-        count = eitp__ref_smaller(end - i, EITP__REF_CAST_BLOCK);
+        count = eitp__ref_min(end - i, EITP__REF_CAST_BLOCK);
         if (eitp__ref_is_real(x->dtype)) {
             eitp__ref_load_reals(x, i, count, reals);
             eitp__ref_store_reals(y, i, count, reals);
@@ -110,7 +110,7 @@ static void eitp__ref_arange(const eitp__call *call, int64_t begin, int64_t end,
     int64_t integers[EITP__REF_CAST_BLOCK];
     (void)workspace;
     for (int64_t i = begin, count; i < end; i += count) {
-        count = eitp__ref_smaller(end - i, EITP__REF_CAST_BLOCK);
+        count = eitp__ref_min(end - i, EITP__REF_CAST_BLOCK);
         for (int64_t j = 0; j < count; j++)
             integers[j] = i + j;
         eitp__ref_store_integers(&call->outputs[0], i, count, integers);

@@ -18,7 +18,7 @@ static inline EITP__UNUSED void eitp__ref_store_f32(float *p, eitp__ref_vector_f
     memcpy(p, &v, sizeof v);
 }
 
-static inline EITP__UNUSED eitp__ref_vector_f32 eitp__ref_spread_f32(float x) {
+static inline EITP__UNUSED eitp__ref_vector_f32 eitp__ref_broadcast_f32(float x) {
     eitp__ref_vector_f32 v = {x, x, x, x};
     return v;
 }
@@ -45,7 +45,7 @@ static inline EITP__UNUSED void eitp__ref_store_f64(double *p, eitp__ref_vector_
     memcpy(p, &v, sizeof v);
 }
 
-static inline EITP__UNUSED eitp__ref_vector_f64 eitp__ref_spread_f64(double x) {
+static inline EITP__UNUSED eitp__ref_vector_f64 eitp__ref_broadcast_f64(double x) {
     eitp__ref_vector_f64 v = {x, x};
     return v;
 }

@@ -155,7 +155,7 @@ static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, vo
     eitp__ref_strides(x, strides);
     for (int64_t i = begin, next; i < end; i = next) {
         int64_t rest = i / row, start = rest * row, source = 0, inside = 1, first, stop;
-        next = eitp__ref_smaller(end, start + row);
+        next = eitp__ref_min(end, start + row);
         for (int64_t d = last - 1; d >= 0; d--) {
             int64_t index = rest % y->shape[d] - call->integers[d];
             inside = inside && index >= 0 && index < x->shape[d];
@@ -164,7 +164,7 @@ static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, vo
         }
         /* [first, stop): what of [i, next) comes from x. */
         first = start + before > i ? start + before : i;
-        stop = eitp__ref_smaller(start + before + filled, next);
+        stop = eitp__ref_min(start + before + filled, next);
         if (!inside || first >= stop) {
             eitp__ref_pad_run(y->dtype, to + i * size, NULL, next - i, carry);
             continue;
@@ -178,16 +178,16 @@ static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, vo
 
 static void eitp__ref_concat(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *y = &call->outputs[0];
-    int64_t size = (int64_t)eitp_dtype_size(y->dtype), along = call->integers[0], inner = eitp__ref_inner(y, along);
-    int64_t row = y->shape[along] * inner;
+    int64_t size = (int64_t)eitp_dtype_size(y->dtype), axis = call->integers[0], inner = eitp__ref_inner(y, axis);
+    int64_t row = y->shape[axis] * inner;
     (void)workspace;
     for (int64_t i = begin, count; i < end; i += count) {
         int64_t outer = i / row, column = i % row, width;
         int which = 0;
-        for (; column >= call->inputs[which].shape[along] * inner; which++)
-            column -= call->inputs[which].shape[along] * inner;
-        width = call->inputs[which].shape[along] * inner;
-        count = eitp__ref_smaller(end - i, width - column);
+        for (; column >= call->inputs[which].shape[axis] * inner; which++)
+            column -= call->inputs[which].shape[axis] * inner;
+        width = call->inputs[which].shape[axis] * inner;
+        count = eitp__ref_min(end - i, width - column);
         memcpy((char *)y->data + i * size, (const char *)call->inputs[which].data + (outer * width + column) * size,
                (size_t)(count * size));
     }

@@ -164,7 +164,7 @@ static void eitp__ref_orthogonal(float *directions, int64_t columns, int64_t t) 
  * Turns the directions towards those in which the gradient is largest: a step of subspace iteration, of which only a
  * part is taken, since a single gradient is mostly noise.
  */
-static void eitp__ref_turn(const eitp__call *call, const float *old, float *directions, int64_t columns) {
+static void eitp__ref_rotate_directions(const eitp__call *call, const float *old, float *directions, int64_t columns) {
     const double *column_squares = (const double *)call->inputs[6].data;
     double keep = call->reals[0];
     for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
@@ -181,7 +181,7 @@ static void eitp__ref_turn(const eitp__call *call, const float *old, float *dire
 }
 
 /* m by the new directions: what of it was along the old ones is along the new ones as far as those are the same. */
-static void eitp__ref_turn_m(float *m, int64_t rows, const float *old, const float *directions, int64_t columns) {
+static void eitp__ref_project_m(float *m, int64_t rows, const float *old, const float *directions, int64_t columns) {
     double same[EITP__DIRECTIONS][EITP__DIRECTIONS];
     for (int64_t s = 0; s < EITP__DIRECTIONS; s++) {
         for (int64_t t = 0; t < EITP__DIRECTIONS; t++)
@@ -207,23 +207,23 @@ static void eitp__ref_factored_momentum(const eitp__call *call, int64_t begin, i
     const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
     const float *products = (const float *)call->inputs[2].data;
     float *directions = (float *)call->inputs[0].data, *m = (float *)call->inputs[1].data;
-    float *moved = (float *)call->outputs[2].data, *along = (float *)call->outputs[3].data;
+    float *corrections = (float *)call->outputs[2].data, *old_directions = (float *)call->outputs[3].data;
     int64_t columns = call->inputs[6].elements, rows = call->inputs[1].elements / EITP__DIRECTIONS;
-    double beta1 = call->reals[0], correction = 1 / (1 - pow(beta1, (double)hyper[1])), scale = (double)commit[0];
+    double beta1 = call->reals[0], bias_correction = 1 / (1 - pow(beta1, (double)hyper[1])), scale = (double)commit[0];
     (void)begin;
     (void)end;
     (void)workspace;
-    memcpy(along, directions, (size_t)(EITP__DIRECTIONS * columns) * sizeof *along);
+    memcpy(old_directions, directions, (size_t)(EITP__DIRECTIONS * columns) * sizeof *old_directions);
     for (int64_t i = 0; i < rows * EITP__DIRECTIONS; i++) {
         double now = scale * (double)products[i];
         if (commit[1] != 0)
             m[i] = (float)(beta1 * (double)m[i] + (1 - beta1) * now);
-        moved[i] = commit[1] != 0 ? (float)((double)m[i] * correction - now) : 0;
+        corrections[i] = commit[1] != 0 ? (float)((double)m[i] * bias_correction - now) : 0;
     }
     if (commit[1] == 0)
         return;
-    eitp__ref_turn(call, along, directions, columns);
-    eitp__ref_turn_m(m, rows, along, directions, columns);
+    eitp__ref_rotate_directions(call, old_directions, directions, columns);
+    eitp__ref_project_m(m, rows, old_directions, directions, columns);
 }
 
 /* The losses from what HEAD left of the logits. */

@@ -16,7 +16,7 @@ static inline EITP__UNUSED void eitp__ref_register(eitp__kernel_table *table, ei
     table->kernels[slot][dtype] = kernel;
 }
 
-static inline EITP__UNUSED int64_t eitp__ref_smaller(int64_t a, int64_t b) {
+static inline EITP__UNUSED int64_t eitp__ref_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
@@ -98,7 +98,7 @@ static inline EITP__UNUSED eitp__ref_walk eitp__ref_walk_from(const eitp__ref_gr
 static inline EITP__UNUSED int64_t eitp__ref_walk_run(const eitp__ref_grid *grid, const eitp__ref_walk *walk,
                                                       int64_t count) {
     int last = grid->rank - 1;
-    return eitp__ref_smaller(count, grid->size[last] - walk->index[last]);
+    return eitp__ref_min(count, grid->size[last] - walk->index[last]);
 }
 
 static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, eitp__ref_walk *walk, int64_t items) {
