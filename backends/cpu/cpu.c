@@ -1,4 +1,4 @@
-/* The CPU backend: a kernel table filled for the processor at hand, and one driver for each iteration family. */
+/* The CPU backend: a kernel table for this processor, and one driver for all iteration families. */
 #include "backends/cpu/openblas.h"
 #include "backends/cpu/features.h"
 #include "backends/cpu/limits.h"
@@ -15,7 +15,7 @@ typedef struct eitp__cpu {
     eitp__kernel_table table;
 } eitp__cpu;
 
-/* Of a core of a server at 3 GHz: see EITP__ISAS. */
+/* The columns of EITP__ISAS. */
 static const struct {
     void (*register_kernels)(eitp__kernel_table *table);
     double f32, bf16;
@@ -71,15 +71,14 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
     return EITP_OK;
 }
 
-/* Puts OpenBLAS's matrix product into the table where it was asked for. */
+/* Registers OpenBLAS's matrix product if it is requested. */
 static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
     if (!name || !*name)
         name = getenv("EITP_PRODUCTS");
     if (!name || !*name || !strcmp(name, "own"))
         return EITP_OK;
     if (strcmp(name, "openblas"))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s'; EITP_PRODUCTS is own or openblas",
-                          name);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s' (choose from own, openblas)", name);
     if (!eitp__register_openblas_kernels(&cpu->table))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "this build has no OpenBLAS; compile with -DEITP_WITH_OPENBLAS=1 and link with -lopenblas");
@@ -95,7 +94,7 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
         return status;
     if (config->threads < 0 || config->threads > 4096)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%d threads cannot be used; choose 1 to 4096, or 0 for all processors", config->threads);
+                          "invalid number of threads %d; expected 1 to 4096, or 0 for all processors", config->threads);
     cpu = (eitp__cpu *)eitp__allocate(host, sizeof *cpu);
     if (!cpu)
         return eitp__fail_memory(error, sizeof *cpu, "the CPU backend");
@@ -145,7 +144,7 @@ static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t 
              openblas ? eitp__openblas_core() : "");
 }
 
-/* Without instructions for BF16, 16 bits only save memory. */
+/* Without BF16 instructions 16 bits only save memory. */
 static eitp_dtype eitp__cpu_preferred_precision(const eitp__backend *backend) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     return eitp__cpu_sets[cpu->isa].bf16 > eitp__cpu_sets[cpu->isa].f32 ? EITP_BF16 : EITP_F32;
@@ -172,7 +171,7 @@ static int eitp__cpu_supports(const eitp__backend *backend, eitp__slot slot, eit
     return cpu->table.kernels[slot][dtype].run != NULL;
 }
 
-/* Every set's product has every epilogue. */
+/* Every set implements every epilogue. */
 static int eitp__cpu_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
     (void)epilogue;
     return eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
@@ -194,7 +193,7 @@ static eitp_status eitp__cpu_copy(eitp__backend *backend, void *target, const vo
     return EITP_OK;
 }
 
-/* One thread's share of the workspace. */
+/* Bytes of workspace for one thread. */
 static size_t eitp__thread_workspace(const eitp__kernel *kernel, const eitp__call *call) {
     size_t bytes = kernel->workspace ? kernel->workspace(call) : 0;
     return (bytes + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
@@ -213,7 +212,7 @@ static int64_t eitp__operand_columns(const eitp__operand *operand) {
     return operand->rank ? operand->shape[operand->rank - 1] : 1;
 }
 
-/* Items of a call, by its family. */
+/* The number of items of a call. */
 static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kernel) {
     const eitp__operand *input = &call->inputs[0], *output = &call->outputs[0];
     int64_t columns;
@@ -243,12 +242,12 @@ static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kern
     }
 }
 
-/* Elements that a piece should touch: enough to pay for handing it out, few enough to share. */
+/* Elements that a piece should touch: enough to outweigh the cost of a piece, few enough to divide the work evenly. */
 #define EITP__PIECE_ELEMENTS 16384
 
 /*
- * Items in a piece, from the shapes alone. Flat pieces are multiples of 64 elements, so that no two threads write to
- * one cache line and vector kernels meet the same alignment in every piece.
+ * The number of items in a piece, a function of the shapes alone. Flat pieces are multiples of 64 elements, so that
+ * threads do not share cache lines and vectors have the same alignment in every piece.
  */
 static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
     int64_t largest = 1, touched, piece;
@@ -266,7 +265,7 @@ static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
     return piece;
 }
 
-/* The run of a list of calls that all threads take pieces of. */
+/* A list of calls that all threads execute pieces of. */
 typedef struct eitp__cpu_work {
     const eitp__cpu *cpu;
     const eitp__call *calls;
@@ -275,7 +274,7 @@ typedef struct eitp__cpu_work {
     eitp__pieces pieces;
 } eitp__cpu_work;
 
-/* One thread's part: goes through the calls, and takes pieces of each as long as there are some. */
+/* The loop of one thread: goes through the calls in order and takes pieces of each until none is left. */
 static void eitp__cpu_thread(void *argument, int thread) {
     eitp__cpu_work *work = (eitp__cpu_work *)argument;
     int64_t first = 0;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #endif
 
-/* XCR0: which register state the operating system saves. */
+/* XCR0: the register state that the operating system saves. */
 static uint64_t eitp__extended_control(void) {
     uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -16,8 +16,8 @@ static uint64_t eitp__extended_control(void) {
 
 enum {
     EITP__XCR0_AVX = 0x06,     /* SSE and AVX state */
-    EITP__XCR0_AVX512 = 0xe6,  /* and mask registers, upper halves, registers 16 to 31 */
-    EITP__XCR0_TILES = 0x60000 /* configuration and data of tiles */
+    EITP__XCR0_AVX512 = 0xe6,  /* plus mask registers, upper halves, registers 16 to 31 */
+    EITP__XCR0_TILES = 0x60000 /* tile configuration and data */
 };
 
 /* Bits of CPUID that older compilers have no names for: leaf 7.1, EAX; leaf 7.0, EDX. */

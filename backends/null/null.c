@@ -1,5 +1,7 @@
-/* The null backend: has memory, supports everything, runs nothing and counts calls; for tests of the API and of
- * failures. */
+/*
+ * The null backend: allocates, supports everything, computes nothing and counts calls. For tests of the API and of
+ * failures.
+ */
 #include "backends/backend.h"
 
 #include "base/memory.h"

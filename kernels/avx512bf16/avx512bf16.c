@@ -1,4 +1,4 @@
-/* The bf16 products for processors with AVX512-BF16. */
+/* BF16 matrix products for processors with AVX512-BF16. */
 #include "kernels/matmul.h"
 
 #if EITP__WITH_AVX512BF16

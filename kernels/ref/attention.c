@@ -1,12 +1,12 @@
 #include "kernels/ref/attention.h"
 
-/* The most rows that a sequence can have. */
+/* The largest number of rows in a sequence. */
 static int64_t eitp__ref_longest(const eitp__call *call) {
     int64_t longest = eitp__ref_min(call->integers[1], call->inputs[0].shape[0]);
     return longest > 0 ? longest : 0;
 }
 
-/* How many rows of the sequence may be there. */
+/* The largest number of rows in this sequence that are not padding. */
 static int64_t eitp__ref_limit(const eitp__call *call, int64_t sequence) {
     const int32_t *lengths = (const int32_t *)call->inputs[3].data;
     int64_t longest = eitp__ref_longest(call);
@@ -15,7 +15,7 @@ static int64_t eitp__ref_limit(const eitp__call *call, int64_t sequence) {
     return lengths[sequence] > 0 ? eitp__ref_min(lengths[sequence], longest) : 0;
 }
 
-/* Offsets and lengths are data: whatever they are, the rows are rows of the call, at most the longest sequence. */
+/* Offsets and lengths are data, so they are clamped: to the rows of the call, and to the longest sequence. */
 EITP__PRIVATE eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
     const int32_t *offsets = (const int32_t *)call->inputs[1].data;
     int64_t rows = call->inputs[0].shape[0], last = call->inputs[1].elements - 2, sequence;
@@ -34,7 +34,6 @@ EITP__PRIVATE eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t i
     return pair;
 }
 
-/* What the probability of row i for the key at `position` of its sequence is multiplied by: 0 where it is dropped. */
 EITP__PRIVATE float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position) {
     const int64_t *key = (const int64_t *)call->inputs[2].data;
     uint64_t index;
@@ -48,14 +47,13 @@ EITP__PRIVATE float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair 
     return (float)(1 / (1 - call->reals[1]));
 }
 
-/* Zeroes those of the rows that see nothing. */
 EITP__PRIVATE void eitp__ref_clear_logsumexps(const eitp__ref_pair *pair, float *logsumexps) {
     for (int64_t row = pair->first; row < pair->stop; row++)
         if (row < pair->begin || row >= pair->end)
             logsumexps[row * pair->heads] = 0;
 }
 
-/* Two sums of a head's width, and a number for each row of a sequence. */
+/* Two sums of a head's width, and one number for each row of a sequence. */
 EITP__PRIVATE size_t eitp__ref_attention_workspace(const eitp__call *call) {
     int64_t width = call->inputs[0].shape[1] / 3 / call->integers[0];
     return (size_t)(2 * width + eitp__ref_longest(call)) * sizeof(float);

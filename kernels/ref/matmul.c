@@ -1,4 +1,4 @@
-/* The ends of matrix products in plain C. */
+/* The epilogues of matrix products in plain C. */
 #include "kernels/ref/matmul.h"
 
 #define EITP__FINISH(name) eitp__ref_finish_##name##_f32

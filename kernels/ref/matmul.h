@@ -1,4 +1,4 @@
-/* The matrix product in plain C, on vectors of 16 bytes. The compiler does without where the processor has none. */
+/* The matrix product in plain C, on vectors of 16 bytes, which compilers emulate on processors without them. */
 #ifndef EITP_REF_MATMUL_H
 #define EITP_REF_MATMUL_H
 
@@ -7,7 +7,7 @@
 typedef float eitp__ref_vector_f32 __attribute__((vector_size(16)));
 typedef double eitp__ref_vector_f64 __attribute__((vector_size(16)));
 
-/* By memcpy: operands are aligned to their elements only. */
+/* Vectors are copied by memcpy, because operands are only aligned to their elements. */
 static inline EITP__UNUSED eitp__ref_vector_f32 eitp__ref_load_f32(const float *p) {
     eitp__ref_vector_f32 v;
     memcpy(&v, p, sizeof v);
