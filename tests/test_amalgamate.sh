@@ -1,6 +1,6 @@
 #!/bin/sh
-# The amalgamator on a small tree of its own: what it makes, and that each breach of a rule is refused with the line
-# that says so, leaving the old eitp.h as it was.
+# The amalgamator on a small tree of its own: what it makes, and that each breach of a rule is reported with its line and
+# leaves the old eitp.h unchanged.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
@@ -25,7 +25,7 @@ fail() {
     echo "FAILED $*"
 }
 
-# A tree that is in order.
+# A tree without findings.
 fresh_tree() {
     rm -rf "$tree"
     for folder in src/base src/tensor src/optim kernels/ref kernels/cuda backends/cpu tools examples; do
@@ -106,7 +106,7 @@ run() {
     "$amalgamate" --root "$tree" "$@" >"$work/out" 2>"$work/err"
 }
 
-# The tree in its present state is refused with this line, and eitp.h is untouched.
+# The tree is refused with this finding, and eitp.h is unchanged.
 refused() {
     what=$1
     line=$2
@@ -141,7 +141,7 @@ fresh_tree
 
 # ---- what it makes ----
 
-if run && run --check; then pass; else fail "a tree in order: $(cat "$work/err")"; fi
+if run && run --check; then pass; else fail "a tree without findings: $(cat "$work/err")"; fi
 cp "$tree/eitp.h" "$work/first.h"
 run
 if cmp -s "$tree/eitp.h" "$work/first.h"; then pass; else fail "two runs differ"; fi
@@ -166,7 +166,7 @@ else
     fail "a program"
 fi
 
-# Templates that are long enough stand in eitp.h once: `long.inc` and `last.inc` are instantiated twice each.
+# Long templates are in eitp.h once. long.inc and last.inc have two instances each.
 long_templates() {
     {
         printf '/* Long. */\n'
@@ -189,11 +189,11 @@ long_templates
 run
 header=$tree/eitp.h
 if [ "$(grep -c 'x \* 3' "$header")" = 1 ] && [ "$(grep -c 'x \* 5' "$header")" = 1 ]; then pass; else
-    fail "a long template stands once"
+    fail "a long template is in eitp.h once"
 fi
 if [ "$(grep -c '^#include EITP_FILE$' "$header")" = 2 ]; then pass; else fail "one inclusion for consecutive lines"; fi
 
-# The header under other names and in other places, with programs that find it in all ways.
+# The header under other names and in other places, included in every way.
 cat >"$work/long.c" <<'END'
 #define EITP_IMPLEMENTATION
 #include HEADER
@@ -261,9 +261,9 @@ says() { # what is tested, what the compiler says, options
     fi
 }
 
-says "a name that is not there" 'define EITP_FILE as that name' '-DHEADER="renamed.hpp"' '-DEITP_FILE="gone.h"'
+says "a name that is not there" 'define EITP_FILE as its name' '-DHEADER="renamed.hpp"' '-DEITP_FILE="gone.h"'
 printf '/* not eitp */\n' >"$places/include/wrong.h"
-says "the name of another file" 'EITP_FILE is the name of another file' '-DHEADER="eitp.h"' '-DEITP_FILE="wrong.h"'
+says "the name of another file" 'EITP_FILE names another file' '-DHEADER="eitp.h"' '-DEITP_FILE="wrong.h"'
 fresh_tree
 
 run --list private
@@ -297,7 +297,7 @@ refused "a file listed twice" "src/manifest:11: kernels/ref/ref.c is listed twic
 echo 'secret:' >>"$tree/src/manifest"
 refused "an unknown section" "src/manifest:11: unknown section"
 echo 'src/base/base.inc' >>"$tree/src/manifest"
-refused "a template in the list" "src/manifest:11: src/base/base.inc is no .c file"
+refused "a template in the list" "src/manifest:11: src/base/base.inc is not a .c file"
 echo 'int eitp_x(void);' >"$tree/src/tensor/x.c"
 refused "a file that nothing uses" "src/tensor/x.c:1: nothing uses this file"
 touch "$tree/kernels/spare.inc"
@@ -315,7 +315,7 @@ add src/tensor/a.c '#include "kernels/kernels.h"\n#include "base/memory.h"\n'
 accepted "a tensor module sees the slots"
 mkdir "$tree/src/odd"
 add src/odd/a.c '#include "base/memory.h"\n'
-refused "a folder that is no layer" "src/odd/a.c:1: the folder is no layer"
+refused "a folder that is no layer" "src/odd/a.c:1: the folder is not a layer"
 echo '#include "base/memory.h"' >"$tree/examples/a.c"
 refused "an example sees the inside" "examples/a.c:1: examples/ may not include src/base/memory.h"
 echo '#include "eitp.h"' >"$tree/examples/a.c"
@@ -329,7 +329,7 @@ printf '#ifndef EITP_LATE_H\n#define EITP_LATE_H\n#endif\n' >"$tree/src/base/lat
 sed -i.old 's/^kernels.kernels.h/&\nsrc\/base\/late.h/' "$tree/src/manifest" && rm "$tree/src/manifest.old"
 refused "an include of what comes later" "src/base/memory.h:3: src/base/late.h comes later"
 add src/base/a.c '#include "base/memory.c"\n'
-refused "an include of a .c file" "src/base/a.c:1: src/base/memory.c is no header"
+refused "an include of a .c file" "src/base/a.c:1: src/base/memory.c is neither a header nor a template"
 sed -i.old '1,2d' "$tree/kernels/kernels.h" && rm "$tree/kernels/kernels.h.old"
 refused "no include guard" "kernels/kernels.h:1: no include guard"
 echo '#include "ref.inc"' >>"$tree/kernels/ref/ref.inc"
@@ -353,7 +353,7 @@ refused "a circle of three, by an address" \
 # ---- names ----
 
 add src/base/a.c '#define MAX 3\n'
-refused "a macro without prefix" "src/base/a.c:1: macro MAX would land"
+refused "a macro without prefix" "src/base/a.c:1: macro MAX would be defined"
 add src/base/a.c '#define EITP_MAX 3\n'
 refused "a private macro with a public name" "src/base/a.c:1: macro EITP_MAX is private"
 add src/base/a.c '\nstatic int helper(int x) {\n    return x;\n}\n'

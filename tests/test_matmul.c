@@ -1,4 +1,4 @@
-/* The matrix product and the head: every kernel set that this machine can run, against sums in double. */
+/* The matrix product and the head on every kernel set that this machine can run, compared with sums in double. */
 #include "tests/products.h"
 
 static void register_set(eitp__kernel_table *table, eitp__isa isa) {
@@ -32,7 +32,7 @@ static void find_sets(void) {
         printf("    skipped, not in this build: openblas\n");
 }
 
-/* Fused products along one chain: the sets that have them agree to the bit, whatever their blocks are. */
+/* Sets with fused multiply-add and one chain per element agree to the bit, whatever their blocks. */
 static void test_sets_agree(void) {
     enum { M = 133, N = 150, K = 300 };
     static float y[2][M * N];

@@ -1,12 +1,12 @@
 /*
- * Makes eitp.h from the modules that src/manifest lists, and checks their rules on the way.
+ * Makes eitp.h from the modules listed in src/manifest, and checks their rules.
  *
  *     amalgamate [--root DIRECTORY] [--check | --list SECTION]
  *
- * Without an option it writes eitp.h, beside it first, so that a failure leaves the old one as it was. --check compares
- * it byte for byte instead. --list prints the paths of one section of the manifest. The rules are checked every time;
- * each breach is one line, "file:line: what is wrong and what to do". Exit status: 0, or 1 after a breach or a failure,
- * or 2 for a wrong command line.
+ * Without an option it writes eitp.h, through a temporary file, so that a failure leaves the old one unchanged. --check
+ * compares eitp.h byte for byte instead. --list prints the paths of one section of the manifest. The rules are always
+ * checked; each finding is one line, "file:line: what is wrong and what to do". The exit status is 0, 1 after a finding
+ * or failure, or 2 for a wrong command line.
  */
 #define _DEFAULT_SOURCE 1
 
@@ -25,7 +25,7 @@
 
 /* ---- packing ---- */
 
-/* What becomes of the lines of a file: 0 copied, -1 dropped, n > 0 replaced by templates[n - 1]. */
+/* The fate of each line of a file: 0 copied, -1 dropped, n > 0 replaced by templates[n - 1]. */
 typedef struct lines {
     int *fate;
     source **templates;
@@ -63,7 +63,7 @@ static int drop_guard(const source *file, lines *to) {
     return 1;
 }
 
-/* Takes the name of the guard out of the macros that are linted. */
+/* Removes the name of the guard from the macros that are linted. */
 static void forget_guard(source *file) {
     size_t second = directive_end(file, 0);
     memmove(file->tokens + second, file->tokens + second + 3, (file->count - second - 3) * sizeof(token));
@@ -99,7 +99,7 @@ static void plan_include(source *file, size_t i, lines *to) {
     }
     target = find_source(path);
     if (!ends_with(path, ".h"))
-        finding(file->path, line, "%s is no header and no template (.inc): it cannot be included", path);
+        finding(file->path, line, "%s is neither a header nor a template (.inc): it cannot be included", path);
     else if (!target)
         finding(file->path, line, "%s is not in " MANIFEST ": add it there", path);
     else if (!target->pasted)
@@ -108,10 +108,10 @@ static void plan_include(source *file, size_t i, lines *to) {
 }
 
 /*
- * What stands in the place of a line that includes a section: its macro, and after the last of consecutive ones the
- * inclusion of eitp.h. `next` is the template that the next line includes, or NULL.
+ * Replaces a line that includes a section by its macro, and the last of consecutive ones also by the inclusion of
+ * eitp.h. `next` is the template that the next line includes, or NULL.
  */
-static void call_section(const source *file, const source *next, text *output) {
+static void paste_inclusion(const source *file, const source *next, text *output) {
     static int is_checked;
     char name[LONGEST_PATH];
     const source *first = file;
@@ -126,7 +126,7 @@ static void call_section(const source *file, const source *next, text *output) {
     if (!is_checked)
         text_format(output,
                     "#ifdef %s\n"
-                    "#error \"EITP_FILE is the name of another file: define it as the name of this one\"\n"
+                    "#error \"EITP_FILE names another file: define it as the name of this one, in quotes\"\n"
                     "#endif\n",
                     name);
     is_checked = 1;
@@ -151,7 +151,7 @@ static void paste(source *file, text *output) {
         if (to.fate[line] > 0) {
             source *template = to.templates[to.fate[line] - 1];
             if (template->is_section)
-                call_section(template, to.fate[line + 1] > 0 ? to.templates[to.fate[line + 1] - 1] : NULL, output);
+                paste_inclusion(template, to.fate[line + 1] > 0 ? to.templates[to.fate[line + 1] - 1] : NULL, output);
             else
                 paste(template, output);
             blank = 0;
@@ -189,11 +189,10 @@ static void paste_plain(int section, text *output, const char *before, const cha
 static void paste_templates(text *output) {
     char name[LONGEST_PATH];
     size_t i;
-    text_format(
-        output,
-        "\n#else\n\n"
-        "/*\n * Templates. Where the implementation needs an instance of some, it defines what they are written in,"
-        " then their\n * macros below, and includes this file by the name EITP_FILE.\n */\n");
+    text_format(output, "\n#else\n\n/*\n"
+                        " * Templates. To instantiate some, the implementation defines their parameters and the macros "
+                        "below, and includes\n"
+                        " * this file again by the name EITP_FILE.\n */\n");
     for (i = 0; i < section_count; i++) {
         source *file = sections[i];
         section_name(file, name);
@@ -204,13 +203,22 @@ static void paste_templates(text *output) {
     }
 }
 
-/* How the implementation finds itself. */
-static const char file_name[] =
-    "\n/* The name of this file, by which it includes itself. Old compilers cannot tell, so renaming it takes a "
-    "#define. */\n"
-    "#ifndef EITP_FILE\n#ifdef __FILE_NAME__\n#define EITP_FILE __FILE_NAME__\n#else\n#define EITP_FILE \"eitp.h\"\n"
-    "#endif\n#endif\n#ifdef __has_include\n#if !__has_include(EITP_FILE)\n"
-    "#error \"eitp.h has another name here: define EITP_FILE as that name, in quotes\"\n#endif\n#endif\n";
+/* The macro that the implementation includes its own file by. */
+static const char file_name[] = "\n"
+                                "/* The name that this file includes itself by. Compilers without __FILE_NAME__ need "
+                                "it if the file is renamed. */\n"
+                                "#ifndef EITP_FILE\n"
+                                "#ifdef __FILE_NAME__\n"
+                                "#define EITP_FILE __FILE_NAME__\n"
+                                "#else\n"
+                                "#define EITP_FILE \"eitp.h\"\n"
+                                "#endif\n"
+                                "#endif\n"
+                                "#ifdef __has_include\n"
+                                "#if !__has_include(EITP_FILE)\n"
+                                "#error \"this file is not named EITP_FILE: define EITP_FILE as its name, in quotes\"\n"
+                                "#endif\n"
+                                "#endif\n";
 
 static void pack(text *output) {
     paste_plain(SECTION_DOCUMENTATION, output, "", "\n");
@@ -242,7 +250,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Visits every C source below a folder in the order of its name, so that the findings have an order too. */
+/* Visits every C source below a folder in the order of names, so that findings have an order. */
 static void walk(const char *folder, file_visitor visit) {
     static const char *const suffixes[] = {".c", ".h", ".inc", ".cu", ".cuh"};
     char path[2 * LONGEST_PATH];
@@ -308,8 +316,7 @@ static int check(const text *output) {
     for (i = 0; i < old.size && i < output->size && old.data[i] == output->data[i]; i++)
         line += old.data[i] == '\n';
     if (i < old.size || i < output->size)
-        finding(OUTPUT, line,
-                "differs here from what its modules make; change the modules, never this file, then " MEND);
+        finding(OUTPUT, line, "differs from its modules here; change the modules, never this file, then " MEND);
     free(old.data);
     return findings != 0;
 }
@@ -331,7 +338,7 @@ static int write_output(const text *output) {
     if (file)
         remove(OUTPUT_NEW);
     fprintf(stderr,
-            "amalgamate: cannot write " OUTPUT_NEW " and rename it to " OUTPUT ": %s; " OUTPUT " is as it was\n",
+            "amalgamate: cannot write " OUTPUT_NEW " and rename it to " OUTPUT ": %s; " OUTPUT " is unchanged\n",
             strerror(reason));
     return 1;
 }
@@ -342,9 +349,10 @@ static int list(const char *name) {
     while (section < SECTION_COUNT && strcmp(section_names[section], name) != 0)
         section++;
     if (section == SECTION_COUNT) {
-        fprintf(stderr,
-                "amalgamate: no section `%s`: there are documentation, public, private, implementation and license\n",
-                name);
+        fprintf(
+            stderr,
+            "amalgamate: unknown section `%s` (choose from documentation, public, private, implementation, license)\n",
+            name);
         return 2;
     }
     for (i = 0; i < source_count; i++)
@@ -377,7 +385,7 @@ static int make(int only_check) {
         walk("examples", visit_foreign);
     }
     if (findings) {
-        fprintf(stderr, "amalgamate: %d finding%s; " OUTPUT " is as it was\n", findings, findings == 1 ? "" : "s");
+        fprintf(stderr, "amalgamate: %d finding%s; " OUTPUT " is unchanged\n", findings, findings == 1 ? "" : "s");
         return 1;
     }
     return only_check ? check(&output) : write_output(&output);

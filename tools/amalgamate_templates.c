@@ -1,9 +1,9 @@
 /*
- * Templates (.inc): which of them are pasted wherever they are included, and which stand in eitp.h once.
+ * Templates (.inc): some are pasted wherever they are included, others are in eitp.h once.
  *
- * A template that stands once is a section, which eitp.h instantiates by including itself. Templates that are always
- * included one after the other share a section. A section costs the compiler a pass over the whole file each time, so
- * a template becomes one only where it saves enough lines for that.
+ * A template that is in eitp.h once is a section. The implementation instantiates it by including eitp.h again.
+ * Templates that are always included one after the other share a section. Each inclusion costs the compiler a pass over
+ * the whole file, so a template becomes a section only if it saves enough lines.
  */
 #include "amalgamate.h"
 
@@ -50,13 +50,13 @@ static void add_inclusions(source *file) {
     }
 }
 
-/* Whether inclusion `i` stands on the line after inclusion `i - 1`. */
+/* True if inclusion `i` is on the line after inclusion `i - 1`. */
 static int continues(size_t i) {
     return i > 0 && i < inclusion_count && inclusions[i].from == inclusions[i - 1].from &&
            inclusions[i].line == inclusions[i - 1].line + 1;
 }
 
-/* The template after (step 1) or before (step -1) every inclusion of a template; NULL if it is not the same one. */
+/* The template after (step 1) or before (step -1) every inclusion of a template, or NULL if there are several. */
 static source *neighbour(const source *file, int step) {
     source *found = NULL;
     size_t i;
@@ -84,7 +84,7 @@ static void join_neighbours(void) {
     }
 }
 
-/* Counts the copies and instances of a template, after those that include it; -1: they include each other. */
+/* Counts the copies of a template, after those that include it. Returns -1 if templates include each other. */
 static int count_copies(source *file) {
     size_t i;
     if (file->state != UNKNOWN)
@@ -103,7 +103,7 @@ static int count_copies(source *file) {
     return 0;
 }
 
-/* Lines of eitp.h that a template makes with those that it includes. */
+/* The lines of a template, with those that it includes. */
 static size_t lines_of(const source *file) {
     size_t i, lines = file->lines;
     for (i = 0; i < inclusion_count; i++)
@@ -119,7 +119,7 @@ static int saves_enough(const source *first) {
     return (copies - 1) * lines >= FEWEST_LINES_SAVED * copies;
 }
 
-/* Whether eitp.h includes itself at each inclusion of a template anyway, for what stands next to it. */
+/* True if each inclusion of a template is next to a section, so that it costs no further pass. */
 static int is_among_sections(const source *file) {
     size_t i;
     for (i = 0; i < inclusion_count; i++)
@@ -129,7 +129,7 @@ static int is_among_sections(const source *file) {
     return file->copies > 1;
 }
 
-/* A template that only templates include is pasted into them. */
+/* Templates inside templates are always pasted. */
 static void choose_sections(void) {
     size_t i;
     int changed;
@@ -152,7 +152,7 @@ static int is_section_start(const source *file) {
     return file->is_section && !file->previous;
 }
 
-/* Whether a section without a place yet stands before this one on consecutive lines. */
+/* True if a section without a place comes before this one on consecutive lines. */
 static int must_wait(const source *first) {
     size_t i, k;
     for (i = 0; i < inclusion_count; i++)
@@ -163,7 +163,7 @@ static int must_wait(const source *first) {
     return 0;
 }
 
-/* So that one inclusion of eitp.h is enough for consecutive lines, their sections stand in the order of these. */
+/* Orders sections as they follow each other on consecutive lines, so that one inclusion serves these. */
 static void order_sections(void) {
     size_t i;
     source *next;
@@ -182,7 +182,7 @@ static void order_sections(void) {
 
 int find_templates(void) {
     size_t i;
-    for (i = 0; i < source_count; i++) /* grows while templates are found */
+    for (i = 0; i < source_count; i++) /* source_count grows while templates are found */
         if (is_code(sources[i]))
             add_inclusions(sources[i]);
     for (i = 0; i < source_count; i++)
