@@ -162,7 +162,7 @@
  *   thread, for the whole process, because eitp divides the work.
  *
  * SWITCHES: define them before the #include, or with -D
- *   EITP_IMPLEMENTATION   not defined   makes the implementation; in exactly one file. It is about fifty thousand
+ *   EITP_IMPLEMENTATION   not defined   makes the implementation; in exactly one file. It is about forty thousand
  *                                       lines to compile, so give it a file of its own.
  *   EITP_API              extern        linkage of the public functions; in every file, alike. `static`, in a program
  *                                       of one file, hides all of eitp.

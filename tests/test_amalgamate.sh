@@ -315,7 +315,7 @@ add src/tensor/a.c '#include "kernels/kernels.h"\n#include "base/memory.h"\n'
 accepted "a tensor module sees the slots"
 mkdir "$tree/src/odd"
 add src/odd/a.c '#include "base/memory.h"\n'
-refused "a folder that is no layer" "src/odd/a.c:1: the folder is not a layer"
+refused "a folder that is not a layer" "src/odd/a.c:1: the folder is not a layer"
 echo '#include "base/memory.h"' >"$tree/examples/a.c"
 refused "an example sees the inside" "examples/a.c:1: examples/ may not include src/base/memory.h"
 echo '#include "eitp.h"' >"$tree/examples/a.c"

@@ -36,7 +36,7 @@ EITP_BEGIN_DECLARATIONS
 /* The version of the implementation that is linked, "0.1.0". */
 EITP_API const char *eitp_version(void);
 
-/* How the implementation was built: compiler, OpenMP, OpenBLAS, optimisation; one line of "key=value" words. */
+/* How the implementation was built, as one line of "key=value" words: compiler, OpenMP, OpenBLAS, kernel sets. */
 EITP_API const char *eitp_build_info(void);
 
 /* Bytes of one element; 0 for a value that is no dtype. */
