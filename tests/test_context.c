@@ -64,8 +64,8 @@ static void devices_are_chosen_by_name(void) {
     set_environment("EITP_BACKEND", "");
     check_made("auto", NULL, "cpu");
     set_environment("EITP_BACKEND", NULL);
-    check_refused("cpu", NULL, -1, EITP_ERROR_ARGUMENT, "-1 threads");
-    check_refused("cpu", NULL, 5000, EITP_ERROR_ARGUMENT, "5000 threads");
+    check_refused("cpu", NULL, -1, EITP_ERROR_ARGUMENT, "threads -1");
+    check_refused("cpu", NULL, 5000, EITP_ERROR_ARGUMENT, "threads 5000");
 }
 
 static int set_available(const char *set) {

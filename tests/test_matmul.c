@@ -3,8 +3,10 @@
 
 static void register_set(eitp__kernel_table *table, eitp__isa isa) {
     static void (*const writers[EITP__ISA_COUNT])(eitp__kernel_table *) = {
-        eitp__register_ref_kernels, eitp__register_avx2_kernels, eitp__register_avx512_kernels,
-        eitp__register_avx512bf16_kernels, eitp__register_amx_kernels};
+#define REGISTER(isa, name, in_build, f32, bf16, group) eitp__register_##name##_kernels,
+        EITP__ISAS(REGISTER)
+#undef REGISTER
+    };
     for (int i = 0; i <= (int)isa; i++)
         writers[i](table);
 }
