@@ -170,9 +170,9 @@
  *                                       Only needed if you rename the file and the compiler is gcc 11 or older.
  *   EITP_WITH_OPENBLAS    0             1: matrix products by OpenBLAS; where the implementation is. Needs cblas.h and
  *                                       -lopenblas.
- *   EITP_WITHOUT_AVX2     0             1: leaves out the kernels for AVX2, which makes the object smaller and quicker to
- *                                       compile; where the implementation is. So do EITP_WITHOUT_AVX512 (and with it
- *                                       AVX512-BF16 and AMX), EITP_WITHOUT_AVX512BF16 and EITP_WITHOUT_AMX.
+ *   EITP_WITHOUT_AVX2     0             1: leaves out the kernels for AVX2: a smaller object, compiled faster; where the
+ *                                       implementation is. The same for EITP_WITHOUT_AVX512 (then AVX512-BF16 and AMX
+ *                                       are left out too), EITP_WITHOUT_AVX512BF16 and EITP_WITHOUT_AMX.
  *   -fopenmp              off           work is divided among threads; where the implementation is, and when linking.
  *
  * ENVIRONMENT VARIABLES
@@ -189,7 +189,8 @@
  *   The file is made of modules. Each begins with a line that has ">>" and the module's path, and ends with one
  *   that has "<<" and it: search for ">>" to see them all. First come the public headers (base, tensor, model,
  *   optim, text, data, io, task, train, run), where every function is documented; then the private ones; then the
- *   implementation; last the templates, which it includes by including this file again. Public names begin with eitp_ or EITP_, private ones with eitp__ or EITP__: those are not for
- *   you to use. The file is generated: to change it, change the modules in the repository. Only the part before the
- *   private headers is seen without EITP_IMPLEMENTATION.
+ *   implementation; last the templates, which it includes by including this file again. Public names begin with
+ *   eitp_ or EITP_, private ones with eitp__ or EITP__: those are not for you to use. The file is generated: to change
+ *   it, change the modules in the repository. Only the part before the private headers is seen without
+ *   EITP_IMPLEMENTATION.
  */
