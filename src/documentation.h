@@ -170,9 +170,9 @@
  *                                       Only needed if you rename the file and the compiler is gcc 11 or older.
  *   EITP_WITH_OPENBLAS    0             1: matrix products by OpenBLAS; where the implementation is. Needs cblas.h and
  *                                       -lopenblas.
- *   EITP_WITHOUT_AVX2     0             1: leaves out the kernels for AVX2: a smaller object, compiled faster; where the
- *                                       implementation is. The same for EITP_WITHOUT_AVX512 (then AVX512-BF16 and AMX
- *                                       are left out too), EITP_WITHOUT_AVX512BF16 and EITP_WITHOUT_AMX.
+ *   EITP_WITHOUT_AVX2     0             1: leaves out the kernels for AVX2: a smaller object, compiled faster; where
+ *                                       the implementation is. The same for EITP_WITHOUT_AVX512 (then AVX512-BF16 and
+ *                                       AMX are left out too), EITP_WITHOUT_AVX512BF16 and EITP_WITHOUT_AMX.
  *   -fopenmp              off           work is divided among threads; where the implementation is, and when linking.
  *
  * ENVIRONMENT VARIABLES
