@@ -1008,7 +1008,7 @@ static void test_reductions(void) {
 }
 
 /* No terms: only the carried value. */
-static void test_sum_of_nothing(void) {
+static void test_empty_sum(void) {
     static const int64_t shape[] = {0, 5};
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
         for (int mask = 1; mask < 4; mask += 2)
@@ -1024,7 +1024,7 @@ static void test_sum_of_nothing(void) {
 }
 
 /* A sum over rows in two parts has the same bits as in one. */
-static void check_sum_goes_on(const eitp__kernel *kernel, eitp_dtype dtype) {
+static void check_sum_in_parts(const eitp__kernel *kernel, eitp_dtype dtype) {
     eitp__call first, rest;
     double whole[37], parts[37];
     begin_case(EITP__SLOT_SUM, dtype);
@@ -1046,10 +1046,10 @@ static void check_sum_goes_on(const eitp__kernel *kernel, eitp_dtype dtype) {
     CHECK(!memcmp(whole, parts, bytes_of(&call.outputs[0])));
 }
 
-static void test_sum_goes_on(void) {
+static void test_sum_in_parts(void) {
     for (int set = 0; set < EITP__ISA_COUNT; set++)
         for (int dtype = EITP_F32; dtype <= EITP_F16 && available[set]; dtype++)
-            check_sum_goes_on(&tables[set].kernels[EITP__SLOT_SUM][dtype], (eitp_dtype)dtype);
+            check_sum_in_parts(&tables[set].kernels[EITP__SLOT_SUM][dtype], (eitp_dtype)dtype);
 }
 
 static void test_scatter_add(void) {
@@ -1592,13 +1592,13 @@ static void test_accumulate(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(test_table),       TEST(test_fill_and_arange),  TEST(test_cast),        TEST(test_cast_16_bits),
-        TEST(test_unary),       TEST(test_gate_backward),    TEST(test_binary),      TEST(test_where),
-        TEST(test_dropout),     TEST(test_broadcast),        TEST(test_permute),     TEST(test_slice_and_pad),
-        TEST(test_concat),      TEST(test_gather),           TEST(test_reductions),  TEST(test_sum_of_nothing),
-        TEST(test_sum_goes_on), TEST(test_scatter_add),      TEST(test_sum_squares), TEST(test_softmax),
-        TEST(test_layer_norm),  TEST(test_rms_norm),         TEST(test_embedding),   TEST(test_cross_entropy),
-        TEST(test_head),        TEST(test_attention_cached), TEST(test_accumulate)};
+        TEST(test_table),        TEST(test_fill_and_arange),  TEST(test_cast),        TEST(test_cast_16_bits),
+        TEST(test_unary),        TEST(test_gate_backward),    TEST(test_binary),      TEST(test_where),
+        TEST(test_dropout),      TEST(test_broadcast),        TEST(test_permute),     TEST(test_slice_and_pad),
+        TEST(test_concat),       TEST(test_gather),           TEST(test_reductions),  TEST(test_empty_sum),
+        TEST(test_sum_in_parts), TEST(test_scatter_add),      TEST(test_sum_squares), TEST(test_softmax),
+        TEST(test_layer_norm),   TEST(test_rms_norm),         TEST(test_embedding),   TEST(test_cross_entropy),
+        TEST(test_head),         TEST(test_attention_cached), TEST(test_accumulate)};
     int failed;
     find_sets();
     failed = RUN_TESTS(tests, argc, argv);

@@ -9,7 +9,7 @@
 enum { FIRST_SET = EITP__ISA_AVX2, LAST_SET = EITP__ISA_AVX512, GUARD = 32, ROOM = 1 << 17 };
 
 static float input[EITP__MAX_INPUTS][ROOM];
-static double output[EITP__MAX_OUTPUTS][ROOM], again[EITP__MAX_OUTPUTS][ROOM]; /* f32 or f64 */
+static double output[EITP__MAX_OUTPUTS][ROOM], repeated[EITP__MAX_OUTPUTS][ROOM]; /* f32 or f64 */
 static double exact[EITP__MAX_OUTPUTS][ROOM];
 static double workspace[1 << 17];
 
@@ -130,11 +130,11 @@ static void check_set(int set, const eitp__call *original, const float *before, 
             CHECK(start[i] == 0x5a && start[GUARD + output_bytes(call, o) + (size_t)i] == 0x5a);
     }
     for (int64_t piece = 1; piece <= 7; piece += 6) {
-        place_outputs(call, again, before);
+        place_outputs(call, repeated, before);
         for (int64_t i = (items + piece - 1) / piece - 1; i >= 0; i--)
             kernel->run(call, i * piece, (i + 1) * piece < items ? (i + 1) * piece : items, workspace);
         for (int o = 0; o < call->output_count; o++)
-            CHECK_THAT(memcmp(output[o], again[o], output_bytes(call, o) + 2 * GUARD) == 0,
+            CHECK_THAT(memcmp(output[o], repeated[o], output_bytes(call, o) + 2 * GUARD) == 0,
                        "%s %s %s: pieces of %d items give other bits", eitp__isa_name((eitp__isa)set),
                        eitp__slot_name(call->slot), eitp_dtype_name(call->dtype), (int)piece);
     }
@@ -769,8 +769,8 @@ static void test_rounding(void) {
                 eitp__convert_from_f32((eitp_dtype)dtype, &input[0][i], &right, 1);
                 wrong += ((const uint16_t *)call.outputs[0].data)[i] != right;
             }
-            CHECK_THAT(!wrong, "%s rounds %lld of %lld otherwise", eitp__isa_name((eitp__isa)set), (long long)wrong,
-                       (long long)count);
+            CHECK_THAT(!wrong, "%s: %lld of %lld are rounded differently", eitp__isa_name((eitp__isa)set),
+                       (long long)wrong, (long long)count);
         }
     }
 }
@@ -832,8 +832,8 @@ static void check_attention_cached(eitp_dtype dtype, int64_t heads, int64_t d, i
     for (int part = 0; part < 3; part++) {
         call.inputs[part] = operand(input[part], dtype, 2, part ? LONGEST : rows, part ? c : 3 * c, 1);
         fill(part, call.inputs[part].elements, 1);
-        eitp__convert_from_f32(dtype, input[part], again[0], (size_t)call.inputs[part].elements);
-        memcpy(input[part], again[0], (size_t)call.inputs[part].elements * eitp_dtype_size(dtype));
+        eitp__convert_from_f32(dtype, input[part], repeated[0], (size_t)call.inputs[part].elements);
+        memcpy(input[part], repeated[0], (size_t)call.inputs[part].elements * eitp_dtype_size(dtype));
         eitp__convert_to_f32(dtype, input[part], part ? cache[part - 1] : qkv, (size_t)call.inputs[part].elements);
         call.outputs[part] = operand(NULL, dtype, 2, part ? LONGEST : rows, c, 1);
     }
