@@ -79,8 +79,8 @@ struct eitp__backend_interface {
     size_t (*workspace)(const eitp__backend *backend, const eitp__call *call);
 
     /* Executes the calls in order. `workspace` has the bytes that the most demanding call needs. */
-    eitp_status (*run)(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                       eitp_error *error);
+    eitp_status (*execute)(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+                           eitp_error *error);
 
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */
     eitp_status (*measure)(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);

@@ -293,8 +293,8 @@ static void eitp__cpu_thread(void *argument, int thread) {
     }
 }
 
-static eitp_status eitp__cpu_run(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                                 eitp_error *error) {
+static eitp_status eitp__cpu_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+                                     eitp_error *error) {
     eitp__cpu_work work = EITP__ZERO;
     (void)error;
     work.cpu = (const eitp__cpu *)(const void *)backend;
@@ -329,7 +329,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_copy,
         eitp__cpu_copy,
         eitp__cpu_workspace,
-        eitp__cpu_run,
+        eitp__cpu_execute,
         eitp__cpu_measure,
     };
     return &interface;

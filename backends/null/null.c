@@ -87,8 +87,8 @@ static size_t eitp__null_workspace(const eitp__backend *backend, const eitp__cal
     return 0;
 }
 
-static eitp_status eitp__null_run(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                                  eitp_error *error) {
+static eitp_status eitp__null_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+                                      eitp_error *error) {
     (void)calls;
     (void)workspace;
     (void)error;
@@ -115,7 +115,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_copy,
         eitp__null_copy,
         eitp__null_workspace,
-        eitp__null_run,
+        eitp__null_execute,
         NULL,
     };
     return &interface;

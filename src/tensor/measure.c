@@ -159,7 +159,7 @@ EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first
     for (size_t s = first; s < end; s++) {
         eitp_profile profile = eitp__profile_of(plan, s);
         double began = eitp__clock();
-        eitp_status status = backend->interface->run(backend, &plan->calls[s], 1, workspace, error);
+        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, error);
         profile.seconds = eitp__clock() - began;
         if (status)
             return status;

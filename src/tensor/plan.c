@@ -577,7 +577,7 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
 /* Steps [first, end), of which there are some. */
 static eitp_status eitp__run_steps(eitp_plan *plan, size_t first, size_t end, void *workspace, eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
-    return backend->interface->run(backend, plan->calls + first, end - first, workspace, error);
+    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, error);
 }
 
 /* Every input that is read was written, for as many rows as there are. */
