@@ -172,6 +172,19 @@ static void paste_plain(int section, text *output, const char *before, const cha
         }
 }
 
+/* Unsupported systems get one error: the modules are skipped. */
+static const char implementation_begin[] =
+    "\n#if !defined(__GNUC__) || defined(_WIN32) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || \\\n"
+    "    (defined(__cplusplus) && __cplusplus < 201103L) || \\\n"
+    "    (!defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L))\n"
+    "#error \"eitp needs gcc or clang, C11 or C++11 or later, and a little-endian POSIX system (Linux, macOS, BSD)\"\n"
+    "#else\n"
+    "/* Public functions may be unused where EITP_API is static. */\n"
+    "#pragma GCC diagnostic push\n"
+    "#pragma GCC diagnostic ignored \"-Wunused-function\"\n";
+
+static const char implementation_end[] = "\n#pragma GCC diagnostic pop\n#endif\n";
+
 static void pack(text *output) {
     paste_plain(SECTION_DOCUMENTATION, output, "", "\n");
     text_format(output,
@@ -184,8 +197,10 @@ static void pack(text *output) {
     paste_section(SECTION_PUBLIC, output);
     text_format(output, "\n#endif /* EITP_H */\n\n"
                         "#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)\n#define EITP_IMPLEMENTED\n");
+    text_format(output, "%s", implementation_begin);
     paste_section(SECTION_PRIVATE, output);
     paste_section(SECTION_IMPLEMENTATION, output);
+    text_format(output, "%s", implementation_end);
     text_format(output, "\n#endif /* EITP_IMPLEMENTATION */\n");
     paste_plain(SECTION_LICENSE, output, "\n/*\n", "*/\n");
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Compiles eitp.h in many ways, warnings being errors. `all` takes every combination of choices, optimizes, links and
-# runs each. `pairwise` covers every pair of choices in eight cases; most of them ask the compiler for its opinion and no
-# more, two are linked and run. A build is two translation units: one implements, one only declares. JOBS cases run at a
-# time; results are printed in the order of the cases.
+# Compiles eitp.h in many ways, warnings being errors. `pairwise` covers every pair of choices in eight cases: six are
+# only checked for warnings, two are linked and run. `all` optimizes, links and runs every combination, as far as the
+# compilers are installed. A build has two translation units: one has the implementation, the other the declarations.
+# JOBS cases run at a time; results are printed in the order of the cases.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc} JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}
@@ -12,7 +12,7 @@ warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror'
 rm -rf "$work"
 mkdir -p "$work"
 
-# Of a case: the first word is what is counted. Its files, and the log of its commands, are in the directory $place.
+# The directory of a case, for its files and the log of its commands.
 place=$work
 
 pass() {
@@ -69,7 +69,17 @@ int main(void) {
     return !memory || strcmp(eitp_version(), EITP_VERSION_STRING) != 0;
 }
 END
-printf '#define EITP_API static\n#define EITP_IMPLEMENTATION\n#include "eitp.h"\n' >"$work/hidden.c"
+cat >"$work/static.c" <<'END'
+#define EITP_API static
+#define EITP_IMPLEMENTATION
+#include "eitp.h"
+const char *version(void);
+const char *version(void) {
+    return eitp_version();
+}
+END
+# The public functions, one a line.
+sed -n 's/^EITP_API [^(]*[ *]\(eitp_[a-z0-9_]*\)(.*/\1/p' eitp.h | sort >"$work/public"
 
 # ---- what this machine has ----
 
@@ -113,7 +123,7 @@ libraries=
 
 # ---- a case of the matrix ----
 
-build_and_run() { # compiler standard openmp openblas before, what is wanted: run or syntax
+build() { # compiler standard openmp openblas before, what is wanted: run, shared or syntax
     name="$place/$1-$2-$3$4$5"
     language='-x c -Wmissing-prototypes'
     runtime=
@@ -123,37 +133,55 @@ build_and_run() { # compiler standard openmp openblas before, what is wanted: ru
     [ "$3" = 1 ] && flags="$flags -fopenmp" && link=-fopenmp
     [ "$4" = 1 ] && flags="$flags -DEITP_WITH_OPENBLAS=1" && link="$link -lopenblas"
     [ "$5" = 1 ] && flags="$flags -DBEFORE=1"
-    if [ "$6" = syntax ]; then
-        "$1" $flags -fsyntax-only "$work/implement.c" && "$1" $flags -fsyntax-only "$work/use.c"
-        return
-    fi
-    "$1" $flags $optimize -c "$work/implement.c" -o "$name-implement.o" &&
-        "$1" $flags $optimize -c "$work/use.c" -o "$name-use.o" &&
-        "$1" "$name-implement.o" "$name-use.o" -o "$name" $link $runtime -lm &&
-        "$name" >"$name.info" && cat "$name.info" &&
-        grep -q "openmp=$3" "$name.info" && grep -q "openblas=$4" "$name.info"
+    case $6 in
+    syntax) "$1" $flags -fsyntax-only "$work/implement.c" && "$1" $flags -fsyntax-only "$work/use.c" ;;
+    run)
+        "$1" $flags $optimize -c "$work/implement.c" -o "$name.o" && build_use "$1" "$name.o"
+        ;;
+    shared)
+        "$1" $flags $optimize -fPIC -fvisibility=hidden -DEITP_SHARED=1 -c "$work/implement.c" -o "$name.o" &&
+            "$1" -shared "$name.o" -o "$name.so" $link $runtime -lm && exports_public "$name.so" &&
+            build_use "$1" "$name.so"
+        ;;
+    esac
 }
 
-matrix_case() { # compiler standard openmp openblas before, run or syntax
+build_use() { # compiler, the implementation: an object or a shared library
+    "$1" $flags $optimize -c "$work/use.c" -o "$name-use.o" &&
+        "$1" "$name-use.o" "$2" -o "$name" $link $runtime -lm && "$name" >"$name.info" && cat "$name.info"
+}
+
+# True if a shared library exports the public functions and nothing else, inline functions of C++'s std excepted.
+exports_public() {
+    if command -v nm >/dev/null 2>&1; then
+        nm -D --defined-only "$1" | awk '$3 !~ /^_ZSt/ { print $3 }' | sort | diff "$work/public" -
+    fi
+}
+
+build_and_check() { # as build
+    build "$@" && { [ "$6" = syntax ] || { grep -q "openmp=$3" "$name.info" && grep -q "openblas=$4" "$name.info"; }; }
+}
+
+matrix_case() { # as build
     case "$compilers " in *" $1 "*) ;; *) return ;; esac
-    label="$1 -std=$2 openmp=$3 openblas=$4 headers before=$5"
+    label="$1 -std=$2 openmp=$3 openblas=$4 headers before=$5 ($6)"
     if ! has_standard "$1" "$2"; then
         skip "$label: $1 has no -std=$2"
     elif [ "$3" = 1 ] && ! has_openmp "$1"; then
         skip "$label: $1 has no OpenMP"
     elif [ "$4" = 1 ] && [ "$openblas_here" = 0 ]; then
         skip "$label: no OpenBLAS"
-    elif build_and_run "$@" >"$place/log" 2>&1; then
+    elif build_and_check "$@" >"$place/log" 2>&1; then
         pass
     else
         fail "$label"
     fi
 }
 
-# ---- the plainest way, static linkage, the symbols ----
+# ---- eitp.h alone, static linkage, unsupported systems, examples, symbols ----
 
 mkdir -p "$work/alone"
-cp eitp.h examples/hello.c "$work/hidden.c" "$work/alone/"
+cp eitp.h examples/hello.c "$work/alone/"
 
 # An example as its reader compiles it, with nothing beside it but eitp.h; `cc hello.c -lm` in two steps.
 alone_case() {
@@ -165,13 +193,45 @@ alone_case() {
     fi
 }
 
-hidden_case() {
-    if (cd "$work/alone" && "$CC" -fsyntax-only hidden.c) >"$place/log" 2>&1; then pass; else
-        fail "EITP_API static"
+# The library in one file, all of it static, most of it unused. gcc only warns of unused functions when it compiles.
+static_case() { # compiler, language, -fsyntax-only or -c
+    case "$compilers " in *" $1 "*) ;; *) return ;; esac
+    if "$1" -x "$2" -Wall -Wextra -Werror -I. "$3" "$work/static.c" -o "$place/static.o" >"$place/log" 2>&1; then
+        pass
+    else
+        fail "EITP_API static: $1 -x $2"
     fi
 }
 
-symbols_of() { # object: what others can see of it and what is not called eitp_ or, static linkage, anything at all
+# An unsupported system is one error and no warning.
+refused_case() { # what, compiler, options...
+    what=$1
+    shift
+    if ! command -v "$1" >/dev/null 2>&1; then
+        skip "$what: $1 is not installed"
+        return
+    fi
+    "$@" -Wall -Wextra -Wundef -I. -I"$work" -fsyntax-only "$work/implement.c" >"$place/log" 2>&1
+    if [ "$(grep -c 'error:\|warning:' "$place/log")" -eq 1 ] && grep -q 'error: .*eitp needs gcc or clang' "$place/log"; then
+        pass
+    else
+        fail "$what must be refused with one line"
+    fi
+}
+
+# Examples include what they use.
+example_case() {
+    for example in examples/*.c; do
+        sed '/^#define EITP_IMPLEMENTATION$/d' "$example" >"$place/example.c"
+        if "$CC" -std=c11 $warnings -Wmissing-prototypes -I. -fsyntax-only "$place/example.c" >"$place/log" 2>&1; then
+            pass
+        else
+            fail "$example"
+        fi
+    done
+}
+
+symbols_of() { # object: its global symbols not named eitp_
     nm -g "$1" | awk 'NF == 3 && $2 != "U" && $2 != "w" { print $3 }' | grep -v '^_\{0,1\}eitp_[a-z]'
 }
 
@@ -200,6 +260,18 @@ matrix() {
                     echo "matrix_case $compiler $standard $choice run"
                 done
             done
+            for standard in c++11 c++14; do
+                echo "matrix_case $compiler $standard 0 0 0 syntax"
+            done
+            for standard in c++20 c++2b; do
+                echo "matrix_case $compiler $standard 0 0 0 run"
+                echo "matrix_case $compiler $standard 1 1 1 run"
+            done
+            for standard in c11 c++17; do
+                echo "matrix_case $compiler $standard 0 0 0 shared"
+            done
+            echo "static_case $compiler c -c"
+            echo "static_case $compiler c++ -c"
         done
     else
         # An orthogonal array: every pair of choices occurs.
@@ -210,18 +282,22 @@ matrix() {
         echo 'matrix_case gcc c2x 0 1 1 syntax'
         echo 'matrix_case clang c2x 1 0 0 syntax'
         echo 'matrix_case gcc c++17 1 1 0 run'
-        echo 'matrix_case clang c++17 0 0 1 run'
+        echo 'matrix_case clang c++17 0 0 1 shared'
+        echo 'static_case clang c -fsyntax-only'
+        echo 'static_case clang c++ -fsyntax-only'
     fi
+    echo alone_case
+    echo example_case
+    echo "refused_case C99 $CC -std=c99"
+    echo "refused_case C++98 $CC -x c++ -std=c++98"
+    echo "refused_case another_compiler $CC -U__GNUC__"
+    echo 'refused_case Windows x86_64-w64-mingw32-gcc'
 }
 
 if [ "$mode" = all ]; then optimize=-O2; else optimize=-O0; fi
-{
-    matrix
-    echo alone_case
-    echo hidden_case
-} >"$work/cases"
+matrix >"$work/cases"
 
-# Takes one case after the other that no other worker has: making a directory succeeds once.
+# Takes one case after the other that no other worker has: creating a directory succeeds once.
 work_off() {
     number=0
     while read -r case; do

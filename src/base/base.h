@@ -16,9 +16,18 @@
 #define EITP_VERSION_PATCH 0
 #define EITP_VERSION_STRING "0.1.0"
 
+/* 1 exports the public functions of a shared library that is compiled with -fvisibility=hidden. */
+#ifndef EITP_SHARED
+#define EITP_SHARED 0
+#endif
+
 /* Linkage of public functions. Define it before every inclusion to change it, for instance to `static`. */
 #ifndef EITP_API
+#if EITP_SHARED
+#define EITP_API extern __attribute__((visibility("default")))
+#else
 #define EITP_API extern
+#endif
 #endif
 
 #ifdef __cplusplus

@@ -15,10 +15,6 @@
 
 #include "base/posix.h"
 
-#if !defined(__GNUC__)
-#error "eitp needs gcc or clang (or a compiler that takes GNU attributes)"
-#endif
-
 #define EITP__UNUSED __attribute__((unused))
 #define EITP__PRINTF(text, first) __attribute__((format(printf, text, first)))
 

@@ -9,9 +9,6 @@
  *   {"__metadata__": {text: text, ...}, name: {"dtype": text, "shape": [...], "data_offsets": [begin, end]}, ...}
  * perhaps with white space after it; the data, which the offsets count from.
  */
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "eitp reads and writes safetensors only where numbers are stored with the lowest byte first"
-#endif
 
 /* Values in one member of the header: far more than a tensor has, and enough for 20,000 metadata texts. */
 #define EITP__SAFETENSORS_MEMBER_VALUES 65536
