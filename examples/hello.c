@@ -1,6 +1,9 @@
 /* Teaches: a model of your own, made of tensor ops, that learns the sine: cc -O2 -I. examples/hello.c -lm -o hello */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
+#include <math.h>
+#include <stdio.h>
+
 static const int64_t one[] = {1}, wide[] = {1, 32}, tall[] = {32, 1};
 
 /* Adds parameters and ops on the inputs of many samples, one a row, and the loss of each. */

@@ -119,6 +119,9 @@ list_nightly() {
     [ "$fuzzing" = 0 ] || fuzzers
     echo "analysis $BUILD/amalgamate succeeds sh tools/check.sh analysis"
     echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh all"
+    for port in musl aarch64 riscv64; do
+        echo "port-$port eitp.h,$BUILD/split/everything_split.h sh tools/ports.sh $port"
+    done
     documents 'env ALONE=1 '
 }
 
@@ -296,6 +299,7 @@ summarize() {
         /^test_command.*@/ { sub(/.*@/, ""); kind = "tests of the command with " $0 }
         /^fuzz_/ { kind = "fuzz targets, '"$FUZZ_SECONDS"' s each" }
         /^analysis/ { kind = "cppcheck and clang-tidy, where they are installed" }
+        /^port-/ { kind = "C libraries and processors other than this machine'"'"'s, where their tools are installed" }
         /^compile_matrix/ { kind = "every compiler, standard and option" }
         /^code_blocks/ { kind = "every program in the documents compiled alone, as it stands there" }
         { count[kind]++ }
@@ -311,7 +315,7 @@ build() {
     # Where the jobs are not shared out by a make above, this one shares them out.
     case ${MAKEFLAGS:-} in *jobserver*) jobs= ;; *) jobs=-j$JOBS ;; esac
     $MAKE --no-print-directory -k $jobs eitp.h $targets >"$logs/build.log" 2>&1 ||
-        grep -v "^$CC \|^$CLANG " "$logs/build.log" | tail -n 300
+        grep -v '^\(CC\|LINK\|AR\|PACK\)  ' "$logs/build.log" | tail -n 300
     built=$(since "$began")
 }
 
@@ -321,7 +325,9 @@ nightly) : "${FUZZ_RUNS:=1000000000}" "${FUZZ_SECONDS:=600}" ;;
 esac
 export FUZZ_RUNS FUZZ_SECONDS
 
-[ "$mode" = quick ] || sh tools/install_dependencies.sh test
+case $mode in
+test | nightly) sh tools/install_dependencies.sh "$mode" ;;
+esac
 $MAKE --no-print-directory -s print-skipped >"$logs/skipped"
 [ "$mode" = quick ] || cat "$logs/skipped"
 sanitizers=1 fuzzing=1
