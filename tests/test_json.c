@@ -291,12 +291,12 @@ static void the_locale_does_not_matter(void) {
     const char *found = NULL;
     for (size_t i = 0; i < EITP__COUNT(names) && !found; i++)
         found = setlocale(LC_NUMERIC, names[i]);
-    if (!found) {
+    if (!found || strcmp(localeconv()->decimal_point, ",")) { /* musl has every name and no commas */
+        setlocale(LC_NUMERIC, "C");
         printf("SKIPPED the_locale_does_not_matter: no locale with a decimal comma\n");
         return;
     }
     eitp__buffer_init(&buffer, &host);
-    CHECK(!strcmp(localeconv()->decimal_point, ","));
     CHECK(number_of("1234.5e-1") == 123.45);
     eitp__json_write_number(&buffer, 0.1);
     setlocale(LC_NUMERIC, "C");

@@ -2,6 +2,9 @@
 
 #include "command_files.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <fcntl.h>
 #include <signal.h>
 #include <time.h>
@@ -78,6 +81,12 @@ size_t process_peak_memory(void) {
     eitp_memory_info info;
     eitp_error ignored;
     return eitp_memory_info_read(&host, &info, &ignored) ? 0 : (size_t)info.peak;
+}
+
+void process_trim_memory(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 void process_reset_peak_memory(void) {

@@ -23,6 +23,9 @@ const char *process_stop_name(void);
 size_t process_memory(void);
 size_t process_peak_memory(void);
 
+/* Returns freed memory to the system, where the C library can. */
+void process_trim_memory(void);
+
 /* From now on the peak is that of what follows, where the system can count it anew: Linux since 4.0. */
 void process_reset_peak_memory(void);
 

@@ -8,7 +8,7 @@ BUILD=${BUILD:-build}
 port=$1
 work=$BUILD/ports/$port
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wundef -Werror'
-tests='convert data files graph json kernels model offload ops plan safetensors tokenizer trainer'
+tests='attention convert data execute files gpt2 json kernels ops safetensors tokenizer'
 passed=0
 failed=0
 
