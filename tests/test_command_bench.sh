@@ -68,11 +68,11 @@ check "sweep: recompute has three values" test "$(column configuration | tr '\n'
 check "sweep: recomputing lowers memory" falling planned_bytes
 exits 0 "sweep: to the budget" $tiny --sweep batch --memory-budget 16M
 check "sweep doubles" grep -q '^batch-size 2  ' out
-check "sweep ends at the budget" grep -q '^batch-size [0-9]*: it needs .*, the memory budget is 16.0 MB$' err
+check "sweep ends at the budget" grep -q '^batch-size [0-9]*: planned memory .* exceeds the budget of 16.0 MB$' err
 exits 0 "sweep: to the model's positions" $tiny --sweep block-size
 check "sweep ends at the positions" sh -c 'grep -q "^block-size 64 " out && ! grep -q "^block-size 128 " out'
 exits 0 "sweep: what the model cannot do" $tiny --sweep block-size=32,65
-check "sweep leaves it out" grep -q '^warning: block-size 65 is left out: .*positions' err
+check "sweep skips it" grep -q '^warning: block-size 65 is skipped: .*positions' err
 refuses 1 "is no whole number" $tiny --sweep batch-size=1,x
 refuses 1 "cannot vary 'epochs'" $tiny --sweep epochs=1,2
 refuses 1 "needs values" $tiny --sweep batch-size=
@@ -95,7 +95,7 @@ for word in '"comparison": "configurations"' '"configuration": \["a.json", "b.js
     check "files in turn: $word" grep -q -e "$word" out
 done
 refuses 1 "nofile.json" $tiny --compare a.json nofile.json
-refuses 2 "the memory budget is" $tiny --compare a.json b.json --memory-budget 10k
+refuses 2 "^error: planned memory .* exceeds the budget of 10.0 kB" $tiny --compare a.json b.json --memory-budget 10k
 exits 0 "bench step --recompute" $tiny --recompute layer --optimizer sgd --json
 for word in '"recompute": "layer"' '"recomputed": [1-9]' '"optimizer": "sgd"' '"planned_bytes": [1-9]'; do
     check "bench step --recompute: $word" grep -q -e "$word" out
@@ -106,7 +106,7 @@ check "bench: defaults" grep -q '^steps  *5  (default)' out
 check "bench leaves no temporary file" test -z "$(ls -A temporary)"
 refuses 1 "an action is missing" bench
 refuses 1 "unknown action 'kernel'" bench kernel
-refuses 1 "leaves nothing" bench kernels --filter nothing
+refuses 1 "no workload matches" bench kernels --filter nothing
 refuses 1 "is out of range" bench kernels --seconds -1
 refuses 1 "is no option of 'eitp bench step'" bench step --filter x
 refuses 1 "is none of its values" bench kernels --precision fp64

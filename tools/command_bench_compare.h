@@ -6,8 +6,6 @@
 
 EITP_BEGIN_DECLARATIONS
 
-enum { BENCH_WARM_UP = 1 /* steps that are not timed */ };
-
 /* True if the options ask for a comparison: --sweep, --matrix, or --compare with several files. */
 int bench_compares(const bench *b);
 

@@ -3,7 +3,8 @@
  * kind of work.
  */
 #include "command_bench_compare.h"
-#include "command_bench_trainer.h"
+#include "command_bench_rounds.h"
+#include "command_files.h"
 #include "command_output.h"
 #include "command_process.h"
 
@@ -36,7 +37,7 @@ static const char *const component_names[COMPONENT_COUNT] = {
     "other",
 };
 
-typedef struct stepping {
+typedef struct step_bench {
     bench *b;
     bench_trainer training;
     bench_line components[COMPONENT_COUNT]; /* of the current profiled step */
@@ -44,7 +45,7 @@ typedef struct stepping {
     double seconds, fastest;                /* in the plans of the current step; of the whole fastest step */
     double model_flops;                     /* of the current step, in products and attention */
     bench_line whole;                       /* of the steps that are not profiled */
-} stepping;
+} step_bench;
 
 /* ---- Components ---- */
 
@@ -91,7 +92,7 @@ static component profile_component(const eitp_profile *profile) {
 }
 
 static void add_profile(void *user, const eitp_profile *profile) {
-    stepping *s = (stepping *)user;
+    step_bench *s = (step_bench *)user;
     component kind = profile_component(profile);
     bench_line *line = &s->components[kind];
     line->seconds += profile->seconds;
@@ -105,7 +106,7 @@ static void add_profile(void *user, const eitp_profile *profile) {
 
 /* ---- Steps ---- */
 
-static eitp_status time_steps(stepping *s, eitp_error *error) {
+static eitp_status time_steps(step_bench *s, eitp_error *error) {
     int64_t steps = options_integer(&s->b->options, OPTION_STEPS);
     double *seconds = NULL, warm;
     eitp_status status = EITP_OK;
@@ -123,7 +124,7 @@ static eitp_status time_steps(stepping *s, eitp_error *error) {
     return status;
 }
 
-static eitp_status profile_steps(stepping *s, eitp_error *error) {
+static eitp_status profile_steps(step_bench *s, eitp_error *error) {
     eitp_profiler profiler;
     eitp_status status = EITP_OK;
     profiler.user = s;
@@ -147,7 +148,7 @@ static eitp_status profile_steps(stepping *s, eitp_error *error) {
 
 /* ---- Results ---- */
 
-static void add_lines(stepping *s) {
+static void add_lines(step_bench *s) {
     snprintf(s->whole.name, sizeof s->whole.name, "step");
     for (int c = 0; c < COMPONENT_COUNT; c++) {
         bench_line *line = &s->best[c];
@@ -164,12 +165,12 @@ static void add_lines(stepping *s) {
 }
 
 /* FLOPs of products and attention over those that the device could do in that time. */
-static double flops_utilization(const stepping *s, double seconds) {
+static double flops_utilization(const step_bench *s, double seconds) {
     double peak = s->b->limits.flops[s->b->dtype];
     return peak > 0 ? s->model_flops / seconds / peak : 0;
 }
 
-static void print_json(const stepping *s) {
+static void print_json(const step_bench *s) {
     const option_set *o = &s->b->options;
     text_buffer t = {NULL, 0, 0};
     bench_json_begin(s->b, &t);
@@ -197,7 +198,7 @@ static void print_json(const stepping *s) {
     text_release(&t);
 }
 
-static void print_summary(const stepping *s) {
+static void print_summary(const step_bench *s) {
     const eitp_rung *rung = &s->training.rung;
     double tokens = (double)s->training.step_tokens, median = s->whole.median, best = s->whole.seconds,
            limit = s->whole.limit;
@@ -216,11 +217,11 @@ static void print_summary(const stepping *s) {
 }
 
 static eitp_status measure_step(bench *b, eitp_error *error) {
-    stepping s;
+    step_bench s;
     eitp_status status;
     memset(&s, 0, sizeof s);
     s.b = b;
-    status = bench_trainer_plan(&s.training, &b->options, process_memory(), error);
+    status = bench_trainer_plan(&s.training, &b->options, process_memory(), 0, error);
     if (!status)
         status = bench_measure(b, error);
     /* Measuring the limits has released its memory, which is no part of a step. */
@@ -243,12 +244,24 @@ static eitp_status measure_step(bench *b, eitp_error *error) {
     return status;
 }
 
+/* --memory-budget, by default what the machine has left. */
+static eitp_status read_budget(option_set *o, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_memory_info info;
+    eitp_status status = eitp_memory_info_read(&host, &info, error);
+    if (!status && !options_integer(o, OPTION_MEMORY_BUDGET))
+        options_set_integer(o, OPTION_MEMORY_BUDGET, (int64_t)eitp_memory_budget_default(&info), SOURCE_COMMAND_LINE);
+    return status;
+}
+
 eitp_status bench_step(bench *b, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (options_choice(&b->options, OPTION_MONITOR))
         return command_fail(error, EITP_ERROR_UNSUPPORTED, "--monitor %s: eitp has no monitor to measure, use off",
                             options_text(&b->options, OPTION_MONITOR));
-    status = bench_open(b, error);
+    status = read_budget(&b->options, error);
+    if (!status)
+        status = bench_open(b, error);
     if (status)
         return status;
     return bench_compares(b) ? bench_compare(b, error) : measure_step(b, error);

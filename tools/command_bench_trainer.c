@@ -2,6 +2,7 @@
 
 #include "command_bench.h"
 #include "command_files.h"
+#include "command_output.h"
 #include "command_process.h"
 
 enum { MOST_TOKENS = 1 << 28 };
@@ -35,7 +36,17 @@ static eitp_status check_tokens(bench_trainer *t, eitp_error *error) {
     return EITP_OK;
 }
 
-eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t process, eitp_error *error) {
+static eitp_status check_budget(const bench_trainer *t, size_t others, eitp_error *error) {
+    const size_t total = t->rung.total + others, budget = t->fit.budget;
+    if (!budget || total <= budget)
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_MEMORY, "planned memory %s%s exceeds the budget of %s",
+                        output_bytes((double)total), others ? ", of all configurations together," : "",
+                        output_bytes((double)budget));
+}
+
+eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t process, size_t others,
+                               eitp_error *error) {
     eitp_transformer_config shape;
     eitp_status status;
     memset(t, 0, sizeof *t);
@@ -51,7 +62,8 @@ eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t pro
     t->rung.optimizer = t->fit.trainer.optimizer;
     t->rung.micro_batches_per_pass = t->fit.trainer.micro_batches_per_pass;
     t->rung.plan = t->fit.trainer.plan;
-    return eitp_rung_measure(&t->fit, &t->rung, error);
+    status = eitp_rung_measure(&t->fit, &t->rung, error);
+    return status ? status : check_budget(t, others, error);
 }
 
 static eitp_status create_context(bench_trainer *t, eitp_error *error) {

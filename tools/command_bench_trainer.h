@@ -26,9 +26,10 @@ typedef struct bench_trainer {
 
 /*
  * Plans the training that the options describe and fills in `rung`. Allocates next to nothing. `process` are the resident
- * bytes of the process without the trainer. The options must outlive the trainer.
+ * bytes of the process without trainers, `others` the planned bytes of other trainers. EITP_ERROR_MEMORY if all together
+ * exceed --memory-budget. The options must outlive the trainer.
  */
-eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t process, eitp_error *error);
+eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t process, size_t others, eitp_error *error);
 
 /* Creates the model and the trainer, in `context` or, if that is NULL, in a context of its own. */
 eitp_status bench_trainer_open(bench_trainer *t, eitp_context *context, eitp_error *error);
