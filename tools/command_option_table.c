@@ -152,7 +152,8 @@ static const option_row rows[] = {
     {"compare", "", KIND_TEXT, 0, 0, NULL, "FILE", BENCHES | OPTIONS_PLAN, 0,
      "bench: earlier output of --json; bench step and plan: a file of options, compared with the files that follow"},
     {"sweep", "", KIND_TEXT, 0, 0, NULL, "NAME[=A,B,...]", OPTIONS_BENCH_STEP, 0,
-     "measure each value of an option, as batch-size=1,2,4; without values the usual ones, or doubling until the memory "
+     "measure each value of an option, as batch-size=1,2,4; without values the usual ones, or doubling until the "
+     "memory "
      "budget ends"},
     {"matrix", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_BENCH_STEP, 0,
      "measure each switch alone (precision, recompute, threads, batch, block, accumulation, optimizer), in turn with "

@@ -286,7 +286,8 @@ static eitp_status read_command_line(option_set *o, int count, char **arguments,
         else
             o->positional[o->positional_count++] = arguments[at];
     }
-    if (!status && o->positional_count && !(o->command & (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP)))
+    if (!status && o->positional_count &&
+        !(o->command & (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP)))
         status =
             command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; values follow options, as in --data %s",
                          o->positional[0], o->positional[0]);
