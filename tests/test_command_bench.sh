@@ -80,12 +80,12 @@ refuses 1 "exclude each other" $tiny --sweep batch-size --matrix
 refuses 1 "unexpected argument 'b.json'" $tiny b.json
 refuses 1 "has no monitor to measure" $tiny --monitor light
 exits 0 "no monitor" $tiny --monitor off
-exits 0 "matrix" $tiny --matrix --recompute none
-for row in 'precision bf16' 'precision fp16' 'recompute attention' 'recompute layer' 'batch-size 2' 'block-size 32' \
+exits 0 "matrix" $tiny --matrix --recompute attn
+for row in 'precision bf16' 'precision fp16' 'recompute layer' 'batch-size 2' 'block-size 32' \
     'grad-accum 1' 'optimizer adamw8' 'optimizer factored' 'optimizer sgd'; do
     check "matrix: $row" grep -q "^$row  .* [+-][0-9.]* %  *[+-][0-9.]* %  [+-][0-9.]* to [+-][0-9.]* %\$" out
 done
-check "matrix: the baseline is no row of its own" sh -c '! grep -q "^precision fp32\|^optimizer adamw  \|^threads 1 " out'
+check "matrix: the baseline is no row of its own" sh -c '! grep -q "^precision fp32\|^optimizer adamw  \|^threads 1 \|^recompute attention " out'
 echo '{"batch_size": 1, "steps": 2}' >a.json
 echo '{"train": {"batch_size": 2, "recompute": "layer"}}' >b.json
 echo '{"batch_size": 4}' >c.json

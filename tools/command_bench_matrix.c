@@ -63,11 +63,11 @@ static eitp_status add_data_workers(bench_comparison *m, bench_configuration *ba
 }
 
 static eitp_status add_matrix(bench_comparison *m, bench_configuration *base, eitp_error *error) {
-    const option_set *o = &base->options;
     const int64_t batch = base->trainer.fit.trainer.batch_size, accum = base->trainer.fit.trainer.grad_accum;
     eitp_status status = add_switches(m, base, OPTION_PRECISION, "fp32,bf16,fp16", base->trainer.rung.precision, error);
     if (!status)
-        status = add_switches(m, base, OPTION_RECOMPUTE, "attention,layer", options_text(o, OPTION_RECOMPUTE), error);
+        status =
+            add_switches(m, base, OPTION_RECOMPUTE, "attention,layer", bench_trainer_recompute(&base->trainer), error);
     if (!status)
         status = add_threads(m, base, error);
     if (!status)

@@ -188,7 +188,7 @@ static void print_json(const step_bench *s) {
     text_json_member_number(&t, "flops_utilization", flops_utilization(s, s->whole.median));
     text_json_member_number(&t, "flops_utilization_best", flops_utilization(s, s->whole.seconds));
     text_json_member_string(&t, "optimizer", eitp_optimizer_get(s->training.rung.optimizer)->name);
-    text_json_member_string(&t, "recompute", options_text(o, OPTION_RECOMPUTE));
+    text_json_member_string(&t, "recompute", bench_trainer_recompute(&s->training));
     text_json_member_integer(&t, "recomputed", s->training.rung.recomputed);
     text_json_member_integer(&t, "planned_bytes", (int64_t)s->training.rung.total);
     text_json_member_integer(&t, "peak_rss_bytes", (int64_t)process_peak_memory());

@@ -66,6 +66,11 @@ eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t pro
     return status ? status : check_budget(t, others, error);
 }
 
+const char *bench_trainer_recompute(const bench_trainer *t) {
+    static const char *const names[] = {"auto", "none", "attention", "layer"};
+    return names[options_choice(t->options, OPTION_RECOMPUTE)];
+}
+
 static eitp_status create_context(bench_trainer *t, eitp_error *error) {
     eitp_context_config config = t->fit.context;
     config.precision = t->rung.precision;

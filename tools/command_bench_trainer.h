@@ -31,6 +31,9 @@ typedef struct bench_trainer {
  */
 eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t process, size_t others, eitp_error *error);
 
+/* What it recomputes: "auto", "none", "attention" or "layer". */
+const char *bench_trainer_recompute(const bench_trainer *t);
+
 /* Creates the model and the trainer, in `context` or, if that is NULL, in a context of its own. */
 eitp_status bench_trainer_open(bench_trainer *t, eitp_context *context, eitp_error *error);
 
