@@ -18,7 +18,7 @@ Q := $(if $(filter 1,$(V)),,@)
 quiet := $(if $(Q),$(findstring s,$(firstword -$(MAKEFLAGS))),s)
 say = @$(if $(quiet),:,printf '%-7s %s\n' '$(1)' '$(2)')
 
-# Whether a program of the text $(1) compiles and links with the options $(2), and the compiler $(3) or CC: 1 or 0.
+# 1 if a program with the text $(1) compiles and links with the options $(2) and the compiler $(3) or CC, otherwise 0.
 , := ,
 probe = $(shell mkdir -p $(BUILD) && printf '%b' '$(1)' >$(BUILD)/probe.c && \
 	$(or $(3),$(CC)) $(BUILD)/probe.c -o $(BUILD)/probe $(2) >/dev/null 2>&1 && echo 1 || echo 0)
@@ -50,7 +50,7 @@ LIBRARIES += -lopenblas
 endif
 LIBRARIES += -lm
 
-# The command opens libyaml when it reads YAML: older C libraries have dlopen in a library of its own.
+# The command opens libyaml to read YAML. Older C libraries have dlopen in -ldl.
 ifeq ($(filter clean help uninstall,$(MAKECMDGOALS)),)
 ifeq ($(origin DLOPEN_LIBRARY),undefined)
 DLOPEN_LIBRARY := $(if $(filter 0,$(call probe,\043include <dlfcn.h>\nint main(void) { return !dlopen(0$(,) RTLD_NOW); }\n)),-ldl)
@@ -70,7 +70,7 @@ VERSION = $(shell sed -n 's/^.define EITP_VERSION_STRING "\(.*\)"/\1/p' src/base
 
 EXAMPLE_PROGRAMS := $(EXAMPLES:%.c=$(BUILD)/%)
 COMMAND_PROGRAM := $(if $(wildcard tools/eitp.c),$(BUILD)/eitp)
-# The implementation, as the command has it; the rest of the command only knows what eitp.h declares.
+# The implementation that the command links; the rest of the command is compiled with the declarations alone.
 IMPLEMENTATION := $(BUILD)/command/eitp_implementation.o
 COMMAND_OBJECTS := $(filter-out $(IMPLEMENTATION),$(COMMAND:tools/%.c=$(BUILD)/command/%.o))
 
@@ -96,13 +96,13 @@ all: eitp.h $(COMMAND_PROGRAM)
 help:
 	@echo 'make             eitp.h and the command build/eitp'
 	@echo 'make eitp.h      the header, from the modules in src/manifest'
-	@echo 'make quick       builds what changed and runs the tests that can see it; TEST=word: with the word in their name'
-	@echo 'make test        builds and runs every test; TEST=word only those with the word in their name'
-	@echo 'make nightly     what takes longer: every compiler, instruction set and precision, full shapes, long fuzzing'
+	@echo 'make quick       builds and runs the tests that the last changes affect; TEST=word: those with the word in their name'
+	@echo 'make test        builds and runs every test; TEST=word: those with the word in their name'
+	@echo 'make nightly     tests that take hours: every compiler, port, instruction set and precision, full shapes, fuzzing'
 	@echo 'make parity      compares with PyTorch, transformers, tokenizers and PEFT (installs them in build/parity; gigabytes)'
 	@echo 'make test-bochs  tests on an emulated processor with AVX-512 and AMX (Debian; hours)'
 	@echo 'make quickstart  builds, then trains something small'
-	@echo 'make check       is eitp.h fresh, are the rules kept (quick)'
+	@echo 'make check       is eitp.h up to date, and the rules of CONTRIBUTING.md (quick)'
 	@echo 'make check-all   the same with static analysis and every combination of compiler and options (slow)'
 	@echo 'make examples    build/examples/*'
 	@echo 'make install     header, command and pkg-config file to DESTDIR and PREFIX ($(PREFIX))'
@@ -110,7 +110,7 @@ help:
 	@echo 'make clean       removes build/'
 	@echo 'V=1 prints whole commands; OPENMP=0|1 and OPENBLAS=0|1 override what was detected; CC and CFLAGS as usual'
 
-# What was compiled with other flags is compiled again.
+# Files that were compiled with other flags are recompiled.
 FLAGS := $(CC) $(CFLAGS) $(LDFLAGS) $(FEATURES)
 FUZZ_FLAGS := $(FUZZ_CC) $(FUZZ_LINK)
 remember = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
@@ -118,7 +118,7 @@ $(BUILD)/flags: FORCE
 	$(call remember,$(FLAGS))
 $(BUILD)/fuzz/flags: FORCE
 	$(call remember,$(FUZZ_FLAGS))
-# What tools/code_blocks.sh links with.
+# The libraries that tools/code_blocks.sh links.
 $(BUILD)/libraries: FORCE
 	$(call remember,$(LIBRARIES))
 
@@ -131,10 +131,10 @@ eitp.h: $(BUILD)/amalgamate src/manifest $(MODULES) $(HEADERS) $(TEMPLATES)
 	$(call say,PACK,$@)
 	$(Q)$(BUILD)/amalgamate
 
-# A module that is missing is for the amalgamator to report, with the line of the manifest.
+# The amalgamator reports a missing module, with the line of the manifest.
 $(MODULES) $(HEADERS): ;
 
-# eitp.h without the implementation: new only where a declaration is.
+# eitp.h without the implementation; its time changes only with a declaration.
 $(BUILD)/declarations/eitp.h: eitp.h
 	@mkdir -p $(@D)
 	@sed '/^#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)$$/,/^#endif \/\* EITP_IMPLEMENTATION/d' eitp.h >$@.new
@@ -156,7 +156,7 @@ $(BUILD)/eitp: $(IMPLEMENTATION) $(COMMAND_OBJECTS)
 
 examples: $(EXAMPLE_PROGRAMS)
 
-# An example is a whole program with `cc file.c -lm`; here all of them share one implementation.
+# Readers compile an example with `cc file.c -lm`; here all examples share one implementation.
 $(BUILD)/examples/%: examples/%.c $(IMPLEMENTATION) $(BUILD)/declarations/eitp.h $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	@grep -q '^#define EITP_IMPLEMENTATION$$' $< || { echo '$<: EITP_IMPLEMENTATION is not defined' >&2; exit 1; }
@@ -164,8 +164,8 @@ $(BUILD)/examples/%: examples/%.c $(IMPLEMENTATION) $(BUILD)/declarations/eitp.h
 	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $< $(IMPLEMENTATION) -o $@ $(LIBRARIES)
 
 # ---- tests: each program with the modules compiled apart, packed in eitp.h, and apart under the sanitizers ----
-# They are linked with archives, of which a program has only the modules that it needs: one that a change leaves as it
-# was cannot see the change, and `make quick` does not run it.
+# Programs link archives and so contain only the modules they need. `make quick` skips a program that a change leaves
+# the same.
 
 $(BUILD)/split/everything_split.h: src/manifest
 	@mkdir -p $(@D)
@@ -232,7 +232,7 @@ $(BUILD)/packed/tests/test_%: $(BUILD)/split/tests/test_%.o $(BUILD)/packed/eitp
 	$(call say,LINK,$@)
 	$(link_split)
 
-# Kernels and backends read no files: they are only there to be linked with, compiled as elsewhere.
+# Kernels and backends read no files: they are linked, but not instrumented.
 $(BUILD)/fuzz/tests/fuzz_%: $(BUILD)/fuzz/tests/fuzz_%.o $(patsubst %.c,$(BUILD)/split/%.o,$(filter-out src/%,$(MODULES))) \
 	$(BUILD)/fuzz/libeitp.a tools/fuzz_main.c
 	$(call say,LINK,$@)
@@ -240,7 +240,7 @@ $(BUILD)/fuzz/tests/fuzz_%: $(BUILD)/fuzz/tests/fuzz_%.o $(patsubst %.c,$(BUILD)
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)
 
-# Dependencies are installed first, so what was found is found again in the make that tools/test.sh starts.
+# tools/test.sh installs dependencies first; the make that it starts detects them anew.
 test quick nightly:
 	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' sh tools/test.sh $@
 
@@ -262,7 +262,7 @@ check-all: check
 	@BUILD='$(BUILD)' sh tools/check.sh analysis
 	@BUILD='$(BUILD)' JOBS='$(JOBS)' sh tools/compile_matrix.sh all
 
-# What tests leave out on this machine, a line each.
+# What tests skip on this machine, a line each.
 print-skipped:
 	@$(if $(filter 0,$(OPENMP)),echo 'SKIPPED OpenMP: switched off or not in $(CC)',:)
 	@$(if $(filter 0,$(OPENBLAS)),echo 'SKIPPED OpenBLAS: switched off or no cblas.h and -lopenblas',:)

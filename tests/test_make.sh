@@ -22,8 +22,8 @@ check() { # what, command...
 }
 
 run_make() {
-    "$MAKE" --no-print-directory BUILD="$work/build" CC="$CC" OPENMP=0 OPENBLAS=0 SANITIZE=0 FUZZER=0 DLOPEN_LIBRARY= "$@" \
-        >"$work/out" 2>&1
+    "$MAKE" --no-print-directory BUILD="$work/build" CC="$CC" CFLAGS=-O0 OPENMP=0 OPENBLAS=0 SANITIZE=0 FUZZER=0 \
+        DLOPEN_LIBRARY= "$@" >"$work/out" 2>&1
 }
 
 # ---- what a build prints ----

@@ -30,7 +30,7 @@ skip() {
 
 # ---- the programs ----
 
-# Headers that a program may include first: in a strict mode they hide what the implementation needs.
+# Headers that a program may include first. In a strict mode they hide POSIX from the implementation.
 cat >"$work/before.h" <<'END'
 #include <dirent.h>
 #include <errno.h>
@@ -81,7 +81,7 @@ END
 # The public functions, one a line.
 sed -n 's/^EITP_API [^(]*[ *]\(eitp_[a-z0-9_]*\)(.*/\1/p' eitp.h | sort >"$work/public"
 
-# ---- what this machine has ----
+# ---- compilers and libraries of this machine ----
 
 links() { # command..., with the program on standard input
     cat >"$place/probe.c"
@@ -123,7 +123,7 @@ libraries=
 
 # ---- a case of the matrix ----
 
-build() { # compiler standard openmp openblas before, what is wanted: run, shared or syntax
+build() { # compiler standard openmp openblas before, kind: run, shared or syntax
     name="$place/$1-$2-$3$4$5"
     language='-x c -Wmissing-prototypes'
     runtime=
@@ -146,7 +146,8 @@ build() { # compiler standard openmp openblas before, what is wanted: run, share
     esac
 }
 
-build_use() { # compiler, the implementation: an object or a shared library
+# Links a program with the implementation, an object or a shared library, and runs it.
+build_use() { # compiler, file
     "$1" $flags $optimize -c "$work/use.c" -o "$name-use.o" &&
         "$1" "$name-use.o" "$2" -o "$name" $link $runtime -lm && "$name" >"$name.info" && cat "$name.info"
 }
@@ -183,7 +184,7 @@ matrix_case() { # as build
 mkdir -p "$work/alone"
 cp eitp.h examples/hello.c "$work/alone/"
 
-# An example as its reader compiles it, with nothing beside it but eitp.h; `cc hello.c -lm` in two steps.
+# An example as its reader compiles it, in a directory with eitp.h alone: `cc hello.c -lm` in two steps.
 alone_case() {
     if (cd "$work/alone" && "$CC" -c hello.c && "$CC" hello.o -lm -o hello && ./hello) >"$place/log" 2>&1; then
         pass
@@ -193,7 +194,7 @@ alone_case() {
     fi
 }
 
-# The library in one file, all of it static, most of it unused. gcc only warns of unused functions when it compiles.
+# The whole library static in one file, most of it unused. gcc warns of unused functions only with -c.
 static_case() { # compiler, language, -fsyntax-only or -c
     case "$compilers " in *" $1 "*) ;; *) return ;; esac
     if "$1" -x "$2" -Wall -Wextra -Werror -I. "$3" "$work/static.c" -o "$place/static.o" >"$place/log" 2>&1; then
@@ -212,7 +213,8 @@ refused_case() { # what, compiler, options...
         return
     fi
     "$@" -Wall -Wextra -Wundef -I. -I"$work" -fsyntax-only "$work/implement.c" >"$place/log" 2>&1
-    if [ "$(grep -c 'error:\|warning:' "$place/log")" -eq 1 ] && grep -q 'error: .*eitp needs gcc or clang' "$place/log"; then
+    if [ "$(grep -c 'error:\|warning:' "$place/log")" -eq 1 ] &&
+        grep -q 'error: .*eitp needs gcc or clang' "$place/log"; then
         pass
     else
         fail "$what must be refused with one line"
@@ -241,16 +243,16 @@ check_symbols() {
         return
     fi
     if symbols_of "$work/alone/hello.o" | grep -v '^_\{0,1\}main$' >"$place/log"; then
-        fail "symbols other than eitp_..."
+        fail "symbols not named eitp_"
     elif nm -g "$work/alone/hello.o" | grep -q eitp_version; then
         pass
     else
-        echo "eitp_version is not there" >"$place/log"
+        echo "eitp_version is missing" >"$place/log"
         fail "symbols"
     fi
 }
 
-# ---- all cases, a command each ----
+# ---- all cases, one command each ----
 
 matrix() {
     if [ "$mode" = all ]; then
@@ -326,7 +328,7 @@ while read -r case; do
     number=$((number + 1))
     result=$work/case-$number/result
     if [ ! -e "$result" ]; then
-        echo "FAILED $case: it did not end"
+        echo "FAILED $case: it did not finish"
         failed=$((failed + 1))
     else
         grep -v '^passed$' "$result"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles eitp.h for another C library or processor, warnings being errors, and runs an example and test programs there:
+# Compiles eitp.h for another C library or processor, warnings being errors, and runs an example and test programs:
 #   ports.sh musl | aarch64 | riscv64
 # Other processors are emulated by qemu-user. A port whose tools are not installed is skipped.
 LC_ALL=C EITP_TEST_QUICK=1
@@ -63,7 +63,8 @@ printf '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n' >"$work/p
 
 check "eitp.h" compile -I. -c tests/packed.c -o "$work/eitp.o" || finish
 sed '/^#define EITP_IMPLEMENTATION$/d' examples/hello.c >"$work/hello.c"
-check "examples/hello.c" compile -I. "$work/hello.c" "$work/eitp.o" -o "$work/hello" && check "hello" $emulator "$work/hello"
+check "examples/hello.c" compile -I. "$work/hello.c" "$work/eitp.o" -o "$work/hello" &&
+    check "hello" $emulator "$work/hello"
 for test in $tests; do
     check "tests/test_$test.c" compile $everything "tests/test_$test.c" "$work/eitp.o" -o "$work/$test" &&
         check "test_$test" $emulator "$work/$test"
