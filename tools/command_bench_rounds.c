@@ -206,7 +206,8 @@ void bench_print_comparison(const bench_comparison *m) {
 }
 
 int bench_is_skipped(eitp_status status) {
-    return status == EITP_ERROR_ARGUMENT || status == EITP_ERROR_UNSUPPORTED || status == EITP_ERROR_MEMORY;
+    return status == EITP_ERROR_ARGUMENT || status == EITP_ERROR_UNSUPPORTED || status == EITP_ERROR_MEMORY ||
+           status == EITP_ERROR_NOT_FINITE;
 }
 
 /* ---- Lists of values ---- */
