@@ -75,6 +75,7 @@ exits 0 "sweep: what the model cannot do" $tiny --sweep block-size=32,65
 check "sweep skips it" grep -q '^warning: block-size 65 is skipped: .*positions' err
 refuses 1 "is no whole number" $tiny --sweep batch-size=1,x
 refuses 1 "cannot vary 'epochs'" $tiny --sweep epochs=1,2
+refuses 1 "cannot vary 'b'" $tiny --sweep b=1
 refuses 1 "needs values" $tiny --sweep batch-size=
 refuses 1 "exclude each other" $tiny --sweep batch-size --matrix
 refuses 1 "unexpected argument 'b.json'" $tiny b.json

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-/* Options that can be swept, with their values; without a list they double from the value given. */
+/* Options that can be swept, with their usual values. NULL: doubling from the current value; "": all optimizers. */
 static const struct {
     option_id id;
     const char *values;
@@ -16,17 +16,16 @@ static const struct {
     {OPTION_OPTIMIZER, ""},         {OPTION_RECOMPUTE, "none,attention,layer"},
 };
 
-/* The place in `swept` of an option, by its name, the beginning of it, or another of its names. */
+/* The place in `swept` of an option, by any of its names or the first word of its name: batch is batch-size. */
 static eitp_status find_swept(const char *name, size_t size, size_t *found, eitp_error *error) {
     char whole[40], implied[64];
     option_id id;
     snprintf(whole, sizeof whole, "%.*s", (int)size, name);
     id = option_find(whole, implied, sizeof implied);
     for (size_t i = 0; i < COMMAND_COUNT(swept); i++) {
+        const char *option = options_name(swept[i].id);
         *found = i;
-        if (id == swept[i].id || (size && option_names_equal(whole, options_name(swept[i].id), size)))
-            return EITP_OK;
-        if (size && strlen(options_name(swept[i].id)) > size && !strncmp(options_name(swept[i].id), whole, size))
+        if (id == swept[i].id || (size < strlen(option) && option[size] == '-' && !strncmp(option, whole, size)))
             return EITP_OK;
     }
     return command_fail(error, EITP_ERROR_ARGUMENT,

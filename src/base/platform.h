@@ -1,4 +1,4 @@
-/* What the implementation needs of compiler and system. Included first by every private header. */
+/* Compiler and system for the implementation. Every private header includes it first. */
 #ifndef EITP_PLATFORM_H
 #define EITP_PLATFORM_H
 
@@ -19,8 +19,8 @@
 #define EITP__PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 /*
- * Functions shared between modules: one translation unit when packed, several when split. Whoever defines it before
- * decides otherwise, as tests do, which call them from outside.
+ * Linkage of functions shared between modules: static when packed in one translation unit, extern when compiled apart.
+ * Tests of the packed header define it as extern to call them.
  */
 #ifdef EITP_SPLIT
 #define EITP__PRIVATE extern
