@@ -97,6 +97,8 @@ for word in '"comparison": "configurations"' '"configuration": \["a.json", "b.js
 done
 refuses 1 "nofile.json" $tiny --compare a.json nofile.json
 refuses 2 "^error: planned memory .* exceeds the budget of 10.0 kB" $tiny --compare a.json b.json --memory-budget 10k
+exits 0 "bench without an action is bench step" bench --model tiny.json --threads 1 --steps 1 --sweep recompute=none
+check "bench without an action: its row" grep -q '^recompute none  ' out
 exits 0 "bench step --recompute" $tiny --recompute layer --optimizer sgd --json
 for word in '"recompute": "layer"' '"recomputed": [1-9]' '"optimizer": "sgd"' '"planned_bytes": [1-9]'; do
     check "bench step --recompute: $word" grep -q -e "$word" out

@@ -272,6 +272,8 @@ void bench_json_lines(const bench *b, text_buffer *t) {
 
 /* ---- The command ---- */
 
+enum { ACTION_KERNELS, ACTION_STEP };
+
 static const struct {
     const char *name, *whole_name;
     unsigned command;
@@ -323,6 +325,9 @@ int command_bench(int count, char **arguments) {
             options_print_help(actions[i].whole_name, actions[i].command);
         return output_finish(COMMAND_FINISHED);
     }
+    /* Options without an action are those of step. */
+    if (count > 0 && !strncmp(arguments[0], "--", 2))
+        return run_action(ACTION_STEP, count, arguments);
     output_error("%s%s%s: use eitp bench kernels or step", count > 0 ? "unknown action '" : "an action is missing",
                  count > 0 ? arguments[0] : "", count > 0 ? "'" : "");
     return COMMAND_WRONG;
