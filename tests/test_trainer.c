@@ -1025,6 +1025,7 @@ static void a_shrunk_run_resumes_bit_for_bit(void) {
     for (int way = 0; way < 4; way++) {
         eitp_step_shape shape;
         eitp_checkpoint_info info;
+        eitp_task_identity identity;
         uint32_t straight;
         variant other;
         run r;
@@ -1038,6 +1039,7 @@ static void a_shrunk_run_resumes_bit_for_bit(void) {
         REQUIRE(shrink(&r) && shrink(&r));
         shape = eitp_trainer_shape(r.trainer);
         REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+        REQUIRE_OK(r.task.identify(r.task.user, &identity, &error_), error_);
         REQUIRE(step_many(&r, 4, NULL));
         straight = fingerprint(&r);
         end_run(&r);
@@ -1046,6 +1048,8 @@ static void a_shrunk_run_resumes_bit_for_bit(void) {
               info.initial_shape.micro_batches_per_pass == 2);
         CHECK(info.config.batch_size == shape.batch_size &&
               info.config.micro_batches_per_pass == shape.micro_batches_per_pass);
+        CHECK(identity.hash && info.data.hash == identity.hash && info.data.first == identity.first &&
+              info.data.count == identity.count);
         if (way == 0 || way == 2) {
             other.batch_size = shape.batch_size;
             other.grad_accum = shape.grad_accum;
@@ -1707,6 +1711,13 @@ static void schedules_rise_and_fall(void) {
     schedule.kind = EITP_SCHEDULE_COSINE;
     CHECK(eitp_schedule_rate(&schedule, 5) == 2 && fabs(eitp_schedule_rate(&schedule, 9) - 1.25) < 1e-12);
     CHECK(fabs(eitp_schedule_rate(&schedule, 13) - 0.5) < 1e-12);
+    schedule.kind = EITP_SCHEDULE_COSINE_WITH_RESTARTS;
+    CHECK(eitp_schedule_rate(&schedule, 5) == 2 && fabs(eitp_schedule_rate(&schedule, 9) - 1.25) < 1e-12);
+    schedule.cycles = 2;
+    CHECK(eitp_schedule_rate(&schedule, 5) == 2 && fabs(eitp_schedule_rate(&schedule, 7) - 1.25) < 1e-12);
+    CHECK(fabs(eitp_schedule_rate(&schedule, 8) - (0.5 + 1.5 * 0.5 * (1 - sqrt(0.5)))) < 1e-12);
+    CHECK(eitp_schedule_rate(&schedule, 9) == 2 && fabs(eitp_schedule_rate(&schedule, 11) - 1.25) < 1e-12);
+    CHECK(eitp_schedule_rate(&schedule, 13) == 0.5 && eitp_schedule_rate(&schedule, 99) == 0.5);
 }
 
 /* Sampling follows the probabilities, and its limits hold. */

@@ -113,8 +113,9 @@ static const char *eitp__matmul_set(const eitp__cpu *cpu) {
 
 static void eitp__cpu_describe(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    snprintf(text, size, "cpu, %d thread%s, kernels %s, matrix products %s", cpu->threads, cpu->threads == 1 ? "" : "s",
-             eitp__isa_name(cpu->isa), eitp__matmul_set(cpu));
+    snprintf(text, size, "cpu, %d thread%s, kernels %s, matrix products %s (fp32) and %s (bf16)", cpu->threads,
+             cpu->threads == 1 ? "" : "s", eitp__isa_name(cpu->isa), eitp__matmul_set(cpu),
+             cpu->table.kernels[EITP__SLOT_MATMUL][EITP_BF16].set);
 }
 
 static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t size) {

@@ -102,17 +102,22 @@ EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer)
 typedef enum eitp_schedule_kind {
     EITP_SCHEDULE_CONSTANT = 0,
     EITP_SCHEDULE_LINEAR = 1,
-    EITP_SCHEDULE_COSINE = 2 /* Loshchilov and Hutter, arXiv 1608.03983, without restarts */
+    EITP_SCHEDULE_COSINE = 2,              /* Loshchilov and Hutter, arXiv 1608.03983, without restarts */
+    EITP_SCHEDULE_COSINE_WITH_RESTARTS = 3 /* the same with restarts, in cycles of equal length */
 } eitp_schedule_kind;
 
 /*
- * The learning rate of step s (from 1): during warm-up peak * s / warmup; then, with p = (s - 1 - warmup) / (steps -
- * warmup), from the peak towards `final`: along a line, or final + (peak - final) (1 + cos(pi p)) / 2.
+ * The learning rate of step s, counted from 1. Warm-up is linear: peak * s / warmup. After it, p = (s - 1 - warmup) /
+ * (steps - warmup) is the progress, and the rate goes from `peak` to `final`:
+ *   linear                 peak - (peak - final) p
+ *   cosine                 final + (peak - final) (1 + cos(pi p)) / 2
+ *   cosine with restarts   the cosine of the fractional part of cycles * p; `final` once p is 1
  */
 typedef struct eitp_schedule {
     eitp_schedule_kind kind;
     double peak, final;
     int64_t warmup, steps;
+    int64_t cycles; /* of the cosine with restarts; below 1: 1 */
 } eitp_schedule;
 
 EITP_API double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step);

@@ -244,7 +244,8 @@ EITP_API eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int6
 typedef struct eitp_checkpoint_info {
     int64_t step;
     eitp_trainer_config config;
-    int64_t rows; /* of a sample; of a language model its block size */
+    int64_t rows;            /* of a sample; of a language model its block size */
+    eitp_task_identity data; /* of the training data; zeros if the task has no `identify` */
     char numerics[100];
     char precision[8];             /* "fp32", "bf16" or "fp16" */
     eitp_lora_config lora;         /* rank 0: it has the whole model */

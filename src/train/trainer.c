@@ -16,6 +16,7 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.adamw = eitp_optimizer_config_default();
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
+    config.schedule.cycles = 1;
     config.shuffle = EITP_SHUFFLE_WINDOWS;
     return config;
 }

@@ -393,9 +393,13 @@ eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpo
         return eitp__fail_null(error, "eitp_checkpoint_read_info", "host, checkpoint and info");
     eitp__state state;
     eitp_status status = eitp__read_state(host, checkpoint, &state, error);
-    if (!status)
-        *info = state.info;
-    return status;
+    if (status)
+        return status;
+    *info = state.info;
+    info->data.hash = (uint64_t)state.data_hash[1] << 32 | (uint64_t)state.data_hash[0];
+    info->data.first = (uint64_t)state.data_first;
+    info->data.count = (uint64_t)state.data_count;
+    return EITP_OK;
 }
 
 /* Adapters must be of the same configuration, and on the same weights. */
