@@ -155,7 +155,7 @@ refuses_text "save-steps 'epoch'" '{"save_strategy": "epoch"}'
 refuses_text "unknown option 'type'" '{"model": {"type": "gpt2"}}'
 refuses_text "unknown option 'hidden_dim'" '{"hypernetwork": {"hidden_dim": 64}}'
 refuses_text "use_amp must be true or false" '{"use_amp": "yes"}'
-refuses_text "a list may hold plain values only" '{"data": [["a"]]}'
+refuses_text "a list must hold plain values only" '{"data": [["a"]]}'
 awk 'BEGIN { for (i = 0; i < 10000; i++) printf "{\"a\": " }' >bad.json
 refuses 1 "^error: bad.json:1: .*nested too deep" train --config bad.json
 

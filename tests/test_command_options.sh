@@ -96,8 +96,10 @@ done
 
 # ---- bad commands ----
 
-refuses 1 "unknown command 'trian'" trian
-refuses 1 "a command is missing" ""
+refuses 1 "unknown command 'trian'; did you mean 'train'?" trian
+refuses 1 "unknown command 'evaluate'; 'eitp help' lists the commands" evaluate
+refuses 1 "unknown command 'tran'; did you mean 'train'?" help tran
+refuses 1 "missing command" ""
 refuses 1 "did you mean 'batch-size'" train --batchsize 2
 refuses 1 "unknown option 'batch'" train --batch 2
 refuses 1 "needs a value" train --batch-size
@@ -109,25 +111,25 @@ refuses 1 "--seed -1 is out of range; it must be at least 0" train --seed -1
 refuses 1 "is no whole number" train --steps 1.5
 refuses 1 "is no number" train --lr nan
 refuses 1 "is no number" train --lr 0x10
-refuses 1 "is none of its values; use constant, linear or cosine" train --lr-schedule fast
+refuses 1 "is none of its values; use constant, linear, cosine or cosine_with_restarts" train --lr-schedule fast
 refuses 1 "is none of its values; use auto, fp32, bf16 or fp16" train --precision fp8
 refuses 1 "must be 0 to the" train --data text.txt --init tiny.json --output-dir gone --grad-accum 2 --micro-batches-per-pass 3
 refuses 1 "is no option of 'eitp eval'" eval --lr 1
 refuses 1 "unexpected argument" train text.txt
 refuses 1 "two dashes" train -x
-refuses 1 "--model or --init is needed" train --data text.txt --output-dir gone
-refuses 1 "exclude each other" train --data text.txt --init tiny --model straight --output-dir gone
-refuses 1 "goes with --init" train --data text.txt --model straight --vocab-size 300 --output-dir gone
-refuses 1 "--data is needed" train --init tiny.json --output-dir gone
+refuses 1 "--model or --init is required" train --data text.txt --output-dir gone
+refuses 1 "cannot be used together" train --data text.txt --init tiny --model straight --output-dir gone
+refuses 1 "--vocab-size requires --init" train --data text.txt --model straight --vocab-size 300 --output-dir gone
+refuses 1 "--data is required" train --init tiny.json --output-dir gone
 refuses 1 "cuda" $train --device cuda --output-dir gone
 refuses 1 "cuda" eval --model straight --data text.txt --device cuda
 refuses 1 "unknown action" tokenizer make
-refuses 1 "are needed" eval --model straight
-refuses 1 "is needed" generate --prompt x
-refuses 1 "are needed" pack --data text.txt
+refuses 1 "are required" eval --model straight
+refuses 1 "--model is required" generate --prompt x
+refuses 1 "are required" pack --data text.txt
 refuses 1 "no tokenizer" tokenizer inspect --tokenizer straight/data
-refuses 1 "has a tokenizer already" tokenizer train --data text.txt --output tok
-refuses 1 "no token id" tokenizer decode --tokenizer tok 12x
+refuses 1 "already has a tokenizer" tokenizer train --data text.txt --output tok
+refuses 1 "invalid token id" tokenizer decode --tokenizer tok 12x
 refuses 1 "360" tokenizer decode --tokenizer tok 360
 
 finish

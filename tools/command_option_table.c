@@ -20,11 +20,12 @@ typedef struct option_row {
 #define DEPENDS ""
 #define LARGEST 9007199254740992.0 /* 2^53: integers up to here are exact as double */
 #define PACKS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK)
-#define READS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN | OPTIONS_TOKENIZER_ENCODE)
+#define READS                                                                                                          \
+    (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PLAN | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN | OPTIONS_TOKENIZER_ENCODE)
 #define FITS (OPTIONS_TRAIN | OPTIONS_PLAN)
 #define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE)
 #define BENCHES (OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP)
-#define WITH_TOKENIZER (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | OPTIONS_PLAN | BENCHES))
+#define WITH_TOKENIZER (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES))
 
 static const option_row rows[] = {
     {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS, 1,
@@ -33,6 +34,9 @@ static const option_row rows[] = {
      "data for validation, instead of a part of --data"},
     {"val-fraction", "validation-fraction val-split", KIND_NUMBER, 0, 0.9, "0.1", "F", OPTIONS_TRAIN, 1,
      "part of the data kept for validation, from its end"},
+    {"split", "", KIND_CHOICE, 0, 0, NULL, "all training=train validation=val=eval", OPTIONS_EVAL, 0,
+     "the part of the run's data to evaluate: what it trained on, what it held out, or all (default: all); without "
+     "--data, the data of the run"},
     {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", PACKS, 1, "refuse text that is not UTF-8 instead of replacing it"},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
     {"model", "model-name model-name-or-path model-path", KIND_TEXT, 0, 0, NULL, "DIR",
@@ -61,6 +65,8 @@ static const option_row rows[] = {
      "adapters for the model, eitp's or PEFT's: their directory, or an output directory (its newest checkpoint)"},
     {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR", OPTIONS_TRAIN | OPTIONS_MERGE, 0,
      "checkpoints, metrics.jsonl, run.json and packed data; merge: the model, to be given"},
+    {"overwrite-output-dir", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
+     "start a new run in an output directory that has one, which is moved to a directory replaced-N in it"},
     {"resume", "resume-from-checkpoint auto-resume=auto", KIND_TEXT, 0, 0, NULL, "DIR|auto", OPTIONS_TRAIN, 0,
      "go on from a checkpoint; auto: from the newest in the output directory"},
     {"steps", "max-steps num-steps train-steps", KIND_INTEGER, 1, LARGEST, NULL, "N",
@@ -79,7 +85,10 @@ static const option_row rows[] = {
     {"final-lr", "min-lr lr-end", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"lr-schedule", "lr-scheduler-type lr-scheduler schedule", KIND_SETTING, 0, 0, "linear",
      "constant=constant-with-warmup", OPTIONS_TRAIN, 1, ""},
+    {"lr-cycles", "num-cycles lr-num-cycles", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"warmup-steps", "num-warmup-steps warmup", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"warmup-ratio", "warmup-fraction", KIND_NUMBER, 0, 1, NULL, "X", OPTIONS_TRAIN, 0,
+     "the warm-up as a fraction of all steps, instead of --warmup-steps"},
     {"weight-decay", "", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, " (default: 0.01; of sgd 0)"},
     {"beta1", "adam-beta1 momentum sgd-momentum", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"beta2", "adam-beta2", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
@@ -389,8 +398,7 @@ int option_find_ignored(const char *name, int *has_value) {
     return 0;
 }
 
-/* Levenshtein's distance of the first names; 63 for very long ones. */
-static size_t name_distance(const char *a, const char *b, size_t b_size) {
+size_t option_name_distance(const char *a, const char *b, size_t b_size) {
     size_t row[64], a_size = strlen(a);
     if (a_size > 62 || b_size > 62)
         return 63;
@@ -421,7 +429,7 @@ static void nearest_of(const char *name, const char *list, size_t *least, char *
         size_t distance;
         if (equals)
             length = (size_t)(equals - word);
-        distance = name_distance(name, word, length);
+        distance = option_name_distance(name, word, length);
         if (distance < *least) {
             *least = distance;
             snprintf(nearest, size, "%.*s", (int)length, word);

@@ -56,6 +56,9 @@ int option_find_choice(const char *words, const char *value);
 /* The first spellings of the choices, as "a, b or c" or with another separator. */
 void option_list_choices(const char *words, const char *separator, const char *last, char *list, size_t size);
 
+/* Levenshtein distance of a and b[0 .. b_size); '_' is '-'. 63 for names longer than that. */
+size_t option_name_distance(const char *a, const char *b, size_t b_size);
+
 /* Fails with "unknown option", and suggests the nearest name. */
 eitp_status option_fail_unknown(const option_set *o, const char *name, const char *where, eitp_error *error);
 

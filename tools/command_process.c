@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t stop_signal;
-static eitp_run *volatile attached_run; /* that is told */
+static eitp_run *volatile attached_run; /* gets requests to stop and to save */
 
 static void handle_stop(int number) {
     if (stop_signal)
@@ -72,7 +72,7 @@ size_t process_memory(void) {
     return sscanf(content, "%*u %lu", &pages) == 1 ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* Not getrusage's, where there is another: that begins with what the parent had. */
+/* Not that of getrusage, which starts with the peak of the parent. */
 size_t process_peak_memory(void) {
     const eitp_host host = command_host();
     eitp_memory_info info;
