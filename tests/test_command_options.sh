@@ -13,7 +13,10 @@ exits 0 "version" --version
 check "version has a number" grep -q '^eitp [0-9]*\.[0-9]' out
 exits 0 "help of a command" help train
 check "help has defaults" grep -q 'default: 500' out
+check "help of a command: the default of another is left out" sh -c '! grep -q -e "--model .*default: gpt2" out'
 check "help has no empty defaults" sh -c '! grep -q "default: )" out'
+exits 0 "help of plan" help plan
+check "help of plan: its default model" grep -q -e '--model .*default: gpt2' out
 exits 0 "--help" tokenizer encode --help
 check "help of an action" grep -q -e '--tokenizer' out
 if [ -e /dev/full ]; then

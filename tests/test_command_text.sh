@@ -47,4 +47,14 @@ printf 'x' | dd of="$(ls tuned2/data/*)" bs=1 seek=3000 conv=notrunc 2>/dev/null
 exits 0 "damaged packed data" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned2
 check "damaged packed data is packed again" same "$(ls tuned2/data/*)" "$(ls tuned/data/*)"
 
+# The configuration of a model is read more than once.
+sed 's/^{/{"tie_word_embeddings": false, /' tiny.json >untied.json
+exits 0 "a head of its own" train --data text.txt --init untied.json --block-size 16 --steps 1 --threads 1 \
+    --precision "$precision" --eval-steps 0 --output-dir untied -q
+sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' untied/checkpoint-1/config.json >config.json
+mv config.json untied/checkpoint-1/config.json
+exits 0 "a head of its own, said to be tied" train --data text.txt --model untied --block-size 16 --steps 1 --threads 1 \
+    --precision "$precision" --eval-steps 0 --output-dir warned
+check "a warning is not repeated" test "$(grep -c '^warning: .* the head is not tied' err)" -eq 1
+
 finish

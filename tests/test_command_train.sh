@@ -48,6 +48,21 @@ exits 0 "no dropout" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir dro
 check "dropout changes the weights" differ straight/checkpoint-12/model.safetensors dropout/checkpoint-12/model.safetensors
 check "dropout is in config.json" grep -q '"attn_pdrop": 0,' dropout/checkpoint-12/config.json
 
+# ---- on a terminal ----
+
+on_terminal() { # options: what a terminal shows, in the file screen, of a run that is refused after reading its data
+    script -qec "'$eitp' $train --block-size 65 --output-dir gone $*" /dev/null >screen 2>&1 </dev/null
+}
+if script -qec true /dev/null >/dev/null 2>&1; then
+    on_terminal
+    check "a terminal shows what is under way" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: block size 65" screen
+    on_terminal -q
+    check "a terminal shows nothing with -q" sh -c '! grep -q "\.\.\." screen && grep -q "^error: block size 65" screen'
+    rm -rf gone
+else
+    echo "SKIPPED the lines on a terminal: script (util-linux) is missing"
+fi
+
 # ---- the best checkpoint, and early stopping ----
 
 # With a learning rate of 0 no evaluation is better than the first.

@@ -214,15 +214,15 @@ void options_print(const option_set *o, int json) {
     text_release(&t);
 }
 
-static void print_option_help(const option_entry *row, text_buffer *t) {
+static void print_option_help(const option_entry *row, const char *help, text_buffer *t) {
     char argument[100], left[160];
     if (row->kind == KIND_CHOICE)
         option_list_choices(row->words, "|", "|", argument, sizeof argument);
     else
         snprintf(argument, sizeof argument, "%s", row->words);
     snprintf(left, sizeof left, "--%s%s%s", row->name, *argument ? " " : "", argument);
-    text_format(t, "  %-32s %s", left, row->help);
-    if (row->has_fallback && row->kind != KIND_FLAG)
+    text_format(t, "  %-32s %s", left, help);
+    if (row->has_fallback && row->kind != KIND_FLAG && !strstr(help, "(required)"))
         text_format(t, " (default: %s)", row->fallback);
     else if (row->has_fallback && strchr("1t", *row->fallback))
         text_format(t, " (--no-%s: do not)", row->name);
@@ -243,7 +243,7 @@ void options_print_help(const char *name, unsigned command) {
     for (size_t place = 0; place < option_count(); place++) {
         const option_id i = option_at(place);
         if (option_of(i)->commands & command)
-            print_option_help(option_of(i), &t);
+            print_option_help(option_of(i), option_help(i, command), &t);
     }
     text_format(&t, "\n--name VALUE or --name=VALUE; - and _ are the same.\n");
     output_result(t.data, t.size);

@@ -44,6 +44,9 @@ option_id option_find(const char *name, char *value, size_t value_size);
 /* Whether a name is one that is accepted and ignored, and whether a value follows it. */
 int option_find_ignored(const char *name, int *has_value);
 
+/* The help of an option in a command. */
+const char *option_help(option_id id, unsigned command);
+
 /* Compares names; '_' is '-'. `size` limits b. */
 int option_names_equal(const char *a, const char *b, size_t size);
 

@@ -203,13 +203,12 @@ static eitp_status create_model(run *r, eitp_error *error) {
     const uint64_t seed = (uint64_t)options_integer(o, OPTION_SEED);
     /* A resume loads the weights of a checkpoint with the rest of its state, except those that adapters belong to. */
     int has_base = adapt_is_requested(o) || (!r->checkpoint && starts_from_model(r));
-    eitp_transformer_config config;
+    eitp_transformer_config config = r->shape;
     char *base = NULL;
     eitp_status status = has_base ? adapt_find_base(o, r->checkpoint, &base, error) : EITP_OK;
-    if (!status && (r->checkpoint || base))
-        status = eitp_model_config_read(&host, r->checkpoint ? r->checkpoint : base, &config, error);
-    else if (!status)
-        config = r->shape;
+    /* With its own dropout, which set_dropout compares. */
+    if (!status && r->checkpoint)
+        status = eitp_model_config_read(&host, r->checkpoint, &config, error);
     if (!status)
         status = eitp_model_create(r->context, &config, &r->model, error);
     if (!status)

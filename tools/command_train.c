@@ -243,6 +243,7 @@ static int run_training(training *t, eitp_error *error) {
     r->started = 1;
     t->divergence.guess = log((double)eitp_model_vocabulary(r->model));
     output_start();
+    output_progress("starting ...");
     process_attach_run(r->run);
     status = eitp_run_train(r->run, r->trainer, &t->report, error);
     process_attach_run(NULL);
