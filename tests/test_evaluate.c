@@ -3,6 +3,20 @@
 
 static eitp_error error;
 
+/* The samples that an evaluation measures, in order. */
+static uint64_t measured[OWN_SAMPLES];
+
+/* All samples of a split, or one from each of `count` stretches whose lengths differ by at most one. */
+static void draw(eitp_split split, int64_t count, uint64_t seed) {
+    const int64_t total = split == EITP_TRAINING ? OWN_SAMPLES : OWN_VALIDATION;
+    uint64_t first = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t length = (uint64_t)(total / count + (i < total % count));
+        measured[i] = first + eitp__random_bits(seed, 0, EITP__RNG_STREAM_EVALUATE, (uint64_t)i) % length;
+        first += length;
+    }
+}
+
 /* A mean over items, and the spread of the samples' own means. */
 typedef struct naive_mean {
     double sum, mean, error;
@@ -50,14 +64,14 @@ static naive_mean naive(const own *o, eitp_split split, int64_t samples, int64_t
     double values[OWN_SAMPLES];
     int64_t count = 0;
     for (int64_t i = 0; i < samples; i++) {
-        const int64_t items = naive_items(o, split, (uint64_t)i, quantity);
-        const double sum = naive_value(o, split, (uint64_t)i, quantity);
+        const int64_t items = naive_items(o, split, measured[i], quantity);
+        const double sum = naive_value(o, split, measured[i], quantity);
         result.sum += sum;
         result.items += items;
         if (items)
             values[count++] = sum / (double)items;
     }
-    result.mean = result.sum / (double)result.items;
+    result.mean = result.items ? result.sum / (double)result.items : 0;
     /* A number is of all samples at a time. */
     result.error = quantity == 4 && at_a_time > 1 ? 0 : standard_error(values, count);
     return result;
@@ -66,12 +80,12 @@ static naive_mean naive(const own *o, eitp_split split, int64_t samples, int64_t
 static double naive_loss_error(const own *o, eitp_split split, int64_t samples) {
     double losses[OWN_SAMPLES];
     for (int64_t i = 0; i < samples; i++)
-        losses[i] = own_row_loss(o, split, (uint64_t)i) / (double)own_rows(o, split, (uint64_t)i) +
-                    0.3 * own_sample_loss(o, split, (uint64_t)i);
+        losses[i] = own_row_loss(o, split, measured[i]) / (double)own_rows(o, split, measured[i]) +
+                    0.3 * own_sample_loss(o, split, measured[i]);
     return standard_error(losses, samples);
 }
 
-/* Of the first `samples`, which were taken so many at a time. */
+/* Of `samples` that were drawn, `at_a_time` of them in a pass. */
 static void check_evaluation(const own *o, eitp_split split, int64_t samples, int64_t at_a_time,
                              const eitp_evaluation *evaluation) {
     static const char *const names[] = {"row", "sample", "row size", "sample size", "total"};
@@ -112,11 +126,36 @@ static void means_and_errors_are_those_of_all_samples(void) {
         for (size_t i = 0; i < EITP__COUNT(counts); i++) {
             const int64_t samples = counts[i] && counts[i] < OWN_VALIDATION ? counts[i] : OWN_VALIDATION;
             eitp_evaluation evaluation;
+            draw(EITP_VALIDATION, samples, o.config.seed);
             REQUIRE_OK(eitp_trainer_evaluate(o.trainer, counts[i], &evaluation, &error), error);
             check_evaluation(&o, EITP_VALIDATION, samples, 3, &evaluation);
         }
         own_end(&o);
     }
+}
+
+/* Two seeds draw other samples, each spread over all of the validation data; one seed draws the same at every step. */
+static void a_part_depends_on_the_seed_alone(void) {
+    double losses[8];
+    int different = 0;
+    for (uint64_t seed = 0; seed < EITP__COUNT(losses); seed++) {
+        own o;
+        eitp_evaluation evaluation;
+        REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
+        o.config.seed = seed;
+        o.config.schedule.peak = 0;
+        REQUIRE_OK(own_train(&o, &error), error);
+        for (int times = 0; times < 2; times++) {
+            draw(EITP_VALIDATION, 3, seed);
+            CHECK(measured[0] < 3 && measured[1] > 2 && measured[1] < 5 && measured[2] > 4 && measured[2] < 7);
+            REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 3, &evaluation, &error), error);
+            check_evaluation(&o, EITP_VALIDATION, 3, o.config.batch_size, &evaluation);
+        }
+        losses[seed] = evaluation.loss;
+        different += losses[seed] < losses[0] || losses[seed] > losses[0];
+        own_end(&o);
+    }
+    CHECK(different > 4);
 }
 
 static void a_task_is_evaluated_without_a_trainer(void) {
@@ -128,8 +167,10 @@ static void a_task_is_evaluated_without_a_trainer(void) {
     REQUIRE_OK(own_train(&o, &error), error);
     for (size_t i = 0; i < EITP__COUNT(batch_sizes); i++) {
         REQUIRE_OK(eitp_evaluate(&o.task, EITP_TRAINING, batch_sizes[i], 0, &evaluation, &error), error);
+        draw(EITP_TRAINING, OWN_SAMPLES, 0);
         check_evaluation(&o, EITP_TRAINING, OWN_SAMPLES, batch_sizes[i], &evaluation);
         REQUIRE_OK(eitp_evaluate(&o.task, EITP_VALIDATION, batch_sizes[i], 6, &evaluation, &error), error);
+        draw(EITP_VALIDATION, 6, 0);
         check_evaluation(&o, EITP_VALIDATION, 6, batch_sizes[i], &evaluation);
     }
     CHECK(eitp_evaluate(&o.task, EITP_TRAINING, 0, 0, &evaluation, &error) == EITP_ERROR_ARGUMENT);
@@ -145,7 +186,8 @@ static void a_nan_of_one_sample_shows(void) {
     own o;
     eitp_evaluation evaluation;
     REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
-    o.nan_sample = 4;
+    draw(EITP_VALIDATION, 4, o.config.seed);
+    o.nan_sample = (int64_t)(measured[1] ^ 1); /* the other of its stretch: samples 2 and 3 */
     REQUIRE_OK(own_train(&o, &error), error);
     REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error), error);
     CHECK(isnan(evaluation.loss) && isnan(evaluation.error));
@@ -222,13 +264,10 @@ static void names_are_known(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(means_and_errors_are_those_of_all_samples),
-        TEST(a_task_is_evaluated_without_a_trainer),
-        TEST(a_nan_of_one_sample_shows),
-        TEST(a_loss_with_a_number_has_no_error),
-        TEST(a_term_without_items_is_zero),
-        TEST(weights_are_those_of_the_last_step),
-        TEST(names_are_known),
+        TEST(means_and_errors_are_those_of_all_samples), TEST(a_part_depends_on_the_seed_alone),
+        TEST(a_task_is_evaluated_without_a_trainer),     TEST(a_nan_of_one_sample_shows),
+        TEST(a_loss_with_a_number_has_no_error),         TEST(a_term_without_items_is_zero),
+        TEST(weights_are_those_of_the_last_step),        TEST(names_are_known),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -348,6 +348,27 @@ static void seconds_save_after_every_step_of_slow_ones(void) {
     scratch_remove(f.directory);
 }
 
+/* Steps in which an epoch ends, or a part of one. */
+static void epochs_say_when_to_evaluate_and_save(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f) && !make_trainer(&f));
+    const double step = 4.0 / (double)f.trained.task.samples[EITP_TRAINING];
+    end_run(&f.trained);
+    f.config.eval_epochs = 1.5 * step; /* before step 1, and after 2, 3, 5 and 6 */
+    f.config.save_epochs = 4 * step;   /* after step 4, and the last */
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.evaluations == 5 && f.report.evaluated == 6);
+    CHECK(f.w.saves == 2 && f.w.saved[0] == 4 && f.w.saved[1] == 6);
+    scratch_remove(f.directory);
+    REQUIRE(begin_fixture(&f));
+    f.config.eval_epochs = -1;
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT);
+    f.config.eval_epochs = 0;
+    f.config.save_epochs = (double)NAN;
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT);
+    scratch_remove(f.directory);
+}
+
 static void without_steps_it_ends_with_the_data(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -429,6 +450,7 @@ static void waver(fixture *f) {
     f->rate = 0.05;
     f->config.steps = 30;
     f->config.eval_steps = 2;
+    f->config.eval_samples = 0;
     f->config.save_steps = 1;
     f->config.save_total_limit = 1;
     f->config.keep_best = "loss";
@@ -870,6 +892,7 @@ static const test_case tests[] = {
     TEST(stop_saves_and_resume_goes_on),
     TEST(save_now_saves_and_goes_on),
     TEST(seconds_save_after_every_step_of_slow_ones),
+    TEST(epochs_say_when_to_evaluate_and_save),
     TEST(without_steps_it_ends_with_the_data),
     TEST(best_of_values),
     TEST(best_of_a_file_by_hand),

@@ -131,8 +131,10 @@ typedef struct eitp_run_config {
     const char *checkpoint;   /* a directory, of EITP_RESUME_NAMED */
     int64_t steps;            /* in all; 0: until the data end: see eitp_trainer_config_set_epochs */
     int64_t eval_steps;       /* evaluate before step 1 and whenever so many steps are done; 0: only at the end */
-    int64_t eval_samples;     /* of the first so many; 0: of all */
+    double eval_epochs;       /* evaluate before step 1 and whenever this many epochs end, as 0.1 or 1; 0: do not */
+    int64_t eval_samples;     /* validation samples of an evaluation: see eitp_trainer_evaluate; 0: all */
     int64_t save_steps;       /* save whenever so many steps are done; 0: only at the end */
+    double save_epochs;       /* save whenever this many epochs end; 0: do not */
     double save_seconds;      /* save after so many seconds; 0: never. It changes no bit. */
     int64_t save_total_limit; /* checkpoints that are kept; 0: all */
     /* "loss", or the name of a loss term or a measure of the task: a checkpoint is written after each evaluation

@@ -161,11 +161,28 @@ static int eitp__is_due(int64_t every, int64_t step) {
     return every > 0 && step % every == 0;
 }
 
+/* True if a multiple of so many epochs ends in this step; before step 1, which is step 0, too. */
+static int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
+    const eitp__step_plans *plans = &run->trainer->plans;
+    const double samples = (double)plans->config.batch_size * (double)plans->config.grad_accum;
+    const double parts = samples / (double)plans->task.samples[EITP_TRAINING] / epochs;
+    /* 10 steps of 0.1 epochs are 1, however they are rounded. */
+    const double rounding = 1e-9;
+    if (!(epochs > 0))
+        return 0;
+    return step == 0 || floor((double)step * parts + rounding) > floor((double)(step - 1) * parts + rounding);
+}
+
+static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
+    return eitp__is_due(run->config.eval_steps, step) || eitp__epochs_are_due(run, run->config.eval_epochs, step);
+}
+
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
     const eitp_run_config *config = &run->config;
     if (run->report.saved == step)
         return 0;
     return run->save || eitp__is_due(config->save_steps, step) ||
+           eitp__epochs_are_due(run, config->save_epochs, step) ||
            (config->save_seconds > 0 && eitp__clock() - run->saved_at >= config->save_seconds);
 }
 
@@ -182,7 +199,7 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     eitp__notify_step(run, seconds);
     if (!status)
         status = eitp__run_check_finite(run, error);
-    if (!status && eitp__run_validates(run) && eitp__is_due(run->config.eval_steps, report->step.step))
+    if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
         status = eitp__run_evaluate(run, error);
     if (!status && eitp__save_is_due(run, report->step.step))
         status = eitp__run_save(run, error);
@@ -200,8 +217,9 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "unknown measure '%s'; use \"loss\", or the name of one of the task's loss terms or measures",
                           run->keep_best);
-    if (config->patience > 0 && config->eval_steps <= 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "patience needs evaluations between steps: set eval_steps");
+    if (config->patience > 0 && config->eval_steps <= 0 && !(config->eval_epochs > 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "patience needs evaluations between steps: set eval_steps or eval_epochs");
     return EITP_OK;
 }
 
@@ -255,7 +273,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
         status = eitp__run_resume_best(run, error);
     report->evaluated = evaluated ? done : -1;
     if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
-        eitp__is_due(run->config.eval_steps, done))
+        eitp__evaluation_is_due(run, done))
         status = eitp__run_evaluate(run, error);
     return status;
 }

@@ -1,5 +1,7 @@
 #include "train/evaluate.h"
 
+#include "base/random.h"
+
 static eitp__layout eitp__evaluator_layout(const eitp_task *task, int64_t samples) {
     eitp__layout layout = eitp__layout_plain(samples, task->rows);
     layout.rows_vary = task->rows_vary;
@@ -133,8 +135,26 @@ static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reduction
     evaluation->items = evaluation->measures[0].items;
 }
 
-EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, uint64_t count,
-                                              int64_t step, eitp_evaluation *evaluation, eitp_error *error) {
+/* ---- Which samples ---- */
+
+/* The first sample of a stretch: `count` stretches divide `total` samples, the longer ones first. */
+static uint64_t eitp__stretch_start(uint64_t stretch, uint64_t count, uint64_t total) {
+    const uint64_t longer = total % count;
+    return stretch * (total / count) + (stretch < longer ? stretch : longer);
+}
+
+/* One sample of each stretch, so that the part represents all of the split; all samples where `count` is `total`. */
+static uint64_t eitp__draw_sample(uint64_t number, uint64_t count, uint64_t total, uint64_t seed) {
+    const uint64_t first = eitp__stretch_start(number, count, total);
+    const uint64_t length = eitp__stretch_start(number + 1, count, total) - first;
+    return first + eitp__random_bits(seed, 0, EITP__RNG_STREAM_EVALUATE, number) % length;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
+                                              uint64_t seed, int64_t step, eitp_evaluation *evaluation,
+                                              eitp_error *error) {
+    const uint64_t total = evaluator->pass.task->samples[split];
+    const uint64_t count = samples > 0 && (uint64_t)samples < total ? (uint64_t)samples : total;
     eitp__batch *batch = &evaluator->batch;
     eitp__reductions reductions = EITP__ZERO;
     eitp_status status = EITP_OK;
@@ -144,7 +164,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         const uint64_t end = done + (left < most ? left : most);
         eitp__batch_clear(batch);
         for (; done < end && !status; done++)
-            status = eitp__batch_add(batch, split, done, error);
+            status = eitp__batch_add(batch, split, eitp__draw_sample(done, count, total, seed), error);
         if (!status)
             status = eitp__batch_write(batch, evaluator->plan, error);
         if (!status)
@@ -160,7 +180,6 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
 eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
                           eitp_evaluation *evaluation, eitp_error *error) {
     eitp__evaluator evaluator;
-    uint64_t count;
     eitp_status status;
     if (!task || !evaluation)
         return eitp__fail_null(error, "eitp_evaluate", "task and evaluation");
@@ -172,10 +191,9 @@ eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples to evaluate");
     if (status)
         return status;
-    count = samples > 0 && (uint64_t)samples < task->samples[split] ? (uint64_t)samples : task->samples[split];
     status = eitp__evaluator_create(task, batch_size, &evaluator, error);
     if (!status)
-        status = eitp__evaluator_run(&evaluator, split, count, 1, evaluation, error);
+        status = eitp__evaluator_run(&evaluator, split, samples, 0, 1, evaluation, error);
     eitp__evaluator_release(&evaluator);
     return status;
 }

@@ -21,8 +21,12 @@ EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_
                                                    eitp_error *error);
 EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator);
 
-/* Measures the first `count` samples of a split, in order; terms have the weights of `step`. */
-EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, uint64_t count,
-                                              int64_t step, eitp_evaluation *evaluation, eitp_error *error);
+/*
+ * Measures `count` samples of a split, in order; 0 or more than it has: all. A part is drawn with `seed`, one sample from
+ * each of `count` equal stretches, and is the same in every evaluation. Terms have the weights of `step`.
+ */
+EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t count,
+                                              uint64_t seed, int64_t step, eitp_evaluation *evaluation,
+                                              eitp_error *error);
 
 #endif

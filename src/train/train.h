@@ -167,7 +167,10 @@ typedef struct eitp_evaluation {
  */
 EITP_API int eitp_trainer_is_torn(const eitp_trainer *trainer);
 
-/* Measures the validation samples: all of them, or the first `samples` (0: all). */
+/*
+ * Measures the validation samples: all of them, or `samples` of them (0: all), which are drawn with the trainer's seed
+ * from all of the validation data and are the same in every evaluation of the run.
+ */
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);
 
@@ -234,8 +237,8 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
 /*
- * Measures a split of a task without a trainer, `batch_size` samples at a time: all of it, or the first `samples` (0:
- * all). Terms have the weights of step 1.
+ * Measures a split of a task without a trainer, `batch_size` samples at a time: all of it, or `samples` of it (0: all),
+ * drawn as eitp_trainer_evaluate draws them with seed 0. Terms have the weights of step 1.
  */
 EITP_API eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
                                    eitp_evaluation *evaluation, eitp_error *error);

@@ -447,15 +447,13 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_e
                                   eitp_error *error) {
     if (!trainer || !evaluation)
         return eitp__fail_null(error, "eitp_trainer_evaluate", "trainer and evaluation");
-    uint64_t count = trainer->plans.task.samples[EITP_VALIDATION];
     eitp_status status = eitp__trainer_check_whole(trainer, error);
-    if (!status && !count)
+    if (!status && !trainer->plans.task.samples[EITP_VALIDATION])
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the trainer was made without validation data");
     if (!status)
         status = eitp__restore_plans(trainer, error);
     if (status)
         return status;
-    if (samples > 0 && (uint64_t)samples < count)
-        count = (uint64_t)samples;
-    return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, count, trainer->step, evaluation, error);
+    return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, samples, trainer->plans.config.seed,
+                               trainer->step, evaluation, error);
 }
