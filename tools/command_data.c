@@ -9,10 +9,8 @@
 
 /* ---- Token files and texts ---- */
 
-/* The first bytes of docs/token-file.md's two kinds. */
-static int starts_as_token_file(const char *path) {
-    static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
-                                              {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
+/* True if a file begins with `size` bytes, 8 at most. */
+static int starts_with(const char *path, const void *expected, size_t size) {
     const eitp_host host = command_host();
     unsigned char bytes[8];
     size_t done = 0;
@@ -22,7 +20,14 @@ static int starts_as_token_file(const char *path) {
         return 0;
     code = host.files.read(host.files.user, file, 0, bytes, sizeof bytes, &done);
     host.files.close(host.files.user, file);
-    return !code && done == sizeof bytes && (!memcmp(bytes, magics[0], 8) || !memcmp(bytes, magics[1], 8));
+    return !code && done >= size && !memcmp(bytes, expected, size);
+}
+
+/* The first bytes of docs/token-file.md's two kinds. */
+static int starts_as_token_file(const char *path) {
+    static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
+                                              {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
+    return starts_with(path, magics[0], 8) || starts_with(path, magics[1], 8);
 }
 
 eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_file, eitp_error *error) {
@@ -33,6 +38,11 @@ eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_
             return command_fail(error, EITP_ERROR_ARGUMENT,
                                 "--%s '%s': there is no such file or directory; check the path", options_name(id),
                                 paths->texts[i]);
+        if (starts_with(paths->texts[i], "PAR1", 4))
+            return command_fail(error, EITP_ERROR_ARGUMENT,
+                                "'%s' is a Parquet file; convert it to text first: python3 -c \"import pandas; "
+                                "open('data.txt', 'w').write('\\n'.join(pandas.read_parquet('%s')['text']))\"",
+                                paths->texts[i], paths->texts[i]);
         if (!starts_as_token_file(paths->texts[i]))
             continue;
         *is_token_file = 1;

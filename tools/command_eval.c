@@ -49,6 +49,12 @@ static int64_t evaluating_block(const evaluating *e) {
     return model_block_size(&e->options, e->adapter ? e->adapter : e->directory, eitp_model_positions(e->model));
 }
 
+/* --eval-windows or --eval-frac; 0: all. */
+static int64_t evaluating_windows(const option_set *o, const eitp_task *task) {
+    const double windows = ceil(options_number(o, OPTION_EVAL_FRAC) * (double)task->samples[EITP_TRAINING]);
+    return options_has(o, OPTION_EVAL_FRAC) ? (int64_t)windows : options_integer(o, OPTION_EVAL_WINDOWS);
+}
+
 static eitp_status evaluating_run(evaluating *e, eitp_error *error) {
     const option_set *o = &e->options;
     int64_t block = evaluating_block(e);
@@ -65,7 +71,7 @@ static eitp_status evaluating_run(evaluating *e, eitp_error *error) {
     status = eitp_language_task(&config, &task, error);
     if (!status)
         status = eitp_evaluate(&task, EITP_TRAINING, options_integer(o, OPTION_BATCH_SIZE),
-                               options_integer(o, OPTION_EVAL_WINDOWS), &e->result, error);
+                               evaluating_windows(o, &task), &e->result, error);
     eitp_task_release(&task);
     if (!status && !isfinite(e->result.loss))
         status =

@@ -5,20 +5,81 @@
 #include "command_model.h"
 #include "command_output.h"
 
+enum { PROFILE_LOW_MEMORY = 1, PROFILE_SAFE = 2, PROFILE_TINY = 4 };
+
 void fit_take_profile(option_set *o) {
-    static const int64_t profiles[][3] = {{0, 0, 0}, {1, 128, 16}, {4, 256, 4}, {8, 512, 1}};
+    static const int64_t profiles[][3] = {{0, 0, 0}, {1, 128, 16}, {4, 256, 4}, {8, 512, 1}, {1, 32, 4}};
     static const option_id ids[] = {OPTION_BATCH_SIZE, OPTION_BLOCK_SIZE, OPTION_GRAD_ACCUM};
-    const int64_t *profile = profiles[options_choice(o, OPTION_PROFILE)];
+    const int choice = options_choice(o, OPTION_PROFILE);
+    const int64_t *profile = profiles[choice];
     for (size_t i = 0; i < COMMAND_COUNT(ids) && profile[0]; i++)
         options_set_integer(o, ids[i], profile[i], SOURCE_DEFAULT);
-    /* Those for machines with little memory, low-memory and safe, are careful while they run too. */
-    options_set_integer(o, OPTION_AUTO_SHRINK, profile[0] == 1 || profile[0] == 4, SOURCE_DEFAULT);
+    options_set_integer(o, OPTION_AUTO_SHRINK,
+                        choice == PROFILE_LOW_MEMORY || choice == PROFILE_SAFE || choice == PROFILE_TINY,
+                        SOURCE_DEFAULT);
+    if (choice != PROFILE_TINY)
+        return;
+    options_set_text(o, OPTION_EVAL, "no", SOURCE_DEFAULT);
+    if (!options_has(o, OPTION_MODEL))
+        options_set_text(o, OPTION_INIT, "distilgpt2", SOURCE_DEFAULT);
+}
+
+int fit_wants_least(const option_set *o) {
+    return options_choice(o, OPTION_PROFILE) == PROFILE_LOW_MEMORY;
 }
 
 /* The first choice is auto; the others are in the order of the library's. */
 eitp_optimizer fit_optimizer(const option_set *o) {
     int choice = options_choice(o, OPTION_OPTIMIZER);
     return choice ? (eitp_optimizer)(choice - 1) : EITP_ADAMW;
+}
+
+/* The sizes of a shape that options set. */
+typedef struct shape_size {
+    option_id option;
+    int64_t *size;
+} shape_size;
+
+enum { SHAPE_SIZES = 4 };
+
+static void list_sizes(eitp_transformer_config *config, shape_size sizes[SHAPE_SIZES]) {
+    static const option_id ids[] = {OPTION_LAYERS, OPTION_HEADS, OPTION_WIDTH, OPTION_POSITIONS};
+    int64_t *const places[] = {&config->layers, &config->heads, &config->width, &config->positions};
+    for (size_t i = 0; i < SHAPE_SIZES; i++) {
+        sizes[i].option = ids[i];
+        sizes[i].size = places[i];
+    }
+}
+
+eitp_status fit_check_shape(const option_set *o, const eitp_transformer_config *config, const char *directory,
+                            eitp_error *error) {
+    eitp_transformer_config copy = *config;
+    shape_size sizes[SHAPE_SIZES];
+    list_sizes(&copy, sizes);
+    for (size_t i = 0; i < SHAPE_SIZES; i++) {
+        const option_id id = sizes[i].option;
+        if (options_is_explicit(o, id) && options_integer(o, id) != *sizes[i].size)
+            return command_fail(error, EITP_ERROR_ARGUMENT, "--%s is %lld, but '%s' has %lld; it applies to --init",
+                                options_name(id), (long long)options_integer(o, id), directory,
+                                (long long)*sizes[i].size);
+    }
+    return EITP_OK;
+}
+
+/* Replaces sizes of a named shape. The MLP keeps its size relative to the width. */
+static eitp_status resize_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error) {
+    const int64_t width = config->width;
+    shape_size sizes[SHAPE_SIZES];
+    list_sizes(config, sizes);
+    for (size_t i = 0; i < SHAPE_SIZES; i++) {
+        if (options_has(o, sizes[i].option))
+            *sizes[i].size = options_integer(o, sizes[i].option);
+    }
+    config->inner = (int64_t)((double)config->inner / (double)width * (double)config->width + 0.5);
+    if (config->width % config->heads)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--width %lld must be a multiple of --heads %lld",
+                            (long long)config->width, (long long)config->heads);
+    return EITP_OK;
 }
 
 eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error) {
@@ -29,7 +90,26 @@ eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config,
                                  : eitp_transformer_config_named(init, config, error);
     if (!status && options_has(o, OPTION_VOCAB_SIZE))
         config->vocabulary = options_integer(o, OPTION_VOCAB_SIZE);
-    return status;
+    return status ? status : resize_shape(o, config, error);
+}
+
+void fit_set_defaults(option_set *o, const eitp_transformer_config *shape) {
+    eitp_transformer_config copy;
+    shape_size sizes[SHAPE_SIZES];
+    const int64_t positions = shape ? eitp_transformer_config_positions(shape) : INT64_MAX;
+    if (shape || options_integer(o, OPTION_BLOCK_SIZE) || !options_has(o, OPTION_BLOCK_SIZE))
+        options_set_integer(o, OPTION_BLOCK_SIZE, model_block_size(o, NULL, positions), SOURCE_DEFAULT);
+    if (options_integer(o, OPTION_LORA_RANK))
+        options_set_integer(o, OPTION_LORA_ALPHA, 2 * options_integer(o, OPTION_LORA_RANK), SOURCE_DEFAULT);
+    if (!shape)
+        return;
+    copy = *shape;
+    list_sizes(&copy, sizes);
+    for (size_t i = 0; i < SHAPE_SIZES; i++)
+        options_set_integer(o, sizes[i].option, *sizes[i].size, SOURCE_DEFAULT);
+    if (copy.embedding_dropout >= copy.attention_dropout && copy.embedding_dropout <= copy.attention_dropout &&
+        copy.embedding_dropout >= copy.residual_dropout && copy.embedding_dropout <= copy.residual_dropout)
+        options_set_number(o, OPTION_DROPOUT, copy.embedding_dropout, SOURCE_DEFAULT);
 }
 
 static eitp_status read_budget(const option_set *o, eitp_fit *fit, eitp_error *error) {
@@ -217,8 +297,25 @@ static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_rung *smallest, e
     return status;
 }
 
+/* The configuration with the least memory: what the planner would suggest if nothing fitted. */
+static eitp_status choose_least(const eitp_fit *fit, eitp_rung *chosen, eitp_error *error) {
+    eitp_fit nothing = *fit;
+    eitp_rung ignored;
+    eitp_status status;
+    nothing.budget = 1;
+    status = eitp_fit_choose(&nothing, &ignored, chosen, error);
+    if (status && status != EITP_ERROR_MEMORY)
+        return status;
+    chosen->fits = !fit->budget || chosen->total <= fit->budget;
+    return chosen->fits ? EITP_OK : fail_to_fit(fit, chosen, error);
+}
+
 eitp_status fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_error *error) {
+    const fit_plan *plan = (const fit_plan *)fit->user;
     eitp_rung smallest;
-    eitp_status status = eitp_fit_choose(fit, chosen, &smallest, error);
+    eitp_status status;
+    if (fit_wants_least(plan->options))
+        return choose_least(fit, chosen, error);
+    status = eitp_fit_choose(fit, chosen, &smallest, error);
     return status == EITP_ERROR_MEMORY && smallest.total ? fail_to_fit(fit, &smallest, error) : status;
 }

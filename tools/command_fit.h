@@ -9,11 +9,21 @@ EITP_BEGIN_DECLARATIONS
 /* Gives batch, length, accumulation and --auto-shrink the values of --profile, where they are not given. */
 void fit_take_profile(option_set *o);
 
+/* True if the configuration with the least memory is taken even where a faster one fits: --profile low-memory. */
+int fit_wants_least(const option_set *o);
+
 /* The optimizer that was asked for; of auto the first that is tried. */
 eitp_optimizer fit_optimizer(const option_set *o);
 
-/* The shape that --init names, or a config.json. */
+/* Reads the shape or the config.json of --init, with the sizes that --vocab-size, --layers and the like replace. */
 eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error);
+
+/* Fails where --layers, --heads, --width or --positions differ from a model that is read from a directory. */
+eitp_status fit_check_shape(const option_set *o, const eitp_transformer_config *config, const char *directory,
+                            eitp_error *error);
+
+/* Sets the options whose defaults follow from the model, for --print-config. `shape` is NULL if it is not known. */
+void fit_set_defaults(option_set *o, const eitp_transformer_config *shape);
 
 /* The language model whose training is planned. */
 typedef struct fit_plan {

@@ -185,13 +185,24 @@ static eitp_status json_plain(json_scanner *s, int in_array, size_t index) {
     return status;
 }
 
+static eitp_status json_empty_list(json_scanner *s) {
+    json_value value;
+    memset(&value, 0, sizeof value);
+    value.path = s->name.data;
+    value.name = s->name.data + s->name_at;
+    value.kind = JSON_EMPTY_LIST;
+    value.text = "[]";
+    value.in_array = 1;
+    value.line = s->line;
+    s->at++;
+    return s->skipping ? EITP_OK : s->visit(s->user, &value, s->error);
+}
+
 static eitp_status json_array(json_scanner *s) {
     eitp_status status = EITP_OK;
     s->at++;
-    if (json_next(s) == ']') {
-        s->at++;
-        return EITP_OK;
-    }
+    if (json_next(s) == ']')
+        return json_empty_list(s);
     for (size_t index = 0;; index++) {
         char next = json_next(s);
         if (next == '[' || next == '{')

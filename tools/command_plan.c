@@ -335,6 +335,15 @@ static int plan_run(planning *p) {
     return output_finish(fits ? COMMAND_FINISHED : COMMAND_NO_MEMORY);
 }
 
+/* --print-config, with what follows from the profile and the model. */
+static void print_options(planning *p) {
+    eitp_transformer_config shape;
+    eitp_error error;
+    fit_take_profile(&p->options);
+    fit_set_defaults(&p->options, read_shape(p, &shape, &error) ? NULL : &shape);
+    options_print(&p->options, (int)options_integer(&p->options, OPTION_JSON));
+}
+
 int command_plan(int count, char **arguments) {
     planning p;
     eitp_error error;
@@ -347,7 +356,7 @@ int command_plan(int count, char **arguments) {
     if (status)
         code = output_fail(&error);
     else if (!ended && options_integer(&p.options, OPTION_PRINT_CONFIG))
-        options_print(&p.options, (int)options_integer(&p.options, OPTION_JSON));
+        print_options(&p);
     else if (!ended && options_integer(&p.options, OPTION_PRESETS))
         code = plan_presets(count, arguments);
     else if (!ended && options_has(&p.options, OPTION_COMPARE))

@@ -27,9 +27,9 @@ static eitp_status find_newest(run *r, eitp_error *error) {
 static eitp_status find_checkpoint(run *r, eitp_error *error) {
     const char *resume = options_text(&r->options, OPTION_RESUME);
     eitp_status status;
-    if (!resume)
+    if (!resume || !strcmp(resume, "no") || !strcmp(resume, "false"))
         return EITP_OK;
-    if (!strcmp(resume, "auto"))
+    if (!strcmp(resume, "auto") || !strcmp(resume, "true"))
         return find_newest(r, error);
     status = model_find_directory(resume, &r->checkpoint, error);
     if (!status && !files_is_file(r->checkpoint, "trainer_state.json"))
@@ -138,7 +138,7 @@ static eitp_status take_resumed_options(run *r, eitp_error *error) {
     if (!status)
         status = take_checkpoint_options(r, error);
     if (!status && files_info(record).kind == EITP_PATH_FILE)
-        status = options_read_config(&r->options, record, SOURCE_RUN, error);
+        status = options_read_config(&r->options, record, NULL, SOURCE_RUN, error);
     if (!status)
         follow_shrinking(r);
     free(parent);
@@ -230,6 +230,17 @@ static double default_rate(const run *r) {
     return is_tuned ? 5e-5 : 3e-4;
 }
 
+/* Other programs' names for where to report. */
+static void resolve_reports(option_set *o) {
+    char text[64];
+    snprintf(text, sizeof text, "%s", options_text(o, OPTION_REPORT_TO));
+    if (!options_choice(o, OPTION_REPORT_TO) && strcmp(text, "jsonl")) {
+        output_warning("report-to %s: steps and evaluations are recorded in metrics.jsonl in the output directory",
+                       text);
+        options_set_text(o, OPTION_REPORT_TO, "jsonl", o->values[OPTION_REPORT_TO].source);
+    }
+}
+
 eitp_status run_resolve(run *r, eitp_error *error) {
     option_set *o = &r->options;
     eitp_status status;
@@ -245,7 +256,8 @@ eitp_status run_resolve(run *r, eitp_error *error) {
     options_set_number(o, OPTION_WEIGHT_DECAY, default_weight_decay(o), SOURCE_DEFAULT);
     if (!options_has(o, OPTION_STEPS) && !options_has(o, OPTION_EPOCHS))
         options_set_integer(o, OPTION_EPOCHS, 1, SOURCE_DEFAULT);
-    return EITP_OK;
+    resolve_reports(o);
+    return options_reconcile(o, error);
 }
 
 /* ---- The output directory ---- */
@@ -262,9 +274,14 @@ static eitp_run_config run_config(const run *r) {
     config.directory = r->directory;
     config.resume = r->checkpoint ? EITP_RESUME_NAMED : EITP_RESUME_NONE;
     config.checkpoint = r->checkpoint;
+    /* Those that are not in force have no value: see options_reconcile. */
     config.eval_steps = options_integer(o, OPTION_EVAL_STEPS);
+    config.eval_epochs = options_number(o, OPTION_EVAL_EVERY_FRAC);
     config.eval_samples = options_integer(o, OPTION_EVAL_WINDOWS);
+    config.eval_fraction = options_number(o, OPTION_EVAL_FRAC);
     config.save_steps = options_integer(o, OPTION_SAVE_STEPS);
+    config.save_epochs = options_choice(o, OPTION_SAVE_STRATEGY) == 2;
+    config.metrics = options_choice(o, OPTION_REPORT_TO) == 0;
     config.save_seconds = options_number(o, OPTION_SAVE_SECONDS);
     config.save_total_limit = options_integer(o, OPTION_SAVE_TOTAL_LIMIT);
     config.keep_best = options_text(o, OPTION_KEEP_BEST);
@@ -298,7 +315,8 @@ static eitp_status check_best(run *r, eitp_error *error) {
     if ((measure || options_integer(o, OPTION_PATIENCE)) && !r->validates)
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--keep-best and --patience need validation data: give --val-data or --val-fraction");
-    if (options_integer(o, OPTION_PATIENCE) && !options_integer(o, OPTION_EVAL_STEPS))
+    if (options_integer(o, OPTION_PATIENCE) && !options_integer(o, OPTION_EVAL_STEPS) &&
+        !options_has(o, OPTION_EVAL_EVERY_FRAC))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--patience needs evaluations between steps: give --eval-steps");
     return EITP_OK;
@@ -330,10 +348,19 @@ static eitp_status read_shape(run *r, eitp_error *error) {
         status = fit_read_shape(o, &r->shape, error);
     if (!status && directory)
         status = eitp_model_config_read(&host, directory, &r->shape, error);
+    if (!status && directory)
+        status = fit_check_shape(o, &r->shape, directory, error);
     if (!status && options_has(o, OPTION_DROPOUT) && !(r->checkpoint && !options_is_explicit(o, OPTION_DROPOUT)))
         r->shape.embedding_dropout = r->shape.attention_dropout = r->shape.residual_dropout = dropout;
     free(directory);
     return status;
+}
+
+void run_complete_options(run *r) {
+    eitp_error error;
+    const int has_model =
+        r->checkpoint || options_has(&r->options, OPTION_MODEL) || options_has(&r->options, OPTION_INIT);
+    fit_set_defaults(&r->options, has_model && !read_shape(r, &error) ? &r->shape : NULL);
 }
 
 static eitp_status make_model(run *r, eitp_error *error) {
@@ -445,7 +472,7 @@ static eitp_status split_data(run *r, int64_t block_size, eitp_error *error) {
     if (!status && r->validation.file)
         status = eitp_split_tokens(eitp_token_file_get_info(r->validation.file).token_count, 0, block_size,
                                    &r->validation_range, &nothing, error);
-    r->validates = !status && r->validation_range.count > 0;
+    r->validates = !status && r->validation_range.count > 0 && options_choice(&r->options, OPTION_EVAL) != 0;
     return status;
 }
 
@@ -464,6 +491,19 @@ static eitp_status make_task(run *r, eitp_error *error) {
     return eitp_language_task(&config, &r->task, error);
 }
 
+/* --drop-last: only steps that the data fill. */
+static eitp_status drop_last_step(eitp_trainer_config *config, eitp_error *error) {
+    const uint64_t step = (uint64_t)config->batch_size * (uint64_t)config->grad_accum;
+    if (config->last_sample < step)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--drop-last: the data have %llu windows and a step takes %llu; leave it out, or lower "
+                            "--batch-size or --grad-accum",
+                            (unsigned long long)config->last_sample, (unsigned long long)step);
+    config->last_sample -= config->last_sample % step;
+    config->schedule.steps = (int64_t)(config->last_sample / step);
+    return EITP_OK;
+}
+
 /* How long to train: as recorded, or by --steps or --epochs, whichever comes from the better source. */
 static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *error) {
     const option_set *o = &r->options;
@@ -478,6 +518,8 @@ static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *e
         config->schedule.steps = options_integer(o, OPTION_STEPS);
     } else {
         status = eitp_trainer_config_set_epochs(config, &r->task, options_number(o, OPTION_EPOCHS), error);
+        if (!status && options_integer(o, OPTION_DROP_LAST))
+            status = drop_last_step(config, error);
     }
     r->steps = config->schedule.steps;
     return status;
@@ -516,7 +558,11 @@ static void log_memory(const run *r) {
                 output_bytes((double)parameters), output_bytes((double)gradients), output_bytes((double)state),
                 output_bytes((double)arena), output_bytes((double)r->rung.total));
     output_info("it fits with %s", fit_describe(&r->fit, &r->rung, text, sizeof text));
-    if (eitp_optimizer_get(r->rung.optimizer)->fidelity != EITP_SAME_BITS && r->fit.any_optimizer)
+    if (eitp_optimizer_get(r->rung.optimizer)->fidelity != EITP_SAME_BITS && r->fit.any_optimizer &&
+        fit_wants_least(&r->options))
+        output_warning("the profile low-memory takes less than full precision: %s (%s)",
+                       eitp_optimizer_get(r->rung.optimizer)->name, eitp_optimizer_get(r->rung.optimizer)->keeps);
+    else if (eitp_optimizer_get(r->rung.optimizer)->fidelity != EITP_SAME_BITS && r->fit.any_optimizer)
         output_warning("full precision does not fit into %s: %s (%s)", output_bytes((double)r->fit.budget),
                        eitp_optimizer_get(r->rung.optimizer)->name, eitp_optimizer_get(r->rung.optimizer)->keeps);
 }

@@ -41,6 +41,9 @@ typedef struct run {
  */
 eitp_status run_resolve(run *r, eitp_error *error);
 
+/* Completes the options that follow from the model, for --print-config. */
+void run_complete_options(run *r);
+
 /* Everything else: directory, model, data, trainer, run.json. `listener` is set before. */
 eitp_status run_prepare(run *r, eitp_error *error);
 

@@ -219,6 +219,7 @@ int command_train(int count, char **arguments) {
     if (!status && !ended)
         status = run_resolve(&r, &error);
     if (!status && !ended && options_integer(&r.options, OPTION_PRINT_CONFIG)) {
+        run_complete_options(&r);
         options_print(&r.options, (int)options_integer(&r.options, OPTION_JSON));
         ended = 1;
     }

@@ -275,9 +275,24 @@ static eitp_status yaml_alias(const yaml_reader *r) {
                      r->event.data.anchor);
 }
 
+static eitp_status yaml_empty_list(const yaml_reader *r, size_t line) {
+    json_value value;
+    memset(&value, 0, sizeof value);
+    value.path = r->name.data;
+    value.name = r->name.data + r->name_at;
+    value.kind = JSON_EMPTY_LIST;
+    value.text = "[]";
+    value.in_array = 1;
+    value.line = line;
+    return r->skipping ? EITP_OK : r->visit(r->user, &value, r->error);
+}
+
 static eitp_status yaml_sequence(yaml_reader *r) {
+    const size_t line = yaml_line(r);
     for (size_t index = 0;; index++) {
         eitp_status status = yaml_next(r);
+        if (!status && r->event.type == YAML_SEQUENCE_END && !index)
+            return yaml_empty_list(r, line);
         if (status || r->event.type == YAML_SEQUENCE_END)
             return status;
         if (r->event.type == YAML_ALIAS)

@@ -30,7 +30,8 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
     }
     if (config->steps < 0 || config->eval_steps < 0 || config->eval_samples < 0 || config->save_steps < 0 ||
         !(config->save_seconds >= 0) || !(config->save_epochs >= 0) || !(config->eval_epochs >= 0) ||
-        config->save_total_limit < 0 || config->patience < 0 || config->max_nonfinite < 1)
+        !(config->eval_fraction >= 0 && config->eval_fraction <= 1) || config->save_total_limit < 0 ||
+        config->patience < 0 || config->max_nonfinite < 1)
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
             "eitp_run_config: numbers of steps, epochs, samples, seconds, checkpoints and evaluations must be 0 "

@@ -133,6 +133,7 @@ typedef struct eitp_run_config {
     int64_t eval_steps;       /* evaluate before step 1 and whenever so many steps are done; 0: only at the end */
     double eval_epochs;       /* evaluate before step 1 and whenever this many epochs end, as 0.1 or 1; 0: do not */
     int64_t eval_samples;     /* validation samples of an evaluation: see eitp_trainer_evaluate; 0: all */
+    double eval_fraction;     /* of the validation samples, instead of eval_samples, as 0.1; 0: eval_samples */
     int64_t save_steps;       /* save whenever so many steps are done; 0: only at the end */
     double save_epochs;       /* save whenever this many epochs end; 0: do not */
     double save_seconds;      /* save after so many seconds; 0: never. It changes no bit. */

@@ -117,9 +117,17 @@ static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     return run->report.saved == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
 }
 
+/* Validation samples of an evaluation; 0: all. */
+static int64_t eitp__run_eval_samples(const eitp_run *run) {
+    const double samples = (double)run->trainer->plans.task.samples[EITP_VALIDATION];
+    return run->config.eval_fraction > 0 ? (int64_t)ceil(run->config.eval_fraction * samples)
+                                         : run->config.eval_samples;
+}
+
 static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     double seconds, began = eitp__clock();
-    eitp_status status = eitp_trainer_evaluate(run->trainer, run->config.eval_samples, &run->report.evaluation, error);
+    eitp_status status =
+        eitp_trainer_evaluate(run->trainer, eitp__run_eval_samples(run), &run->report.evaluation, error);
     if (status)
         return status;
     seconds = eitp__clock() - began;
