@@ -40,8 +40,8 @@ refuses 1 "an action is missing" bench
 refuses 1 "unknown action 'kernel'" bench kernel
 refuses 1 "leaves nothing" bench kernels --filter nothing
 refuses 1 "is out of range" bench kernels --seconds -1
-refuses 1 "is no option of 'eitp bench step'" bench step --filter x
-refuses 1 "is none of its values" bench kernels --precision fp64
+refuses 1 "'eitp bench step' has no option --filter" bench step --filter x
+refuses 1 "invalid value .fp64. (choose from auto, fp32, bf16, fp16)" bench kernels --precision fp64
 refuses 1 "missing.json" bench kernels --compare missing.json
 refuses 1 "is not what 'eitp bench kernels --json' prints" bench kernels --compare step.json
 refuses 1 "is not what 'eitp bench step --json' prints" bench step --compare tiny.json

@@ -39,7 +39,7 @@ exits 0 "plan --compare" $plan --compare a.json b.json
 check "two configurations" test "$(wc -l <out)" -eq 2 -a "$(grep -c 'adamw8' out)" -eq 1
 refuses 1 'needs two files' $plan --compare a.json
 refuses 1 "'extra' is no option of plan" $plan extra
-refuses 1 "'lion' is none of its values" $plan --optimizer lion
+refuses 1 "--optimizer: invalid value 'lion' (choose from auto, adamw," $plan --optimizer lion
 exits 0 "train without a budget" $large --steps 2 --output-dir roomy --json
 check "the plan is not below what was taken" sh -c 'test "$(sed "s/.*\"planned_bytes\": \([0-9]*\).*/\1/" out)" -ge \
     "$(sed "s/.*\"peak_rss_bytes\": \([0-9]*\).*/\1/" out)"'

@@ -101,7 +101,7 @@ exits 0 "--no-auto-shrink" train --profile low-memory --no-auto-shrink --print-c
 check "--no-auto-shrink turns it off" grep -q '^auto-shrink  *false  (command line)' out
 exits 0 "--profile full" train --profile full --print-config
 check "--auto-shrink is off in the profile full" grep -q '^auto-shrink  *false  (default)' out
-refuses 1 "is no option of 'eitp eval'" eval --auto-shrink
+refuses 1 "'eitp eval' has no option --auto-shrink" eval --auto-shrink
 
 exits 0 "a profile" train --data text.txt --init tiny.json --profile low-memory --block-size 16 --print-config
 check "a profile's batch" grep -q '^grad-accum  *16  (default)' out

@@ -52,7 +52,7 @@ check "help: a flag" grep -q '^  --keep-it  *made-up flag$' out
 check "help: a number" grep -q '^  --how-much X  *made-up number (default: 0)$' out
 check "help: a choice" grep -q '^  --which-one this|that  *made-up choice (default: this)$' out
 check "--config, --print-config" run train --config config.json --which_one=that --print-config
-check "--config" grep -q '^how-much  *0.25  (config)$' out
+check "--config" grep -q '^how-much  *0.25  (config.json:1)$' out
 check "the command line" grep -q '^which-one  *"that"  (command line)$' out
 check "the default" grep -q '^keep-it  *false  (default)$' out
 check "bounds" test "$(./eitp train --how-much 1 2>&1)" = \

@@ -158,10 +158,22 @@ static void value_add(option_value *value, const char *text) {
     value->texts[value->count++] = command_copy(text);
 }
 
+/* "file:line" of a configuration file: that of the message, or where the value is only replaced, the old one. */
+static void find_place(const option_value *old, option_source source, const char *where, char *place, size_t size) {
+    const int is_config = source == SOURCE_CONFIG || source == SOURCE_CONFIG_OFF;
+    const size_t length = strlen(where);
+    *place = 0;
+    if (is_config && length > 2)
+        snprintf(place, size, "%.*s", (int)length - 2, where);
+    else if (source == old->source)
+        snprintf(place, size, "%s", old->place);
+}
+
 eitp_status options_set(option_set *o, option_id id, const char *value, option_source source, const char *where,
                         eitp_error *error) {
     const option_entry *row = option_of(id);
     option_value *target = &o->values[id], parsed;
+    char place[sizeof target->place];
     eitp_status status = EITP_OK;
     memset(&parsed, 0, sizeof parsed);
     if (row->kind == KIND_FLAG)
@@ -176,11 +188,11 @@ eitp_status options_set(option_set *o, option_id id, const char *value, option_s
         status = command_fail(error, EITP_ERROR_ARGUMENT, "%s%s must not be empty", where, row->name);
     if (status || source < target->source)
         return status;
+    find_place(target, source, where, place, sizeof place);
     if (row->kind != KIND_LIST || source > target->source)
         value_clear(target);
     target->source = source;
-    if (source == SOURCE_CONFIG || source == SOURCE_CONFIG_OFF)
-        snprintf(target->place, sizeof target->place, "%.*s", (int)strlen(where) - 2, where);
+    snprintf(target->place, sizeof target->place, "%s", place);
     target->integer = parsed.integer;
     target->number = parsed.number;
     value_add(target, value);
