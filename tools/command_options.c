@@ -295,8 +295,8 @@ static eitp_status set_by_name(const line_option *l, option_id id, const char *v
     option_value *target = &l->o->values[id], before = *target;
     const option_entry *row = option_of(id);
     eitp_status status;
-    if (target->source == SOURCE_COMMAND_LINE && row->kind != KIND_LIST && row->kind != KIND_FLAG &&
-        strcmp(target->name, l->name)) {
+    if (target->source == SOURCE_COMMAND_LINE && source == SOURCE_COMMAND_LINE && row->kind != KIND_LIST &&
+        row->kind != KIND_FLAG && strcmp(target->name, l->name)) {
         char *old = command_copy(target->texts[0]), *texts[1];
         texts[0] = old;
         target->source = SOURCE_NONE;
