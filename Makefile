@@ -1,4 +1,4 @@
-# eitp: `make help` says what there is.
+# eitp: `make help` lists the targets.
 
 CC ?= cc
 CLANG ?= clang
@@ -13,12 +13,17 @@ STANDARD := -std=c11
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wundef
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g
 
-# Whether a program of the text $(1) compiles and links with the options $(2), and the compiler $(3) or CC: 1 or 0.
+# A recipe prints one short line for each file: $(call say,CC,file). V=1 prints whole commands, `make -s` nothing.
+Q := $(if $(filter 1,$(V)),,@)
+quiet := $(if $(Q),$(findstring s,$(firstword -$(MAKEFLAGS))),s)
+say = @$(if $(quiet),:,printf '%-7s %s\n' '$(1)' '$(2)')
+
+# 1 if a program with the text $(1) compiles and links with the options $(2) and the compiler $(3) or CC, otherwise 0.
 , := ,
 probe = $(shell mkdir -p $(BUILD) && printf '%b' '$(1)' >$(BUILD)/probe.c && \
 	$(or $(3),$(CC)) $(BUILD)/probe.c -o $(BUILD)/probe $(2) >/dev/null 2>&1 && echo 1 || echo 0)
 
-ifeq ($(filter clean help,$(MAKECMDGOALS)),)
+ifeq ($(filter clean help uninstall,$(MAKECMDGOALS)),)
 ifeq ($(origin OPENMP),undefined)
 OPENMP := $(call probe,\043include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n,-fopenmp)
 endif
@@ -45,8 +50,8 @@ LIBRARIES += -lopenblas
 endif
 LIBRARIES += -lm
 
-# The command opens libyaml when it reads YAML: older C libraries have dlopen in a library of its own.
-ifeq ($(filter clean help,$(MAKECMDGOALS)),)
+# The command opens libyaml to read YAML. Older C libraries have dlopen in -ldl.
+ifeq ($(filter clean help uninstall,$(MAKECMDGOALS)),)
 ifeq ($(origin DLOPEN_LIBRARY),undefined)
 DLOPEN_LIBRARY := $(if $(filter 0,$(call probe,\043include <dlfcn.h>\nint main(void) { return !dlopen(0$(,) RTLD_NOW); }\n)),-ldl)
 endif
@@ -65,7 +70,7 @@ VERSION = $(shell sed -n 's/^.define EITP_VERSION_STRING "\(.*\)"/\1/p' src/base
 
 EXAMPLE_PROGRAMS := $(EXAMPLES:%.c=$(BUILD)/%)
 COMMAND_PROGRAM := $(if $(wildcard tools/eitp.c),$(BUILD)/eitp)
-# The implementation, as the command has it; the rest of the command only knows what eitp.h declares.
+# The implementation that the command links; the rest of the command is compiled with the declarations alone.
 IMPLEMENTATION := $(BUILD)/command/eitp_implementation.o
 COMMAND_OBJECTS := $(filter-out $(IMPLEMENTATION),$(COMMAND:tools/%.c=$(BUILD)/command/%.o))
 
@@ -84,27 +89,28 @@ endif
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
-.PHONY: all test quick nightly parity test-bochs quickstart check check-all examples install clean help print-skipped FORCE
+.PHONY: all test quick nightly parity test-bochs quickstart check check-all examples install uninstall clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
 help:
 	@echo 'make             eitp.h and the command build/eitp'
 	@echo 'make eitp.h      the header, from the modules in src/manifest'
-	@echo 'make quick       builds what changed and runs the tests that can see it; TEST=word: with the word in their name'
-	@echo 'make test        builds and runs every test; TEST=word only those with the word in their name'
-	@echo 'make nightly     what takes longer: every compiler, instruction set and precision, full shapes, long fuzzing'
+	@echo 'make quick       builds and runs the tests that the last changes affect; TEST=word: those with the word in their name'
+	@echo 'make test        builds and runs every test; TEST=word: those with the word in their name'
+	@echo 'make nightly     tests that take hours: every compiler, port, instruction set and precision, full shapes, fuzzing'
 	@echo 'make parity      compares with PyTorch, transformers, tokenizers and PEFT (installs them in build/parity; gigabytes)'
 	@echo 'make test-bochs  tests on an emulated processor with AVX-512 and AMX (Debian; hours)'
 	@echo 'make quickstart  builds, then trains something small'
-	@echo 'make check       is eitp.h fresh, are the rules kept (quick)'
+	@echo 'make check       is eitp.h up to date, and the rules of CONTRIBUTING.md (quick)'
 	@echo 'make check-all   the same with static analysis and every combination of compiler and options (slow)'
 	@echo 'make examples    build/examples/*'
 	@echo 'make install     header, command and pkg-config file to DESTDIR and PREFIX ($(PREFIX))'
+	@echo 'make uninstall   removes the files that make install wrote (same DESTDIR and PREFIX)'
 	@echo 'make clean       removes build/'
-	@echo 'OPENMP=0|1 and OPENBLAS=0|1 overrule what was found; CC and CFLAGS are as usual'
+	@echo 'V=1 prints whole commands; OPENMP=0|1 and OPENBLAS=0|1 override what was detected; CC and CFLAGS as usual'
 
-# What was compiled with other flags is compiled again.
+# Files that were compiled with other flags are recompiled.
 FLAGS := $(CC) $(CFLAGS) $(LDFLAGS) $(FEATURES)
 FUZZ_FLAGS := $(FUZZ_CC) $(FUZZ_LINK)
 remember = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
@@ -112,21 +118,23 @@ $(BUILD)/flags: FORCE
 	$(call remember,$(FLAGS))
 $(BUILD)/fuzz/flags: FORCE
 	$(call remember,$(FUZZ_FLAGS))
-# What tools/code_blocks.sh links with.
+# The libraries that tools/code_blocks.sh links.
 $(BUILD)/libraries: FORCE
 	$(call remember,$(LIBRARIES))
 
 $(BUILD)/amalgamate: $(AMALGAMATE) tools/amalgamate.h
 	@mkdir -p $(@D)
-	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(AMALGAMATE) -o $@
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(AMALGAMATE) -o $@
 
 eitp.h: $(BUILD)/amalgamate src/manifest $(MODULES) $(HEADERS) $(TEMPLATES)
-	$(BUILD)/amalgamate
+	$(call say,PACK,$@)
+	$(Q)$(BUILD)/amalgamate
 
-# A module that is missing is for the amalgamator to report, with the line of the manifest.
+# The amalgamator reports a missing module, with the line of the manifest.
 $(MODULES) $(HEADERS): ;
 
-# eitp.h without the implementation: new only where a declaration is.
+# eitp.h without the implementation; its time changes only with a declaration.
 $(BUILD)/declarations/eitp.h: eitp.h
 	@mkdir -p $(@D)
 	@sed '/^#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)$$/,/^#endif \/\* EITP_IMPLEMENTATION/d' eitp.h >$@.new
@@ -134,26 +142,30 @@ $(BUILD)/declarations/eitp.h: eitp.h
 
 $(IMPLEMENTATION): tools/eitp_implementation.c eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I. -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I. -c $< -o $@
 
 $(BUILD)/command/%.o: tools/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations -MMD -MP -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations -MMD -MP -c $< -o $@
 
 $(BUILD)/eitp: $(IMPLEMENTATION) $(COMMAND_OBJECTS)
-	$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBRARIES) $(DLOPEN_LIBRARY)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBRARIES) $(DLOPEN_LIBRARY)
 
 examples: $(EXAMPLE_PROGRAMS)
 
-# An example is a whole program with `cc file.c -lm`; here all of them share one implementation.
+# Readers compile an example with `cc file.c -lm`; here all examples share one implementation.
 $(BUILD)/examples/%: examples/%.c $(IMPLEMENTATION) $(BUILD)/declarations/eitp.h $(wildcard examples/*.h)
 	@mkdir -p $(@D)
 	@grep -q '^#define EITP_IMPLEMENTATION$$' $< || { echo '$<: EITP_IMPLEMENTATION is not defined' >&2; exit 1; }
-	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $< $(IMPLEMENTATION) -o $@ $(LIBRARIES)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $< $(IMPLEMENTATION) -o $@ $(LIBRARIES)
 
 # ---- tests: each program with the modules compiled apart, packed in eitp.h, and apart under the sanitizers ----
-# They are linked with archives, of which a program has only the modules that it needs: one that a change leaves as it
-# was cannot see the change, and `make quick` does not run it.
+# Programs link archives and so contain only the modules they need. `make quick` skips a program that a change leaves
+# the same.
 
 $(BUILD)/split/everything_split.h: src/manifest
 	@mkdir -p $(@D)
@@ -161,59 +173,74 @@ $(BUILD)/split/everything_split.h: src/manifest
 
 $(BUILD)/split/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
-	$(CC) $(SPLIT) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(CC) $(SPLIT) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/sanitized/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
-	$(CC) $(SANITIZED) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(CC) $(SANITIZED) -MMD -MP -c $< -o $@
 
 $(BUILD)/fuzz/%.o: %.c $(BUILD)/flags $(BUILD)/fuzz/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
-	$(FUZZ_CC) $(FUZZ) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(FUZZ_CC) $(FUZZ) -MMD -MP -c $< -o $@
 
-archive = @rm -f $@; $(AR) rcs $@ $^
+archive = $(Q)rm -f $@; $(AR) rcs $@ $^
 $(BUILD)/split/libeitp.a: $(MODULES:%.c=$(BUILD)/split/%.o)
+	$(call say,AR,$@)
 	$(archive)
 $(BUILD)/sanitized/libeitp.a: $(MODULES:%.c=$(BUILD)/sanitized/%.o)
+	$(call say,AR,$@)
 	$(archive)
 $(BUILD)/fuzz/libeitp.a: $(patsubst %.c,$(BUILD)/fuzz/%.o,$(filter src/%,$(MODULES)))
+	$(call say,AR,$@)
 	$(archive)
 
-link_split = $(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBRARIES)
+link_split = $(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBRARIES)
 $(BUILD)/split/eitp: $(COMMAND_OBJECTS) $(BUILD)/split/libeitp.a
+	$(call say,LINK,$@)
 	$(link_split) $(DLOPEN_LIBRARY)
 $(BUILD)/split/examples/%: examples/%.c $(BUILD)/split/libeitp.a $(BUILD)/declarations/eitp.h
 	@mkdir -p $(@D)
-	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $(filter %.c %.a,$^) -o $@ $(LIBRARIES)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $(filter %.c %.a,$^) -o $@ $(LIBRARIES)
 $(BUILD)/split/tests/test_%: $(BUILD)/split/tests/test_%.o $(BUILD)/split/libeitp.a
+	$(call say,LINK,$@)
 	$(link_split)
 $(BUILD)/split/tests/test_%_emulated: $(BUILD)/split/tests/test_%_emulated.o $(BUILD)/split/tests/emulated.o \
 	$(BUILD)/split/libeitp.a
+	$(call say,LINK,$@)
 	$(link_split)
 
-link_sanitized = $(CC) $(SANITIZERS) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBRARIES)
+link_sanitized = $(Q)$(CC) $(SANITIZERS) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBRARIES)
 $(BUILD)/sanitized/tests/test_%: $(BUILD)/sanitized/tests/test_%.o $(BUILD)/sanitized/libeitp.a
+	$(call say,LINK,$@)
 	$(link_sanitized)
 $(BUILD)/sanitized/tests/test_%_emulated: $(BUILD)/sanitized/tests/test_%_emulated.o $(BUILD)/sanitized/tests/emulated.o \
 	$(BUILD)/sanitized/libeitp.a
+	$(call say,LINK,$@)
 	$(link_sanitized)
 
 $(BUILD)/packed/eitp.o: tests/packed.c eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(STANDARD) $(WARNINGS) -Werror $(FEATURES) $(CFLAGS) -I. -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(CC) $(STANDARD) $(WARNINGS) -Werror $(FEATURES) $(CFLAGS) -I. -c $< -o $@
 
 $(BUILD)/packed/tests/test_%: $(BUILD)/split/tests/test_%.o $(BUILD)/packed/eitp.o
 	@mkdir -p $(@D)
+	$(call say,LINK,$@)
 	$(link_split)
 
-# Kernels and backends read no files: they are only there to be linked with, compiled as elsewhere.
+# Kernels and backends read no files: they are linked, but not instrumented.
 $(BUILD)/fuzz/tests/fuzz_%: $(BUILD)/fuzz/tests/fuzz_%.o $(patsubst %.c,$(BUILD)/split/%.o,$(filter-out src/%,$(MODULES))) \
 	$(BUILD)/fuzz/libeitp.a tools/fuzz_main.c
-	$(FUZZ_CC) $(FUZZ) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(FUZZ_LINK) $(filter-out -fopenmp,$(LIBRARIES))
+	$(call say,LINK,$@)
+	$(Q)$(FUZZ_CC) $(FUZZ) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(FUZZ_LINK) $(filter-out -fopenmp,$(LIBRARIES))
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)
 
-# Dependencies are installed first, so what was found is found again in the make that tools/test.sh starts.
+# tools/test.sh installs dependencies first; the make that it starts detects them anew.
 test quick nightly:
 	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' sh tools/test.sh $@
 
@@ -235,7 +262,7 @@ check-all: check
 	@BUILD='$(BUILD)' sh tools/check.sh analysis
 	@BUILD='$(BUILD)' JOBS='$(JOBS)' sh tools/compile_matrix.sh all
 
-# What tests leave out on this machine, a line each.
+# What tests skip on this machine, a line each.
 print-skipped:
 	@$(if $(filter 0,$(OPENMP)),echo 'SKIPPED OpenMP: switched off or not in $(CC)',:)
 	@$(if $(filter 0,$(OPENBLAS)),echo 'SKIPPED OpenBLAS: switched off or no cblas.h and -lopenblas',:)
@@ -243,15 +270,22 @@ print-skipped:
 	@$(if $(filter 0,$(FUZZER)),echo 'SKIPPED fuzzing: no clang with libFuzzer; the seeds alone are run',:)
 
 install: all
-	mkdir -p '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(PREFIX)/lib/pkgconfig'
-	cp eitp.h '$(DESTDIR)$(PREFIX)/include/eitp.h'
-	printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' '' 'Name: eitp' \
+	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
+	$(Q)mkdir -p '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(PREFIX)/lib/pkgconfig'
+	$(Q)cp eitp.h '$(DESTDIR)$(PREFIX)/include/eitp.h'
+	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' '' 'Name: eitp' \
 		'Description: trains Transformers inside the memory a machine really has' 'Version: $(VERSION)' \
 		'Cflags: $(strip -I$${includedir} $(FEATURES))' 'Libs: $(strip $(LIBRARIES))' >'$(DESTDIR)$(PREFIX)/lib/pkgconfig/eitp.pc'
 ifneq ($(COMMAND_PROGRAM),)
-	mkdir -p '$(DESTDIR)$(PREFIX)/bin'
-	cp $(BUILD)/eitp '$(DESTDIR)$(PREFIX)/bin/eitp'
+	$(Q)mkdir -p '$(DESTDIR)$(PREFIX)/bin'
+	$(Q)cp $(BUILD)/eitp '$(DESTDIR)$(PREFIX)/bin/eitp'
 endif
 
+# The files that `make install` writes; directories may be shared with other programs and stay.
+uninstall:
+	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
+	$(Q)rm -f '$(DESTDIR)$(PREFIX)/include/eitp.h' '$(DESTDIR)$(PREFIX)/lib/pkgconfig/eitp.pc' '$(DESTDIR)$(PREFIX)/bin/eitp'
+
 clean:
-	rm -rf $(BUILD)
+	$(call say,REMOVE,$(BUILD))
+	$(Q)rm -rf $(BUILD)

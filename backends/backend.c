@@ -2,11 +2,10 @@
 
 #include "base/log.h"
 
-/* In order of preference; the null backend is never chosen by itself. */
+/* In order of preference; the null backend is never chosen automatically. */
 static const eitp__backend_interface *(*const eitp__backends[])(void) = {eitp__cpu_backend, eitp__null_backend};
 
-/* Why a CUDA device is not used: this build has no CUDA backend, and an empty CUDA_VISIBLE_DEVICES hides every device
- * anyway. */
+/* The reason why no CUDA device is used: this version has none, and an empty CUDA_VISIBLE_DEVICES hides them anyway. */
 static const char *eitp__no_cuda_reason(void) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     return visible && !*visible ? "CUDA_VISIBLE_DEVICES hides every CUDA device" : "this version has no CUDA backend";
@@ -22,7 +21,7 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
     if (automatic)
         name = "cpu";
     if (!strcmp(name, "cuda"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' cannot be used: %s; use device 'cpu'",
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' is not available: %s; use device 'cpu'",
                           eitp__no_cuda_reason());
     for (size_t i = 0; i < EITP__COUNT(eitp__backends); i++) {
         const eitp__backend_interface *interface = eitp__backends[i]();
@@ -39,5 +38,5 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
             eitp__log(host, EITP_LOG_INFO, "device %s: %s", name, description);
         return EITP_OK;
     }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown device '%s'; use auto, cpu or cuda", name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown device '%s' (choose from auto, cpu, null)", name);
 }

@@ -1,8 +1,9 @@
 /*
- * The backend contract: a device that runs a plan's calls.
+ * The backend contract: a device that executes the calls of a plan.
  *
- * To add one: implement eitp__backend_interface in backends/<name>/, declare its function below, and list it in
- * backends/backend.c. A backend never lists ops: it looks up slots, and what it does not support the plan expands.
+ * To add a backend, implement eitp__backend_interface in backends/<name>/, declare its function below, and list it in
+ * backends/backend.c. A backend does not know ops: it looks up slots, and the plan expands ops that it does not
+ * support.
  */
 #ifndef EITP_BACKEND_H
 #define EITP_BACKEND_H
@@ -13,12 +14,12 @@
 #define EITP__BACKEND_API_VERSION 3
 
 typedef struct eitp__backend_config {
-    int threads;          /* 0: as many as there are processors */
-    const char *isa;      /* NULL or "": EITP_ISA if set, else the best this machine has */
-    const char *products; /* "own", "openblas"; NULL or "": EITP_PRODUCTS if set, else own */
+    int threads;          /* 0: one for each processor */
+    const char *isa;      /* NULL or "": EITP_ISA if set, else the best available */
+    const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
 } eitp__backend_config;
 
-/* What eitp_limits has. */
+/* The fields of eitp_limits. */
 typedef struct eitp__backend_limits {
     double flops[EITP_DTYPE_COUNT];
     double read, write, update;
@@ -26,7 +27,7 @@ typedef struct eitp__backend_limits {
 
 typedef struct eitp__backend_interface eitp__backend_interface;
 
-/* What every backend object starts with. */
+/* The first member of every backend object. */
 typedef struct eitp__backend {
     const eitp__backend_interface *interface;
     eitp_host host;
@@ -35,65 +36,66 @@ typedef struct eitp__backend {
 struct eitp__backend_interface {
     uint32_t api_version;
     const char *name;
-    int is_host_memory; /* may any thread read and write what `allocate` returns? */
+    int is_host_memory; /* 1 if any thread may read and write the memory of `allocate` */
 
     eitp_status (*create)(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
                           eitp_error *error);
     void (*destroy)(eitp__backend *backend);
 
-    /* One line for the log: device, threads, kernel set. */
+    /* Writes one line for the log: device, threads, kernel set. */
     void (*describe)(const eitp__backend *backend, char *text, size_t size);
 
-    /* Everything beside the plan that decides which bits come out, as one word: "cpu-avx2-openblas.Haswell". */
+    /* Writes one word that stands for everything but the plan that decides the bits: "cpu-avx2-openblas.Haswell". */
     void (*numerics)(const eitp__backend *backend, char *text, size_t size);
 
-    /* Of F32, BF16 and F16: what products are fastest in by a margin that is worth fewer digits. */
+    /* The precision that "auto" means: BF16 or F16 if products in it are much faster than in F32, else F32. */
     eitp_dtype (*preferred_precision)(const eitp__backend *backend);
 
     /*
-     * Operations of products of this dtype, and bytes to and from memory, a second, all threads together: what the
-     * device is made for and not what it does today, so that a plan that depends on it is the same plan tomorrow.
+     * Nominal speed of all threads together: operations per second in products of this dtype, and bytes per second to
+     * and from memory. It is not measured, so that plans that depend on it are always the same.
      */
     void (*nominal_speed)(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes);
 
     /*
-     * Terms that a product of this dtype adds at once. A sum over rows that is cut has the bits of the whole where the
-     * cut is at a multiple of it.
+     * The number of terms that a product of this dtype adds at once. A sum over rows that is computed in parts has the
+     * same bits as the whole if the parts begin at multiples of it.
      */
     int (*sum_group)(const eitp__backend *backend, eitp_dtype dtype);
 
-    /* Is there a kernel for this slot and dtype? */
+    /* True if the backend implements this slot for this dtype. */
     int (*supports)(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype);
 
-    /* Can MATMUL of this dtype do what follows it? */
+    /* True if MATMUL of this dtype implements this epilogue. */
     int (*supports_epilogue)(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue);
 
-    /* Device memory, zeroed, at EITP__ALIGNMENT; NULL when it runs out. */
+    /* Device memory, zeroed, at EITP__ALIGNMENT; NULL if there is not enough. */
     void *(*allocate)(eitp__backend *backend, size_t size);
     void (*release)(eitp__backend *backend, void *memory, size_t size);
     eitp_status (*upload)(eitp__backend *backend, void *device, const void *source, size_t size, eitp_error *error);
     eitp_status (*download)(eitp__backend *backend, void *target, const void *device, size_t size, eitp_error *error);
 
-    /* Bytes of scratch memory that running this call needs, for all threads together. */
+    /* Bytes of scratch memory that this call needs, for all threads together. */
     size_t (*workspace)(const eitp__backend *backend, const eitp__call *call);
 
-    /* Runs the calls in order. `workspace` is as large as the largest of them asked for. */
-    eitp_status (*run)(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                       eitp_error *error);
+    /* Executes the calls in order. `workspace` has the bytes that the most demanding call needs. */
+    eitp_status (*execute)(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+                           eitp_error *error);
 
-    /* Measures what the device can do at most: see eitp_limits. NULL: it cannot tell. */
+    /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */
     eitp_status (*measure)(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);
 };
 
 EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void);
 EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void);
 
-/* Calls that the null backend was given since it was made. */
+/* The number of calls that the null backend has received. */
 EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);
 
 /*
- * Makes the backend that `device` names: "cpu", "cuda", "null", or "auto" (NULL or ""): EITP_BACKEND if set, else the
- * best there is; why it was chosen goes to the log. A device that is named and not there is an error, never a fallback.
+ * Creates the backend named by `device`: "cpu", "cuda", "null", or "auto" (also NULL or ""), which is EITP_BACKEND if
+ * set, else the best available; the reason for the choice is logged. A named device that is not available is an error;
+ * there is no fallback.
  */
 EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
                                                const eitp__backend_config *config, eitp__backend **backend,

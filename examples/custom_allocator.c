@@ -64,7 +64,8 @@ static int prepare(run *r, const eitp_host *host) {
         return 1;
     shape.vocabulary = 257; /* 256 bytes and the end-of-text token */
     r->text.block_size = 64;
-    if (eitp_context_create(&settings, &r->context, &error) || eitp_tokenizer_bytes(host, &r->tokenizer, &error) ||
+    if (eitp_context_create(&settings, &r->context, &error) ||
+        eitp_tokenizer_create_bytes(host, &r->tokenizer, &error) ||
         eitp_pack(host, r->tokenizer, &texts, "custom_allocator.tok", &info, &error) ||
         eitp_token_file_open(host, "custom_allocator.tok", 0, &r->tokens, &error) ||
         eitp_split_tokens(info.token_count, 0.1, r->text.block_size, &training, &validation, &error) ||

@@ -1,6 +1,9 @@
 /* Teaches: a model of your own, built from tensor ops, that learns the sine: cc -O2 -I. examples/hello.c -lm */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
+#include <math.h>
+#include <stdio.h>
+
 static const int64_t one[] = {1}, wide[] = {1, 32}, tall[] = {32, 1};
 
 /* Adds inputs, parameters, ops and the loss to the graph. Each row is a sample. */

@@ -41,7 +41,8 @@ int main(int count, char **arguments) {
         return fprintf(stderr, "%s\n", error.message), 1;
     signal(SIGINT, stop), signal(SIGTERM, stop);
     shape.vocabulary = 257, shape.positions = data.block_size, shape.width = 64, shape.inner = 256, shape.layers = 2;
-    if (eitp_context_create(&settings, &context, &error) || eitp_tokenizer_bytes(&settings.host, &bytes, &error) ||
+    if (eitp_context_create(&settings, &context, &error) ||
+        eitp_tokenizer_create_bytes(&settings.host, &bytes, &error) ||
         eitp_pack(&settings.host, bytes, &pack, tokens, NULL, &error) ||
         eitp_token_file_open(&settings.host, tokens, 0, &file, &error) ||
         eitp_split_tokens(eitp_token_file_get_info(file).token_count, 0.1, 64, &train, &held_out, &error) ||

@@ -1,4 +1,4 @@
-/* What the kernel sets and the backends share: the names of the slots, and how a matrix product reads its operands. */
+/* What the kernel sets and the backends share: the names of slots, and the sizes of matrix products. */
 #include "kernels/matmul.h"
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot) {

@@ -1,9 +1,9 @@
 /*
- * The kernel contract: the slots, what each slot's operands are, and the table that kernel sets are written into.
+ * The kernel contract: the slots, the operands of each slot, and the table that kernel sets fill.
  *
- * A kernel is a pure function over pointers and sizes. It does items [begin, end) of its slot's iteration family and
- * writes only what belongs to those items; which items form a piece follows from the shapes, never from the number of
- * threads, and an item's result never depends on the piece it is in. It allocates nothing, logs nothing and starts no
+ * A kernel is a pure function of pointers and sizes. It computes items [begin, end) of its slot's iteration family and
+ * writes only the outputs of those items. Pieces of items depend on the shapes, never on the number of threads, and the
+ * result of an item never depends on the piece that it is in. A kernel allocates nothing, logs nothing and starts no
  * threads.
  */
 #ifndef EITP_KERNELS_H
@@ -14,15 +14,15 @@
 #include "base/random.h"
 
 /*
- * Iteration families: what an item is.
+ * Iteration families, by what an item is:
  *   FLAT       an element of output 0
- *   ROWS       a row of input 0: all its dimensions but the last
- *   COLUMNS    an index of the last dimension of output 0; the kernel goes through the rows in order
- *   LINES      an element of output 0 without dimension `integers[0]`; the kernel goes along that dimension in order
- *   BLOCKS     EITP__SUM_BLOCK elements of input 0, the last item fewer
+ *   ROWS       a row of input 0: one index of all dimensions but the last
+ *   COLUMNS    an index of the last dimension of output 0; the kernel visits the rows in order
+ *   LINES      an element of output 0 without dimension integers[0]; the kernel visits that dimension in order
+ *   BLOCKS     EITP__SUM_BLOCK elements of input 0; the last item may have fewer
  *   TILES      a tile of a matrix product: batch, then tile row, then tile column, the last fastest
  *   ATTENTION  a (sequence, head) pair, heads fastest
- *   WHOLE      everything
+ *   WHOLE      the whole call
  */
 typedef enum eitp__family {
     EITP__FAMILY_FLAT,
@@ -38,21 +38,22 @@ typedef enum eitp__family {
 
 #define EITP__SUM_BLOCK 16384
 
-/* Directions of the rows of a matrix along which a factored update has a first moment. */
+/* The rank of the first moment of FACTORED: the directions in the space of a row. */
 #define EITP__DIRECTIONS 4
 
 /*
- * The slots: name, family. Operands are dense, row-major; x, y, a, b, d... have the slot's dtype unless said otherwise.
- * WIDE is F32 where the slot's dtype is BF16 or F16, and the slot's dtype where it is not: 16-bit columns compute in
- * f32, and keep sums and statistics so. "accumulates" means that the slot honours eitp__call.carry. The output of an
- * element-wise slot may be the memory of an input of the same shape, and dlogits that of logits.
+ * The slots: name, family. Operands are dense and row-major. x, y, a, b, d... have the slot's dtype unless another is
+ * given. WIDE is F32 if the slot's dtype is BF16 or F16, else the slot's dtype: 16-bit columns compute in f32 and keep
+ * sums and statistics in it. "or none" marks an operand whose data may be NULL. "accumulates" means that the slot
+ * honours eitp__call.carry. The output of an element-wise slot may be the memory of an input of the same shape, and
+ * dlogits that of logits.
  *
- *   FILL                 () -> y; reals[0] the value
+ *   FILL                 () -> y; reals[0] is the value
  *   ARANGE               () -> y [n]; 0, 1, 2, ...
  *   NEGATE ... RELU, ERF (x) -> y
  *   AFFINE               (x) -> y = reals[0] * x + reals[1]
- *   CLAMP                (x) -> y; reals[0] low, reals[1] high
- *   CAST                 (x) -> y; of any dtype each
+ *   CLAMP                (x) -> y; to [reals[0], reals[1]]
+ *   CAST                 (x) -> y; each of any dtype
  *   ADD ... DIVIDE       (a, b) -> y; NumPy broadcasting
  *   MINIMUM, MAXIMUM     (a, b) -> y; NumPy broadcasting; NaN if either is NaN
  *   LESS, EQUAL          (a, b) -> y U8, 0 or 1; NumPy broadcasting
@@ -60,111 +61,109 @@ typedef enum eitp__family {
  *   BROADCAST            (x) -> y
  *   PERMUTE              (x) -> y; dimension i of y is dimension integers[i] of x
  *   SLICE                (x) -> y; dimension i of y starts at integers[i] of x
- *   PAD                  (x) -> y; x placed at integers[i] in zeros; of a floating dtype it
+ *   PAD                  (x) -> y; zeros, with x at offset integers[i] in dimension i; for a floating dtype it
  *                        accumulates in that dtype
- *   CONCAT               (x...) -> y; along dimension integers[0]
- *   SUM, MAX             (x) -> y, WIDE for SUM; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM
- *                        accumulates
- *   ARGMAX               (x) -> y I32, of MAX's shape; the index of the largest of the elements that become one, the
- *                        first of equal ones; what is not a number is larger than any number; -1 of no elements
- *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
- *                        the index is outside
- *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
- *                        zeros; indices outside are left out; accumulates
+ *   CONCAT               (x...) -> y; in dimension integers[0]
+ *   SUM, MAX             (x) -> y, WIDE for SUM; y has x's rank, with extent 1 in the dimensions of bit mask
+ *                        integers[0]; SUM accumulates
+ *   ARGMAX               (x) -> y I32, of the shape of MAX; the index of the maximum among the reduced elements, the
+ *                        first of equal ones; NaN is larger than any number; -1 if there are no elements
+ *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] in dimension integers[0]; 0 if the
+ *                        index is out of range
+ *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] in dimension integers[0], starting
+ *                        from zeros; indices out of range are skipped; accumulates
  *   MATMUL               (a [.., m, k], b [.., k, n], bias WIDE [n] or none, operand [.., m, n] or none)
- *                        -> y [.., m, n], of the slot's dtype or WIDE, before [.., m, n] or none; with integers[0], a
- *                        is given as [.., k, m], with integers[1], b as [.., n, k]; batch dimensions broadcast;
- *                        integers[2] is an eitp__epilogue; accumulates where y is WIDE and there is no epilogue
- *   SOFTMAX, LOG_SOFTMAX (x) -> y; along the last dimension
+ *                        -> y [.., m, n], of the slot's dtype or WIDE, before [.., m, n] or none; if integers[0], a is
+ *                        stored as [.., k, m]; if integers[1], b is stored as [.., n, k]; batch dimensions broadcast;
+ *                        integers[2] is an eitp__epilogue; accumulates if y is WIDE and there is no epilogue
+ *   SOFTMAX, LOG_SOFTMAX (x) -> y; over the last dimension
  *   ..._BACKWARD         (y, dy) -> dx
  *   GELU_TANH, GELU_ERF, SILU       (x) -> y
  *   ..._BACKWARD         (x, dy) -> dx
- *   LAYER_NORM           (x [.., c], gain WIDE [c], bias WIDE [c]) -> y, mean WIDE [..], deviation WIDE [..] (its
- *                        reciprocal); reals[0] epsilon
+ *   LAYER_NORM           (x [.., c], gain WIDE [c], bias WIDE [c]) -> y, mean WIDE [..], deviation WIDE [..] (the
+ *                        reciprocal of the standard deviation); reals[0] is epsilon
  *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy) -> dx
  *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain WIDE [c], dbias WIDE [c];
  *                        accumulates
  *   RMS_NORM             (x [.., c], gain WIDE [c]) -> y, deviation WIDE [..] (the reciprocal root mean square);
- *                        reals[0] epsilon
+ *                        reals[0] is epsilon
  *   RMS_NORM_BACKWARD_INPUT         (x, gain, deviation, dy) -> dx
  *   RMS_NORM_BACKWARD_PARAMETERS    (x, gain, deviation, dy) -> dgain WIDE [c]; accumulates
- *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id outside the table gives a row of zeros
+ *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id out of range gives a row of zeros
  *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
- *                        outside are left out; accumulates
+ *                        out of range are skipped; accumulates
  *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none) -> o [n, c],
- *                        logsumexp WIDE [n, heads]; packed: sequence i is rows [offsets[i], offsets[i + 1]), of which
- *                        only the first lengths[i] are there and the others padding; integers[0] heads, integers[1] the
- *                        longest sequence, integers[2] rng stream, integers[3] 0: causal, 1: every row sees all of
- *                        its sequence; reals[0] scale, reals[1] dropout probability; rows in no sequence, beyond the
- *                        longest, or padding get zeros
+ *                        logsumexp WIDE [n, heads]; packed: sequence i is rows [offsets[i], offsets[i + 1]); after the
+ *                        first lengths[i] of them come rows of padding; integers: heads, longest sequence, rng stream,
+ *                        0 for causal or 1 for attention to the whole sequence; reals: scale, dropout probability; rows
+ *                        in no sequence, beyond the longest, or of padding get zeros
  *   ATTENTION_BACKWARD   (qkv, offsets, key or none, lengths or none, o, logsumexp, do) -> dqkv; attributes as above
  *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i
- *                        is at position + i: its key and value are stored there, then it sees all up to itself;
- *                        integers[0] heads; reals[0] scale
- *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss WIDE [n], logsumexp WIDE [n]; integers[0] the ignored
- *                        target, whose loss is 0; that of others outside the vocabulary is NaN, here and below
+ *                        has position + i: its key and value are stored there, then it attends to all positions up to
+ *                        its own; integers[0] is heads; reals[0] is scale
+ *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss WIDE [n], logsumexp WIDE [n]; integers[0] is the
+ *                        ignored target, whose loss is 0; other targets out of range give NaN, here and below
  *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss WIDE [n]) -> dlogits
  *   HEAD                 (x [n, c], table [v, c], targets I32 [n]) -> e [n, v], top WIDE [n, blocks], sum WIDE
- *                        [n, blocks], picked WIDE [n]; of the logits x table^T, which are stored nowhere: for each row
- *                        and each block of EITP__HEAD_BLOCK columns (the last may have fewer) their largest and
- *                        the sum of exp(logit - top), e that exponential for each column; picked the logit of the row's
- *                        target, written only where the target is in the vocabulary
- *   HEAD_LOSS            (top, sum, picked, targets) -> loss, logsumexp; the slot's dtype is WIDE's; integers[0] the
- *                        ignored target, integers[1] the vocabulary
+ *                        [n, blocks], picked WIDE [n]; computes the logits x table^T without storing them; for each row
+ *                        and block of EITP__HEAD_BLOCK columns (the last may have fewer), top is the largest logit, e
+ *                        has exp(logit - top) for each column, and sum their sum; picked is the logit of the row's
+ *                        target, written only if the target is in the vocabulary
+ *   HEAD_LOSS            (top, sum, picked, targets) -> loss, logsumexp; the slot's dtype is WIDE's; integers: ignored
+ *                        target, vocabulary
  *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may be e's memory; integers[0]
- *                        the ignored target
- *   DROPOUT              (x, key I64 [3]) -> y; integers[0] rng stream; reals[0] probability; the key is seed, step,
- *                        first row of the step
+ *                        is the ignored target
+ *   DROPOUT              (x, key I64 [3]) -> y; integers[0] is the rng stream; reals[0] the probability; the key is
+ *                        seed, step, and the first row in the step
  *   ACCUMULATE           (target, x, carry F32 [1] or none) -> target; target = carry * target + x
- *   SUM_SQUARES          (x) -> y F64 [ceil(elements / EITP__SUM_BLOCK)]
- *   ROW_SQUARES          (x) -> y F64 [rows]; the sum of the squares of each row
- *   COLUMN_SQUARES       (x, before F64 [c] or none) -> y F64 [c]; before, or zeros, and the squares of each column on
- *                        top of it in the order of the rows, so that a matrix gives the same bits in pieces of rows
- *   ROW_PRODUCTS         (x, directions F32 [k, c]) -> y F32 [rows, k]; k is EITP__DIRECTIONS; each row times each
- *                        direction
- *   COLUMN_PRODUCTS      (x, p F32 [rows, k], before F32 [k, c] or none) -> y F32 [k, c]; before, or zeros, and p[i, t]
- *                        times row i of x on top of row t, in the order of the rows, as for COLUMN_SQUARES
+ *   SUM_SQUARES          (x) -> y F64 [ceil(elements / EITP__SUM_BLOCK)]; the sum of squares of each block
+ *   ROW_SQUARES          (x) -> y F64 [rows]; the sum of squares of each row
+ *   COLUMN_SQUARES       (x, before F64 [c] or none) -> y F64 [c]; the sum of squares of each column, added to before
+ *                        in the order of the rows, so that a matrix gives the same bits in pieces of rows
+ *   ROW_PRODUCTS         (x, directions F32 [k, c]) -> y F32 [rows, k]; k is EITP__DIRECTIONS; the dot product of each
+ *                        row with each direction
+ *   COLUMN_PRODUCTS      (x, p F32 [rows, k], before F32 [k, c] or none) -> y F32 [k, c]; row t is the sum of p[i, t]
+ *                        times row i of x, added to row t of before in the order of the rows, as for COLUMN_SQUARES
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
- *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
- *                        one, the norm and the limit are of the true one
+ *                        commit is the factor of the gradient, and 1 to apply this step's updates or 0 to skip them;
+ *                        the gradient includes the loss scale, norm and limit do not
  *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale
  *                        BF16 [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
- *                        [blocks, 2], then those there are of remainder, m_scale, v_scale; every output but the sums is
- *                        the memory of its input, and stays as it is where the step is not applied; hyper: learning
- *                        rate, number of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: of the
- *                        squares of the update and of the parameter after it, before that is rounded to what is stored
- *     the parameter      F32 or F64; F16 with the remainder F32, the difference; BF16 with the remainder I16
- *                        (eitp__join_bf16) or I8 (eitp__join_correction), or with a key and no remainder: then it is
- *                        rounded stochastically (eitp__round_bf16), with bits that are a function of seed and step,
- *                        which the key begins with, of the rng stream integers[0], and of the element's number in
- *                        its parameter, integers[1] + i (eitp__random_half)
- *     the gradient       of a BF16 parameter may be BF16 too
+ *                        [blocks, 2], then remainder, m_scale, v_scale if present; every output but the sums is the
+ *                        memory of its input, and keeps its value if the step is skipped; hyper: learning rate, number
+ *                        of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: the squares of the
+ *                        update, and of the new parameter before it is rounded to the stored type
+ *     the parameter      F32 or F64; F16 with an F32 remainder, the difference; BF16 with an I16 remainder
+ *                        (eitp__join_bf16) or an I8 one (eitp__join_correction); or BF16 with a key and no remainder,
+ *                        which is rounded stochastically (eitp__round_bf16): the random bits are a function of seed and
+ *                        step, which the key begins with, of the rng stream integers[0], and of the number of the
+ *                        element in its parameter, integers[1] + i (eitp__random_half)
+ *     the gradient       of a BF16 parameter may also be BF16
  *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
- *                        g = ceil(elements / EITP__MOMENT_GROUP), with the groups' scales (kernels/update.h); how they
- *                        are rounded follows from the number of the step and from the element's, integers[1] + i
+ *                        g = ceil(elements / EITP__MOMENT_GROUP), with a scale for each group (eitp__moment_scale);
+ *                        their rounding is a function of the number of the step and of the element, integers[1] + i
  *   FACTORED_MEANS       (columns F32 [c], column squares F64 [c], hyper, commit, rows F32 [r] and row squares F64 [r],
- *                        or none of both: one row) -> columns, column roots F32 [c], row roots F32 [r] or [1], then
- *                        rows if there are; the running means of the squared gradient by columns and by rows, which are
- *                        the memory of their inputs and stay as they are where the step is not applied; the root of
- *                        element i, j of the second moment, corrected for its beginning with zeros, is row root i *
- *                        column root j; reals[0] beta2
+ *                        or none of both for a single row) -> columns, column roots F32 [c], row roots F32 [r] or [1],
+ *                        then rows if present; columns and rows are running means of the squared gradient, the memory
+ *                        of their inputs, and keep their values if the step is skipped; the root of element i, j of the
+ *                        second moment, with bias correction, is row root i * column root j; reals[0] is beta2
  *   FACTORED_MOMENTUM    (directions F32 [k, c], m F32 [r, k], row products F32 [r, k], column products F32 [k, c],
- *                        hyper, commit, column squares F64 [c]) -> directions, m, moved F32 [r, k], along F32 [k, c];
- *                        the first two are the memory of their inputs, and stay as they are where the step is not
- *                        applied; m is the running mean of the row products; moved, times along, which are the
- *                        directions as they were, is what the gradient is changed by so that its part along them is
- *                        their mean, corrected for its beginning with zeros; then the directions turn towards where the
- *                        gradient is largest, and m with them; reals[0] beta1. Directions of zeros are begun with.
+ *                        hyper, commit, column squares F64 [c]) -> directions, m, corrections F32 [r, k], old
+ *                        directions F32 [k, c]; directions and m are the memory of their inputs, and keep their values
+ *                        if the step is skipped; m is the running mean of the row products; adding corrections * old
+ *                        directions to the gradient replaces its part along the old directions by their running mean,
+ *                        with bias correction; then the directions move towards those in which the gradient is largest,
+ *                        and m with them; reals[0] is beta1; the first step starts from directions of zeros
  *   FACTORED             (parameter, gradient WIDE or as for ADAMW, row roots F32 [r], column roots F32 [c], hyper,
- *                        commit, remainder or none, key or none, moved F32 [r, k] and along F32 [k, c] or none of both)
- *                        -> parameter, sums F64 [blocks, 2], then the remainder if there is one; as ADAMW, but for the
- *                        update: u = (gradient + moved along) / (root + epsilon), and where the root mean square of u
- *                        over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled down to that; reals:
- *                        epsilon, weight decay, that limit
+ *                        commit, remainder or none, key or none, corrections F32 [r, k] and old directions F32 [k, c],
+ *                        or none of both) -> parameter, sums F64 [blocks, 2], then the remainder if present; as ADAMW,
+ *                        with the update u = (gradient + corrections * old directions) / (root + epsilon); if the root
+ *                        mean square of u over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled down
+ *                        to it; reals: epsilon, weight decay, that limit
  *   SGD                  (parameter, gradient WIDE or as for ADAMW, velocity WIDE, none, hyper, commit, remainder or
- *                        none, key or none) -> parameter, velocity, sums F64 [blocks, 2], then the remainder if there
- *                        is one; as ADAMW, but for the update: velocity = momentum * velocity + gradient, and the
- *                        parameter loses learning rate * velocity; reals[0] momentum, reals[3] weight decay
+ *                        none, key or none) -> parameter, velocity, sums F64 [blocks, 2], then the remainder if
+ *                        present; as ADAMW, with velocity = momentum * velocity + gradient and parameter -=
+ *                        learning rate * velocity; reals[0] is the momentum, reals[3] the weight decay
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -254,12 +253,12 @@ typedef enum eitp__slot {
 #define EITP__MAX_INPUTS 10
 #define EITP__MAX_OUTPUTS 7
 
-/* Columns of logits whose exponentials share a largest: see HEAD. */
+/* The width of a block of logits in HEAD. */
 #define EITP__HEAD_BLOCK 192
 
 /*
- * What a matrix product does with its sum p = a b + bias before it stores y. `before` gets p where there is such an
- * output; where it is of 16 bits, the activation is of what was stored.
+ * What a matrix product does with its sum p = a b + bias before it stores y. If there is an output `before`, it
+ * receives p; if that has 16 bits, the activation is computed from the stored value.
  */
 typedef enum eitp__epilogue {
     EITP__EPILOGUE_NONE,               /* y = p */
@@ -282,23 +281,22 @@ typedef struct eitp__operand {
     int64_t shape[EITP_MAX_RANK];
 } eitp__operand;
 
-/* One execution of a kernel: everything that its items share. */
+/* A call of a kernel: everything that its items share. */
 typedef struct eitp__call {
     eitp__slot slot;
-    eitp_dtype dtype; /* column of the kernel table: that of the first floating input, else of the first, else of y */
+    eitp_dtype dtype; /* column of the kernel table: of the first floating-point input, else input, else y */
     int input_count;
     int output_count;
     eitp__operand inputs[EITP__MAX_INPUTS];
     eitp__operand outputs[EITP__MAX_OUTPUTS];
     int64_t integers[EITP_MAX_RANK];
     double reals[4];
-    /* Where not NULL, every output becomes carry[0] * output + value instead of value; an output is not read while
-     * carry[0] is 0. */
+    /* If 1, every output becomes carry[0] * output + value instead of value. An output is not read if carry[0] is 0. */
     int accumulates;
-    const float *carry; /* with `accumulates`: NULL means 1 */
+    const float *carry; /* if `accumulates`: NULL means 1 */
 } eitp__call;
 
-/* Loss and logit gradient of a row whose target is the ignored one (0) or outside the vocabulary (NaN). */
+/* Loss and logit gradient of a row whose target is ignored (0) or outside the vocabulary (NaN). */
 static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *call, int32_t target) {
     return target == call->integers[0] ? 0.0f : (float)NAN;
 }
@@ -306,45 +304,53 @@ static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *cal
 typedef void (*eitp__kernel_function)(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
 typedef struct eitp__kernel {
-    eitp__kernel_function run;                   /* NULL: the set has none */
-    size_t (*workspace)(const eitp__call *call); /* bytes each thread needs, aligned to EITP__ALIGNMENT; NULL: none */
+    eitp__kernel_function run;                   /* NULL: the slot has no kernel for this dtype */
+    size_t (*workspace)(const eitp__call *call); /* bytes for each thread, at EITP__ALIGNMENT; NULL: none */
     int64_t tile_rows;                           /* TILES only */
     int64_t tile_columns;
     const char *set; /* "ref", "avx2", ... */
 } eitp__kernel;
 
-/* Which kernel runs a slot for a dtype. It starts as `ref` everywhere and is overwritten slot by slot. */
+/* The kernel of each slot and dtype. It starts with the `ref` kernels; each further set overwrites those it has. */
 typedef struct eitp__kernel_table {
     eitp__kernel kernels[EITP__SLOT_COUNT][EITP_DTYPE_COUNT];
 } eitp__kernel_table;
 
-/* Instruction sets, in the order of preference; each includes those before it. */
+/*
+ * The instruction sets in the order of preference. Each adds to the kernels of those before it. A row has the
+ * enumerator, the name, whether it is in the build, the nominal operations per second of a core in products of F32 and
+ * of BF16 (a server's core at 3 GHz, at about two thirds of what its registers allow), and how many BF16 products it
+ * adds at once. To add a set, add its row: everything else that a set needs then fails to compile until it is there.
+ */
+#define EITP__ISAS(X)                                                                                                  \
+    X(REF, ref, 1, 3e9, 3e9, 1)                                                                                        \
+    X(AVX2, avx2, EITP__WITH_AVX2, 6e10, 6e10, 1)                                                                      \
+    X(AVX512, avx512, EITP__WITH_AVX512, 1.1e11, 1.1e11, 1)                                                            \
+    X(AVX512BF16, avx512bf16, EITP__WITH_AVX512BF16, 1.1e11, 2e11, 2)                                                  \
+    X(AMX, amx, EITP__WITH_AMX, 1.1e11, 1e12, 32)
+
 typedef enum eitp__isa {
-    EITP__ISA_REF,
-    EITP__ISA_AVX2,
-    EITP__ISA_AVX512,
-    EITP__ISA_AVX512BF16,
-    EITP__ISA_AMX,
-    EITP__ISA_COUNT
+#define EITP__ISA_ENUMERATOR(isa, name, in_build, f32, bf16, group) EITP__ISA_##isa,
+    EITP__ISAS(EITP__ISA_ENUMERATOR)
+#undef EITP__ISA_ENUMERATOR
+        EITP__ISA_COUNT
 } eitp__isa;
 
-/* Each set writes the kernels it has over what is there. A set that was not compiled for this processor family writes
- * nothing. */
-EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table);
-EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table);
-EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table);
-EITP__PRIVATE void eitp__register_avx512bf16_kernels(eitp__kernel_table *table);
-EITP__PRIVATE void eitp__register_amx_kernels(eitp__kernel_table *table);
+/* Each writes the kernels of its set over those in the table; a set that is not in the build writes nothing. */
+#define EITP__ISA_REGISTER(isa, name, in_build, f32, bf16, group)                                                      \
+    EITP__PRIVATE void eitp__register_##name##_kernels(eitp__kernel_table *table);
+EITP__ISAS(EITP__ISA_REGISTER)
+#undef EITP__ISA_REGISTER
 
-/* CAST of any dtype to any: for a set that has some of them. */
+/* CAST between any dtypes, for sets that implement only some. */
 EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);
 
 /*
- * An f32 value in two planes: the nearest BF16 (of two equally near the larger in magnitude), and the difference of the
- * bits, which is exact.
+ * An f32 value in two planes: the nearest BF16 (the larger in magnitude of two equally near), and the difference of the
+ * bits. The pair is exact.
  */
 static inline EITP__UNUSED float eitp__join_bf16(uint16_t high, int16_t remainder) {
     return eitp__float_of_bits(((uint32_t)high << 16) + (uint32_t)(int32_t)remainder);
@@ -357,9 +363,9 @@ static inline EITP__UNUSED void eitp__split_bf16(float value, uint16_t *high, in
 }
 
 /*
- * An f32 value in three bytes: the nearest BF16, and 127ths of half its unit in the last place, counted in the bits, so
- * that one that is next to another binade is as fine there. A NaN stays one. The half itself is never reached, so that
- * a value that is read, and split again, is the same three bytes.
+ * An f32 value in three bytes: the nearest BF16, and a correction in 127ths of half its unit in the last place. The
+ * correction counts bits, so it is as fine next to another binade. A NaN stays a NaN. Half a unit itself is never
+ * reached, so a value that is joined and split again gives the same three bytes.
  */
 #define EITP__CORRECTION_STEP (32767.0f / 127.0f)
 
@@ -379,12 +385,12 @@ static inline EITP__UNUSED void eitp__split_correction(float value, uint16_t *hi
 typedef struct eitp__matmul {
     int64_t batch, m, n, k;
     int transpose_a, transpose_b;
-    int64_t lda, ldb; /* elements from one stored row to the next; y's is n */
+    int64_t lda, ldb; /* elements from one stored row to the next; for y it is n */
 } eitp__matmul;
 
 EITP__PRIVATE eitp__matmul eitp__matmul_sizes(const eitp__call *call);
 
-/* Where batch element `index` starts, in elements, in operand a (which = 0) or b (which = 1). */
+/* The offset, in elements, of batch element `index` in operand a (which = 0) or b (which = 1). */
 EITP__PRIVATE int64_t eitp__matmul_offset(const eitp__call *call, int which, int64_t index);
 
 #endif

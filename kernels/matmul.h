@@ -4,7 +4,7 @@
 
 #include "kernels/kernels.h"
 
-/* An item of MATMUL or HEAD: which rows and columns of which batch element of y. */
+/* An item of MATMUL or HEAD: rows and columns of one batch element of y. */
 typedef struct eitp__matmul_tile {
     int64_t batch, row, column, rows, columns;
 } eitp__matmul_tile;
@@ -12,35 +12,37 @@ typedef struct eitp__matmul_tile {
 EITP__PRIVATE eitp__matmul_tile eitp__matmul_tile_at(const eitp__matmul *sizes, int64_t item, int64_t tile_rows,
                                                      int64_t tile_columns);
 
-/* Rows of a matrix that will be read soon: `rows` of `bytes` bytes that are `stride` apart, in `times` turns. */
+/* Rows of a matrix that will be read soon: `rows` of `bytes` bytes, `stride` apart, prefetched in `times` parts. */
 typedef struct eitp__matmul_prefetch {
     const char *row;
     int64_t stride, bytes, rows, times;
-    int64_t due; /* rows, in parts of `times` */
+    int64_t due; /* rows that are due, in units of 1 / times */
 } eitp__matmul_prefetch;
 
-static inline EITP__UNUSED void eitp__matmul_prefetch_turn(eitp__matmul_prefetch *next) {
+static inline EITP__UNUSED void eitp__matmul_prefetch_next(eitp__matmul_prefetch *next) {
     for (next->due += next->rows; next->due >= next->times; next->due -= next->times, next->row += next->stride)
         for (int64_t at = 0; at < next->bytes; at += 64)
             __builtin_prefetch(next->row + at, 0, 2);
 }
 
-/* What y is multiplied by before a product is added to it: 0 where it is only written. */
+/* The factor of y before a product is added to it; 0 if y is overwritten. */
 EITP__PRIVATE float eitp__matmul_carry(const eitp__call *call);
 
-/* Input or output `index` of a call, or NULL where it is absent. */
+/* Input or output `index` of a call, or NULL if it is absent. */
 EITP__PRIVATE const eitp__operand *eitp__matmul_input(const eitp__call *call, int index);
 EITP__PRIVATE const eitp__operand *eitp__matmul_output(const eitp__call *call, int index);
 
 /*
- * Makes the outputs of MATMUL or HEAD in one tile out of its finished f32 sums, whose rows are `stride` apart: the
- * epilogue, the exponentials of the head, the conversion to what is stored. The sums may be y itself.
+ * The end of MATMUL or HEAD for one tile: computes the outputs from f32 sums in rows `stride` apart, with the epilogue,
+ * the exponentials of the head, and the conversion to the stored type. The sums may be y itself.
  */
 EITP__PRIVATE void eitp__ref_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
                                          int64_t stride);
-#if defined(__x86_64__)
+#if EITP__WITH_AVX2
 EITP__PRIVATE void eitp__avx2_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
                                           int64_t stride);
+#endif
+#if EITP__WITH_AVX512
 EITP__PRIVATE void eitp__avx512_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
                                             int64_t stride);
 #endif

@@ -1,4 +1,4 @@
-/* What the kernels of ADAMW, FACTORED and SGD share: how parameters and moments are stored, one value at a time. */
+/* What the kernels of ADAMW, FACTORED and SGD share: how parameters and moments are stored. */
 #ifndef EITP_UPDATE_H
 #define EITP_UPDATE_H
 
@@ -6,9 +6,9 @@
 
 typedef enum eitp__weight_form {
     EITP__WEIGHT_WIDE,       /* F32 or F64 */
-    EITP__WEIGHT_DIFFERENCE, /* F16, and F32 */
-    EITP__WEIGHT_EXACT,      /* BF16, and I16 */
-    EITP__WEIGHT_CORRECTED,  /* BF16, and I8 */
+    EITP__WEIGHT_DIFFERENCE, /* F16 with an F32 remainder */
+    EITP__WEIGHT_EXACT,      /* BF16 with an I16 remainder */
+    EITP__WEIGHT_CORRECTED,  /* BF16 with an I8 correction */
     EITP__WEIGHT_STOCHASTIC  /* BF16 */
 } eitp__weight_form;
 
@@ -22,11 +22,11 @@ static inline EITP__UNUSED eitp__weight_form eitp__weight_form_of(const eitp__ca
     return call->inputs[6].dtype == EITP_I8 ? EITP__WEIGHT_CORRECTED : EITP__WEIGHT_EXACT;
 }
 
-/* What ADAMW and SGD keep of the gradients before. */
+/* The optimizer state of ADAMW and SGD. */
 typedef enum eitp__moment_form {
     EITP__MOMENT_WIDE,    /* m and v */
-    EITP__MOMENT_PACKED,  /* m and v, of 8 bits */
-    EITP__MOMENT_VELOCITY /* in the place of m; no v */
+    EITP__MOMENT_PACKED,  /* m and v in 8 bits */
+    EITP__MOMENT_VELOCITY /* velocity in the place of m; no v */
 } eitp__moment_form;
 
 static inline EITP__UNUSED eitp__moment_form eitp__moment_form_of(const eitp__call *call) {
@@ -35,14 +35,14 @@ static inline EITP__UNUSED eitp__moment_form eitp__moment_form_of(const eitp__ca
     return call->inputs[7].data ? EITP__MOMENT_PACKED : EITP__MOMENT_WIDE;
 }
 
-/* What a parameter is rounded with. */
+/* The random key of stochastic rounding. */
 static inline EITP__UNUSED const int64_t *eitp__rounding_key(const eitp__call *call) {
     return (const int64_t *)call->inputs[call->slot == EITP__SLOT_ADAMW ? 9 : 7].data;
 }
 
 /*
- * The BF16 below the value or the one above it, in magnitude, where `half` is as likely to be any 16 bits: on average
- * the value. What is finite stays finite, a NaN stays one.
+ * Rounds to one of the two neighbouring BF16, given 16 random bits in `half`. The expected result is the value. Finite
+ * values stay finite, NaN stays NaN.
  */
 static inline EITP__UNUSED uint16_t eitp__round_bf16(float value, uint16_t half) {
     uint32_t bits = eitp__bits_of_float(value), magnitude = bits & 0x7fffffff, rounded = magnitude + half;
@@ -52,27 +52,27 @@ static inline EITP__UNUSED uint16_t eitp__round_bf16(float value, uint16_t half)
 }
 
 /*
- * What the directions of a block of a FACTORED call are multiplied by: the learning rate, less where their root mean
- * square is above the limit. It is taken over blocks, not over the whole parameter, because a block's gradient is at
- * hand, and because a few rows that are out of proportion need not slow the others down.
+ * The factor of the directions of a block of a FACTORED call: the learning rate, reduced if the root mean square of the
+ * directions is above the limit. The limit applies to blocks and not to the whole parameter, because a block's gradient
+ * is in cache, and because a few outlying rows then do not slow down the others.
  */
 static inline EITP__UNUSED double eitp__factored_size(const eitp__call *call, double sum, int64_t count) {
     double rate = (double)((const float *)call->inputs[4].data)[0], size = sqrt(sum / (double)count);
     return size > call->reals[2] ? rate * call->reals[2] / size : rate;
 }
 
-/* The directions of a block, of what is computed with. */
+/* Bytes for the directions of a block. */
 static inline EITP__UNUSED size_t eitp__factored_workspace(const eitp__call *call) {
     return EITP__SUM_BLOCK * eitp_dtype_size(eitp__wide(call->dtype));
 }
 
-/* Elements whose random halves are made at once, from as many blocks of numbers as are below. */
+/* Elements whose random halves are drawn at once, and the blocks of random numbers that these need. */
 enum { EITP__HALVES = 128, EITP__HALVES_BLOCKS = 16 };
 
 /*
- * The 16 random bits for an element: of EITP__HALVES elements the first 16 have the lower halves of the first words of
- * 16 blocks, the next those of the second words, and the last 16 the upper halves of the fourth words. So no vector of
- * blocks needs to be put into another order.
+ * The 16 random bits of an element. Of EITP__HALVES elements the first 16 use the lower halves of the first words of 16
+ * blocks, the next 16 those of the second words, and so on; the last 16 use the upper halves of the fourth words. So
+ * vector code never permutes blocks.
  */
 static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32_t rng_stream, uint64_t number) {
     uint32_t words[4], within = (uint32_t)(number % EITP__HALVES), which = within / EITP__HALVES_BLOCKS;

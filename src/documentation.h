@@ -14,7 +14,7 @@
  * For threads, add -fopenmp to both lines. -O2 is enough: kernels for AVX2, AVX-512, AVX512-BF16 and AMX are compiled
  * in, and the best that the processor supports is chosen at run time. Do not add -march or -ffast-math.
  *
- * Needs: Linux or another POSIX system, gcc or clang, C11 or C++17 or later, the C library and -lm. Nothing else.
+ * Needs: Linux (other POSIX systems are untested), gcc or clang, C11 or C++11 or later, the C library and -lm.
  * Licence: MIT, at the end of the file.
  *
  * A WHOLE PROGRAM: save it as file.c beside eitp.h, compile it as above, and run it there. It takes seconds.
@@ -27,11 +27,11 @@
  *     const char *path = "eitp.h";
  *     eitp_context_config settings = eitp_context_config_default();
  *     eitp_trainer_config training = eitp_trainer_config_default();
- *     eitp_pack_config texts = {0};
- *     eitp_language_config data = {0};
- *     eitp_transformer_config shape;
+ *     eitp_pack_config pack = {0};
+ *     eitp_language_config language = {0};
+ *     eitp_transformer_config shape = {0};
  *     eitp_token_file_info info;
- *     eitp_token_range all, none;
+ *     eitp_token_range train, held_out;
  *     eitp_context *context = NULL;
  *     eitp_tokenizer *tokenizer = NULL;
  *     eitp_token_file *tokens = NULL;
@@ -39,39 +39,41 @@
  *     eitp_task task = {0};
  *     eitp_step_report step = {0};
  *     eitp_error error;
- *     texts.paths = &path;
- *     texts.path_count = 1;
- *     data.block_size = 64; // tokens in a sequence
- *     training.batch_size = 4;
+ *     pack.paths = &path;
+ *     pack.path_count = 1;
+ *     language.block_size = 64;      // tokens in a sequence
+ *     training.batch_size = 4;       // sequences in a micro-batch; a step has grad_accum (4) micro-batches
  *     training.schedule.peak = 1e-3; // learning rate
  *     // EITP_OK is 0: || stops at the first call that fails, and `error` says why it failed.
  *     int failed = eitp_context_create(&settings, &context, &error) ||
- *                  eitp_tokenizer_bytes(&settings.host, &tokenizer, &error) ||
- *                  eitp_pack(&settings.host, tokenizer, &texts, "text.tok", &info, &error) ||
+ *                  eitp_tokenizer_create_bytes(&settings.host, &tokenizer, &error) ||
+ *                  eitp_pack(&settings.host, tokenizer, &pack, "text.tok", &info, &error) ||
  *                  eitp_token_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
- *                  eitp_split_tokens(info.token_count, 0, data.block_size, &all, &none, &error) ||
+ *                  eitp_split_tokens(info.token_count, 0, language.block_size, &train, &held_out, &error) ||
  *                  eitp_transformer_config_named("tiny", &shape, &error);
  *     shape.vocabulary = 257; // 256 bytes and the end-of-text token
- *     data.tokenizer = tokenizer;
- *     data.training = eitp_token_file_source(tokens, all);
- *     failed = failed || eitp_model_create(context, &shape, &data.model, &error) ||
- *              eitp_model_initialize(data.model, 1, &error) || eitp_language_task(&data, &task, &error) ||
+ *     language.tokenizer = tokenizer;
+ *     language.training = eitp_token_file_source(tokens, train);
+ *     failed = failed || eitp_model_create(context, &shape, &language.model, &error) ||
+ *              eitp_model_initialize(language.model, 1, &error) || eitp_language_task(&language, &task, &error) ||
  *              eitp_trainer_create(&task, &training, &trainer, &error);
  *     while (!failed && step.step < 80) {
  *         failed = eitp_trainer_step(trainer, &step, &error) != EITP_OK;
  *         if (!failed && step.step % 10 == 0)
  *             printf("step %2d: loss %.3f nats per byte\n", (int)step.step, step.loss);
  *     }
- *     if (failed || eitp_trainer_save(trainer, "out", &error)) // writes out/checkpoint-80
- *         return fprintf(stderr, "%s\n", error.message), 1;
- *     printf("a model that only knows the frequency of each byte has %.3f\n", info.unigram_entropy);
+ *     failed = failed || eitp_trainer_save(trainer, "out", &error); // writes out/checkpoint-80
+ *     if (failed)
+ *         fprintf(stderr, "%s\n", error.message);
+ *     else
+ *         printf("for comparison, the frequencies of bytes alone: %.3f nats per byte\n", info.unigram_entropy);
  *     eitp_trainer_destroy(trainer); // destroy in the opposite order of creation
  *     eitp_task_release(&task);
- *     eitp_model_destroy(data.model);
+ *     eitp_model_destroy(language.model);
  *     eitp_token_file_close(tokens);
  *     eitp_tokenizer_destroy(tokenizer);
  *     eitp_context_destroy(context);
- *     return step.loss < info.unigram_entropy - 0.5 ? 0 : 1;
+ *     return failed;
  * }
  * ```
  *
@@ -82,15 +84,15 @@
  *     - trains GPT-2 models, from random weights or from a Hugging Face directory, and writes such directories
  *     - trains models of your own, built from tensor ops and Transformer blocks; gradients are tensors and can be
  *       differentiated again
- *     - trains tasks of your own: samples, weighted loss terms, measures
+ *     - trains tasks of your own: samples, weighted loss terms, metrics
  *     - reads Hugging Face's byte-level BPE tokenizers with identical ids, and learns tokenizers from text
  *     - packs text of any size into a token file once, and reads it in windows
  *     - AdamW with f32 or compact states, a factored optimizer with almost no state, SGD with momentum; gradient
  *       accumulation, clipping by global norm, schedules, dropout; LoRA adapters and frozen layers
- *     - fits a run into a memory budget before anything is loaded: with the same results wherever possible, offloading
- *       variables to a file where allowed, and shrinking a run when memory becomes short while it trains
+ *     - fits a run into a memory budget before anything is loaded; can offload variables to a file, and shrink a run
+ *       while it trains
  *     - whole runs: resume, evaluation, checkpoints, best checkpoint, early stopping, records
- *     - gives the same bits for any number of threads, and with a stop and a resume as without
+ *     - bit-identical results for any number of threads, and across stop and resume
  *     - generates text with a key-value cache, temperature, top-k and top-p
  *
  * WHAT EITP DOES NOT DO
@@ -109,8 +111,8 @@
  *   Train a language model:
  *     1. eitp_context_config_default, eitp_context_create: device, threads, precision, memory, log. The context owns
  *        the parameters.
- *     2. eitp_tokenizer_load; or eitp_tokenizer_train and eitp_tokenizer_save; or eitp_tokenizer_bytes.
- *     3. eitp_pack creates a token file, eitp_token_file_open opens it, eitp_split_tokens reserves a part of it for
+ *     2. eitp_tokenizer_load; or eitp_tokenizer_train and eitp_tokenizer_save; or eitp_tokenizer_create_bytes.
+ *     3. eitp_pack creates a token file, eitp_token_file_open opens it, eitp_split_tokens splits it into training and
  *        validation.
  *     4. eitp_model_load for a Hugging Face directory. For random weights: eitp_transformer_config_named,
  *        eitp_transformer_config_read or your own eitp_transformer_config, then eitp_model_create and
@@ -119,7 +121,7 @@
  *        eitp_trainer_config_default, eitp_trainer_create: allocates everything that training needs. To continue from a
  *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
  *     6. In your loop: eitp_trainer_step; from time to time eitp_trainer_evaluate, eitp_trainer_save,
- *        eitp_checkpoint_prune. A step that fails has changed nothing, unless eitp_trainer_is_torn: then resume from
+ *        eitp_checkpoint_prune. A failed step changes nothing, unless eitp_trainer_is_torn returns 1: then resume from
  *        the last checkpoint. Instead of a loop of your own you can use a run (below).
  *     7. eitp_model_save writes a model directory without the training state.
  *     8. Destroy everything in the opposite order of creation.
@@ -130,8 +132,8 @@
  *   Generate: eitp_generator_create, then alternate eitp_generator_feed and eitp_generator_sample;
  *   eitp_tokenizer_token gives the bytes of a token. See examples/generate.c.
  *   Models and tasks of your own: fill in an eitp_task. Its `build` adds inputs (eitp_pass_row_input), parameters
- *   (eitp_parameter), ops, Transformer blocks (eitp_block), loss terms (eitp_pass_term) and measures
- *   (eitp_pass_measure) to a graph; its `read` fills in a sample. Trainer, planner and run work with it unchanged. See
+ *   (eitp_parameter), ops, Transformer blocks (eitp_block), loss terms (eitp_pass_term) and metrics
+ *   (eitp_pass_metric) to a graph; its `read` fills in a sample. Trainer, planner and run work with it unchanged. See
  *   examples/hello.c.
  *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients, or
  *   eitp_minimize for an optimizer step; eitp_plan_create; then repeat eitp_plan_write for every input (inputs marked
@@ -145,17 +147,19 @@
  *   allocated when a plan or a trainer is created. After that eitp_plan_execute, eitp_trainer_step and
  *   eitp_trainer_evaluate allocate nothing. Packing text and training a tokenizer need a bounded amount.
  *   To fit a run into a budget: eitp_memory_info_read and eitp_memory_budget_default give the budget, eitp_fit_choose
- *   chooses the optimizer, the micro-batches per pass and the plans' memory, and eitp_rung_measure reports the bytes of
- *   a configuration by component. Create the context with the chosen optimizer's eitp_parameter_form, and the trainer
- *   with the rest. eitp_plan_create_within limits a single plan. eitp_context_config.offload keeps variables in a file
- *   except while a plan uses them. When other programs take memory during training (eitp_memory_is_short),
+ *   chooses the optimizer, the micro-batches per pass and the plans' memory, and eitp_fit_measure reports the bytes of
+ *   a configuration by component (all in src/train/planner.h below). Then set eitp_context_config.parameters from
+ *   eitp_optimizer_get, .precision and .offload as chosen, and copy optimizer, micro_batches_per_pass and plan to the
+ *   eitp_trainer_config. eitp_plan_create_within limits a single plan. eitp_context_config.offload keeps variables in a
+ *   file except while a plan uses them. When other programs take memory during training (eitp_memory_is_short),
  *   eitp_trainer_shrink reduces the run between two steps.
  *
  * PRECISION
  *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 if the processor has instructions for it,
- *   else fp32. In 16 bits, matrices and activations of models are stored in 16 bits; sums, norms, softmax, losses,
- *   biases, parameter gradients and the optimizer are f32. For each 16-bit parameter the low bits of its f32 value are
- *   stored separately, so updates and files are exact. In fp16 losses are scaled, and a step that overflows is skipped.
+ *   else fp32. The default is fp32; the command's is auto. In 16 bits, matrices and activations of models are stored in
+ *   16 bits; sums, norms, softmax, losses, biases, parameter gradients and the optimizer are f32. With EITP_ADAMW and
+ *   EITP_SGD the low bits of each 16-bit parameter's f32 value are stored separately, so updates and files are exact.
+ *   In fp16 losses are scaled, and a step that overflows is skipped.
  *
  * ERRORS
  *   A function that can fail returns an eitp_status, 0 (EITP_OK) on success, and fills in an eitp_error: one line that
@@ -176,6 +180,11 @@
  *   EITP_IMPLEMENTATION    undefined   creates the implementation; in exactly one file.
  *   EITP_API               extern      linkage of the public functions; the same in every file. `static` makes all of
  *                                      eitp private to one file.
+ *   EITP_SHARED            0           1 exports the public functions of a library built with -fvisibility=hidden.
+ *   EITP_WITHOUT_AVX2, EITP_WITHOUT_AVX512, EITP_WITHOUT_AVX512BF16, EITP_WITHOUT_AMX
+ *                          0           1 leaves these kernels out; where the implementation is. It compiles faster.
+ *   EITP_FILE              its name    the name of this file in quotes, if you rename it and compile with gcc 11,
+ *                                      clang 8 or older; newer compilers know it.
  *   EITP_WITH_OPENBLAS     0           1: OpenBLAS is available for matrix products (EITP_PRODUCTS=openblas); where the
  *                                      implementation is. Needs cblas.h and -lopenblas. It sets OpenBLAS to one thread,
  *                                      for the whole process, because eitp divides the work itself.
@@ -185,10 +194,11 @@
  *   EITP_ISA               ref, avx2, avx512, avx512bf16 or amx: the kernels to use, instead of the best that the
  *                          processor supports. One that it does not support is an error.
  *   EITP_PRODUCTS          own (the default) or openblas: who computes matrix products
- *   EITP_BACKEND           the device if the program asks for "auto": cpu, or null, which computes nothing
+ *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
+ *                          nothing
  *   CUDA_VISIBLE_DEVICES   only read to report why no GPU is used: there is no GPU backend yet
  *   OMP_NUM_THREADS        the number of threads if the program asks for 0; default: one for each processor
- *   GOMP_SPINCOUNT         1000 keeps gcc's threads from spinning for long while they wait; the command eitp sets it
+ *   GOMP_SPINCOUNT         1000 makes idle threads of gcc's OpenMP sleep soon; the command sets it
  *   OMP_WAIT_POLICY        passive lets waiting threads sleep: much faster if other programs run on the same processors
  *
  * FINDING YOUR WAY

@@ -1,6 +1,6 @@
-# What the tests of the command share; tests/test_command_*.sh begin with it, in a directory of their own.
+# Shared by tests/test_command_*.sh, which source it first. Each works in a directory of its own.
 #   EITP                  the command; $BUILD/eitp
-#   EITP_TEST_PRECISION   what models are trained in; fp32
+#   EITP_TEST_PRECISION   the precision of training; fp32
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build}
@@ -16,7 +16,7 @@ mkdir temporary
 TMPDIR=$work/temporary
 export TMPDIR
 
-# The last line of a test.
+# Ends a test: its last line.
 finish() {
     cd / && rm -rf "$work"
     echo "$passed passed, $failed failed"
@@ -33,14 +33,14 @@ fail() {
     echo "FAILED $*"
 }
 
-# The name of a check, and a command that must succeed.
+# check NAME COMMAND...: the command must succeed.
 check() {
     what=$1
     shift
     if "$@"; then pass; else fail "$what"; fi
 }
 
-# Exit code, what is said of it, and the arguments of eitp; output in files out and err.
+# exits CODE NAME ARGUMENTS...: eitp must exit with the code. Its output is in the files out and err.
 exits() {
     expected=$1
     what=$2
@@ -53,15 +53,15 @@ exits() {
     fi
 }
 
-# The same for input that is refused: the code, words of the one line on standard error, nothing on standard output, and
-# no directory "gone" afterwards.
+# refuses CODE WORDS ARGUMENTS...: the same for a command that is refused, with the words in a single line on standard
+# error, nothing on standard output, and no directory "gone" afterwards.
 refuses() {
     expected=$1
     words=$2
     shift 2
     exits "$expected" "$words" "$@"
     if [ "$(wc -l <err)" -eq 1 ] && grep -q '^error: ' err && grep -q -e "$words" err; then pass; else
-        fail "one line with \"$words\" is wanted for: $*"
+        fail "one line with \"$words\" was expected for: $*"
         sed 's/^/    /' err
     fi
     check "nothing on standard output: $*" test ! -s out
@@ -69,8 +69,8 @@ refuses() {
     rm -rf gone
 }
 
-# Starts eitp in the background, as $process with its output in running.out and running.err, and returns when it has
-# said a pattern on standard error, or failed when it has ended without.
+# start_until PATTERN ARGUMENTS...: starts eitp in the background as $process, with its output in running.out and
+# running.err. Returns once the pattern is on standard error, or fails if eitp ends without it.
 start_until() {
     pattern=$1
     shift
@@ -83,7 +83,7 @@ start_until() {
     while read -r line <&3; do
         echo "$line" >>running.err
         if echo "$line" | grep -q "$pattern"; then
-            # What it says from here on must find a reader.
+            # The pipe needs a reader for the lines that follow.
             cat <&3 >>running.err &
             reader=$!
             exec 3<&-
@@ -94,7 +94,7 @@ start_until() {
     return 1
 }
 
-# Waits for what start_until started, and for all that it said; returns its exit code.
+# Waits for the process of start_until and all of its output. Returns its exit code.
 wait_for_end() {
     wait $process
     set -- $?
@@ -114,12 +114,12 @@ same_checkpoints() {
     same "$1/model.safetensors" "$2/model.safetensors" && same "$1/optimizer.safetensors" "$2/optimizer.safetensors"
 }
 
-# The loss in what `eitp eval --json` printed.
+# The loss in the output of `eitp eval --json`.
 loss_of() {
     sed 's/.*"loss": \([0-9.]*\),.*/\1/' "$1"
 }
 
-# Two losses in fp32 are the same but for the order of sums.
+# True if two losses in fp32 differ by no more than the order of sums.
 agree() {
     awk -v a="$1" -v b="$2" 'BEGIN { exit !((a - b) ^ 2 < 1e-12 && a > 0) }'
 }
@@ -128,7 +128,7 @@ lines() {
     wc -l <"$1" | tr -d ' '
 }
 
-# ---- what they train with, and on ----
+# ---- data and models ----
 
 awk 'BEGIN {
     for (i = 0; i < 400; i++)
@@ -142,7 +142,7 @@ cat >tiny.json <<'END'
 END
 train="train --data text.txt --init tiny.json --block-size 16 --threads 1 --precision $precision"
 
-# A model that is large beside the process, so that budgets decide.
+# A model that is large compared with the process, so that budgets matter.
 sed -e 's/"n_embd": 16/"n_embd": 192/' -e 's/"n_layer": [0-9]*/"n_layer": 4/' \
     -e 's/"vocab_size": [0-9]*/"vocab_size": 4000/' -e 's/"n_positions": [0-9]*/"n_positions": 512/' tiny.json >large.json
 large="train --data text.txt --init large.json --block-size 32 --batch-size 8 --threads 1 --eval-steps 0 --save-steps 0
@@ -153,7 +153,7 @@ train_straight() {
     exits 0 "train" $train --steps 12 --save-steps 4 --save-total-limit 0 --eval-steps 5 --lr 3e-3 --output-dir straight
 }
 
-# A copy of its model, to spoil.
+# A copy of its model, to damage.
 spoil() {
     rm -rf spoiled
     cp -r straight/checkpoint-12 spoiled

@@ -1,4 +1,4 @@
-/* The models and the kernels on them, compiled once for all programs that are linked with them. */
+/* The models and the kernels on them, compiled once for all programs that link them. */
 #define TEST_PART 1
 #include "tests/emulated.h"
 
@@ -12,7 +12,7 @@
 
 #include "tests/emulated_avx512.h"
 
-/* Tiles: what the instructions do to eight registers of 16 rows of 64 bytes, in the sizes that are configured. */
+/* Tiles: a model of eight registers of 16 rows of 64 bytes, in the configured sizes. */
 typedef struct emulated_tile {
     int rows, bytes;
     unsigned char data[16][64];
@@ -58,7 +58,7 @@ static float emulated_element(const unsigned char *at) {
     return emulated_bf16(bits);
 }
 
-/* sums += a * b; the first and the second elements of pairs are summed apart. */
+/* sums += a * b; the first and the second elements of pairs are summed separately. */
 static void emulated_multiply(int sums, int a, int b) {
     emulated_tile *c = &emulated_tiles[sums];
     const emulated_tile *x = &emulated_tiles[a], *y = &emulated_tiles[b];
@@ -112,6 +112,6 @@ void emulated_register_sets(eitp__kernel_table *table, eitp__isa isa) {
 
 #else
 
-typedef int emulated_nothing; /* a file has a declaration */
+typedef int emulated_nothing; /* ISO C requires a declaration in a file */
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The kernel sets avx512, avx512bf16 and amx on any x86 processor, for tests: their files are compiled once more, in
- * tests/emulated.c, on models of the instructions that are not in AVX2. HAS_EMULATION is 1 where that is possible: for
- * another processor than one with AVX-512.
+ * The kernel sets avx512, avx512bf16 and amx on any x86 processor with AVX2, for tests: tests/emulated.c compiles their
+ * files again, on models of the instructions that AVX2 lacks. HAS_EMULATION is 1 if that is possible: with gcc, unless
+ * it targets AVX-512 itself.
  */
 #ifndef EITP_TEST_EMULATED_H
 #define EITP_TEST_EMULATED_H
@@ -15,7 +15,7 @@
 #endif
 
 #if HAS_EMULATION
-/* The kernels that a processor with this set has. A check in a model that fails, fails the running test. */
+/* Registers the kernels of a processor with this set. A failed check in a model fails the running test. */
 void emulated_register_sets(eitp__kernel_table *table, eitp__isa isa);
 #endif
 

@@ -1,13 +1,13 @@
 /*
- * A model of the AVX-512 instructions that the kernels use, lane by lane, for tests on processors without them: their
- * names stand for the functions below. What is missing here is an error of the compiler about its target.
+ * A model of the AVX-512 instructions that the kernels use, lane by lane, for tests on processors without them. Macros
+ * map the intrinsics to the functions below. An intrinsic that is missing here is a compiler error about its target.
  */
 #ifndef EITP_TEST_EMULATED_AVX512_H
 #define EITP_TEST_EMULATED_AVX512_H
 
 #include <immintrin.h>
 
-/* Registers in memory as AVX2 aligns: compilers have remarks on passing what is aligned to 64 bytes. */
+/* Registers are aligned as for AVX2: compilers warn of passing values aligned to 64 bytes. */
 typedef float emulated_m512 __attribute__((vector_size(64), aligned(32), may_alias));
 typedef double emulated_m512d __attribute__((vector_size(64), aligned(32), may_alias));
 typedef long long emulated_m512i __attribute__((vector_size(64), aligned(32), may_alias));
@@ -30,7 +30,7 @@ typedef union emulated_register {
 
 #define EMULATED_INLINE static inline __attribute__((always_inline, unused))
 
-/* A function of vectors: its type, name and arguments; how many lanes; what lane i of y is. */
+/* Defines a function of vectors: type, name and parameters; number of lanes; the statement for lane i of y. */
 #define EMULATED(type, member, name, parameters, setup, lanes, statement)                                              \
     EMULATED_INLINE type emulated_##name parameters {                                                                  \
         emulated_register y, a, b, c;                                                                                  \
@@ -139,7 +139,7 @@ EMULATED(__m512i, si, mm512_maskz_cvtepi8_epi32, (__mmask16 mask, __m128i x), me
 EMULATED(__m512i, si, mm512_maskz_cvtepu8_epi32, (__mmask16 mask, __m128i x), memcpy(&a, &x, sizeof x), 16,
          y.w[i] = mask >> i & 1 ? ((const uint8_t *)&a)[i] : 0)
 
-/* What is of other shapes. */
+/* Functions of other shapes. */
 EMULATED_INLINE __m128i emulated_mm512_maskz_cvtepi32_epi8(__mmask16 mask, __m512i x) {
     emulated_register a;
     uint8_t lanes[16];
@@ -274,12 +274,12 @@ EMULATED_INLINE __m256d emulated_mm512_maskz_extractf64x4_pd(__mmask8 mask, __m5
     return _mm256_loadu_pd(lanes);
 }
 
-/* A bf16, of which a subnormal counts as zero. */
+/* A BF16 whose subnormals count as zero. */
 EMULATED_INLINE float emulated_bf16(uint16_t bits) {
     return bits & 0x7f80 ? eitp__bf16_to_f32(bits) : 0.0f;
 }
 
-/* VDPBF16PS: the second elements of pairs first, each product added in one rounding. */
+/* VDPBF16PS: first the second elements of pairs, each product added with one rounding. */
 EMULATED_INLINE __m512 emulated_mm512_dpbf16_ps(__m512 sums, __m512i x, __m512i z) {
     emulated_register y, a, b;
     y.ps = sums;

@@ -1,17 +1,17 @@
 /*
- * A host for tests that counts what is asked of it and fails where it is told to. Include it after what declares eitp.
+ * A host for tests that counts calls and injects faults. Include it after eitp's declarations.
  *
  *     faults f;
  *     for (long n = 1;; n++) {
  *         faults_begin(&f);
  *         f.fail_allocation = n;                 // or: f.fail_file_call = n; f.code = ENOSPC;
  *         status = work(&f.host, ...);
- *         ... check what `status` promises ...
- *         if (!faults_end(&f)) break;            // the n-th call never came: everything was swept
+ *         ... check the outcome ...
+ *         if (!faults_end(&f)) break;            // there was no n-th call: every call has failed once
  *     }
  *
- * faults_end checks (with CHECK) that all memory and all files were given back. Allocated memory is filled with 0xa5
- * and released memory with 0xdd, so what is used too early or too late is seen.
+ * faults_end checks (with CHECK) that all memory is released and all files are closed. Allocated memory is filled with
+ * 0xa5 and released memory with 0xdd, to reveal uses of uninitialised and released memory.
  */
 #ifndef EITP_TEST_FAULTS_H
 #define EITP_TEST_FAULTS_H
@@ -22,27 +22,27 @@
 #include <unistd.h>
 
 #define FAULTS_UNUSED __attribute__((unused))
-#define FAULTS_MARGIN ((size_t)64) /* before each block: its size */
+#define FAULTS_MARGIN ((size_t)64) /* in front of each block, for its size */
 
 typedef struct faults {
-    eitp_host host; /* what the code under test gets; its users point here, so the struct must stay where it is */
+    eitp_host host; /* for the code under test; its `user` pointers point to this struct, which must not move */
     eitp_host real;
 
     long allocations;     /* calls so far */
-    long fail_allocation; /* which of them fails, from 1; 0 for none */
-    int all_allocations;  /* the later ones fail too */
+    long fail_allocation; /* number of the call that fails, from 1; 0: none */
+    int all_allocations;  /* later ones fail too */
     long live_blocks;
     size_t live_bytes;
     size_t peak_bytes;
 
     long file_calls;         /* calls of any function of the file table so far */
-    long fail_file_call;     /* which of them fails, from 1; 0 for none */
+    long fail_file_call;     /* number of the call that fails, from 1; 0: none */
     int all_file_calls;      /* the later ones fail too, as if the process or the disk were gone */
-    int code;                /* the errno value that is given; EIO where 0 */
-    int tear;                /* a write that fails has written half */
-    size_t largest_transfer; /* reads and writes do at most so much at once; 0 for no limit */
+    int code;                /* errno value of failing calls; 0: EIO */
+    int tear;                /* a failing write writes half of its data */
+    size_t largest_transfer; /* largest number of bytes per read or write; 0: no limit */
     long open_files;
-    const char *failed_call; /* the function that failed first, "write"; NULL for none */
+    const char *failed_call; /* the function that failed first, such as "write"; NULL: none */
 } faults;
 
 static FAULTS_UNUSED void *faults_allocate(void *user, size_t size, size_t alignment) {
@@ -83,7 +83,7 @@ static FAULTS_UNUSED void faults_release(void *user, void *memory, size_t size) 
     f->real.allocator.release(f->real.allocator.user, block - margin, allocated + margin);
 }
 
-/* Counts a call; returns the errno value that it must give, or 0. */
+/* Counts a call; returns the errno value it must fail with, or 0. */
 static FAULTS_UNUSED int faults_file_call(faults *f, const char *function) {
     f->file_calls++;
     if (!f->fail_file_call || f->file_calls < f->fail_file_call ||
@@ -104,7 +104,7 @@ static FAULTS_UNUSED int faults_open(void *user, const char *path, eitp_file_mod
     return code;
 }
 
-/* A close that fails has closed. */
+/* A failing close closes the file. */
 static FAULTS_UNUSED int faults_close(void *user, void *file) {
     faults *f = (faults *)user;
     int code = faults_file_call(f, "close"), real = f->real.files.close(f->real.files.user, file);
@@ -187,7 +187,7 @@ static FAULTS_UNUSED int faults_list(void *user, const char *path, int (*visit)(
     return code ? code : f->real.files.list(f->real.files.user, path, visit, visitor);
 }
 
-/* A fresh host over the default one, that fails nothing yet. */
+/* A new host on top of the default one, without faults. */
 static FAULTS_UNUSED void faults_begin(faults *f) {
     memset(f, 0, sizeof *f);
     f->real = eitp_host_default();
@@ -210,7 +210,7 @@ static FAULTS_UNUSED void faults_begin(faults *f) {
     f->host.files.list = faults_list;
 }
 
-/* Checks that everything was given back; returns whether the call that was to fail did come. */
+/* Checks that everything is released; returns 1 if the call that was to fail has happened. */
 static FAULTS_UNUSED int faults_end(faults *f) {
     CHECK_THAT(f->live_blocks == 0, "%ld blocks of memory were not released", f->live_blocks);
     CHECK_THAT(f->open_files == 0, "%ld files were not closed", f->open_files);
@@ -218,7 +218,7 @@ static FAULTS_UNUSED int faults_end(faults *f) {
            (f->fail_file_call && f->file_calls >= f->fail_file_call);
 }
 
-/* Makes a new empty directory for a test's files and stores its path; 0 where that fails. Remove it with
+/* Creates an empty directory for a test's files and stores its path; returns 0 on failure. Remove it with
    scratch_remove. */
 static FAULTS_UNUSED int scratch_make(char path[512]) {
     const eitp_host host = eitp_host_default();
@@ -241,7 +241,7 @@ static FAULTS_UNUSED void scratch_remove(const char *path) {
     CHECK_THAT(eitp__remove_tree(&host, path, &error) == EITP_OK, "%s", error.message);
 }
 
-/* "directory/name", in one of eight texts that are used in turn. */
+/* "directory/name", valid until eight more calls. */
 static FAULTS_UNUSED const char *scratch_path(const char *directory, const char *name) {
     static char paths[8][1024];
     static int next;

@@ -1,10 +1,8 @@
-/*
- * config.json, generation_config.json, adapter_config.json and trainer_state.json from hostile bytes: an error or a
- * configuration within its bounds, never a crash.
- */
+/* Fuzzes config.json, generation_config.json, adapter_config.json and trainer_state.json: an error, or a configuration
+   within its bounds. */
 #include "tests/everything.h"
 
-/* A file system with one file, whatever its name. */
+/* A file system with one file under every name. */
 typedef struct one_file {
     const uint8_t *data;
     size_t size;
@@ -50,7 +48,7 @@ static int one_info(void *user, const char *path, eitp_path_info *info) {
 }
 
 static void require_token_ids(const eitp_token_ids *ids) {
-    if (ids->count < 0 || ids->count > EITP_TOKEN_IDS)
+    if (ids->count < 0 || ids->count > EITP_MAX_TOKEN_IDS)
         abort();
     for (int32_t i = 0; i < ids->count; i++) {
         if (ids->ids[i] < 0)

@@ -1,4 +1,4 @@
-/* Any bytes into the JSON parser: what it takes must be writable and read back to the same tree. */
+/* Fuzzes the JSON parser: a value that it accepts must be written and read back as the same value. */
 #include "tests/everything.h"
 
 #include "base/json.h"
@@ -12,30 +12,30 @@ static void require(int condition, const char *what) {
     }
 }
 
-/* Names belong to members of objects alone, counts and zero bytes are right. */
+/* Checks names, counts and terminating zero bytes. */
 static void require_whole(const eitp__json *value) {
     size_t count = 0;
-    require(value->kind != EITP__JSON_STRING || value->text[value->text_size] == 0, "a string without its zero byte");
+    require(value->kind != EITP__JSON_STRING || value->text[value->text_size] == 0, "a string is not zero-terminated");
     for (const eitp__json *child = value->first_child; child; child = child->next, count++) {
-        require((child->name != NULL) == (value->kind == EITP__JSON_OBJECT), "a name where none belongs");
+        require((child->name != NULL) == (value->kind == EITP__JSON_OBJECT), "a name outside an object");
         require_whole(child);
     }
-    require(count == value->count, "a wrong count");
+    require(count == value->count, "wrong number of children");
 }
 
 static void require_same(const eitp__json *a, const eitp__json *b) {
     const eitp__json *left = a->first_child, *right = b->first_child;
     require(a->kind == b->kind && a->boolean == b->boolean && a->count == b->count && a->text_size == b->text_size &&
                 a->name_size == b->name_size,
-            "a value that does not read back");
-    /* 2e3 is written as 2000, which is an integer then. */
-    require(!a->is_integer || (b->is_integer && a->integer == b->integer), "an integer that does not read back");
-    require(!memcmp(&a->number, &b->number, sizeof a->number), "a number that does not read back");
-    require(!a->text || !memcmp(a->text, b->text, a->text_size), "a string that does not read back");
-    require(!a->name || !memcmp(a->name, b->name, a->name_size), "a name that does not read back");
+            "a value reads back differently");
+    /* 2e3 is written as 2000, an integer. */
+    require(!a->is_integer || (b->is_integer && a->integer == b->integer), "an integer reads back differently");
+    require(!memcmp(&a->number, &b->number, sizeof a->number), "a number reads back differently");
+    require(!a->text || !memcmp(a->text, b->text, a->text_size), "a string reads back differently");
+    require(!a->name || !memcmp(a->name, b->name, a->name_size), "a name reads back differently");
     for (; left && right; left = left->next, right = right->next)
         require_same(left, right);
-    require(!left && !right, "children that do not read back");
+    require(!left && !right, "children read back differently");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -45,14 +45,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     eitp_error error;
     eitp_status status = eitp__json_parse(&host, (const char *)data, size, &document, &error);
     if (status) {
-        require(status == EITP_ERROR_FORMAT && !document && error.status == status, "a failure that is none");
+        require(status == EITP_ERROR_FORMAT && !document && error.status == status, "a failure without a format error");
         return 0;
     }
     eitp__buffer_init(&buffer, &host);
     require_whole(eitp__json_root(document));
     eitp__json_write_value(&buffer, eitp__json_root(document));
     status = eitp__json_parse(&host, buffer.data, buffer.size, &again, &error);
-    require(status == EITP_OK, "a text that was written and cannot be read");
+    require(status == EITP_OK, "written text cannot be read");
     require_same(eitp__json_root(document), eitp__json_root(again));
     eitp__json_release(document);
     eitp__json_release(again);

@@ -1,7 +1,7 @@
 /*
- * Any bytes into the safetensors reader. An input that begins with '{' is a header up to the first zero byte, with the
- * data behind it; one that begins with 'I' an index up to the first zero byte, with the one file that all of its names
- * lead to behind it; any other the file itself.
+ * Fuzzes the safetensors reader. An input that begins with '{' is a header up to the first zero byte, followed by the
+ * data. One that begins with 'I' is an index up to the first zero byte, followed by the content of all files that it
+ * names. Any other input is a whole file.
  */
 #include "tests/everything.h"
 
@@ -16,7 +16,7 @@ static void require(int condition, const char *what) {
     }
 }
 
-/* A file system of one directory: "index", and one file under every other name. */
+/* A file system: "index", and one file under every other name. */
 typedef struct memory_file {
     const uint8_t *data;
     size_t size;
@@ -88,7 +88,7 @@ static void read_entry(const eitp__safetensors *collection, const eitp__safetens
                 "a tensor that can be read after all");
         return;
     }
-    require(entry->size == (uint64_t)entry->count * entry->element_size, "a wrong size");
+    require(entry->size == (uint64_t)entry->count * entry->element_size, "wrong size");
     require(!eitp__safetensors_read(collection, entry, entry->count - count, count, bytes, &crc, &error), "no bytes");
     if (entry->dtype >= 0 && entry->dtype <= EITP_F16)
         require(!eitp__safetensors_read_f32(collection, entry, entry->count - count, count, values, &crc, &error),

@@ -1,4 +1,4 @@
-/* A token file of any bytes is opened, read and cut into windows, or refused. */
+/* Fuzzes token files: each is opened, read and cut into windows, or refused. */
 #include "tests/everything.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -44,7 +44,7 @@ static void require(int condition) {
         abort();
 }
 
-/* What a file that opens promises. */
+/* Checks the properties of a file that can be opened. */
 static void use_file(const eitp_token_file *file, int32_t vocabulary_size) {
     const eitp_token_file_info info = eitp_token_file_get_info(file);
     eitp_token_range training, validation;
@@ -88,7 +88,7 @@ static void open_bytes(const uint8_t *data, size_t size, int32_t vocabulary_size
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     open_bytes(data, size, 0);
     open_bytes(data, size, 100);
-    if (size >= EITP__TOKEN_HEADER_SIZE) { /* with a checksum that is right, so that what comes after it is reached */
+    if (size >= EITP__TOKEN_HEADER_SIZE) { /* with a valid checksum, to reach the checks after it */
         uint8_t *sealed = (uint8_t *)malloc(size);
         require(sealed != NULL);
         memcpy(sealed, data, size);

@@ -1,7 +1,7 @@
 /*
- * Bytes as a tokenizer.json ('{' is the first), as the files beside one that name special tokens ('#'; the second byte
- * says which of them have the rest as content), and as a text; its second byte gives the size of the chunks that the
- * streaming encoder gets.
+ * Fuzzes tokenizers. An input that begins with '{' is a tokenizer.json. One that begins with '#' is the content of the
+ * files next to a tokenizer.json that name special tokens; the second byte selects them. Any other input is text; its
+ * second byte gives the size of the chunks for the encoder.
  */
 #include "tests/everything.h"
 
@@ -67,7 +67,7 @@ static eitp_status read_once(void *user, const char **text, size_t *size, eitp_e
     return EITP_OK;
 }
 
-/* Learns from the text and encodes it with what was learnt. */
+/* Trains a tokenizer on the text and encodes it. */
 static void use_text(const char *text, size_t size, size_t chunk) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer_train_config config = EITP__ZERO;
@@ -98,7 +98,7 @@ static void use_json(const char *json, size_t size) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* A directory: a tokenizer.json of bytes with two added tokens, and files beside it that all say the same. */
+/* A directory: a tokenizer.json with the bytes and two added tokens, and files next to it with equal content. */
 typedef struct one_directory {
     const char *tokenizer, *beside;
     size_t tokenizer_size, beside_size;
@@ -170,7 +170,7 @@ static void write_bytes_tokenizer(eitp__buffer *out) {
                                "\"add_prefix_space\":false},\"model\":{\"merges\":[],\"vocab\":{");
     for (int byte = 0; byte < 256; byte++) {
         unsigned char character[8];
-        size_t size = eitp__utf8_put(eitp__byte_to_character((unsigned char)byte), character);
+        size_t size = eitp__utf8_encode(eitp__byte_to_character((unsigned char)byte), character);
         eitp__buffer_add_text(out, byte ? "," : "");
         eitp__json_write_text(out, (const char *)character, size);
         eitp__buffer_format(out, ":%d", byte);
@@ -216,7 +216,7 @@ static void use_beside(const char *json, size_t size, unsigned which) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2)
         return 0;
-    if (data[0] == '{') /* so that a file is a seed as it stands */
+    if (data[0] == '{') /* so that a tokenizer.json is a seed as it is */
         use_json((const char *)data, size);
     else if (data[0] == '#')
         use_beside((const char *)data + 2, size - 2, data[1]);

@@ -1,6 +1,6 @@
 /*
- * What tests of graphs share: contexts with every kernel set, graphs that are built alike in f32 and in f64 from random
- * inputs, what comes out of them as doubles, and array functions so plain that they can be trusted.
+ * What tests of graphs share: contexts with every kernel set, graphs that are built in F32 and F64 alike from random
+ * inputs, their outputs as doubles, and array functions simple enough to trust.
  */
 #ifndef EITP_TEST_GRAPHS_H
 #define EITP_TEST_GRAPHS_H
@@ -15,7 +15,7 @@ enum { KERNEL_SETS = 5, BUILD_LEAVES = 200, BUILD_OUTPUTS = 48 };
 
 static const char *const kernel_sets[KERNEL_SETS] = {"ref", "avx2", "avx512", "avx512bf16", "amx"};
 
-/* A context with that kernel set on the CPU, in "fp32", "bf16", ...; NULL where this machine has not got the set. */
+/* A context with that kernel set on the CPU, in "fp32", "bf16", ...; NULL if this machine lacks the set. */
 static GRAPHS_UNUSED eitp_context *open_context_in(const char *precision, const char *set, int threads) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
@@ -52,7 +52,7 @@ typedef struct array {
     struct array *next; /* in the build that it belongs to */
 } array;
 
-/* A graph under construction, with its inputs' values and what its outputs should be. */
+/* A graph under construction, with the values of its inputs and the expected outputs. */
 typedef struct build {
     eitp_graph *graph;
     eitp_dtype dtype;
@@ -64,7 +64,7 @@ typedef struct build {
     array *values[BUILD_LEAVES];
     int output_count;
     eitp_tensor *outputs[BUILD_OUTPUTS];
-    const array *expected[BUILD_OUTPUTS]; /* NULL: what f64 gives is */
+    const array *expected[BUILD_OUTPUTS]; /* NULL: the result in F64 */
     array *arrays;
 } build;
 
@@ -89,7 +89,7 @@ static GRAPHS_UNUSED void unravel(const array *a, int64_t element, int64_t *inde
     }
 }
 
-/* The element of `a` at the last coordinates of `index`; dimensions of 1 are repeated. */
+/* The element of `a` at the last coordinates of `index`; dimensions of extent 1 are repeated. */
 static GRAPHS_UNUSED int64_t ravel(const array *a, const int64_t *index, int rank) {
     int64_t element = 0;
     for (int d = 0; d < a->rank; d++)
@@ -126,7 +126,7 @@ static GRAPHS_UNUSED double draw(uint32_t *state) {
     return (double)(*state >> 8) / 16777216.0;
 }
 
-/* An input of given values. */
+/* Adds an input with the given values. */
 static GRAPHS_UNUSED eitp_tensor *add_leaf(build *b, eitp_dtype dtype, array *values) {
     char name[32];
     int i = b->leaf_count++;
@@ -136,7 +136,7 @@ static GRAPHS_UNUSED eitp_tensor *add_leaf(build *b, eitp_dtype dtype, array *va
     return b->leaves[i];
 }
 
-/* A floating input of random values that f32 holds exactly. */
+/* Adds a floating-point input of random values that F32 represents exactly. */
 static GRAPHS_UNUSED eitp_tensor *real(build *b, int rank, const int64_t *shape) {
     array *a = new_array(b, rank, shape);
     for (int64_t i = 0; i < a->count; i++)
@@ -163,7 +163,7 @@ static GRAPHS_UNUSED eitp_tensor *real3(build *b, int64_t k, int64_t m, int64_t 
     return real(b, 3, shape);
 }
 
-/* An input of random whole numbers from low to high. */
+/* Adds an input of random integers from low to high. */
 static GRAPHS_UNUSED eitp_tensor *whole(build *b, eitp_dtype dtype, int rank, const int64_t *shape, int low, int high) {
     array *a = new_array(b, rank, shape);
     for (int64_t i = 0; i < a->count; i++)
@@ -199,11 +199,11 @@ static GRAPHS_UNUSED void put(build *b, eitp_tensor *y) {
 }
 
 /* Causal attention without padding. */
-static GRAPHS_UNUSED eitp_tensor *causal_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads, int64_t longest,
-                                                   double scale, eitp_tensor *key, double dropout) {
+static GRAPHS_UNUSED eitp_tensor *causal_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads,
+                                                   int64_t max_length, double scale, eitp_tensor *key, double dropout) {
     eitp_attention_config config = EITP__ZERO;
     config.heads = heads;
-    config.longest = longest;
+    config.max_length = max_length;
     config.scale = scale;
     config.dropout = dropout;
     return eitp_attention(qkv, offsets, key, NULL, &config);
@@ -274,13 +274,13 @@ static GRAPHS_UNUSED void read_values(eitp_plan *plan, eitp_tensor *output, doub
     free(bytes);
 }
 
-/* Makes everything in the arena not a number: what is read before it is written is seen. */
+/* Fills the arena with NaN, so that values read before they are written show. */
 static GRAPHS_UNUSED void poison(eitp_context *context) {
     if (context->arena.memory)
         memset(context->arena.memory, 0xff, context->arena.size);
 }
 
-/* Poisons the arena, writes all leaves and runs. */
+/* Poisons the arena, writes all leaves, and executes. */
 static GRAPHS_UNUSED void run_leaves(const build *b, eitp_plan *plan) {
     eitp_error error = EITP__ZERO;
     poison(b->graph->context);
@@ -289,7 +289,10 @@ static GRAPHS_UNUSED void run_leaves(const build *b, eitp_plan *plan) {
     CHECK_THAT(eitp_plan_execute(plan, &error) == EITP_OK, "%s", error.message);
 }
 
-/* The mean square of the difference over that of `exact`; 0 where both are 0, infinite where it cannot be told. */
+/*
+ * Normalized mean squared error: the mean square of the difference over that of `exact`. 0 if both are 0, infinite if
+ * it is undefined.
+ */
 static GRAPHS_UNUSED double nmse(const double *values, const double *exact, int64_t count) {
     double difference = 0, size = 0;
     for (int64_t i = 0; i < count; i++) {

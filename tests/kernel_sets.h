@@ -1,6 +1,6 @@
 /*
- * What tests of kernels share: the table of every set, which of them can run, numbers that are drawn. With
- * TEST_EMULATED the machine is one that has AVX-512, in software, where that is possible.
+ * What tests of kernels share: the table of every set, whether it can run here, and random numbers. With TEST_EMULATED
+ * the machine has AVX-512 in software, where that is possible.
  */
 #ifndef EITP_TEST_KERNEL_SETS_H
 #define EITP_TEST_KERNEL_SETS_H
@@ -28,7 +28,7 @@ static uint32_t random_state = 1;
 static void find_sets(void) {
     for (int i = 0; i < EITP__ISA_COUNT; i++)
         emulated_register_sets(&tables[i], i < EITP__ISA_AVX512 ? EITP__ISA_REF : EITP__ISA_AVX512);
-    available[EITP__ISA_AVX512] = eitp__isa_available(EITP__ISA_AVX2); /* which the emulation needs */
+    available[EITP__ISA_AVX512] = eitp__isa_available(EITP__ISA_AVX2); /* the emulation needs AVX2 */
 }
 
 #else
@@ -54,7 +54,7 @@ static double draw(void) {
     return (double)(random_state >> 8) / 8388608.0 - 1.0;
 }
 
-/* A dense operand of rank 0 to 3; the dimensions beyond the rank are 1. */
+/* A dense operand of rank 0 to 3; dimensions beyond the rank are 1. */
 static EITP__UNUSED eitp__operand operand(void *data, eitp_dtype dtype, int rank, int64_t d0, int64_t d1, int64_t d2) {
     eitp__operand x = EITP__ZERO;
     x.data = data;
@@ -67,7 +67,7 @@ static EITP__UNUSED eitp__operand operand(void *data, eitp_dtype dtype, int rank
     return x;
 }
 
-/* ---- Memory, released in the reverse order ---- */
+/* ---- Memory, released in reverse order ---- */
 
 enum { MOST_BLOCKS = 256 };
 

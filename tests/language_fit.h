@@ -1,4 +1,4 @@
-/* The training of a language model that is planned, as eitp_fit makes it: for tests of plans. */
+/* A language model to plan, as eitp_fit.create_task creates it: for tests of the planner. */
 #ifndef EITP_TEST_LANGUAGE_FIT_H
 #define EITP_TEST_LANGUAGE_FIT_H
 
@@ -9,7 +9,7 @@ typedef struct language_fit {
     int64_t block_size;
 } language_fit;
 
-/* A language_fit's task, with as much data as is one window. */
+/* Creates the task of a language_fit, with data for one window. */
 static __attribute__((unused)) eitp_status make_language_task(const void *user, eitp_context *context, eitp_task *task,
                                                               eitp_error *error) {
     const language_fit *l = (const language_fit *)user;

@@ -1,4 +1,4 @@
-/* Array functions in double, each by its definition and without any care for speed: what ops are compared with. */
+/* Array functions in double, each by its definition, regardless of speed: the reference for ops. */
 #ifndef EITP_TEST_NAIVE_H
 #define EITP_TEST_NAIVE_H
 
@@ -60,88 +60,88 @@ static GRAPHS_UNUSED array *naive_permute(build *b, const array *x, const int *o
     return y;
 }
 
-/* Of dimension `along`, `extent` places from `begin` on; zeros where there is nothing: a slice or a padding. */
-static GRAPHS_UNUSED array *naive_window(build *b, const array *x, int along, int64_t begin, int64_t extent) {
+/* `extent` elements of dimension `axis` from `begin` on, with zeros outside: a slice or a padding. */
+static GRAPHS_UNUSED array *naive_window(build *b, const array *x, int axis, int64_t begin, int64_t extent) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
     array *y;
     memcpy(shape, x->shape, sizeof shape);
-    shape[along] = extent;
+    shape[axis] = extent;
     y = new_array(b, x->rank, shape);
     for (int64_t i = 0; i < y->count; i++) {
         unravel(y, i, index);
-        index[along] += begin;
-        if (index[along] >= 0 && index[along] < x->shape[along])
+        index[axis] += begin;
+        if (index[axis] >= 0 && index[axis] < x->shape[axis])
             y->data[i] = x->data[ravel(x, index, x->rank)];
     }
     return y;
 }
 
-/* Of dimension `along`, `extent` places from `begin` on, each `step` after the one before. */
-static GRAPHS_UNUSED array *naive_steps(build *b, const array *x, int along, int64_t begin, int64_t extent,
+/* `extent` elements of dimension `axis` from `begin` on, each `step` after the one before. */
+static GRAPHS_UNUSED array *naive_steps(build *b, const array *x, int axis, int64_t begin, int64_t extent,
                                         int64_t step) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
     array *y;
     memcpy(shape, x->shape, sizeof shape);
-    shape[along] = extent;
+    shape[axis] = extent;
     y = new_array(b, x->rank, shape);
     for (int64_t i = 0; i < y->count; i++) {
         unravel(y, i, index);
-        index[along] = begin + index[along] * step;
+        index[axis] = begin + index[axis] * step;
         y->data[i] = x->data[ravel(x, index, x->rank)];
     }
     return y;
 }
 
-static GRAPHS_UNUSED array *naive_concat(build *b, const array *const *xs, int count, int along) {
+static GRAPHS_UNUSED array *naive_concat(build *b, const array *const *xs, int count, int axis) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK], begin = 0;
     array *y;
     memcpy(shape, xs[0]->shape, sizeof shape);
-    shape[along] = 0;
+    shape[axis] = 0;
     for (int i = 0; i < count; i++)
-        shape[along] += xs[i]->shape[along];
+        shape[axis] += xs[i]->shape[axis];
     y = new_array(b, xs[0]->rank, shape);
     for (int i = 0; i < count; i++) {
         for (int64_t j = 0; j < xs[i]->count; j++) {
             unravel(xs[i], j, index);
-            index[along] += begin;
+            index[axis] += begin;
             y->data[ravel(y, index, y->rank)] = xs[i]->data[j];
         }
-        begin += xs[i]->shape[along];
+        begin += xs[i]->shape[axis];
     }
     return y;
 }
 
-/* An index outside the dimension gives 0. */
-static GRAPHS_UNUSED array *naive_gather(build *b, const array *x, const array *indices, int along) {
+/* An index out of range gives 0. */
+static GRAPHS_UNUSED array *naive_gather(build *b, const array *x, const array *indices, int axis) {
     array *y = new_array(b, indices->rank, indices->shape);
     int64_t index[EITP_MAX_RANK];
     for (int64_t i = 0; i < y->count; i++) {
         unravel(y, i, index);
-        index[along] = (int64_t)indices->data[i];
-        if (index[along] >= 0 && index[along] < x->shape[along])
+        index[axis] = (int64_t)indices->data[i];
+        if (index[axis] >= 0 && index[axis] < x->shape[axis])
             y->data[i] = x->data[ravel(x, index, x->rank)];
     }
     return y;
 }
 
-/* What goes to an index outside the dimension is lost. */
-static GRAPHS_UNUSED array *naive_scatter_add(build *b, const array *x, const array *indices, int along,
+/* Values for an index out of range are dropped. */
+static GRAPHS_UNUSED array *naive_scatter_add(build *b, const array *x, const array *indices, int axis,
                                               int64_t extent) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
     array *y;
     memcpy(shape, x->shape, sizeof shape);
-    shape[along] = extent;
+    shape[axis] = extent;
     y = new_array(b, x->rank, shape);
     for (int64_t i = 0; i < x->count; i++) {
         unravel(x, i, index);
-        index[along] = (int64_t)indices->data[i];
-        if (index[along] >= 0 && index[along] < extent)
+        index[axis] = (int64_t)indices->data[i];
+        if (index[axis] >= 0 && index[axis] < extent)
             y->data[ravel(y, index, y->rank)] += x->data[i];
     }
     return y;
 }
 
-/* Over the dimensions in `mask`; kept as 1. */
+/* Over the dimensions in `mask`, which are kept with extent 1. */
 static GRAPHS_UNUSED array *naive_reduce(build *b, const array *x, unsigned mask, int is_max) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
     array *y;
@@ -159,27 +159,27 @@ static GRAPHS_UNUSED array *naive_reduce(build *b, const array *x, unsigned mask
     return y;
 }
 
-/* Where along a dimension, kept as 1, x is largest. */
-static GRAPHS_UNUSED array *naive_argmax(build *b, const array *x, int along) {
+/* The index of the largest element axis a dimension, which is kept with extent 1. */
+static GRAPHS_UNUSED array *naive_argmax(build *b, const array *x, int axis) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
     array *y;
     memcpy(shape, x->shape, sizeof shape);
-    shape[along] = 1;
+    shape[axis] = 1;
     y = new_array(b, x->rank, shape);
     for (int64_t i = 0; i < x->count; i++) {
         int64_t best[EITP_MAX_RANK], place;
         unravel(x, i, index);
         memcpy(best, index, sizeof best);
-        place = index[along];
-        index[along] = 0;
-        best[along] = (int64_t)y->data[ravel(y, index, y->rank)];
+        place = index[axis];
+        index[axis] = 0;
+        best[axis] = (int64_t)y->data[ravel(y, index, y->rank)];
         if (x->data[i] > x->data[ravel(x, best, x->rank)])
             y->data[ravel(y, index, y->rank)] = (double)place;
     }
     return y;
 }
 
-/* Without the dimensions in `mask`; [1] where none is left. */
+/* Without the dimensions in `mask`; [1] if none is left. */
 static GRAPHS_UNUSED array *naive_squeeze(build *b, const array *x, unsigned mask) {
     int64_t shape[EITP_MAX_RANK];
     int rank = 0;

@@ -1,18 +1,18 @@
-/* A case for every op that computes: a graph of it, and what it should give by tests/naive.h where that can tell. */
+/* A case for every computing op: a graph, and the expected values by tests/naive.h if it can compute them. */
 #ifndef EITP_TEST_OP_CASES_H
 #define EITP_TEST_OP_CASES_H
 
 #include "tests/naive.h"
 
 enum {
-    HAS_GRADIENT = 1, /* with respect to every floating leaf */
-    HAS_SECOND = 2    /* a fused gradient, or an op whose second derivative is worth a test of its own */
+    HAS_GRADIENT = 1, /* with respect to every floating-point leaf */
+    HAS_SECOND = 2    /* a fused gradient, or an op whose second derivative needs its own test */
 };
 
 typedef struct op_case {
     const char *name;
     void (*make)(build *b);
-    double tolerance; /* NMSE of f32; 0: the same values */
+    double tolerance; /* NMSE of F32; 0: equal values */
     int flags;
 } op_case;
 
@@ -72,7 +72,7 @@ static void case_stop_gradient(build *b) {
     put_like(b, eitp_stop_gradient(x), values_of(b, x));
 }
 
-/* Pairs of shapes that broadcast: equal, one element, rows, columns, both ways, ranks that differ, six dimensions. */
+/* Pairs of shapes that broadcast: equal, one element, rows, columns, both ways, different ranks, six dimensions. */
 typedef struct shape_pair {
     int left_rank, right_rank;
     int64_t left[EITP_MAX_RANK], right[EITP_MAX_RANK];
@@ -123,7 +123,7 @@ BINARY_CASE(divide, p / q)
 BINARY_CASE(minimum, p < q ? p : q)
 BINARY_CASE(maximum, p > q ? p : q)
 
-/* The operands have many equal values, for equal and at the border of less. */
+/* The operands have many equal values, for eitp_equal and the boundary of eitp_less. */
 #define COMPARE_CASE(name, formula)                                                                                    \
     static double formula_##name(double p, double q) {                                                                 \
         return formula;                                                                                                \
@@ -263,7 +263,7 @@ static void case_slice(build *b) {
     put_like(b, eitp_slice(large, 1, 7, 150), naive_window(b, values_of(b, large), 1, 7, 143));
 }
 
-/* Every beginning, end and step of a dimension of 5 and of one of 6; other dimensions; six of them. */
+/* Every begin, end and step of a dimension of 5 and of one of 6; other dimensions; rank 6. */
 static void case_slice_step(build *b) {
     static const int64_t shape[6] = {3, 2, 5, 2, 6, 2};
     eitp_tensor *x = real(b, 6, shape), *row = real1(b, b->small ? 5 : 6);
@@ -311,12 +311,12 @@ static void case_concat(build *b) {
         from[i] = values_of(b, parts[i]);
     }
     put_like(b, eitp_concat(parts, 12, 0), naive_concat(b, from, 12, 0));
-    parts[1] = parts[0]; /* the same one twice */
+    parts[1] = parts[0]; /* the same tensor twice */
     from[1] = from[0];
     put_like(b, eitp_concat(parts, 2, -1), naive_concat(b, from, 2, 1));
 }
 
-/* Indices repeat, and some are outside. */
+/* Indices repeat, and some are out of range. */
 static void case_gather(build *b) {
     static const int64_t shape[3] = {3, 4, 5}, first[3] = {6, 4, 5}, middle[3] = {3, 7, 5}, last[3] = {3, 4, 2};
     eitp_tensor *x = real(b, 3, shape), *i0 = integers(b, 3, first, -1, 3), *i1 = integers(b, 3, middle, -1, 4);
@@ -372,7 +372,7 @@ static void case_max(build *b) {
     reduction_case(b, eitp_max, 1, 0);
 }
 
-/* Of few different values, so that many are equal; and values at the places that it gives. */
+/* Few different values, so that many are equal; and the values at the resulting indices. */
 static void case_argmax(build *b) {
     static const int64_t small[4] = {3, 2, 4, 5}, large[4] = {7, 65, 1, 130};
     eitp_tensor *x = integers(b, 4, b->small ? small : large, -3, 3), *y = eitp_cast(x, b->dtype);
@@ -397,7 +397,7 @@ static void case_sum_squares(build *b) {
     put_like(b, eitp_sum_squares(x), y);
 }
 
-/* By rows, and by columns with and without rows before. */
+/* By rows, and by columns with and without earlier rows. */
 static void case_row_squares(build *b) {
     eitp_tensor *x = b->small ? real2(b, 3, 4) : real3(b, 3, 71, 257);
     const array *from = values_of(b, x);
@@ -439,7 +439,7 @@ static void case_matmul(build *b) {
     }
 }
 
-/* Stacks of matrices: equal, repeated, one of them flat. */
+/* Batches of matrices: equal, broadcast, one of them without a batch. */
 static void case_batched_matmul(build *b) {
     static const struct {
         int left_rank, right_rank;
@@ -585,7 +585,7 @@ static void case_embedding(build *b) {
     put_like(b, eitp_embedding(table, ids), y);
 }
 
-/* Ids that repeat and one that is outside, by way of the list of distinct ones; the list has room left. */
+/* Ids that repeat and one out of range, with a list of distinct ids that has unused entries. */
 static void case_embedding_unique(build *b) {
     static const double ids[] = {3, 0, 3, 4, -1, 0, 3}, unique[] = {3, 0, 4, -1, -1, -1};
     static const double inverse[] = {0, 1, 0, 2, -1, 1, 0};
@@ -603,8 +603,8 @@ static void case_dropout(build *b) {
 }
 
 /*
- * Packed sequences: an empty one, one of a single row; rows before the first and after the last are in none. With
- * padding: of nothing, of a whole sequence, more of it than there is.
+ * Packed sequences: one empty, one of a single row; rows before the first and after the last are in no sequence. With
+ * padding: of no row, of a whole sequence, and lengths beyond the sequence.
  */
 static void attention_case(build *b, int heads, double scale, double probability, int bidirectional, int padded) {
     static const double small[5] = {1, 4, 4, 5, 9}, large[6] = {2, 67, 67, 68, 150, 190};
@@ -614,7 +614,7 @@ static void attention_case(build *b, int heads, double scale, double probability
     eitp_attention_config config = EITP__ZERO;
     eitp_tensor *qkv, *offsets, *lengths = NULL, *k;
     config.heads = heads;
-    config.longest = b->small ? 4 : 90;
+    config.max_length = b->small ? 4 : 90;
     config.scale = scale;
     config.dropout = probability;
     config.bidirectional = bidirectional;
@@ -652,8 +652,10 @@ static void case_attention_bidirectional_padded(build *b) {
     attention_case(b, 2, 0.5, 0.3, 1, 1);
 }
 
-/* One query q [d] that sees `count` keys, whose biases are `added`: the values weighted by the softmax of the scores;
- * zeros where all are minus infinity. */
+/*
+ * One query q [d] that attends to `count` keys with the biases `added`: the values weighted by the softmax of the
+ * scores.
+ */
 static void naive_query(double *y, const double *q, const double *keys, int64_t key_step, int64_t d,
                         const double *values, int64_t value_step, int64_t e, int64_t count, double scale,
                         const double *added) {
@@ -672,7 +674,7 @@ static void naive_query(double *y, const double *q, const double *keys, int64_t 
             y[i] += exp(scores[j] - largest) / total * values[j * value_step + i];
 }
 
-/* What is added to the score of query i and key j, from a mask or bias that broadcasts to [b, h, t, s]. */
+/* The bias of query i and key j, from a mask or bias that broadcasts to [b, h, t, s]. */
 static double naive_bias(const array *mask, int is_boolean, const int64_t *index, int causal) {
     double value = mask ? mask->data[ravel(mask, index, 4)] : is_boolean;
     if (causal && index[3] > index[2])
@@ -701,14 +703,14 @@ static array *naive_dot_product(build *b, const array *q, const array *k, const 
     return y;
 }
 
-/* A mask or bias of this shape, where no query `blind` sees anything. */
-static eitp_tensor *random_mask(build *b, int rank, const int64_t *shape, int is_boolean, int64_t blind) {
+/* A mask or bias of this shape, where query `masked_query` attends to no key. */
+static eitp_tensor *random_mask(build *b, int rank, const int64_t *shape, int is_boolean, int64_t masked_query) {
     eitp_tensor *mask = is_boolean ? whole(b, EITP_U8, rank, shape, 0, 1) : real(b, rank, shape);
     array *a = b->values[b->leaf_count - 1];
     int64_t index[EITP_MAX_RANK];
     for (int64_t i = 0; i < a->count; i++) {
         unravel(a, i, index);
-        if (index[rank - 2] == blind || (!is_boolean && draw(&b->random) < 0.2))
+        if (index[rank - 2] == masked_query || (!is_boolean && draw(&b->random) < 0.2))
             a->data[i] = is_boolean ? 0 : -(double)INFINITY;
     }
     return mask;
@@ -731,7 +733,9 @@ static void put_matrices(build *b, int64_t t, int64_t s) {
     put_like(b, eitp_scaled_dot_product_attention(q, k, v, NULL, NULL, &config), naive_reshape(b, y, 2, rows));
 }
 
-/* Keys of another number than queries, values of another width; with `groups` of heads that share keys, and a mask. */
+/*
+ * Different numbers of queries and keys, values of another width; with `groups` of heads that share keys, and a mask.
+ */
 static void dot_product_case(build *b, int64_t heads, int64_t groups, int causal, eitp_tensor *mask, int is_boolean) {
     int64_t t = b->small ? 3 : 37, s = b->small ? 4 : 70;
     int64_t q_shape[4] = {2, 0, 0, 3}, k_shape[4] = {2, 0, 0, 3}, v_shape[4] = {2, 0, 0, 2};
@@ -751,12 +755,12 @@ static void dot_product_case(build *b, int64_t heads, int64_t groups, int causal
                                mask ? values_of(b, mask) : NULL, is_boolean, causal));
 }
 
-/* A mask of the last `rank` of [2, 4, t, s]; no query `blind` sees anything. */
-static eitp_tensor *dot_product_mask(build *b, int rank, int is_boolean, int64_t blind) {
+/* A mask of the last `rank` dimensions of [2, 4, t, s], where query `masked_query` attends to no key. */
+static eitp_tensor *dot_product_mask(build *b, int rank, int is_boolean, int64_t masked_query) {
     int64_t shape[4] = {2, 4, 0, 0};
     shape[2] = b->small ? 3 : 37;
     shape[3] = b->small ? 4 : 70;
-    return random_mask(b, rank, shape + 4 - rank, is_boolean, blind);
+    return random_mask(b, rank, shape + 4 - rank, is_boolean, masked_query);
 }
 
 static void case_dot_product(build *b) {
@@ -780,7 +784,7 @@ static void case_dot_product_one_key_head(build *b) {
     dot_product_case(b, 4, 1, 0, dot_product_mask(b, 4, 1, 2), 1);
 }
 
-/* Packed rows: a sequence's queries see its keys that are there, and, where it is causal, none after themselves. */
+/* Packed rows: queries attend to the valid keys of their sequence, and, if causal, to none after themselves. */
 static array *naive_separate(build *b, const array *q, const array *k, const array *v, const double *offsets,
                              const double *lengths, int sequences, int64_t heads, const eitp_attention_config *config,
                              const array *mask, int is_boolean) {
@@ -807,23 +811,23 @@ static array *naive_separate(build *b, const array *q, const array *k, const arr
 }
 
 /* As attention_case, with `groups` of four heads that share keys; with a bias by head and position, or with a mask by
- * sequence, where no query 1 sees anything. */
+ * sequence, where query 1 of each attends to no key. */
 static void separate_case(build *b, int64_t groups, int bidirectional, int padded, int biased, int masked) {
     static const double small[5] = {1, 4, 4, 5, 9}, large[6] = {2, 19, 19, 20, 43, 50};
     static const double small_lengths[4] = {2, 1, 0, 9}, large_lengths[5] = {16, 3, 0, 21, -1};
     int sequences = b->small ? 4 : 5;
-    int64_t n = b->small ? 10 : 53, longest = b->small ? 4 : 24, shape[4];
+    int64_t n = b->small ? 10 : 53, max_length = b->small ? 4 : 24, shape[4];
     const double *ends = b->small ? small : large, *lengths = b->small ? small_lengths : large_lengths;
     eitp_tensor *offsets = given(b, EITP_I32, sequences + 1, ends), *there = given(b, EITP_I32, sequences, lengths);
     eitp_tensor *q = real2(b, n, 4 * 3), *k = real2(b, n, groups * 3), *v = real2(b, n, groups * 2), *mask = NULL;
     eitp_attention_config config = EITP__ZERO;
     config.heads = 4;
-    config.longest = longest;
+    config.max_length = max_length;
     config.scale = 0.4;
     config.bidirectional = bidirectional;
     shape[0] = sequences;
     shape[1] = biased ? 4 : 1;
-    shape[2] = shape[3] = longest;
+    shape[2] = shape[3] = max_length;
     if (biased)
         mask = random_mask(b, 3, shape + 1, 0, 0);
     if (masked)
@@ -849,7 +853,7 @@ static void case_separate_padded(build *b) {
     separate_case(b, 2, 1, 1, 0, 0);
 }
 
-/* Some targets are the ignored one. */
+/* Some targets are ignored. */
 static void case_cross_entropy(build *b) {
     int64_t n = b->small ? 6 : 33, v = b->small ? 4 : 1237;
     eitp_tensor *logits, *targets;
@@ -869,7 +873,7 @@ static void case_cross_entropy(build *b) {
     put_like(b, eitp_cross_entropy(logits, targets, 2), y);
 }
 
-/* By the definition: -(1 - s) w[t] log p[t] - s / v * sum of w log p; 0 where the target is 2. */
+/* The definition: -(1 - s) w[t] log p[t] - s / v * sum of w log p; 0 if the target is 2. */
 static array *naive_smoothed_loss(build *b, const array *logits, const array *targets, const array *weights,
                                   double smoothing) {
     const array *logs = naive_softmax(b, logits, 1);
@@ -885,7 +889,7 @@ static array *naive_smoothed_loss(build *b, const array *logits, const array *ta
     return y;
 }
 
-/* Smoothing, class weights, and both; of a head too. */
+/* Smoothing, class weights, and both; also of an output head. */
 static void case_smoothed_cross_entropy(build *b) {
     int64_t n = b->small ? 6 : 33, v = b->small ? 4 : 1237, c = b->small ? 3 : 40;
     eitp_tensor *logits = real2(b, n, v), *targets = integers(b, 1, &n, 0, (int)v - 1), *weights, *x, *table;
@@ -911,12 +915,15 @@ static void case_smoothed_cross_entropy(build *b) {
     }
 }
 
-/* ---- All of them ---- */
+/* ---- The list ---- */
 
 #define OP_CASE(name, tolerance, flags)                                                                                \
     { #name, case_##name, tolerance, flags }
 
-/* f32 has a relative rounding of 6e-8, so an NMSE of 4e-15 at best. Sums of terms of both signs lose what cancels. */
+/*
+ * F32 rounds with a relative error of 6e-8, so the NMSE is 4e-15 at best. Sums of terms of both signs lose what
+ * cancels.
+ */
 static const op_case op_cases[] = {
     OP_CASE(negate, 0, HAS_GRADIENT),
     OP_CASE(abs, 0, HAS_GRADIENT),

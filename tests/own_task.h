@@ -1,4 +1,5 @@
-/* A task of ops with inputs of each kind, whose loss terms a test chooses, and its loss and gradient in double. */
+/* A task built from ops, with every kind of input and loss terms selected by the test; its loss and gradient in
+   double. */
 #ifndef EITP_TEST_OWN_TASK_H
 #define EITP_TEST_OWN_TASK_H
 
@@ -6,15 +7,15 @@
 
 enum { OWN_WIDTH = 5, OWN_SAMPLES = 23, OWN_VALIDATION = 7, OWN_ROWS = 5 };
 
-/* What `build` adds, in this order. */
+/* The parts that `build` adds, in this order. */
 enum {
-    OWN_ROW = 1,      /* term "row": one value for each row */
-    OWN_SAMPLE = 2,   /* term "sample": one for each sample, of those that have a label */
-    OWN_NUMBER = 4,   /* term "number": the sum of "row" */
-    OWN_SQUARES = 8,  /* term "squares": predictions squared, for each row */
-    OWN_SUMMED = 16,  /* term "summed": "row" and 0.3 "squares" in one */
-    OWN_EMPTY = 32,   /* terms "empty rows", "empty samples": how many there were, with weight 0 */
-    OWN_MEASURES = 64 /* measures "row size", "sample size", "total" */
+    OWN_ROW = 1,     /* term "row": one value for each row */
+    OWN_SAMPLE = 2,  /* term "sample": one for each sample, of those that have a label */
+    OWN_NUMBER = 4,  /* term "number": the sum of "row" */
+    OWN_SQUARES = 8, /* term "squares": predictions squared, for each row */
+    OWN_SUMMED = 16, /* term "summed": "row" and 0.3 "squares" in one */
+    OWN_EMPTY = 32,  /* terms "empty rows", "empty samples": their number, with weight 0 */
+    OWN_METRICS = 64 /* metrics "row size", "sample size", "total" */
 };
 
 enum { OWN_EMPTY_MARK = -5, OWN_NO_LABEL = -1 };
@@ -26,14 +27,14 @@ typedef struct own {
     eitp_trainer *trainer;
     int parts;
     eitp_schedule weight;      /* of "sample" and "squares" */
-    int64_t nan_sample;        /* whose target is not a number; -1: none */
-    int64_t unlabelled_before; /* samples below have no label; others have one but for each third */
+    int64_t nan_sample;        /* the sample whose target is NaN; -1: none */
+    int64_t unlabelled_before; /* samples below have no label, and of the others every third one */
     eitp_status build_fails, read_fails, identify_fails, save_fails;
     int reads;
     eitp_task_identity identity;
 } own;
 
-/* Made-up data: a value in [-1, 1) for each place of each sample. */
+/* Synthetic data: a value in [-1, 1) for each place of each sample. */
 static RUN_UNUSED float own_value(eitp_split split, uint64_t number, int64_t place) {
     uint64_t state = (number * 1000 + (uint64_t)place) * 2 + (uint64_t)split + 12345;
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -75,16 +76,16 @@ static RUN_UNUSED eitp_status own_read(void *user, eitp_split split, uint64_t nu
     for (int64_t i = 0; i < OWN_WIDTH; i++)
         ((float *)sample->values[4])[i] = own_value(split, number, 700 + i);
     *(int32_t *)sample->values[5] = own_label(o, number);
-    for (int q = 0; q < EITP_PASS_QUANTITIES; q++)
+    for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++)
         sample->items[q] = sample->rows;
     if (o->parts & OWN_SAMPLE)
         sample->items[o->parts & OWN_ROW ? 1 : 0] = own_label(o, number) >= 0;
-    if (o->parts & OWN_MEASURES) /* two terms before them */
+    if (o->parts & OWN_METRICS) /* there are two terms before them */
         sample->items[3] = 1;
     return EITP_OK;
 }
 
-/* 1 where a number that is else 0 or more is as `empty` says. */
+/* 1 for -1, the value of `empty`; 0 for values of 0 or more. */
 static RUN_UNUSED eitp_tensor *own_is_below_zero(eitp_tensor *x) {
     return eitp_affine(eitp_clamp(eitp_affine(eitp_cast(x, EITP_F32), 1, 1), 0, 1), -1, 1);
 }
@@ -124,10 +125,10 @@ static RUN_UNUSED eitp_status own_build(void *user, eitp_pass *pass, eitp_error 
         eitp_pass_term(pass, "empty rows", eitp_sum(own_is_below_zero(mark), EITP_ALL_DIMENSIONS, 0), &none);
         eitp_pass_term(pass, "empty samples", eitp_sum(own_is_below_zero(label), EITP_ALL_DIMENSIONS, 0), &none);
     }
-    if (o->parts & OWN_MEASURES) {
-        eitp_pass_measure(pass, "row size", eitp_multiply(counts, eitp_abs(predicted)));
-        eitp_pass_measure(pass, "sample size", eitp_abs(guess));
-        eitp_pass_measure(pass, "total", eitp_sum(row, EITP_ALL_DIMENSIONS, 0));
+    if (o->parts & OWN_METRICS) {
+        eitp_pass_metric(pass, "row size", eitp_multiply(counts, eitp_abs(predicted)));
+        eitp_pass_metric(pass, "sample size", eitp_abs(guess));
+        eitp_pass_metric(pass, "total", eitp_sum(row, EITP_ALL_DIMENSIONS, 0));
     }
     if (o->build_fails)
         return eitp__fail(why, o->build_fails, "nothing to build with");
@@ -146,7 +147,7 @@ static RUN_UNUSED eitp_status own_save(void *user, const char *directory, eitp_e
     return o->save_fails ? eitp__fail(why, o->save_fails, "labels cannot be written") : EITP_OK;
 }
 
-/* A context and the task in it; the trainer is made by own_train. */
+/* Creates a context and the task in it; own_train creates the trainer. */
 static RUN_UNUSED eitp_status own_begin(own *o, const eitp_host *host, const char *precision, int parts,
                                         eitp_error *why) {
     eitp_context_config context = eitp_context_config_default();
@@ -177,7 +178,7 @@ static RUN_UNUSED eitp_status own_begin(own *o, const eitp_host *host, const cha
     return o->task.context = NULL, eitp_context_create(&context, &o->context, why);
 }
 
-/* Weights to begin with; those of "w" are w[i] = 0.1 i - 0.2, of "u" 0.3 - 0.1 i. */
+/* Initial weights: w[i] = 0.1 i - 0.2, u[i] = 0.3 - 0.1 i. */
 static RUN_UNUSED eitp_status own_train(own *o, eitp_error *why) {
     float w[OWN_WIDTH], u[OWN_WIDTH];
     eitp_status status;
@@ -199,7 +200,7 @@ static RUN_UNUSED void own_end(own *o) {
     o->context = NULL;
 }
 
-/* ---- The same in double, with the first weights ---- */
+/* ---- The same in double, with the initial weights ---- */
 
 static RUN_UNUSED double own_dot(const double *w, const float *x) {
     double sum = 0;
@@ -228,7 +229,7 @@ static RUN_UNUSED double own_guess(eitp_split split, uint64_t number) {
     return own_dot(u, s);
 }
 
-/* The sum over a sample's rows of "row", and the value of "sample". */
+/* The sum of "row" over the rows of a sample, and the value of "sample". */
 static RUN_UNUSED double own_row_loss(const own *o, eitp_split split, uint64_t number) {
     double sum = 0;
     for (int64_t row = 0; row < own_rows(o, split, number); row++) {

@@ -1,6 +1,6 @@
 /*
- * MATMUL and HEAD of kernel sets against sums in double: what tests/test_matmul.c and tests/test_matmul_emulated.c run,
- * each on its own sets. The including file lists its sets in `sets` before it runs the tests.
+ * MATMUL and HEAD of kernel sets compared with sums in double: the tests of tests/test_matmul.c and
+ * tests/test_matmul_emulated.c, each on its own sets. The including file fills in `sets` before it runs the tests.
  */
 #ifndef EITP_TEST_PRODUCTS_H
 #define EITP_TEST_PRODUCTS_H
@@ -15,16 +15,16 @@
 
 enum { MOST_SETS = EITP__ISA_COUNT + 1, GUARD = 64, LIMIT = 1 << 17, INPUTS = 4 };
 
-/* A set, and all kernels of a backend that uses it; a set is asked only for those that are its own. */
+/* A set, and all kernels of a backend that uses it. Only the set's own kernels are tested. */
 typedef struct product_set {
     const char *name;
     eitp__kernel_table table;
-    int step; /* of k at which a cut into accumulated products changes no bit; 0: there is none */
+    int step; /* multiples of k at which accumulated products have the bits of one; 0: none */
 } product_set;
 
 static product_set sets[MOST_SETS];
 static int set_count;
-static int is_quick; /* few cases, for what runs slowly */
+static int is_quick; /* fewer cases, for slow sets */
 
 static double memory_y[2][LIMIT + 2 * GUARD], memory_z[2][LIMIT + 2 * GUARD];
 static double exact[LIMIT], carried[LIMIT];
@@ -72,7 +72,7 @@ static void put(void *array, eitp_dtype dtype, int64_t index, double value) {
     }
 }
 
-/* The largest error of a rounding, relative to the value. */
+/* The largest relative error of rounding. */
 static double rounding(eitp_dtype dtype) {
     return dtype == EITP_BF16 ? 0x1p-8 : dtype == EITP_F16 ? 0x1p-11 : dtype == EITP_F32 ? 0x1p-23 : 0x1p-52;
 }
@@ -90,7 +90,7 @@ static eitp__operand operand(void *data, eitp_dtype dtype, int rank, const int64
     return x;
 }
 
-/* Memory for input `which` that ends where a page starts that must not be read. */
+/* Memory for input `which` that ends at a page that must not be read. */
 static void *guarded(int which, int64_t elements, eitp_dtype dtype) {
     static char *regions[INPUTS];
     const size_t page = 65536, room = LIMIT * sizeof(double);
@@ -119,7 +119,7 @@ static void run_all(const eitp__kernel *kernel, const eitp__call *call) {
     kernel->run(call, 0, item_count(kernel, call), scratch());
 }
 
-/* Output `index` of a call, between guards. */
+/* Sets output `index` of a call, between guards. */
 static void set_output(eitp__call *call, int index, eitp_dtype dtype, int rank, const int64_t *shape) {
     call->outputs[index] = operand((char *)memory_y[index] + GUARD * eitp_dtype_size(dtype), dtype, rank, shape);
     if (call->output_count <= index)
@@ -139,7 +139,7 @@ static void set_input(eitp__call *call, int index, eitp_dtype dtype, int rank, c
 typedef struct product_case {
     eitp_dtype dtype, y; /* of a and b, and of y */
     int rank;
-    const int64_t *batch_a, *batch_b; /* the batch dimensions, which are broadcast */
+    const int64_t *batch_a, *batch_b; /* the batch dimensions, which broadcast */
     int64_t m, n, k;
     int transpose_a, transpose_b, has_bias, has_before;
     int carry; /* 0: does not accumulate; 1: carry NULL; 2, 3, 4: carry 0, 1, 0.5 */
@@ -183,7 +183,7 @@ static void widen(const eitp__operand *x, double *to) {
         to[i] = get(x->data, x->dtype, i);
 }
 
-/* The product in double, from carry * `carried`. */
+/* The product in double, starting from carry * `carried`. */
 static void multiply_exactly(const eitp__call *call, double carry) {
     static double a[LIMIT], b[LIMIT], bias[LIMIT];
     const eitp__operand *x = call->inputs, *y = &call->outputs[0];
@@ -231,7 +231,7 @@ static double sigmoid(double x) {
     return 1 / (1 + exp(-x));
 }
 
-/* What an epilogue makes of p. */
+/* The result of an epilogue for p. */
 static double finish_exactly(const eitp__call *call, int64_t index, double p) {
     const eitp__operand *x = &call->inputs[3];
     double other = x->data ? get(x->data, x->dtype, index) : 0;
@@ -257,7 +257,7 @@ static double finish_exactly(const eitp__call *call, int64_t index, double p) {
     }
 }
 
-/* Nothing was written around an output or beyond the workspace. */
+/* Checks that nothing was written around an output or beyond the workspace. */
 static void check_guards(const char *set, const eitp__operand *x, const unsigned char *memory, size_t needed) {
     size_t around = GUARD * eitp_dtype_size(x->dtype),
            all = (size_t)x->elements * eitp_dtype_size(x->dtype) + 2 * around;
@@ -270,7 +270,7 @@ static void check_guards(const char *set, const eitp__operand *x, const unsigned
     CHECK_THAT(!is_written, "%s wrote outside an output or its workspace", set);
 }
 
-/* Output `index` against `exact`: each element, and the mean. */
+/* Compares output `index` with `exact`: each element, and the mean. */
 static void check_values(const eitp__kernel *kernel, const eitp__call *call, int index, int64_t k) {
     const eitp__operand *y = &call->outputs[index];
     double error = 0, norm = 0, unit = rounding(y->dtype), sum_unit = rounding(eitp__wide(call->dtype));
@@ -288,7 +288,7 @@ static void check_values(const eitp__kernel *kernel, const eitp__call *call, int
                kernel->set, eitp_dtype_name(call->dtype), index, error / norm);
 }
 
-/* Runs a call item by item, the last first, into other memory: the bits are the same. */
+/* Runs a call item by item, in reverse order, into other memory: the bits are the same. */
 static void check_items(const eitp__kernel *kernel, eitp__call *call) {
     eitp__call other = *call;
     for (int i = 0; i < call->output_count; i++)
@@ -302,7 +302,7 @@ static void check_items(const eitp__kernel *kernel, eitp__call *call) {
     }
 }
 
-/* Runs a call, whose exact product is in `sums`, on one kernel. */
+/* Runs a call, whose exact product is in `sums`, with one kernel. */
 static void check_call(const eitp__kernel *kernel, eitp__call *call, const double *sums, int64_t k) {
     eitp__operand *y = &call->outputs[0], *before = call->output_count > 1 ? &call->outputs[1] : NULL;
     size_t needed = kernel->workspace ? kernel->workspace(call) : 0;
@@ -328,7 +328,7 @@ static void check_call(const eitp__kernel *kernel, eitp__call *call, const doubl
     check_items(kernel, call);
 }
 
-/* One case on every set that has kernels of its own for the dtype. */
+/* One case on every set that has its own kernels for the dtype. */
 static void every_set(const product_case *at) {
     static const float carries[] = {0.0f, 1.0f, 0.5f};
     static double sums[LIMIT];
@@ -351,7 +351,7 @@ static void every_set(const product_case *at) {
     }
 }
 
-/* Every form, bias and carry, into a wide y, or every `step`-th of these. */
+/* Every form, bias and carry with a WIDE y, or every `step`-th of these. */
 static void every_form(product_case at, int step) {
     step = is_quick ? 7 : step;
     for (int choice = 0; choice < 40; choice += step) {
@@ -387,7 +387,7 @@ static void test_sizes(void) {
             every_form(product(dtypes[c], shapes[i][0], shapes[i][1], shapes[i][2]), i < 9 ? 1 : 3);
 }
 
-/* Every epilogue in every form, into a y of the column's dtype and, without one, into a wide one. */
+/* Every epilogue in every form with a y of the column's dtype, and without an epilogue a WIDE y. */
 static void test_epilogues(void) {
     for (size_t c = 0; c < EITP__COUNT(dtypes); c++)
         for (size_t i = is_quick ? 2 : 0; i < (is_quick ? 3 : 6); i++)
@@ -436,7 +436,7 @@ static void test_lower_rank(void) {
     }
 }
 
-/* No rows: no items. Nothing to sum over: the bias, the carried value, or zeros. */
+/* No rows: no items. No terms: the bias, the carried value, or zeros. */
 static void test_empty(void) {
     for (size_t c = 0; c < EITP__COUNT(dtypes); c++) {
         product_case at = product(dtypes[c], 0, 5, 6);
@@ -452,7 +452,7 @@ static void test_empty(void) {
     }
 }
 
-/* One product over 256 steps is the same bits as accumulated ones, where k is cut as the set allows. */
+/* One product over 256 steps has the bits of accumulated products, if k is cut at multiples that the set allows. */
 static void test_accumulation(void) {
     static const int64_t cuts[][3] = {{128, 128, 0}, {64, 64, 128},  {32, 192, 32},
                                       {2, 252, 2},   {100, 56, 100}, {1, 254, 1}};
@@ -489,7 +489,7 @@ static void test_accumulation(void) {
             }
 }
 
-/* HEAD's outputs are sums in f32 and 16-bit values below 1. */
+/* The outputs of HEAD: sums in f32 and 16-bit values of at most 1. */
 enum { HEAD_ROWS = 300, HEAD_BLOCKS = 4 };
 
 typedef struct head_memory {

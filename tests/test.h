@@ -1,6 +1,6 @@
 /*
- * What every test program is written with. A test is a function; the program runs those whose name contains argv[1]
- * (all without it), prints a line for each that fails and, at the end, "N passed, N failed".
+ * The test framework. A test is a function. A test program runs the tests whose names contain argv[1], or all without
+ * it, prints a line for each failed test, and at the end "N passed, N failed".
  */
 #ifndef EITP_TEST_H
 #define EITP_TEST_H
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A part of a test program, linked with the file that has its main, defines TEST_PART and has checks alone. */
+/* A file without main that is linked into a test program defines TEST_PART before the include. */
 #ifdef TEST_PART
 extern int test_failures_;
 #else
@@ -23,7 +23,7 @@ int test_failures_; /* of the running test */
         }                                                                                                              \
     } while (0)
 
-/* As CHECK, with a formatted explanation. */
+/* Like CHECK, with a formatted explanation. */
 #define CHECK_THAT(condition, ...)                                                                                     \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
@@ -34,7 +34,7 @@ int test_failures_; /* of the running test */
         }                                                                                                              \
     } while (0)
 
-/* As CHECK, but leaves the test: for what the rest of it cannot do without. */
+/* Like CHECK, but a failure ends the test: for conditions that the rest of the test depends on. */
 #define REQUIRE(condition)                                                                                             \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \

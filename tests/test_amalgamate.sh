@@ -1,6 +1,6 @@
 #!/bin/sh
-# The amalgamator on a small tree of its own: what it makes, and that each breach of a rule is refused with the line
-# that says so, leaving the old eitp.h as it was.
+# The amalgamator on a small tree of its own: what it makes, and that each breach of a rule is reported with its line and
+# leaves the old eitp.h unchanged.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
@@ -25,7 +25,7 @@ fail() {
     echo "FAILED $*"
 }
 
-# A tree that is in order.
+# A tree without findings.
 fresh_tree() {
     rm -rf "$tree"
     for folder in src/base src/tensor src/optim kernels/ref kernels/cuda backends/cpu tools examples; do
@@ -106,7 +106,7 @@ run() {
     "$amalgamate" --root "$tree" "$@" >"$work/out" 2>"$work/err"
 }
 
-# The tree in its present state is refused with this line, and eitp.h is untouched.
+# The tree is refused with this finding, and eitp.h is unchanged.
 refused() {
     what=$1
     line=$2
@@ -141,11 +141,12 @@ fresh_tree
 
 # ---- what it makes ----
 
-if run && run --check; then pass; else fail "a tree in order: $(cat "$work/err")"; fi
+if run && run --check; then pass; else fail "a tree without findings: $(cat "$work/err")"; fi
 cp "$tree/eitp.h" "$work/first.h"
 run
 if cmp -s "$tree/eitp.h" "$work/first.h"; then pass; else fail "two runs differ"; fi
-if [ "$(grep -c '>>kernels/ref/ref.inc' "$work/first.h")" = 2 ]; then pass; else fail "a template is pasted each time"; fi
+if [ "$(grep -c '>>kernels/ref/ref.inc' "$work/first.h")" = 2 ]; then pass; else fail "a short template is pasted each time"; fi
+if grep -q EITP_FILE "$work/first.h"; then fail "eitp.h includes itself for short templates"; else pass; fi
 if grep -q '#include "' "$work/first.h"; then fail "a local include is left"; else pass; fi
 if grep -q 'EITP_MEMORY_H' "$work/first.h"; then fail "an include guard is left"; else pass; fi
 cat >"$work/program.c" <<'END'
@@ -164,6 +165,107 @@ if "$CC" -std=c11 -Wall -I"$tree" "$work/program.c" -o "$work/program" && "$work
 else
     fail "a program"
 fi
+
+# Long templates are in eitp.h once. long.inc and last.inc have two instances each.
+long_templates() {
+    {
+        printf '/* Long. */\n'
+        yes '' | head -n 400
+        printf '__attribute__((unused)) static EITP__T EITP__LONG(EITP__T x) {\n    return x * 3;\n}\n'
+    } >"$tree/kernels/ref/long.inc"
+    {
+        printf '#include "kernels/ref/nested.inc"\n#undef EITP__T\n#undef EITP__LONG\n#undef EITP__NESTED\n'
+    } >"$tree/kernels/ref/last.inc"
+    printf '__attribute__((unused)) static EITP__T EITP__NESTED(EITP__T x) {\n    return x * 5;\n}\n' \
+        >"$tree/kernels/ref/nested.inc"
+    for type in int long; do
+        printf '#define EITP__T %s\n#define EITP__LONG eitp__long_%s\n#define EITP__NESTED eitp__nested_%s\n' \
+            $type $type $type
+        printf '#include "long.inc"\n#include "last.inc"\n'
+    done >>"$tree/kernels/ref/ref.c"
+}
+
+long_templates
+run
+header=$tree/eitp.h
+if [ "$(grep -c 'x \* 3' "$header")" = 1 ] && [ "$(grep -c 'x \* 5' "$header")" = 1 ]; then pass; else
+    fail "a long template is in eitp.h once"
+fi
+if [ "$(grep -c '^#include EITP_FILE$' "$header")" = 2 ]; then pass; else fail "one inclusion for consecutive lines"; fi
+
+# The header under other names and in other places, included in every way.
+cat >"$work/long.c" <<'END'
+#define EITP_IMPLEMENTATION
+#include HEADER
+#include HEADER
+int main(void) {
+    eitp_thing thing = {1, NULL};
+    return eitp_count(&thing) != 1 + 'o' || eitp__long_int(2) != 6 || eitp__long_long(2) != 6 ||
+           eitp__nested_int(2) != 10 || eitp__nested_long(2) != 10;
+}
+END
+places=$work/places
+mkdir -p "$places/include" "$places/link" "$places/a b"
+cp "$header" "$places/include/eitp.h"
+cp "$header" "$places/include/renamed.hpp"
+cp "$header" "$places/a b/eitp.h"
+ln -s ../include/eitp.h "$places/link/other.h"
+cp "$work/long.c" "$places/link/long.c"
+
+finds() { # what is tested, the file to compile, options
+    what=$1
+    file=$2
+    shift 2
+    if "$CC" -Wall -Werror "$@" "$file" -o "$work/program" >"$work/err" 2>&1 && "$work/program"; then pass; else
+        fail "$what:"
+        sed 's/^/    /' "$work/err"
+    fi
+}
+
+finds "eitp.h in quotes" "$work/long.c" -std=c11 -I"$places/include" '-DHEADER="eitp.h"'
+finds "eitp.h in angle brackets" "$work/long.c" -std=c11 -I"$places/include" '-DHEADER=<eitp.h>'
+finds "a relative path" "$places/link/long.c" -std=c11 '-DHEADER="../include/eitp.h"'
+finds "an absolute path" "$work/long.c" -std=c11 "-DHEADER=\"$(cd "$places" && pwd)/a b/eitp.h\""
+finds "a compiler that does not know the name of a file" "$work/long.c" -std=c11 -I"$places/include" \
+    '-DHEADER="eitp.h"' '-DEITP_FILE="eitp.h"'
+finds "a name of the program's own" "$work/long.c" -std=c11 -I"$places/include" '-DHEADER="renamed.hpp"' \
+    '-DEITP_FILE="renamed.hpp"'
+finds "C++" "$work/long.c" -x c++ -std=c++17 -I"$places/include" '-DHEADER="eitp.h"'
+if printf '#ifndef __FILE_NAME__\n#error\n#endif\n' | "$CC" -fsyntax-only -x c - 2>/dev/null; then
+    finds "another name" "$work/long.c" -std=c11 -I"$places/include" '-DHEADER="renamed.hpp"'
+    finds "a symbolic link" "$work/long.c" -std=c11 -I"$places/link" '-DHEADER="other.h"'
+fi
+"$CC" -std=c11 -E -I"$places/include" '-DHEADER="eitp.h"' "$work/long.c" >"$work/preprocessed.i"
+finds "preprocessed before" "$work/preprocessed.i" -std=c11
+if "$CC" -std=c11 -E -fdirectives-only -I"$places/include" '-DHEADER="eitp.h"' "$work/long.c" >"$work/directives.c" \
+    2>/dev/null; then
+    finds "-fdirectives-only" "$work/directives.c" -std=c11 -fpreprocessed -fdirectives-only
+fi
+mkdir -p "$places/precompiled"
+cp "$header" "$places/precompiled/eitp.h"
+if "$CC" -std=c11 -Wall -DEITP_IMPLEMENTATION= -x c-header "$places/precompiled/eitp.h" -o "$places/precompiled/eitp.h.gch" 2>"$work/err"; then
+    finds "a precompiled header" "$work/long.c" -std=c11 -Winvalid-pch -DEITP_IMPLEMENTATION= -I"$places/precompiled" '-DHEADER="eitp.h"'
+else
+    fail "a precompiled header: $(cat "$work/err")"
+fi
+
+says() { # what is tested, what the compiler says, options
+    what=$1
+    line=$2
+    shift 2
+    if "$CC" -std=c11 -fsyntax-only -I"$places/include" "$@" "$work/long.c" >"$work/err" 2>&1; then
+        fail "$what: accepted"
+    elif grep -qF "$line" "$work/err"; then pass; else
+        fail "$what: no \"$line\" but"
+        sed 's/^/    /' "$work/err"
+    fi
+}
+
+says "a name that is not there" 'define EITP_FILE as its name' '-DHEADER="renamed.hpp"' '-DEITP_FILE="gone.h"'
+printf '/* not eitp */\n' >"$places/include/wrong.h"
+says "the name of another file" 'EITP_FILE names another file' '-DHEADER="eitp.h"' '-DEITP_FILE="wrong.h"'
+fresh_tree
+
 run --list private
 if [ "$(cat "$work/out")" = "src/base/memory.h
 kernels/kernels.h" ]; then pass; else fail "--list private"; fi
@@ -195,7 +297,7 @@ refused "a file listed twice" "src/manifest:11: kernels/ref/ref.c is listed twic
 echo 'secret:' >>"$tree/src/manifest"
 refused "an unknown section" "src/manifest:11: unknown section"
 echo 'src/base/base.inc' >>"$tree/src/manifest"
-refused "a template in the list" "src/manifest:11: src/base/base.inc is no .c file"
+refused "a template in the list" "src/manifest:11: src/base/base.inc is not a .c file"
 echo 'int eitp_x(void);' >"$tree/src/tensor/x.c"
 refused "a file that nothing uses" "src/tensor/x.c:1: nothing uses this file"
 touch "$tree/kernels/spare.inc"
@@ -213,7 +315,7 @@ add src/tensor/a.c '#include "kernels/kernels.h"\n#include "base/memory.h"\n'
 accepted "a tensor module sees the slots"
 mkdir "$tree/src/odd"
 add src/odd/a.c '#include "base/memory.h"\n'
-refused "a folder that is no layer" "src/odd/a.c:1: the folder is no layer"
+refused "a folder that is not a layer" "src/odd/a.c:1: the folder is not a layer"
 echo '#include "base/memory.h"' >"$tree/examples/a.c"
 refused "an example sees the inside" "examples/a.c:1: examples/ may not include src/base/memory.h"
 echo '#include "eitp.h"' >"$tree/examples/a.c"
@@ -227,11 +329,11 @@ printf '#ifndef EITP_LATE_H\n#define EITP_LATE_H\n#endif\n' >"$tree/src/base/lat
 sed -i.old 's/^kernels.kernels.h/&\nsrc\/base\/late.h/' "$tree/src/manifest" && rm "$tree/src/manifest.old"
 refused "an include of what comes later" "src/base/memory.h:3: src/base/late.h comes later"
 add src/base/a.c '#include "base/memory.c"\n'
-refused "an include of a .c file" "src/base/a.c:1: src/base/memory.c is no header"
+refused "an include of a .c file" "src/base/a.c:1: src/base/memory.c is neither a header nor a template"
 sed -i.old '1,2d' "$tree/kernels/kernels.h" && rm "$tree/kernels/kernels.h.old"
 refused "no include guard" "kernels/kernels.h:1: no include guard"
 echo '#include "ref.inc"' >>"$tree/kernels/ref/ref.inc"
-refused "templates in a circle" "templates include each other"
+refused "templates in a circle" "kernels/ref/ref.inc:1: templates include each other in a circle"
 
 # ---- circles ----
 
@@ -251,7 +353,7 @@ refused "a circle of three, by an address" \
 # ---- names ----
 
 add src/base/a.c '#define MAX 3\n'
-refused "a macro without prefix" "src/base/a.c:1: macro MAX would land"
+refused "a macro without prefix" "src/base/a.c:1: macro MAX would be defined"
 add src/base/a.c '#define EITP_MAX 3\n'
 refused "a private macro with a public name" "src/base/a.c:1: macro EITP_MAX is private"
 add src/base/a.c '\nstatic int helper(int x) {\n    return x;\n}\n'

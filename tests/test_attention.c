@@ -1,6 +1,6 @@
 /*
- * Attention and its gradient, of every element type and on every kernel set that this machine can run, against formulas
- * in double: values, what lies around the outputs and the workspace, and that no cut into pieces changes a bit.
+ * Attention and its gradient, for every element type and every kernel set of this machine, against formulas in double:
+ * the values, the memory around outputs and workspace, and the same bits for any division into pieces.
  */
 #include "base/convert.h"
 #include "tests/kernel_sets.h"
@@ -8,13 +8,13 @@
 enum { GUARD = 64, SEQUENCES = 6 };
 
 typedef struct attention_case {
-    int64_t rows, heads, width, longest;
+    int64_t rows, heads, width, max_length;
     int32_t offsets[SEQUENCES + 1];
     int sequences, padded;
     int32_t lengths[SEQUENCES];
     int bidirectional;
-    double dropout, range; /* of the inputs */
-    int spoiled;           /* a value in the middle row is not a number */
+    double dropout, range; /* `range`: of the inputs */
+    int spoiled;           /* 1: a value in the middle row is NaN */
 } attention_case;
 
 static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
@@ -22,7 +22,7 @@ static const double scale = 0.4;
 static const int64_t key[3] = {99, 3, 1000000000001};
 enum { STREAM = 1030 };
 
-/* The case at hand, its inputs as numbers that the element type holds exactly, and what its outputs should be. */
+/* The current case: its inputs, as numbers that the element type represents exactly, and the expected outputs. */
 static attention_case at;
 static eitp_dtype dtype;
 static double *qkv, *o, *logsumexps, *slopes;
@@ -58,7 +58,7 @@ static void set_shape(eitp__operand *x, eitp_dtype type, int64_t rows, int64_t c
     x->elements = rows * (columns ? columns : 1);
 }
 
-/* An input of these values, which become what its type holds of them; in memory of just its size. */
+/* Adds an input with these values, rounded in place to its type, in memory of exactly its size. */
 static void add_values(eitp__call *call, eitp_dtype type, int64_t columns, double *values) {
     eitp__operand *x = &call->inputs[call->input_count++];
     set_shape(x, type, at.rows, columns);
@@ -78,25 +78,25 @@ static void add_bytes(eitp__call *call, eitp_dtype type, int64_t count, const vo
         memset(x, 0, sizeof *x);
 }
 
-/* ---- What should come out ---- */
+/* ---- Expected outputs ---- */
 
 static int64_t clip(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* The rows of a sequence that are there. */
+/* The number of valid rows of a sequence. */
 static int64_t first_row(int sequence) {
     return clip(at.offsets[sequence], 0, at.rows);
 }
 
 static int64_t last_row(int sequence) {
     int64_t begin = first_row(sequence), end = clip(at.offsets[sequence + 1], begin, at.rows);
-    int64_t most = at.padded ? clip(at.lengths[sequence], 0, at.longest) : at.longest;
+    int64_t most = at.padded ? clip(at.lengths[sequence], 0, at.max_length) : at.max_length;
     return end - begin > most ? begin + most : end;
 }
 
 static double kept(int64_t row, int64_t head, int64_t position) {
-    uint64_t index = ((uint64_t)(key[2] + row) * (uint64_t)at.heads + (uint64_t)head) * (uint64_t)at.longest;
+    uint64_t index = ((uint64_t)(key[2] + row) * (uint64_t)at.heads + (uint64_t)head) * (uint64_t)at.max_length;
     if (!(at.dropout > 0))
         return 1;
     return eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], STREAM, index + (uint64_t)position) <
@@ -117,7 +117,7 @@ static void add_scaled(double *y, double factor, const double *x) {
         y[i] += factor * x[i];
 }
 
-/* Where row i has head h: of its queries, keys or values (part 0, 1, 2), and of what has the model's width. */
+/* Offset of head h in row i: in q, k or v (part 0, 1, 2), or in a row of the model's width. */
 static int64_t in_qkv(int64_t i, int64_t h, int part) {
     return ((i * 3 + part) * at.heads + h) * at.width;
 }
@@ -139,7 +139,7 @@ static void expect_row(int64_t begin, int64_t end, int64_t i, int64_t h) {
         add_scaled(y, exp(scores[j] - largest) / sum * kept(i, h, j - begin), qkv + in_qkv(j, h, 2));
 }
 
-/* From the output and the log-sum-exp that the kernel is given. */
+/* From the output and the log-sum-exp that the kernel receives. */
 static void expect_row_gradient(int64_t begin, int64_t end, int64_t i, int64_t h) {
     const double *q = qkv + in_qkv(i, h, 0), *slope = slopes + in_o(i, h);
     double mean = dot(o + in_o(i, h), slope);
@@ -159,7 +159,7 @@ static void expect(void (*row)(int64_t begin, int64_t end, int64_t i, int64_t h)
                 row(first_row(s), at.bidirectional ? last_row(s) : i + 1, i, h);
 }
 
-/* ---- Running ---- */
+/* ---- Execution ---- */
 
 static int64_t count_items(const eitp__call *call) {
     return eitp__slot_family(call->slot) == EITP__FAMILY_WHOLE ? 1 : at.sequences * at.heads;
@@ -185,7 +185,7 @@ static int guards_hold(const eitp__call *call) {
     return hold;
 }
 
-/* Runs the call in pieces of `piece` items, the last one first, in a workspace of nothing that is a number. */
+/* Executes the call in pieces of `piece` items, the last one first, with a workspace full of NaN. */
 static void run_pieces(const eitp__kernel *kernel, const eitp__call *call, int64_t piece) {
     size_t size = kernel->workspace ? kernel->workspace(call) : 0;
     unsigned char *workspace = (unsigned char *)aligned_alloc(EITP__ALIGNMENT, (size + GUARD + 127) / 64 * 64);
@@ -201,7 +201,7 @@ static void run_pieces(const eitp__kernel *kernel, const eitp__call *call, int64
     free(workspace);
 }
 
-/* An element may be wrong by `tolerance` times (its size + 1), and by what its type rounds. */
+/* An element may be off by `tolerance` times (its magnitude + 1), plus the rounding of its type. */
 static void compare(const char *what, const eitp__operand *y, const double *exact, double tolerance) {
     double rounding = y->dtype == EITP_F32 ? 0 : y->dtype == EITP_BF16 ? 1.0 / 256 : 1.0 / 2048, worst = 0;
     int64_t where = -1;
@@ -221,7 +221,7 @@ static void compare(const char *what, const eitp__operand *y, const double *exac
                worst);
 }
 
-/* Runs a call on every set; without `tolerance` the values are not looked at. */
+/* Executes a call on every set; with tolerance 0 the values are not checked. */
 static void check_call(const eitp__call *call, double *const *exact, double tolerance) {
     for (int set = 0; set < EITP__ISA_COUNT; set++) {
         const eitp__kernel *kernel = &tables[set].kernels[call->slot][dtype];
@@ -250,7 +250,7 @@ static void add_attributes(eitp__call *call, eitp__slot slot) {
     call->slot = slot;
     call->dtype = dtype;
     call->integers[0] = at.heads;
-    call->integers[1] = at.longest;
+    call->integers[1] = at.max_length;
     call->integers[2] = STREAM;
     call->integers[3] = at.bidirectional;
     call->reals[0] = scale;
@@ -298,7 +298,7 @@ static void check_backward(double tolerance) {
     check_call(&call, &exact_gradient, tolerance);
 }
 
-/* `tolerance` 0: the values are not looked at. */
+/* With tolerance 0 the values are not checked. */
 static void check_case(const attention_case *c, double tolerance) {
     at = *c;
     for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
@@ -325,7 +325,7 @@ static void test_sequences(void) {
         {300, 1, 16, 200, {4, 100, 296}, 2, 0, {0}, 0, 0, 1, 0},
         {192, 1, 64, 192, {0, 192}, 1, 0, {0}, 0, 0, 1, 0},
         {193, 1, 64, 5000, {0, 193}, 1, 0, {0}, 0, 0, 1, 0},
-        {30, 2, 6, 11, {0, 19, 30}, 2, 0, {0}, 0, 0, 2, 0}, /* longer than the longest */
+        {30, 2, 6, 11, {0, 19, 30}, 2, 0, {0}, 0, 0, 2, 0}, /* longer than `max_length` */
     };
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
         attention_case both_ways = cases[i];
@@ -348,7 +348,7 @@ static void test_widths(void) {
         }
 }
 
-/* Padding is seen by no row and gives zeros; a length may be none, or more than there is. */
+/* No row attends to padding, and padding gives zeros; a length may be 0, or beyond the sequence. */
 static void test_padding(void) {
     static const attention_case cases[] = {
         {40, 2, 5, 20, {0, 20, 40}, 2, 1, {20, 3}, 0, 0, 2, 0},
@@ -364,7 +364,7 @@ static void test_padding(void) {
     }
 }
 
-/* Lengths of rows that are no multiples of four: the blocks of random words begin anywhere. */
+/* Row lengths that are no multiples of four: blocks of random words start anywhere. */
 static void test_dropout(void) {
     static const attention_case cases[] = {
         {37, 3, 5, 37, {0, 37}, 1, 0, {0}, 0, 0.25, 2, 0},
@@ -375,19 +375,19 @@ static void test_dropout(void) {
         check_case(&cases[i], 1e-5);
 }
 
-/* Scores far from 0, of which few or one count: sums go on from the largest. */
+/* Scores far from 0, of which one or few count: the running maximum is subtracted. */
 static void test_large_scores(void) {
     static const attention_case c = {230, 1, 32, 230, {0, 230}, 1, 0, {0}, 0, 0, 6, 0};
     check_case(&c, 1e-4);
 }
 
-/* What is not a number comes out where it is seen, of every type, and nowhere else. */
+/* A NaN reaches all that attend to it, in every type, and nothing else. */
 static void test_not_a_number(void) {
     static const attention_case c = {110, 2, 9, 100, {0, 50, 110}, 2, 0, {0}, 1, 0, 1, 1};
     check_case(&c, 1e-5);
 }
 
-/* Outputs halfway between two neighbours, the means of two values: to the even one, as base/convert.h has it. */
+/* Outputs halfway between two neighbours, means of two values: ties to even, as in base/convert.h. */
 static void test_rounding(void) {
     static const attention_case c = {2, 1, 19, 2, {0, 2}, 1, 0, {0}, 1, 0, 0, 0};
     at = c;
@@ -420,7 +420,7 @@ static void test_rounding(void) {
     release_blocks(0);
 }
 
-/* Offsets are data: those outside the call, and sequences that are too long, are cut. */
+/* Offsets are data: those outside the call, and sequences that are too long, are truncated. */
 static void test_offsets(void) {
     static const attention_case cases[] = {
         {21, 2, 5, 16, {-7, 4, 12, 900}, 3, 0, {0}, 0, 0, 2, 0},
@@ -440,27 +440,27 @@ static void test_offsets(void) {
 
 /* ---- With a cache ---- */
 
-/* Rows whose place is outside the cache are not stored and see nothing. */
-static void expect_cached(int64_t longest, int64_t position, double *const *exact) {
+/* Rows whose position is outside the cache are not stored, and attend to nothing. */
+static void expect_cached(int64_t max_length, int64_t position, double *const *exact) {
     int64_t c = at.heads * at.width;
     for (int64_t i = 0; i < at.rows; i++)
-        for (int part = 1; part < 3 && position + i >= 0 && position + i < longest; part++)
+        for (int part = 1; part < 3 && position + i >= 0 && position + i < max_length; part++)
             memcpy(exact[part] + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof(double));
     for (int64_t i = 0; i < at.rows * at.heads; i++) {
         int64_t last = position + i / at.heads, h = i % at.heads;
         const double *q = qkv + in_qkv(i / at.heads, h, 0);
         double sum = 0;
-        for (int64_t j = 0; last >= 0 && last < longest && j <= last; j++)
+        for (int64_t j = 0; last >= 0 && last < max_length && j <= last; j++)
             sum += exp(scale * dot(q, exact[1] + in_o(j, h)));
-        for (int64_t j = 0; last >= 0 && last < longest && j <= last; j++)
+        for (int64_t j = 0; last >= 0 && last < max_length && j <= last; j++)
             add_scaled(exact[0] + in_o(i / at.heads, h), exp(scale * dot(q, exact[1] + in_o(j, h))) / sum,
                        exact[2] + in_o(j, h));
     }
 }
 
-static void add_cache(eitp__call *call, int64_t longest, double **exact) {
+static void add_cache(eitp__call *call, int64_t max_length, double **exact) {
     eitp__operand *x = &call->inputs[call->input_count++];
-    set_shape(x, dtype, longest, at.heads * at.width);
+    set_shape(x, dtype, max_length, at.heads * at.width);
     x->data = block(bytes_of(x));
     *exact = (double *)block((size_t)x->elements * sizeof(double));
     for (int64_t i = 0; i < x->elements; i++) {
@@ -470,7 +470,7 @@ static void add_cache(eitp__call *call, int64_t longest, double **exact) {
     call->outputs[call->output_count++] = *x;
 }
 
-static void check_cached(int64_t rows, int64_t longest, int32_t position) {
+static void check_cached(int64_t rows, int64_t max_length, int32_t position) {
     attention_case c = {0, 3, 5, 0, {0}, 1, 0, {0}, 0, 0, 1, 0};
     c.rows = rows;
     at = c;
@@ -488,10 +488,10 @@ static void check_cached(int64_t rows, int64_t longest, int32_t position) {
         call.output_count = 1;
         set_shape(&call.outputs[0], dtype, rows, at.heads * at.width);
         exact[0] = numbers(at.heads * at.width, 0);
-        add_cache(&call, longest, &exact[1]);
-        add_cache(&call, longest, &exact[2]);
+        add_cache(&call, max_length, &exact[1]);
+        add_cache(&call, max_length, &exact[2]);
         add_bytes(&call, EITP_I32, 1, &position, 1);
-        expect_cached(longest, position, exact);
+        expect_cached(max_length, position, exact);
         check_call(&call, exact, 1e-5);
     }
     release_blocks(0);
@@ -502,7 +502,7 @@ static void test_cached(void) {
     check_cached(1, 20, 19);
     check_cached(7, 20, 0);
     check_cached(7, 20, 13);
-    /* Beyond the cache, and before it. */
+    /* beyond the cache, and before it */
     check_cached(7, 20, 16);
     check_cached(3, 20, 20);
     check_cached(3, 20, 2147483647);

@@ -7,7 +7,7 @@ fp32="--threads 1 --precision fp32"
 lora="train --data text.txt --model straight --block-size 16 --threads 1 --precision $precision --lr 1e-2"
 exits 0 "train adapters" $lora --steps 8 --save-steps 4 --save-total-limit 0 --lora-rank 4 --lora-targets c_attn,c_proj \
     --lora-dropout 0.1 --output-dir lora
-check "what is trained is said" grep -q 'adapters of rank 4, alpha 8, for c_attn,c_proj: 1408 parameters' err
+check "the log says what is trained" grep -q 'adapters: rank 4, alpha 8, layers c_attn,c_proj; training 1408 parameters' err
 check "a checkpoint has adapters" test -f lora/checkpoint-8/adapter_model.safetensors
 check "a checkpoint of adapters has no weights" test ! -e lora/checkpoint-8/model.safetensors
 check "adapters name their model" grep -q "\"base_model_name_or_path\": \"$work/straight/checkpoint-12\"" \
@@ -15,32 +15,32 @@ check "adapters name their model" grep -q "\"base_model_name_or_path\": \"$work/
 cp -r lora lora2
 rm -r lora2/checkpoint-8
 exits 0 "resume adapters" train --resume lora2 --threads 2
-check "resumed adapters have the same bits" same lora/checkpoint-8/adapter_model.safetensors \
+check "resumed adapters are bit-identical" same lora/checkpoint-8/adapter_model.safetensors \
     lora2/checkpoint-8/adapter_model.safetensors
-check "and the same state" same lora/checkpoint-8/optimizer.safetensors lora2/checkpoint-8/optimizer.safetensors
+check "and so is the optimizer state" same lora/checkpoint-8/optimizer.safetensors lora2/checkpoint-8/optimizer.safetensors
 refuses 1 'adapters of rank 4' train --resume lora2 --lora-rank 5 --steps 9
-refuses 1 'has no adapters to go on with' train --resume straight --lora-rank 2 --steps 15
+refuses 1 'has no adapters to resume' train --resume straight --lora-rank 2 --steps 15
 refuses 1 'other weights' train --resume lora2 --model straight/checkpoint-4 --steps 9
 exits 0 "eval with adapters" eval --model straight --adapter lora --data text.txt $fp32 --json
 adapted=$(loss_of out)
 check "eval: block size of the adapters' checkpoint" grep -q '"block_size": 16' out
 exits 0 "eval of an adapter's directory" eval --model lora/checkpoint-8 --data text.txt $fp32 --json
-check "its model is found" grep -q "\"loss\": $adapted," out
+check "the base model is found" grep -q "\"loss\": $adapted," out
 exits 0 "generate with adapters" generate --model straight --adapter lora --prompt 'Line 1' --tokens 9 --temperature 0 \
     $fp32 -q
 cp out first
 exits 0 "merge" merge --model straight --adapter lora --output-dir merged
-exits 0 "merge by the adapters' own word" merge --adapter lora/checkpoint-8 --output-dir merged2 --json
-check "merged alike" same merged/model.safetensors merged2/model.safetensors
+exits 0 "merge into the base model that the adapters name" merge --adapter lora/checkpoint-8 --output-dir merged2 --json
+check "the same merged weights" same merged/model.safetensors merged2/model.safetensors
 check "a merged model has its tokenizer" same merged/tokenizer.json straight/checkpoint-12/tokenizer.json
 exits 0 "generate from the merged model" generate --model merged --prompt 'Line 1' --tokens 9 --temperature 0 \
     $fp32 -q
-check "the merged model says the same" same out first
+check "the merged model generates the same text" same out first
 exits 0 "eval of the merged model" eval --model merged --data text.txt --block-size 16 $fp32 --json
-check "the merged loss is the same to rounding" agree "$adapted" "$(loss_of out)"
-refuses 1 'has a model already' merge --adapter lora --output-dir merged
-refuses 1 'has no adapters' merge --model straight --adapter straight --output-dir gone
-refuses 1 'are needed' merge --adapter lora
+check "the merged loss agrees up to rounding" agree "$adapted" "$(loss_of out)"
+refuses 1 'already has a model' merge --adapter lora --output-dir merged
+refuses 1 'no adapters in' merge --model straight --adapter straight --output-dir gone
+refuses 1 '--output-dir is required' merge --adapter lora
 sed 's/"n_embd": 16/"n_embd": 18/' tiny.json >wide.json
 exits 0 "a wider model" train --data text.txt --init wide.json --block-size 16 --threads 1 --steps 1 \
     --output-dir wide
@@ -51,18 +51,18 @@ cp lora/checkpoint-8/adapter_model.safetensors foreign
 refuses 1 'use_dora' eval --model straight --adapter foreign --data text.txt
 sed 's/"base_model_name_or_path": "[^"]*"/"base_model_name_or_path": "gpt2"/' lora/checkpoint-8/adapter_config.json \
     >foreign/adapter_config.json
-refuses 1 "of the model 'gpt2'" merge --adapter foreign --output-dir gone
-exits 0 "adapters of PEFT with a model's own name" merge --model straight --adapter foreign --output-dir merged3
-check "merged alike again" same merged/model.safetensors merged3/model.safetensors
+refuses 1 "base model 'gpt2'" merge --adapter foreign --output-dir gone
+exits 0 "adapters of PEFT that name the model on its hub" merge --model straight --adapter foreign --output-dir merged3
+check "the same merged weights again" same merged/model.safetensors merged3/model.safetensors
 exits 0 "freeze" $lora --steps 2 --freeze embeddings,layers:1 --output-dir frozen
-check "what is frozen is said" grep -q '3312 parameters are trained, the others are frozen' err
+check "the log says what is frozen" grep -q 'training 3312 of [0-9]* parameters; the others are frozen' err
 check "a run with frozen parts has the whole model" test -f frozen/checkpoint-2/model.safetensors
 exits 0 "resume a run with frozen parts" train --resume frozen --steps 3 --threads 1
-refuses 1 'needs --model' train --data text.txt --init tiny.json --lora-rank 2 --output-dir gone
-refuses 1 'goes with --lora-rank' $lora --lora-alpha 2 --output-dir gone
-refuses 1 'exclude each other' $lora --lora-rank 2 --freeze embeddings --output-dir gone
+refuses 1 'requires --model' train --data text.txt --init tiny.json --lora-rank 2 --output-dir gone
+refuses 1 'requires --lora-rank' $lora --lora-alpha 2 --output-dir gone
+refuses 1 'cannot be used together' $lora --lora-rank 2 --freeze embeddings --output-dir gone
 refuses 1 'no linear layer' $lora --lora-rank 2 --lora-targets wte --output-dir gone
-refuses 1 'freezes nothing' $lora --freeze layers:9 --output-dir gone
+refuses 1 'matches no parameter' $lora --freeze layers:9 --output-dir gone
 exits 0 "--print-config has adapters" $lora --lora-rank 2 --print-config
 check "--print-config: rank" grep -q '^lora-rank  *2  (command line)' out
 

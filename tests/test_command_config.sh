@@ -5,7 +5,7 @@
 # Options that a file has set, one to a line: "name value", from --print-config.
 settings_of() { # file
     "$eitp" train --config "$1" --print-config >out 2>err </dev/null
-    awk '/ \(config\)$/ { sub(/ *\(config\)$/, ""); sub(/ +/, " "); print }' out
+    awk '/ \([^()]*:[0-9]+\)$/ { sub(/ *\([^()]*\)$/, ""); sub(/ +/, " "); print }' out
 }
 
 # What the file "name" sets: the lines on standard input.
@@ -32,12 +32,18 @@ nest() { # path, value
     }'
 }
 
+# A quarter of the processors, 1 to 16.
+workers=$(($(getconf _NPROCESSORS_ONLN) / 4))
+[ "$workers" -ge 1 ] || workers=1
+[ "$workers" -le 16 ] || workers=16
+
 # ---- names in sections ----
 
 while read -r path value setting; do
     case $path in '' | '#'*) continue ;; esac
     nest "$path" "$value" >nested.json
     got=$(settings_of nested.json)
+    setting=$(echo "$setting" | sed "s/WORKERS/$workers/")
     check "$path $value: '$got', not '$setting'; $(cat err)" test "$got" = "$setting"
 done <<'END_OF_NAMES'
 data.path "a" data ["a"]
@@ -55,8 +61,15 @@ eval.steps 7 eval-steps 7
 evaluation.every 7 eval-steps 7
 evaluation.windows 7 eval-windows 7
 eval_interval 7 eval-steps 7
-training.eval_strategy "no" eval-steps 0
-training.eval_strategy "steps"
+training.eval_strategy "no" eval "no"
+training.eval_strategy "steps" eval "steps"
+eval_strategy "epoch" eval "epoch"
+evaluation_strategy false eval "no"
+eval.strategy "no" eval "no"
+eval false eval "no"
+do_eval false eval "no"
+training.val_check_interval 0.1 eval-every-frac 0.1
+limit_val_batches 0.2 eval-frac 0.2
 model.name "dir" model "dir"
 model.name_or_path "dir" model "dir"
 model.config "c.json" init "c.json"
@@ -74,7 +87,7 @@ lora.targets "c_attn" lora-targets "c_attn"
 lora.rslora true lora-rslora true
 training.freeze ["embeddings","layers:2"] freeze "embeddings,layers:2"
 optimizer.type "AdamW" optimizer "adamw"
-optimizer.name "Adafactor" optimizer "adafactor"
+optimizer.name "Adafactor" optimizer "factored"
 optimizer "SGD" optimizer "sgd"
 optimizer.lr 0.5 lr 0.5
 optimizer.params.lr 0.5 lr 0.5
@@ -88,12 +101,14 @@ training.epochs 2 epochs 2
 trainer.max_epochs 2 epochs 2
 train_micro_batch_size_per_gpu 2 batch-size 2
 training.amp true precision "fp16"
-training.amp false
+training.amp false precision "fp32"
 training.mixed_precision "bf16" precision "bf16"
 training.mixed_precision "no" precision "fp32"
 training.mixed_precision false precision "fp32"
 fp16.enabled true precision "fp16"
-fp16.enabled false
+fp16.enabled false precision "fp32"
+bf16.enabled false precision "fp32"
+gradient_checkpointing false recompute "none"
 bf16.enabled true precision "bf16"
 amp.enabled true precision "fp16"
 memory.budget "1.5GB" memory-budget 1500000000
@@ -105,19 +120,36 @@ checkpoint.keep 3 save-total-limit 3
 save.steps 3 save-steps 3
 checkpoint_freq 3 save-steps 3
 training.max_checkpoints 3 save-total-limit 3
-training.save_strategy "steps"
-training.save_strategy "no" save-steps 0
+training.save_strategy "steps" save-strategy "steps"
+training.save_strategy "no" save-strategy "no"
+save_strategy "epoch" save-strategy "epoch"
+checkpoint.strategy "no" save-strategy "no"
 logging.steps 3 log-every 3
 log.interval 3 log-every 3
 steps_per_print 3 log-every 3
 some.section.batch_size 3 batch-size 3
 lora-r 4 lora-rank 4
+model.n_layer 3 layers 3
+model.num_attention_heads 4 heads 4
+model.hidden_size 32 width 32
+model.n_positions 99 positions 99
+drop_last true drop-last true
+dataloader_num_workers 8 data-workers 8
+dataloader_num_workers "auto" data-workers WORKERS
+dataloader_prefetch_factor 4 prefetch 4
+report_to "none" report-to "none"
+training_log_freq 20 log-every 20
+devices 1
+devices "auto"
+strategy "auto"
+local_rank -1
+accelerator "gpu" device "cuda"
 END_OF_NAMES
 
 # Names that have no effect, and say so; in each section, whatever option has the name elsewhere.
-for path in eval.batch_size validation.batch-size per_device_eval_batch_size persistent_workers drop_last \
-    training.val_check_interval limit_val_batches use_dynamic_padding model.torch_dtype fp16.loss_scale \
-    zero_optimization.stage zero_optimization.offload_optimizer.device memory_efficient_attention detect_anomaly \
+for path in eval.batch_size validation.batch-size per_device_eval_batch_size persistent_workers \
+    training.dataloader_pin_memory compile empty_cache_every max_split_size_mb use_dynamic_padding \
+    model.torch_dtype fp16.loss_scale memory_efficient_attention detect_anomaly \
     enable_model_summary sync_batchnorm monitor.verbose monitor.update_frequency monitor.all_freq.eval_log_freq \
     perf_log_freq gpu_log_freq flops_profile_freq lightweight_mode minimal_mode fast_detection \
     disable_metrics_monitoring tensorboard_flush_secs pin_memory; do
@@ -127,6 +159,13 @@ for path in eval.batch_size validation.batch-size per_device_eval_batch_size per
     tr _ - <err >dashes
     name=$(echo "${path##*.}" | tr _ -)
     check "$path has no effect, and says so" grep -q "^warning: $name has no effect: ." dashes
+done
+
+for path in zero_optimization.stage zero_optimization.offload_optimizer.device; do
+    nest "$path" 2 >nested.json
+    exits 0 "$path" train --config nested.json --print-config
+    check "$path: what there is instead" grep -q "^warning: zero_optimization has no effect: .*factored.*offload" err
+    check "$path: one line" test "$(lines err)" -eq 1
 done
 
 echo '{"optimizer": {"betas": [0.8, 0.95]}}' >nested.json
@@ -145,17 +184,32 @@ refuses_text() { # words, text of the file
     printf '%b' "$2" >bad.json
     refuses 1 "^error: bad.json:[0-9]*: .*$1" train --config bad.json --data text.txt --init tiny.json --output-dir gone
 }
-refuses_text "amp was given in line 1 already" '{"precision": "bf16", "amp": true}'
-refuses_text "dropout was given in line 1 already" '{"dropout": 0, "model": {"dropout": 0.1}}'
+refuses_line() { # line, words, text of the file
+    printf '%b' "$3" >bad.json
+    refuses 1 "^error: bad.json:$1: $2" train --config bad.json --data text.txt --init tiny.json --output-dir gone
+}
+refuses_text "amp sets precision, which line 1 already sets; remove one" '{"precision": "bf16", "amp": true}'
+refuses_text "dropout sets dropout, which line 1 already sets" '{"dropout": 0, "model": {"dropout": 0.1}}'
 refuses_text "betas takes a list of 2 values" '{"betas": 0.9}'
 refuses_text "betas takes a list of 2 values" '{"betas": [0.9, 0.9, 0.9]}'
-refuses_text "betas was given in line 1 already" '{"beta2": 0.9, "betas": [0.9, 0.9]}'
-refuses_text "data was given in line 1 already" '{"data": ["a"],\n"x": {"data": ["b"]}}'
-refuses_text "save-steps 'epoch'" '{"save_strategy": "epoch"}'
+refuses_text "betas sets beta2, which line 1 already sets" '{"beta2": 0.9, "betas": [0.9, 0.9]}'
+refuses_text "data sets data, which line 1 already sets" '{"data": ["a"],\n"x": {"data": ["b"]}}'
+refuses_text "save-strategy: invalid value 'often' (choose from no, steps, epoch)" '{"save_strategy": "often"}'
+refuses_line 2 "betas is an empty list; give a value, or remove it" '{"seed": 1,\n"betas": []}'
+refuses_text "data is an empty list" '{"data": [ ]}'
+refuses_line 2 "output_dir must be text (got true)" '{"seed": 1,\n"output_dir": true}'
+refuses_text "data must be text (got false)" '{"data": [false]}'
+refuses_line 1 "batch-size must be a whole number (got 'true')" '{"batch_size": true}'
+refuses_line 1 "devices 2 is not supported: eitp trains in one process" '{"trainer": {"devices": 2}}'
+refuses_line 1 "strategy ddp is not supported: eitp trains in one process" '{"trainer": {"strategy": "ddp"}}'
+refuses_text "fp16 sets precision, which line 1 already sets" '{"bf16": true, "fp16": true}'
+refuses_text "eval no and bad.json:2: eval-steps 5 exclude each other" '{"eval": "no",\n"eval_steps": 5}'
+refuses_text "eval-windows 5 and bad.json:1: eval-frac 0.1 exclude" '{"eval": {"windows": 5}, "limit_val_batches": 0.1}'
+refuses_text "eval-every-frac 500 is out of range; it must be 1e-06 to 1" '{"val_check_interval": 500}'
 refuses_text "unknown option 'type'" '{"model": {"type": "gpt2"}}'
 refuses_text "unknown option 'hidden_dim'" '{"hypernetwork": {"hidden_dim": 64}}'
 refuses_text "use_amp must be true or false" '{"use_amp": "yes"}'
-refuses_text "a list may hold plain values only" '{"data": [["a"]]}'
+refuses_text "a list must hold plain values only" '{"data": [["a"]]}'
 awk 'BEGIN { for (i = 0; i < 10000; i++) printf "{\"a\": " }' >bad.json
 refuses 1 "^error: bad.json:1: .*nested too deep" train --config bad.json
 
@@ -221,11 +275,9 @@ run:
 END
 settings_of all.json >from_json
 check "all.json is read" test "$(lines from_json)" -eq 14
-# A choice is printed as it was written.
-sed 's/^shuffle .*/shuffle "false"/' from_json >from_yaml
-sets all.yaml <from_yaml
+sets all.yaml <from_json
 cp all.yaml all.yml
-sets all.yml <from_yaml
+sets all.yml <from_json
 printf '\357\273\277batch_size: 3\r\n' >one.yaml
 sets one.yaml <<'END'
 batch-size 3
@@ -241,6 +293,8 @@ for word in false False FALSE no No NO off Off OFF; do
     echo "{gradient_checkpointing: $word, strict_utf8: $word, fp16: {enabled: $word}}" >word.yaml
     sets word.yaml <<'END'
 strict-utf8 false
+precision "fp32"
+recompute "none"
 END
 done
 for word in '~' null Null NULL ''; do
@@ -264,7 +318,7 @@ END
 sets word.yaml <<'END'
 model "a bé!"
 output-dir "folded text"
-eval-steps 0
+eval "no"
 memory-budget 1500000000
 END
 
@@ -291,15 +345,18 @@ model:
   torch_dtype: float16
 END
 sets guide0.yaml <<'END'
+data-workers 0
 model "models/gpt2"
 output-dir "./eitp_results"
 batch-size 1
 block-size 64
 grad-accum 4
 max-grad-norm 0.5
-eval-steps 0
+eval "no"
+save-strategy "steps"
 save-steps 500
 save-total-limit 2
+report-to "none"
 precision "fp16"
 END
 
@@ -317,6 +374,7 @@ gradient_checkpointing: true
 num_workers: 0
 END
 sets guide1.yaml <<'END'
+data-workers 0
 model "bert-base-chinese"
 resume "straight/checkpoint-12"
 epochs 1
@@ -347,6 +405,8 @@ monitor:
   flops_profile_freq: 50
 END
 sets guide2.yaml <<'END'
+data-workers 8
+prefetch 2
 batch-size 2
 save-steps 100
 log-every 10
@@ -366,6 +426,47 @@ max-grad-norm 1
 log-every 20
 precision "bf16"
 END
+
+# The same file as DeepSpeed takes it, beside another one.
+deepspeed() { # arguments
+    "$eitp" train "$@" --print-config >out 2>err </dev/null
+}
+cat >ds.json <<'END'
+{"train_batch_size": 64, "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 4,
+ "gradient_clipping": 1.0,
+ "bf16": {"enabled": "auto"}, "fp16": {"enabled": true, "loss_scale": 0},
+ "optimizer": {"type": "Adam", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "eps": 1e-7, "weight_decay": "auto"}},
+ "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 100, "total_num_steps": "auto"}},
+ "zero_optimization": {"stage": 2, "overlap_comm": true, "offload_optimizer": {"device": "cpu"}},
+ "aio": {"block_size": 1048576}}
+END
+deepspeed --deepspeed_config ds.json
+awk '/ \(ds.json:[0-9]+\)$/ { print $1, $2, $3 }' out >got
+cat >wanted <<'END'
+grad-accum 4 (ds.json:1)
+lr 0.0001 (ds.json:4)
+lr-schedule "linear" (ds.json:5)
+warmup-steps 100 (ds.json:5)
+beta1 0.9 (ds.json:4)
+beta2 0.95 (ds.json:4)
+epsilon 1e-07 (ds.json:4)
+max-grad-norm 1 (ds.json:2)
+precision "fp16" (ds.json:3)
+optimizer "adamw" (ds.json:4)
+END
+check "--deepspeed_config: what is read; $(diff wanted got)" same wanted got
+check "--deepspeed_config: train_batch_size" grep -q '^warning: train_batch_size has no effect: a step has ' err
+check "--deepspeed_config: zero_optimization, once" \
+    test "$(grep -c '^warning: zero_optimization has no effect: .*one process' err)" -eq 1
+check "--deepspeed_config: others" grep -q '^warning: aio.block_size has no effect: ' err
+echo '{"gradient_accumulation_steps": 4, "gradient_clipping": 0.5}' >beside.json
+refuses 1 "^error: ds.json:2: max-grad-norm 1.0 conflicts with max-grad-norm 0.5 at beside.json:1; remove one" train \
+    --deepspeed ds.json --config beside.json
+echo '{"bf16": true}' >beside.json
+refuses 1 "ds.json:3: precision fp16 conflicts with precision bf16 at beside.json:1" train --deepspeed ds.json \
+    --config beside.json
+deepspeed --deepspeed ds.json --bf16
+check "the command line overrides a DeepSpeed configuration" grep -q '^precision  *"bf16"  (command line)' out
 
 # Settings of monitoring and checkpoints.
 cat >guide3.yaml <<'END'
@@ -414,10 +515,14 @@ monitor:
   disable_metrics_monitoring: false
 END
 sets guide4.yaml <<'END'
+drop-last false
+data-workers 8
 batch-size 4
 block-size 1000
 grad-accum 2
-precision "16-mixed"
+eval-every-frac 0.1
+eval-frac 0.1
+precision "fp16"
 END
 
 # ---- YAML that is refused ----
@@ -431,7 +536,7 @@ refuses_yaml 1 "a YAML mapping is needed" '- lr\n'
 refuses_yaml 2 "second document" 'lr: 1\n--- \nlr: 2\n'
 refuses_yaml 2 "'lr' was given in line 1 already" 'lr: 1\nlr: 2\n'
 refuses_yaml 3 "'training' was given in line 1 already" 'training:\n  lr: 1\ntraining:\n  seed: 1\n'
-refuses_yaml 2 "learning_rate was given in line 1 already" 'lr: 1\ntraining: {learning_rate: 2}\n'
+refuses_yaml 2 "learning_rate sets lr, which line 1 already sets" 'lr: 1\ntraining: {learning_rate: 2}\n'
 refuses_yaml 2 "indented with a tab; use spaces" 'training:\n\tlr: 1\n'
 refuses_yaml 5 "quoted scalar that begins in line 2" 'seed: 1\noutput_dir: "x\nlr: 1\n\n'
 refuses_yaml 2 "UTF-8" 'seed: 1\noutput_dir: \0303\n'
@@ -439,6 +544,8 @@ refuses_yaml 1 "UTF-8" '\0377\0376l\0000r\0000'
 refuses_yaml 2 "control characters" 'seed: 1\noutput_dir: \0001\n'
 refuses_yaml 2 "zero byte" 'seed: 1\noutput_dir: "\\0"\n'
 refuses_yaml 2 "aliases are not supported; write the value in place of \*x" 'seed: &x 1\nlr: *x\n'
+refuses_yaml 2 "betas is an empty list" 'seed: 1\nbetas: []\n'
+refuses_yaml 2 "data is an empty list" 'data:\n  [\n  ]\n'
 refuses_yaml 1 "aliases are not supported" 'data: [&x a, *x]\n'
 refuses_yaml 3 "merge keys (<<) are not supported" 'seed: 1\ntraining:\n  <<: {lr: 1}\n'
 refuses_yaml 1 "the tag '!secret' is not supported" 'lr: !secret 1\n'
@@ -448,10 +555,10 @@ refuses_yaml 1 "a list may hold plain values only" 'data: [[a]]\n'
 refuses_yaml 2 "plain values only" 'data:\n- path: a\n'
 refuses_yaml 2 "not valid YAML" 'data: [a\nlr: 1\n'
 refuses_yaml 2 "unknown option 'batchsize'; did you mean 'batch-size'" 'training:\n  batchsize: 1\n'
-refuses_yaml 1 "batch-size 'two'" 'batch_size: two\n'
+refuses_yaml 1 "batch-size must be a whole number (got 'two')" 'batch_size: two\n'
 refuses_yaml 1 "batch_size takes one value, not a list" 'batch_size: [1]\n'
-refuses_yaml 1 "gradient_checkpointing must be true or false" 'gradient_checkpointing: "yes"\n'
-refuses_yaml 1 "lr '.inf'" 'lr: .inf\n'
+refuses_yaml 1 "gradient_checkpointing must be true or false (got 'yes')" 'gradient_checkpointing: "yes"\n'
+refuses_yaml 1 "lr must be a number (got '.inf')" 'lr: .inf\n'
 awk 'BEGIN { for (i = 0; i < 10000; i++) printf "{a: " }' >bad.yaml
 refuses 1 "^error: bad.yaml:1: .*nested too deep" train --config bad.yaml
 awk 'BEGIN { for (i = 0; i < 100; i++) { printf "%sa:\n", indent; indent = indent " " } }' >bad.yaml

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: data and models that are refused, and writing that fails.
+# The command: invalid data and models, and writes that fail.
 . tests/command.sh
 
 train_straight
@@ -18,37 +18,37 @@ head -c 3000 packed.tok >cut.tok
     awk 'BEGIN { for (i = 0; i < 400; i++) printf "\377\001" }' # ids of 511
 } >llmc.bin
 refuses 1 "no such file" train --data missing.txt --init tiny.json --output-dir gone
-refuses 1 "holds no text" train --data empty.txt --init tiny.json --output-dir gone
+refuses 1 "no text found" train --data empty.txt --init tiny.json --output-dir gone
 refuses 1 "short.txt\|tokens" train --data short.txt --init tiny.json --output-dir gone
 mkdir loops
 cp small.txt loops
 ln -s . loops/a
 ln -s . loops/b
-refuses 1 "more than 32 deep, perhaps by a symbolic link" train --data loops --init tiny.json --output-dir gone
-refuses 1 "not UTF-8" train --data latin.txt --init tiny.json --strict-utf8 --output-dir gone
-refuses 1 "cut short" train --data cut.tok --init tiny.json --vocab-size 360 --output-dir gone
+refuses 1 "more than 32 deep, perhaps through a symbolic link" train --data loops --init tiny.json --output-dir gone
+refuses 1 "invalid UTF-8" train --data latin.txt --init tiny.json --strict-utf8 --output-dir gone
+refuses 1 "truncated" train --data cut.tok --init tiny.json --vocab-size 360 --output-dir gone
 refuses 1 "vocabulary" train --data packed.tok --init tiny.json --output-dir gone
 refuses 1 "id 511\|511" train --data llmc.bin --init tiny.json --output-dir gone
 refuses 1 "tokenizer has 360 tokens" train --data text.txt --tokenizer tok --init tiny.json --output-dir gone
 refuses 1 "another tokenizer" train --data packed.tok --model straight --output-dir gone
-refuses 1 "give it alone" train --data packed.tok --data text.txt --init tiny.json --output-dir gone
-refuses 1 "there is no tokenizer" train --data text.txt --tokenizer missing --init tiny.json --output-dir gone
+refuses 1 "must be the only --data" train --data packed.tok --data text.txt --init tiny.json --output-dir gone
+refuses 1 "no tokenizer at" train --data text.txt --tokenizer missing --init tiny.json --output-dir gone
 refuses 1 "positions" $train --block-size 65 --output-dir gone
 exits 0 "an llm.c file" train --data llmc.bin --init tiny.json --vocab-size 512 --block-size 16 --steps 1 \
     --threads 1 --output-dir llmc
 refuses 1 "no such file" eval --model straight --data missing.txt
-refuses 1 "holds no text" eval --model straight --data empty.txt
+refuses 1 "no text found" eval --model straight --data empty.txt
 check "eval leaves no temporary file" test -z "$(ls -A temporary)"
 refuses 1 "missing.txt" generate --model straight --prompt-file missing.txt
-refuses 1 "a token file already" pack --data packed.tok --output gone
-refuses 1 "holds no text" pack --data empty.txt --output gone
+refuses 1 "already a token file" pack --data packed.tok --output gone
+refuses 1 "no text found" pack --data empty.txt --output gone
 
 # ---- bad models ----
 
 refuses 1 "no model shape" train --data text.txt --init gpt5 --output-dir gone
 refuses 1 "missing.json" train --data text.txt --init missing.json --output-dir gone
-refuses 1 "there is no directory" train --data text.txt --model missing --output-dir gone
-refuses 1 "no model directory" train --data text.txt --model tok --output-dir gone
+refuses 1 "no directory 'missing'" train --data text.txt --model missing --output-dir gone
+refuses 1 "is not a model directory" train --data text.txt --model tok --output-dir gone
 for change in 's/"n_head": 2/"n_head": 3/' 's/"n_head": 2/"n_head": 0/' 's/"n_layer": 2/"n_layer": "two"/' \
     's/"n_embd": 16/"n_embd": -16/' 's/gpt2/bert/' 's/}//' 's/257/999999999999/'; do
     sed "$change" tiny.json >bad.json
@@ -87,7 +87,7 @@ refuses 5 "text.txt/below" tokenizer train --data text.txt --output text.txt/bel
 "$eitp" pack --data text.txt --output text.txt/below >out 2>err
 check "pack below a file" test $? -ne 0 -a "$(lines err)" -eq 1
 
-# A limit of file sizes, in units of 512 bytes: first below the packed text, then between that and the weights.
+# A limit of file sizes, in units of 512 bytes: first below the packed text, then between it and the weights.
 limited() {
     (
         ulimit -f "$1"
@@ -100,25 +100,25 @@ check "packing to a full disk" test $? -eq 5 -a "$(lines err)" -eq 1 -a ! -e gon
 blocks=$(($(wc -c <straight/checkpoint-12/model.safetensors) / 512 - 8))
 limited $blocks train --data small.txt --init tiny.json --block-size 16 --threads 1 --steps 3 --output-dir full -q
 check "saving to a full disk" test $? -eq 5 -a "$(lines err)" -eq 1
-check "saving to a full disk leaves no part" test "$(ls -A full | tr '\n' ' ')" = "data metrics.jsonl run.json "
+check "saving to a full disk leaves nothing partial" test "$(ls -A full | tr '\n' ' ')" = "data metrics.jsonl run.json "
 limited 1 tokenizer train --data text.txt --vocab-size 360 --output gone
 check "a tokenizer to a full disk" test $? -eq 5 -a "$(lines err)" -eq 1
 check "a tokenizer to a full disk leaves nothing" test ! -e gone
 
-# The same on a real disk that is full.
+# The same on a disk that is really full.
 mkdir -p disk
 if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=120k tmpfs disk 2>/dev/null; then
     "$eitp" train --data small.txt --init tiny.json --block-size 16 --threads 1 --steps 3 \
         --output-dir disk/run -q >out 2>err
     check "a disk that is full" test $? -eq 5 -a "$(grep -c '^error: .*no space left' err)" -eq 1
-    check "too little space is foreseen" grep -q '^warning: the disk' err
+    check "too little space is warned about" grep -q '^warning: the disk' err
     check "a disk that is full has no checkpoint" test -z "$(ls -A disk/run 2>/dev/null | grep checkpoint)"
     umount disk
 else
-    echo "SKIPPED a full disk: mounting one needs root; a limit of file sizes stands for it"
+    echo "SKIPPED a full disk: mounting one requires root; a limit of file sizes is tested instead"
 fi
 
-# More memory than there may be.
+# More memory than the process may have.
 if (ulimit -v 3000000) 2>/dev/null; then
     (
         ulimit -v 3000000

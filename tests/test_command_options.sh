@@ -13,7 +13,10 @@ exits 0 "version" --version
 check "version has a number" grep -q '^eitp [0-9]*\.[0-9]' out
 exits 0 "help of a command" help train
 check "help has defaults" grep -q 'default: 500' out
+check "help of a command: the default of another is left out" sh -c '! grep -q -e "--model .*default: gpt2" out'
 check "help has no empty defaults" sh -c '! grep -q "default: )" out'
+exits 0 "help of plan" help plan
+check "help of plan: its default model" grep -q -e '--model .*default: gpt2' out
 exits 0 "--help" tokenizer encode --help
 check "help of an action" grep -q -e '--tokenizer' out
 if [ -e /dev/full ]; then
@@ -30,20 +33,20 @@ cat >config.json <<'END'
 END
 exits 0 "--config" train --config config.json --batch-size 5 --print-config
 check "the command line beats the file" grep -q '^batch-size  *5  (command line)' out
-check "the file beats the default" grep -q '^grad-accum  *3  (config)' out
-check "defaults" grep -q '^block-size  *-  (not set)' out
-check "lists" grep -q '^data  *\["text.txt"\]  (config)' out
+check "the file beats the default" grep -q '^grad-accum  *3  (config.json:1)' out
+check "defaults that follow from the model" grep -q '^block-size  *64  (default)' out
+check "lists" grep -q '^data  *\["text.txt"\]  (config.json:3)' out
 exits 0 "--print-config --json" train --config config.json --print-config --json
-check "json" grep -q '"epochs": {"value": 2, "source": "config"}' out
+check "json" grep -q '"epochs": {"value": 2, "source": "config", "place": "config.json:1"}' out
 exits 0 "a run.json is a configuration" train --config straight/run.json --print-config
-check "run.json: steps" grep -q '^steps  *12  (config)' out
+check "run.json: steps" grep -q '^steps  *12  (straight/run.json:[0-9]*)' out
 exits 0 "aliases" train --per_device_train_batch_size 2 --max_length=32 --gradient_accumulation_steps 8 \
     --learning_rate 1e-4 \
     --num_epochs 3 --max_grad_norm 1 --save_total_limit 3 --precision 32 --no-strict-utf8 --print-config
 check "aliases: block size" grep -q '^block-size  *32  (command line)' out
 
 exits 0 "choices in other spellings" train --lr_scheduler_type=constant-with-warmup --shuffle false --print-config
-check "another spelling is kept" grep -q '^lr-schedule  *"constant-with-warmup"  (command line)' out
+check "another spelling of a choice" grep -q '^lr-schedule  *"constant"  (command line)' out
 exits 0 "defaults of settings" train --print-config --json
 check "defaults of settings: the library's, or the command's" grep -q '"lr-schedule": {"value": "linear", .*"epsilon": {"value": 1e-08, ' out
 check "settings that are no options" sh -c '! grep -q "schedule-steps\|last-sample\|merged" out'
@@ -69,10 +72,10 @@ budget_is 1500000000 train --config size.json
 echo '{"memory_budget": 1000000}' >size.json
 budget_is 1000000 train --config size.json
 echo '{"memory_budget": "much"}' >size.json
-refuses 1 "size.json:1: memory-budget 'much' is no size" train --config size.json
+refuses 1 "size.json:1: memory-budget must be a number of bytes, .* (got 'much')" train --config size.json
 for size in '' ' ' B M iB 1i 1m 1g 1b 1MBB 1MiM 1kB1 1KIB 1E 1P 1e9 1.5 1.5B 1. 1.M .5G 1.5.5G 1,5G 0x10 -1 -1G +1G ' 1G' \
     '1 G' '1G ' 0.0001k inf nan auto 90%; do
-    refuses 1 "--memory-budget '$size' is no size; .* 900M, 1.5G or 512Mi" train --memory-budget "$size" \
+    refuses 1 "--memory-budget must .* unit, as 900M, 1.5G or 512Mi (got '$size')\|--memory-budget must not be empty" train --memory-budget "$size" \
         --data text.txt --init tiny.json --output-dir gone
 done
 for size in 9007199254740993000 99999T 18446744073709551616 1"$(printf '%0400d' 0)"; do
@@ -80,9 +83,9 @@ for size in 9007199254740993000 99999T 18446744073709551616 1"$(printf '%0400d' 
         --output-dir gone
 done
 refuses 1 "needs a value" train --memory-budget
-refuses 1 "is no option of 'eitp eval'" eval --memory-budget 1G
+refuses 1 "'eitp eval' has no option --memory-budget" eval --memory-budget 1G
 exits 0 "--memory-budget in the help" train --help
-check "--memory-budget in the help: its argument" grep -q '^  --memory-budget SIZE  *most memory .* 900M or 1.5Gi' out
+check "--memory-budget in the help: its argument" grep -q '^  --memory-budget SIZE  *memory limit .* 900M or 1.5Gi' out
 
 # ---- configurations that are refused ----
 
@@ -96,38 +99,41 @@ done
 
 # ---- bad commands ----
 
-refuses 1 "unknown command 'trian'" trian
-refuses 1 "a command is missing" ""
+refuses 1 "unknown command 'trian'; did you mean 'train'?" trian
+refuses 1 "unknown command 'evaluate'; 'eitp help' lists the commands" evaluate
+refuses 1 "unknown command 'tran'; did you mean 'train'?" help tran
+refuses 1 "missing command" ""
 refuses 1 "did you mean 'batch-size'" train --batchsize 2
 refuses 1 "unknown option 'batch'" train --batch 2
 refuses 1 "needs a value" train --batch-size
-refuses 1 "takes no value" train --auto-resume=yes
+refuses 1 "--auto-resume must be true or false (got 'perhaps')" train --auto-resume=perhaps
 refuses 1 "out of range" train --batch-size 0
 refuses 1 "--beta1 1 is out of range; it must be at least 0 and below 1" train --beta1 1
 refuses 1 "--epsilon 0 is out of range; it must be above 0 and at most 1" train --epsilon 0
 refuses 1 "--seed -1 is out of range; it must be at least 0" train --seed -1
-refuses 1 "is no whole number" train --steps 1.5
-refuses 1 "is no number" train --lr nan
-refuses 1 "is no number" train --lr 0x10
-refuses 1 "is none of its values; use constant, linear or cosine" train --lr-schedule fast
-refuses 1 "is none of its values; use auto, fp32, bf16 or fp16" train --precision fp8
-refuses 1 "must be 0 to the" train --data text.txt --init tiny.json --output-dir gone --grad-accum 2 --micro-batches-per-pass 3
-refuses 1 "is no option of 'eitp eval'" eval --lr 1
+refuses 1 "--steps must be a whole number (got '1.5')" train --steps 1.5
+refuses 1 "--lr must be a number (got 'nan')" train --lr nan
+refuses 1 "--lr must be a number (got '0x10')" train --lr 0x10
+refuses 1 "--lr-schedule: invalid value 'fast' (choose from constant, linear, cosine, cosine_with_restarts)" train \
+    --lr-schedule fast
+refuses 1 "--precision: invalid value 'fp8' (choose from auto, fp32, bf16, fp16)" train --precision fp8
+refuses 1 "must be 0 to grad_accum, which is 2 (got 3)" train --data text.txt --init tiny.json --output-dir gone --grad-accum 2 --micro-batches-per-pass 3
+refuses 1 "'eitp eval' has no option --lr" eval --lr 1
 refuses 1 "unexpected argument" train text.txt
 refuses 1 "two dashes" train -x
-refuses 1 "--model or --init is needed" train --data text.txt --output-dir gone
-refuses 1 "exclude each other" train --data text.txt --init tiny --model straight --output-dir gone
-refuses 1 "goes with --init" train --data text.txt --model straight --vocab-size 300 --output-dir gone
-refuses 1 "--data is needed" train --init tiny.json --output-dir gone
+refuses 1 "--model or --init is required" train --data text.txt --output-dir gone
+refuses 1 "cannot be used together" train --data text.txt --init tiny --model straight --output-dir gone
+refuses 1 "--vocab-size requires --init" train --data text.txt --model straight --vocab-size 300 --output-dir gone
+refuses 1 "--data is required" train --init tiny.json --output-dir gone
 refuses 1 "cuda" $train --device cuda --output-dir gone
 refuses 1 "cuda" eval --model straight --data text.txt --device cuda
 refuses 1 "unknown action" tokenizer make
-refuses 1 "are needed" eval --model straight
-refuses 1 "is needed" generate --prompt x
-refuses 1 "are needed" pack --data text.txt
+refuses 1 "--data is required, or --split" eval --model straight
+refuses 1 "--model is required" generate --prompt x
+refuses 1 "--output is required" pack --data text.txt
 refuses 1 "no tokenizer" tokenizer inspect --tokenizer straight/data
-refuses 1 "has a tokenizer already" tokenizer train --data text.txt --output tok
-refuses 1 "no token id" tokenizer decode --tokenizer tok 12x
+refuses 1 "already has a tokenizer" tokenizer train --data text.txt --output tok
+refuses 1 "invalid token id" tokenizer decode --tokenizer tok 12x
 refuses 1 "360" tokenizer decode --tokenizer tok 360
 
 finish

@@ -18,71 +18,75 @@ rm -r resumed1/checkpoint-8 resumed1/checkpoint-12
 printf '{"step": 5, "lo' >>resumed1/metrics.jsonl
 exits 0 "resume DIR" train --resume_from_checkpoint=resumed1/checkpoint-4 --threads 1
 check "resume DIR: the same bits" same_checkpoints straight/checkpoint-12 resumed1/checkpoint-12
-check "records that were cut short are gone" test "$(grep -c '"loss": ' resumed1/metrics.jsonl)" -eq 12
+check "incomplete records are removed" test "$(grep -c '"loss": ' resumed1/metrics.jsonl)" -eq 12
 exits 0 "nothing left to do" train --auto-resume --output-dir resumed1
 check "says so" grep -q 'nothing to do' err
 exits 0 "resume elsewhere" train --resume straight/checkpoint-8 --output-dir elsewhere --threads 1 -q
 check "resume elsewhere: the same bits" same_checkpoints straight/checkpoint-12 elsewhere/checkpoint-12
 exits 0 "longer" train --resume auto --output-dir elsewhere --steps 14 --threads 1
-check "a longer schedule is said" grep -q 'warning: schedule_steps was 12' err
+check "a longer schedule is logged" grep -q 'warning: schedule_steps was 12' err
 exits 0 "auto without a checkpoint" $train --steps 1 --resume auto --output-dir fresh
-check "says that a new run begins" grep -q 'a new run begins' err
+check "logs that a new run starts" grep -q 'starting a new run' err
 
-refuses 1 "has checkpoint-12 already" $train --output-dir straight
+refuses 1 "no checkpoint in 'nowhere'; give --model or --init to start a new run" train --resume auto --output-dir nowhere
+refuses 1 "already has checkpoint-12" $train --output-dir straight
 exits 0 "another run" $train --steps 1 --eval-steps 0 --output-dir another -q
 refuses 1 "of another run" train --resume straight/checkpoint-8 --output-dir another
 refuses 1 "of later steps" train --resume straight/checkpoint-8
 cp -r straight/checkpoint-12 other
-refuses 1 "made with batch_size 1" train --resume other --data text.txt --batch-size 2 --output-dir gone
+refuses 1 "trained with batch_size 1" train --resume other --data text.txt --batch-size 2 --output-dir gone
 refuses 1 "the training data differ from those of 'other', which had [0-9]* tokens, and this run has [0-9]*; use the same data, or start from its weights with --model" train --resume other --data tiny.json --data text.txt --output-dir gone
 refuses 1 "no run.json" train --resume other --output-dir gone
-refuses 1 "there is no directory" train --resume nowhere --output-dir gone
+refuses 1 "no directory 'nowhere'" train --resume nowhere --output-dir gone
 printf 'x' | dd of=other/model.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
 refuses 1 "damaged" train --resume other --data text.txt --output-dir gone
 rm other/trainer_state.json
 refuses 1 "start from it with --model" train --resume other --data text.txt --output-dir gone
 
-# ---- what goes on from a checkpoint, and what cannot ----
+# ---- what a resumed run may change ----
 
-refuses 1 "made with grad_accum 4, and this run has 2; leave --grad-accum out" train --resume straight/checkpoint-12 \
+refuses 1 "trained with grad_accum 4, and a resumed run keeps it (got 2); leave --grad-accum out; .*set --micro-batches-per-pass" train --resume straight/checkpoint-12 \
     --grad-accum 2 --output-dir gone
-refuses 1 "made with batch_size 1, and this run has 3; leave --batch-size out" train --resume straight/checkpoint-12 \
+refuses 1 "trained with batch_size 1, .* (got 3); leave --batch-size out; .* start from the weights with --model" train --resume straight/checkpoint-12 \
     --batch-size 3 --output-dir gone
-refuses 1 "made with seed 0, and this run has 1; leave --seed out, or start from the weights with --model" train \
+refuses 1 "trained with seed 0, and a resumed run keeps it (got 1); leave --seed out, or start from the weights with --model" train \
     --resume straight/checkpoint-12 --seed 1 --output-dir gone
-refuses 1 "made with dense_rows false, and this run has true; leave --dense-rows out" train \
+refuses 1 "trained with dense_rows false, and a resumed run keeps it (got true); leave --dense-rows out" train \
     --resume straight/checkpoint-12 --dense-rows --output-dir gone
 refuses 1 "made with block_size 16, and this run has 8; use the same, or start from its weights with --model" train \
     --resume straight/checkpoint-12 --block-size 8 --output-dir gone
 exits 0 "other settings" train --resume straight/checkpoint-12 --steps 13 --lr-schedule cosine --beta1 0.8 \
     --final-lr 1e-5 --output-dir other_settings --threads 1
-check "a choice that differs is told by its word" grep -q "lr_schedule was linear in '.*' and is cosine from here on" err
+check "a choice that differs is named" grep -q "lr_schedule was linear in '.*' and is cosine from here on" err
 check "a number that differs" grep -q "beta1 was 0.9 in '.*' and is 0.8 from here on" err
 check "it is recorded" grep -q '"lr-schedule": "cosine", .*"beta1": 0.8' other_settings/run.json
 exits 0 "what was set is kept" train --resume other_settings/checkpoint-13 --steps 14 --threads 1
 check "what was set is kept: in the state" grep -q '"beta1": 0.8' other_settings/checkpoint-14/trainer_state.json
-check "what was set is kept: nothing else is told" sh -c '! grep -q "beta1\|lr_schedule" err'
+check "what was set is kept: nothing is logged" sh -c '! grep -q "beta1\|lr_schedule" err'
 cp -r other_settings/checkpoint-13 alone
 exits 0 "without run.json" train --resume alone --data text.txt --steps 14 --output-dir from_alone --threads 1
 check "without run.json: settings are the checkpoint's" grep -q '"beta1": 0.8' from_alone/checkpoint-14/trainer_state.json
-check "without run.json: nothing else is told" sh -c '! grep -q "beta1\|lr_schedule\|final_lr" err'
-exits 0 "one at a time" $train --steps 1 --micro-batches-per-pass 1 --output-dir one -q
+check "without run.json: nothing is logged" sh -c '! grep -q "beta1\|lr_schedule\|final_lr" err'
+exits 0 "one micro-batch per pass" $train --steps 1 --micro-batches-per-pass 1 --output-dir one -q
 cp -r one/checkpoint-1 one_alone
-exits 0 "many at a time" train --resume one_alone --data text.txt --steps 2 --output-dir many --threads 1
-check "passes take what memory there is now" grep -q ' 4 of 4 micro-batches at a time' err
+exits 0 "several per pass" train --resume one_alone --data text.txt --steps 2 --output-dir many --threads 1
+check "passes take the memory available now" grep -q ' 4 of 4 micro-batches per pass' err
 exits 0 "to sgd" train --resume alone --data text.txt --steps 14 --optimizer sgd --lr 0.1 --output-dir to_sgd --threads 1
-check "to sgd: rates are not taken over" grep -q '"final_lr": 0,$' to_sgd/checkpoint-14/trainer_state.json
+check "to sgd: rates are not carried over" grep -q '"final_lr": 0,$' to_sgd/checkpoint-14/trainer_state.json
 exits 0 "fewer steps than were made" train --resume straight/checkpoint-12 --steps 2 --output-dir straight --threads 1
-check "fewer steps than were made: said" grep -q 'step 12 was made already, and 2 were asked for: nothing to do' err
-check "fewer steps than were made: the end" grep -q '^finished: step 12 (2 were asked for)' out
+check "fewer steps than were made: logged" grep -q 'nothing to do: step 12 is done, 2 steps were requested' err
+check "fewer steps than were made: the end" grep -q '^finished: step 12 (requested: 2)' out
 
-# Kernels that the environment asks for, and that are not the checkpoint's: of a run that is resumed, refused.
+# An environment that selects other kernels than the checkpoint's.
 made_with=$(sed -n 's/.*"numerics": "cpu-\([a-z0-9]*\)-.*/\1/p' straight/checkpoint-12/trainer_state.json)
 other=ref
 [ "$made_with" != ref ] || other=avx2
 environment=${EITP_ISA-}
 export EITP_ISA=$other
-refuses 1 "made with EITP_ISA $made_with, and the environment has $other" train --resume straight/checkpoint-12 --steps 14 \
+refuses 1 "trained with EITP_ISA=$made_with, and the environment has $other" train --resume straight/checkpoint-12 --steps 14 \
+    --output-dir gone
+EITP_ISA=foo
+refuses 1 "unknown EITP_ISA 'foo' (choose from ref, avx2, avx512, avx512bf16, amx)" train --resume straight/checkpoint-12 --steps 14 \
     --output-dir gone
 EITP_ISA=$made_with
 exits 0 "the same kernels" train --resume straight/checkpoint-12 --steps 13 --output-dir same_kernels --threads 1
@@ -92,7 +96,7 @@ environment=${EITP_PRODUCTS-}
 other=openblas
 ! grep -q '"numerics": ".*openblas' straight/checkpoint-12/trainer_state.json || other=own
 export EITP_PRODUCTS=$other
-refuses 1 "made with EITP_PRODUCTS [a-z]*, and the environment has $other" train --resume straight/checkpoint-12 \
+refuses 1 "trained with EITP_PRODUCTS=[a-z]*, and the environment has $other" train --resume straight/checkpoint-12 \
     --steps 14 --output-dir gone
 EITP_PRODUCTS=$environment
 [ -n "$environment" ] || unset EITP_PRODUCTS

@@ -8,14 +8,14 @@ check "inspect: size" grep -q '"tokens": 360, "end_of_text": 359' out
 exits 0 "encode" tokenizer encode --tokenizer tok --data text.txt
 check "fewer tokens than bytes" test "$(wc -w <out)" -lt 15000
 "$eitp" tokenizer decode --tokenizer tok <out >back
-check "decoding gives the text back" same back text.txt
+check "decoding restores the text" same back text.txt
 exits 0 "encode a word" tokenizer encode --tokenizer tok --text 'lazy dogs' --json
 check "encode: count" grep -q '"count": [1-4]}' out
 exits 0 "decode arguments" tokenizer decode --tokenizer tok 34 35
 check "decode arguments: text" test "$(cat out)" = CD
 pack_text
-check "pack: what it says" grep -q '"bytes_per_token": [2-9].*"unigram_entropy": [1-9]' out
-# An end-of-text of another name separates documents, and is named in what a run saves.
+check "pack: the result" grep -q '"bytes_per_token": [2-9].*"unigram_entropy": [1-9]' out
+# A tokenizer whose end-of-text has another name: it separates documents, and checkpoints have its id.
 mkdir renamed
 sed 's/<|endoftext|>/<end>/' tok/tokenizer.json >renamed/tokenizer.json
 printf '{"eos_token": {"content": "<end>", "lstrip": false}, "bos_token": null, "unk_token": null}' >renamed/tokenizer_config.json
@@ -40,11 +40,21 @@ exits 0 "fine-tune" train --model tokens --data text.txt --steps 2 --threads 1 -
 check "packed data of text and validation" test "$(ls tuned/data | wc -l)" -eq 1
 exits 0 "packed once" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned2
 rm -r tuned2/checkpoint-2
-exits 0 "packed data is used again" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned2
-check "packed data is used again: said" grep -q 'data as packed before' err
+exits 0 "packed data is reused" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned2
+check "packed data is reused: logged" grep -q 'reusing packed data' err
 rm -r tuned2/checkpoint-2
 printf 'x' | dd of="$(ls tuned2/data/*)" bs=1 seek=3000 conv=notrunc 2>/dev/null
 exits 0 "damaged packed data" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned2
-check "damaged packed data is made again" same "$(ls tuned2/data/*)" "$(ls tuned/data/*)"
+check "damaged packed data is packed again" same "$(ls tuned2/data/*)" "$(ls tuned/data/*)"
+
+# The configuration of a model is read more than once.
+sed 's/^{/{"tie_word_embeddings": false, /' tiny.json >untied.json
+exits 0 "a head of its own" train --data text.txt --init untied.json --block-size 16 --steps 1 --threads 1 \
+    --precision "$precision" --eval-steps 0 --output-dir untied -q
+sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' untied/checkpoint-1/config.json >config.json
+mv config.json untied/checkpoint-1/config.json
+exits 0 "a head of its own, said to be tied" train --data text.txt --model untied --block-size 16 --steps 1 --threads 1 \
+    --precision "$precision" --eval-steps 0 --output-dir warned
+check "a warning is not repeated" test "$(grep -c '^warning: .* the head is not tied' err)" -eq 1
 
 finish

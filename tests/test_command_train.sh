@@ -1,5 +1,5 @@
 #!/bin/sh
-# The command: training, and what does not change its bits.
+# The command: training, and what leaves its results bit-identical.
 . tests/command.sh
 
 train_straight
@@ -17,16 +17,18 @@ check "run.json" grep -q '"steps": 12' straight/run.json
 for file in config.json model.safetensors optimizer.safetensors tokenizer.json trainer_state.json; do
     check "checkpoints have $file" test -s straight/checkpoint-12/$file
 done
-check "the log names the bytes" grep -q 'ids are bytes' err
-check "the log says why it is the CPU" grep -q 'device auto: cpu.*no CUDA' err
+check "the log names the bytes" grep -q 'the tokens are bytes' err
+check "the log says why it uses the CPU" grep -q 'device auto: cpu.*no CUDA' err
 check "the log has the memory" grep -q '^memory: parameters' err
+
+check "the result names the step of the validation" grep -q ' after step 12, [0-9]* tokens at ' out
 
 exits 0 "prune" $train --steps 12 --save-steps 3 --lr 3e-3 --eval-steps 0 --output-dir pruned -q
 check "the newest two are kept" test "$(ls -d pruned/checkpoint-* | tr '\n' ' ')" = \
     "pruned/checkpoint-12 pruned/checkpoint-9 "
 check "quiet" test ! -s err
 check "--eval-steps 0: only at the end" test "$(grep -n val_loss pruned/metrics.jsonl | cut -d: -f1)" = 13
-check "how often it is saved changes nothing" same_checkpoints straight/checkpoint-12 pruned/checkpoint-12
+check "the interval of checkpoints changes nothing" same_checkpoints straight/checkpoint-12 pruned/checkpoint-12
 
 exits 0 "epochs" $train --epochs 0.01 --batch-size 3 --grad-accum 2 --output-dir epochs --save-steps 0 \
     --val-fraction 0 --json
@@ -37,31 +39,56 @@ check "--save-steps 0: only at the end" test "$(ls -d epochs/checkpoint-*)" = ep
 for threads in 2 3; do
     exits 0 "threads $threads" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir threads$threads \
         --threads $threads -q
-    check "$threads threads give the same bits" same_checkpoints straight/checkpoint-12 threads$threads/checkpoint-12
+    check "$threads threads: bit-identical" same_checkpoints straight/checkpoint-12 threads$threads/checkpoint-12
 done
+for workers in 1 3; do
+    exits 0 "data workers $workers" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir workers$workers \
+        --data-workers $workers --prefetch 3 -q
+    check "$workers data workers: bit-identical" same_checkpoints straight/checkpoint-12 workers$workers/checkpoint-12
+done
+check "run.json has the data workers" grep -q '"data-workers": 3, "prefetch": 3' workers3/run.json
+check "the checkpoint too" grep -q '^  "data_workers": 3,$' workers3/checkpoint-12/trainer_state.json
+exits 0 "data workers: resumed without" train --resume auto --output-dir workers3 --steps 14 --data-workers 0 --threads 1
+exits 0 "data workers: auto" train --data-workers auto --print-config
+check "data workers: auto is a number" grep -q '^data-workers  *[1-9][0-9]*  (command line)$' out
 exits 0 "another seed" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir seed --seed 1 -q
-check "another seed gives other bits" differ \
+check "another seed changes the weights" differ \
     straight/checkpoint-12/model.safetensors seed/checkpoint-12/model.safetensors
 exits 0 "no dropout" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir dropout --dropout 0 -q
-check "dropout is real" differ straight/checkpoint-12/model.safetensors dropout/checkpoint-12/model.safetensors
+check "dropout changes the weights" differ straight/checkpoint-12/model.safetensors dropout/checkpoint-12/model.safetensors
 check "dropout is in config.json" grep -q '"attn_pdrop": 0,' dropout/checkpoint-12/config.json
 
-# ---- the best, and stopping early ----
+# ---- on a terminal ----
 
-# A rate of 0: no evaluation is better than the first after step 0.
+on_terminal() { # options: what a terminal shows, in the file screen, of a run that is refused after reading its data
+    script -qec "'$eitp' $train --block-size 65 --output-dir gone $*" /dev/null >screen 2>&1 </dev/null
+}
+if script -qec true /dev/null >/dev/null 2>&1; then
+    on_terminal
+    check "a terminal shows what is under way" grep -q "reading 'text.txt' \.\.\.$(printf '\033')\[K.*$(printf '\033')\[Kerror: block size" screen
+    on_terminal -q
+    check "a terminal shows nothing with -q" sh -c '! grep -q "\.\.\." screen && grep -q "^error: block size" screen'
+    rm -rf gone
+else
+    echo "SKIPPED the lines on a terminal: script (util-linux) is missing"
+fi
+
+# ---- the best checkpoint, and early stopping ----
+
+# With a learning rate of 0 no evaluation is better than the first.
 exits 0 "patience" $train --steps 12 --lr 0 --eval-steps 2 --save-steps 3 --save-total-limit 1 --keep-best loss --patience 2 \
     --output-dir patient --json
 check "patience: stopped" grep -q '"step": 6, "steps": 12, .*"best_step": 2, .*"stopped": "patience"' out
-check "patience: said" grep -q '^stopped early: 2 evaluations in a row were not better than .*, after step 2$' err
+check "patience: logged" grep -q '^early stop: no improvement of the validation loss in 2 evaluations (best .* at step 2)$' err
 check "the best checkpoint is kept beside the newest" test "$(ls -d patient/checkpoint-* | tr '\n' ' ')" = \
     "patient/checkpoint-2 patient/checkpoint-6 "
 check "best.json" grep -q '"best": {"step": 2, ' patient/best.json
 exits 0 "stopped early: resume" train --resume auto --output-dir patient --threads 1
-check "stopped early: it stays so" grep -q '^stopped early: step 6 of 12, ' out
+check "stopped early: it stays stopped" grep -q '^stopped early: step 6 of 12, ' out
 exits 0 "more patience" train --resume auto --output-dir patient --threads 1 --patience 3
-check "more patience: it goes on" grep -q '^stopped early: step 8 of 12, ' out
-refuses 1 "unknown measure 'beauty' (choose from loss)" $train --steps 1 --keep-best beauty --output-dir gone
-refuses 1 "need validation data" $train --steps 1 --val-fraction 0 --keep-best loss --output-dir gone
-refuses 1 "give --eval-steps" $train --steps 1 --eval-steps 0 --patience 1 --output-dir gone
+check "more patience: it continues" grep -q '^stopped early: step 8 of 12, ' out
+refuses 1 "unknown metric 'beauty' (choose from loss)" $train --steps 1 --keep-best beauty --output-dir gone
+refuses 1 "require validation data" $train --steps 1 --val-fraction 0 --keep-best loss --output-dir gone
+refuses 1 "set --eval-steps" $train --steps 1 --eval-steps 0 --patience 1 --output-dir gone
 
 finish

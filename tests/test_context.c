@@ -1,4 +1,4 @@
-/* Contexts: which device and kernels they get, and the variables they own. */
+/* Contexts: the choice of device and kernels, and variables. */
 #define _DEFAULT_SOURCE 1 /* setenv */
 
 #include "tests/graphs.h"
@@ -7,7 +7,7 @@
 
 /* ---- Devices and kernel sets ---- */
 
-/* Sets a variable of the environment, or removes it where `value` is NULL. */
+/* Sets an environment variable, or removes it if `value` is NULL. */
 static void set_environment(const char *name, const char *value) {
     if (value)
         setenv(name, value, 1);
@@ -37,7 +37,7 @@ static void check_refused(const char *device, const char *isa, int threads, eitp
     eitp_context_destroy(context);
 }
 
-static void check_made(const char *device, const char *isa, const char *word) {
+static void check_created(const char *device, const char *isa, const char *word) {
     eitp_context *context;
     eitp_error error;
     CHECK_THAT(create(device, isa, 1, &context, &error) == EITP_OK, "%s", error.message);
@@ -48,24 +48,24 @@ static void check_made(const char *device, const char *isa, const char *word) {
 
 static void devices_are_chosen_by_name(void) {
     set_environment("EITP_BACKEND", NULL);
-    check_made("cpu", NULL, "cpu");
-    check_made("auto", NULL, "cpu");
-    check_made(NULL, NULL, "cpu");
-    check_made("", NULL, "cpu");
-    check_made("null", NULL, "null");
+    check_created("cpu", NULL, "cpu");
+    check_created("auto", NULL, "cpu");
+    check_created(NULL, NULL, "cpu");
+    check_created("", NULL, "cpu");
+    check_created("null", NULL, "null");
     check_refused("tpu", NULL, 1, EITP_ERROR_ARGUMENT, "tpu");
     check_refused("cuda", NULL, 1, EITP_ERROR_UNSUPPORTED, "cuda");
     set_environment("EITP_BACKEND", "null");
-    check_made("auto", NULL, "null");
-    check_made("cpu", NULL, "cpu"); /* what the program names goes before the environment */
+    check_created("auto", NULL, "null");
+    check_created("cpu", NULL, "cpu"); /* the program's choice takes precedence over the environment */
     set_environment("EITP_BACKEND", "abacus");
     check_refused("auto", NULL, 1, EITP_ERROR_ARGUMENT, "abacus");
-    check_made("cpu", NULL, "cpu");
+    check_created("cpu", NULL, "cpu");
     set_environment("EITP_BACKEND", "");
-    check_made("auto", NULL, "cpu");
+    check_created("auto", NULL, "cpu");
     set_environment("EITP_BACKEND", NULL);
-    check_refused("cpu", NULL, -1, EITP_ERROR_ARGUMENT, "-1 threads");
-    check_refused("cpu", NULL, 5000, EITP_ERROR_ARGUMENT, "5000 threads");
+    check_refused("cpu", NULL, -1, EITP_ERROR_ARGUMENT, "threads -1");
+    check_refused("cpu", NULL, 5000, EITP_ERROR_ARGUMENT, "threads 5000");
 }
 
 static int set_available(const char *set) {
@@ -74,7 +74,7 @@ static int set_available(const char *set) {
     return context != NULL;
 }
 
-/* Bits of what every set computes in its own way: exponentials, sums along rows, products in f32 and in bf16. */
+/* Bits of what every set computes differently: exponentials, sums along rows, products in F32 and BF16. */
 static uint64_t fingerprint(const char *isa) {
     eitp_context *context = NULL;
     eitp_plan *plan = NULL;
@@ -107,7 +107,7 @@ static uint64_t fingerprint(const char *isa) {
     return hash;
 }
 
-/* What is forced runs: the description says it, and the bits are its own. */
+/* A forced kernel set is in the description, and gives bits of its own. */
 static void kernel_sets_can_be_forced(void) {
     uint64_t bits[KERNEL_SETS] = {0};
     int best = 0;
@@ -128,9 +128,9 @@ static void kernel_sets_can_be_forced(void) {
         bits[i] = fingerprint(kernel_sets[i]);
         set_environment("EITP_ISA", kernel_sets[i]);
         snprintf(words, sizeof words, "kernels %s", kernel_sets[i]);
-        check_made("cpu", NULL, words);
+        check_created("cpu", NULL, words);
         CHECK(fingerprint(NULL) == bits[i]);
-        CHECK(fingerprint("ref") == bits[0]); /* what the program names goes before the environment */
+        CHECK(fingerprint("ref") == bits[0]); /* the program's choice takes precedence over the environment */
         set_environment("EITP_ISA", NULL);
         REQUIRE_OK(create("cpu", kernel_sets[i], 1, &context, &error), error);
         snprintf(words, sizeof words, "cpu-%s", kernel_sets[i]);
@@ -149,7 +149,7 @@ static void kernel_sets_can_be_forced(void) {
 
 /* ---- Variables ---- */
 
-/* A context with a graph that declares what a test wants. */
+/* A context, and a graph in which tests declare variables. */
 typedef struct owner {
     eitp_context *context;
     eitp_graph *graph;
@@ -180,7 +180,7 @@ static void variables_are_described(void) {
     eitp_variable_tensor(o.graph, "state", EITP_OPTIMIZER, EITP_BF16, 6, six);
     eitp_variable_tensor(o.graph, "total", EITP_GRADIENT, EITP_F64, 0, NULL);
     eitp_variable_tensor(o.graph, "cache", EITP_CACHE, EITP_I32, 2, matrix);
-    eitp_parameter(o.graph, "weight", 2, matrix); /* again: the same one */
+    eitp_parameter(o.graph, "weight", 2, matrix); /* a second time: the same variable */
     CHECK(eitp_graph_status(o.graph, &error) == EITP_OK && eitp_variable_count(o.context) == 5);
     CHECK(eitp_variable_find(o.context, "state") == 2 && eitp_variable_find(o.context, "weigh") == -1);
     v = eitp_variable_at(o.context, 0);
@@ -189,7 +189,7 @@ static void variables_are_described(void) {
     CHECK(!eitp_variable_at(o.context, 1).decay && eitp_variable_at(o.context, 2).size == 16);
     CHECK(!eitp_variable_at(o.context, 2).decay && !eitp_variable_at(o.context, 4).decay);
     CHECK(eitp_variable_at(o.context, 3).size == 8 && eitp_variable_at(o.context, 3).rank == 0);
-    CHECK(eitp_context_variable_bytes(o.context, EITP_PARAMETER) == 0); /* memory comes with use */
+    CHECK(eitp_context_variable_bytes(o.context, EITP_PARAMETER) == 0); /* allocated on first use */
     REQUIRE_OK(eitp_variable_fill(o.context, "bias", 1, &error), error);
     CHECK(eitp_context_variable_bytes(o.context, EITP_PARAMETER) == 60 + 28);
     CHECK(eitp_context_variable_bytes(o.context, EITP_OPTIMIZER) == 16);
@@ -263,13 +263,11 @@ static void variables_are_read_and_written_in_ranges(void) {
     owner_end(&o);
 }
 
-/* Variables made later get memory of their own; those there keep theirs, and their values. */
-/* What a 16-bit parameter keeps of an f32 value beside itself, in each form, over more than one piece and from
- * within. */
+/* Values of 16-bit parameters with each form of remainder, written and read in several pieces and from the middle. */
 static void remainders_hold_what_16_bits_lack(void) {
     static const struct {
         eitp_dtype dtype, remainder;
-        double error; /* of a value, relative */
+        double error; /* relative, of a value */
     } forms[] = {{EITP_BF16, EITP_I16, 0},
                  {EITP_BF16, EITP_I8, 130.0 / 8388608},
                  {EITP_F16, EITP_F32, 1.0 / 8388608},
@@ -300,7 +298,7 @@ static void remainders_hold_what_16_bits_lack(void) {
     }
 }
 
-static void variables_stay_where_they_are(void) {
+static void variables_keep_their_memory_and_values(void) {
     owner o = owner_begin();
     char name[20];
     float value;
@@ -317,6 +315,28 @@ static void variables_stay_where_they_are(void) {
         CHECK(value == (float)i);
     }
     owner_end(&o);
+}
+
+/* In a context with plans_only, variables have no memory to access. */
+static void plans_only_refuses_access_to_variables(void) {
+    eitp_context_config config = eitp_context_config_default();
+    const int64_t shape[1] = {4};
+    float values[4] = {0, 0, 0, 0};
+    eitp_error error = EITP__ZERO;
+    eitp_graph *graph = NULL;
+    eitp_context *context = NULL;
+    config.plans_only = 1;
+    REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    CHECK(eitp_parameter(graph, "p", 1, shape));
+    CHECK(eitp_variable_write(context, "p", 0, values, sizeof values, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(strstr(error.message, "plans_only"));
+    CHECK(eitp_variable_read(context, "p", 0, values, sizeof values, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_variable_write_f32(context, "p", 0, values, 4, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_variable_read_f32(context, "p", 0, values, 4, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_variable_fill(context, "p", 1, &error) == EITP_ERROR_ARGUMENT);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
 }
 
 /* ---- Random values ---- */
@@ -360,7 +380,7 @@ static void normal_values_are_normal(void) {
     free(values);
 }
 
-/* Seed, name and place decide, and nothing else. */
+/* Random values depend on seed, name and index alone. */
 static void normal_values_depend_on_seed_and_name_only(void) {
     static const char *const some[2] = {"a", "b"}, *const reversed[3] = {"c", "b", "a"};
     float *first = normal_values(some, 2, "a", 0, 1, 1), *again = normal_values(reversed, 3, "a", 0, 1, 1);
@@ -431,7 +451,8 @@ int main(int argc, char **argv) {
         TEST(variables_do_not_change_shape),
         TEST(variables_are_read_and_written_in_ranges),
         TEST(remainders_hold_what_16_bits_lack),
-        TEST(variables_stay_where_they_are),
+        TEST(variables_keep_their_memory_and_values),
+        TEST(plans_only_refuses_access_to_variables),
         TEST(normal_values_are_normal),
         TEST(normal_values_depend_on_seed_and_name_only),
         TEST(every_allocation_may_fail),

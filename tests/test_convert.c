@@ -8,7 +8,7 @@
 
 #include "tests/faults.h"
 
-/* What the bits of an f16 mean, by the definition. */
+/* The value of an f16, by definition. */
 static double f16_by_definition(unsigned bits) {
     int exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
     double magnitude = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
@@ -62,7 +62,7 @@ static void bf16_rounds_to_nearest_even(void) {
 }
 
 static void nan_stays_nan(void) {
-    /* The sign, and payloads that have room, that have none, and that would carry into the exponent. */
+    /* Both signs, and payloads that fit, that do not fit, and that would carry into the exponent. */
     static const uint32_t cases[] = {0x7fc00000, 0xffc00000, 0x7f800001, 0x7fffffff, 0xff812345, 0x7fc02000};
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
         float value;
@@ -74,12 +74,12 @@ static void nan_stays_nan(void) {
     }
 }
 
-static void many_values_convert_as_one_does(void) {
+static void arrays_convert_like_single_values(void) {
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64, EITP_F16, EITP_BF16};
     float values[100], back[100];
     unsigned char bytes[801];
     for (size_t i = 0; i < 100; i++)
-        values[i] = eitp__bf16_to_f32((uint16_t)(0x3f80 + i)); /* fits all of them: 1 to 2, at most 8 bits */
+        values[i] = eitp__bf16_to_f32((uint16_t)(0x3f80 + i)); /* exact in all of them: 1 to 2, at most 8 bits */
     for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
         CHECK(eitp__is_floating(dtypes[i]));
         memset(bytes, 0xee, sizeof bytes);
@@ -93,7 +93,7 @@ static void many_values_convert_as_one_does(void) {
     CHECK(!eitp__is_floating(EITP_I32) && !eitp__is_floating(EITP_U8));
 }
 
-/* One bit at a time, by the polynomial. */
+/* Bit by bit, from the polynomial. */
 static uint32_t crc32c_by_definition(uint32_t crc, const unsigned char *data, size_t size) {
     crc = ~crc;
     for (size_t i = 0; i < size; i++) {
@@ -104,7 +104,7 @@ static uint32_t crc32c_by_definition(uint32_t crc, const unsigned char *data, si
     return ~crc;
 }
 
-static void crc32c_is_that_of_the_standard(void) {
+static void crc32c_matches_the_standard(void) {
     unsigned char bytes[32];
     CHECK(eitp__crc32c(0, "", 0) == 0);
     CHECK(eitp__crc32c(0, "123456789", 9) == 0xe3069283u);
@@ -118,7 +118,7 @@ static void crc32c_is_that_of_the_standard(void) {
     CHECK(eitp__crc32c(0, bytes, 32) == 0x46dd794eu);
 }
 
-static void crc32c_of_pieces_is_that_of_the_whole(void) {
+static void crc32c_can_be_computed_in_pieces(void) {
     unsigned char bytes[3000];
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)eitp__random_bits(1, 0, 7, i);
@@ -158,7 +158,7 @@ static void sorts_items_of_any_size(void) {
     for (size_t s = 0; s < EITP__COUNT(sizes); s++) {
         for (size_t count = 0; count < 200; count += 7) {
             size_t size = sizes[s], sum = 0, sorted_sum = 0;
-            /* All the bytes of an item are alike: one that is torn is seen. */
+            /* All bytes of an item are equal, so that mixed items are detected. */
             for (size_t i = 0; i < count; i++) {
                 unsigned char value = (unsigned char)eitp__random_bits(3, count, 7, i);
                 memset(items + i * size, value, size);
@@ -203,9 +203,9 @@ int main(int argc, char **argv) {
         TEST(f16_rounds_to_nearest_even),
         TEST(bf16_rounds_to_nearest_even),
         TEST(nan_stays_nan),
-        TEST(many_values_convert_as_one_does),
-        TEST(crc32c_is_that_of_the_standard),
-        TEST(crc32c_of_pieces_is_that_of_the_whole),
+        TEST(arrays_convert_like_single_values),
+        TEST(crc32c_matches_the_standard),
+        TEST(crc32c_can_be_computed_in_pieces),
         TEST(sorts_items_of_any_size),
         TEST(sorts_every_order_in_n_log_n),
     };

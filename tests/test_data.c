@@ -1,4 +1,4 @@
-/* Text files to token files, splits, permutations, windows. */
+/* Packing text files, token files, splits, permutations, windows. */
 #include "tests/everything.h"
 
 #include "tests/faults.h"
@@ -6,8 +6,8 @@
 
 #include <sys/stat.h>
 
-/* A host that counts memory and files, fails where it is told to, and keeps the log. Reads and writes do less than was
-   asked for, as they may. */
+/* A host that counts memory and open files, injects faults, and keeps the log. Reads and writes are short, as they may
+   be. */
 typedef struct meter {
     faults faulty;
     int warnings;
@@ -29,7 +29,7 @@ static eitp_host meter_host(meter *m) {
     return m->faulty.host;
 }
 
-/* All memory and all files were given back. */
+/* True if all memory is released and all files are closed. */
 static int settled(const meter *m) {
     return m->faulty.live_blocks == 0 && m->faulty.open_files == 0;
 }
@@ -77,7 +77,7 @@ static uint64_t noise(uint64_t index) {
     return eitp__random_bits(99, 0, EITP__RNG_STREAM_SAMPLE, index);
 }
 
-/* Packs one path, inside the scratch directory, with the byte tokenizer. */
+/* Packs one path in the scratch directory with the byte tokenizer. */
 static eitp_status pack_with(const eitp_host *host, const eitp_tokenizer *tokenizer, const char *input,
                              const char *output, eitp_pack_config config, eitp_token_file_info *info,
                              eitp_error *error) {
@@ -93,14 +93,14 @@ static eitp_status pack_with(const eitp_host *host, const eitp_tokenizer *tokeni
 static eitp_status pack_one(const eitp_host *host, const char *input, const char *output, eitp_pack_config config,
                             eitp_token_file_info *info, eitp_error *error) {
     eitp_tokenizer *tokenizer = NULL;
-    eitp_status status = eitp_tokenizer_bytes(host, &tokenizer, error);
+    eitp_status status = eitp_tokenizer_create_bytes(host, &tokenizer, error);
     if (status == EITP_OK)
         status = pack_with(host, tokenizer, input, output, config, info, error);
     eitp_tokenizer_destroy(tokenizer);
     return status;
 }
 
-/* The text of all tokens of a file, with <|endoftext|> where it is; "" after a failure. */
+/* Decodes all tokens of a file, with <|endoftext|> as text; "" after a failure. */
 static char *unpack(const char *name, char *text, size_t capacity) {
     eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
@@ -109,7 +109,7 @@ static char *unpack(const char *name, char *text, size_t capacity) {
     size_t size = 0;
     text[0] = 0;
     if (eitp_token_file_open(&host, at(name), 0, &file, NULL) == EITP_OK &&
-        eitp_tokenizer_bytes(&host, &tokenizer, NULL) == EITP_OK) {
+        eitp_tokenizer_create_bytes(&host, &tokenizer, NULL) == EITP_OK) {
         size_t count = (size_t)eitp_token_file_get_info(file).token_count;
         if (count <= EITP__COUNT(ids) && eitp_token_file_read(file, 0, count, ids, NULL) == EITP_OK &&
             eitp_tokenizer_decode(tokenizer, ids, count, text, capacity - 1, &size, NULL) == EITP_OK)
@@ -120,7 +120,7 @@ static char *unpack(const char *name, char *text, size_t capacity) {
     return text;
 }
 
-/* A token file with `count` ids that fn gives, through the writer. */
+/* Writes a token file with `count` ids. */
 static eitp_status write_ids(const char *name, int32_t vocabulary_size, const int32_t *ids, size_t count,
                              eitp_error *error) {
     eitp_host host = eitp_host_default();
@@ -134,9 +134,7 @@ static eitp_status write_ids(const char *name, int32_t vocabulary_size, const in
     return status;
 }
 
-/*
- * Permutation.
- */
+/* Permutation */
 
 static void check_bijection(uint64_t size) {
     unsigned char *seen = (unsigned char *)calloc((size_t)size, 1);
@@ -164,7 +162,7 @@ static void test_permutation_is_a_bijection(void) {
     check_bijection(1000);
 }
 
-/* Computed by another program from the description alone: these orders are part of every run that resumes. */
+/* Values computed by an independent program from docs/token-file.md: resumed runs depend on these orders. */
 static void test_permutation_keeps_its_values(void) {
     static const uint64_t expected[3][10] = {
         {0, 5, 2, 4, 6, 7, 1, 8, 3, 9}, {6, 9, 0, 3, 4, 5, 2, 8, 7, 1}, {8, 1, 2, 9, 4, 3, 0, 7, 6, 5}};
@@ -179,7 +177,7 @@ static void test_permutation_keeps_its_values(void) {
     CHECK(eitp__permute(1, 1, UINT64_MAX, UINT64_MAX - 1) < UINT64_MAX);
 }
 
-/* Positions that two orders of 1000 share: about one. */
+/* Number of positions at which two orders of 1000 agree: about one. */
 static int shared_places(uint64_t seed_a, uint64_t epoch_a, uint64_t seed_b, uint64_t epoch_b) {
     int shared = 0;
     for (uint64_t i = 0; i < 1000; i++)
@@ -201,9 +199,9 @@ static void test_permutation_differs_by_epoch_and_seed(void) {
     CHECK_THAT(fixed < 10 && followed < 10, "%d stay, %d follow their neighbour", fixed, followed);
 }
 
-/* Over many epochs every position goes everywhere as often: chi-squared with (size - 1)^2 degrees of freedom, far from
-   its tail. */
-static void test_permutation_is_even(void) {
+/* Over many epochs every position has each index equally often: chi-squared with (size - 1)^2 degrees of freedom, far
+   from its tail. */
+static void test_permutation_is_uniform(void) {
     const int epochs = 4000;
     for (uint64_t size = 2; size <= 9; size++) {
         int counts[9][9] = EITP__ZERO;
@@ -219,9 +217,7 @@ static void test_permutation_is_even(void) {
     }
 }
 
-/*
- * Repair of UTF-8. The outputs are Python's: bytes.decode("utf-8", "replace").encode().
- */
+/* Repair of UTF-8. The expected outputs are Python's: bytes.decode("utf-8", "replace").encode(). */
 
 typedef struct repair_case {
     const char *input;
@@ -315,7 +311,7 @@ static const repair_case repair_cases[] = {
 typedef struct repaired {
     char text[256];
     size_t size;
-    int cut; /* a piece was no whole UTF-8 */
+    int cut; /* a piece was not valid UTF-8 by itself */
 } repaired;
 
 static eitp_status collect_repaired(void *user, const char *text, size_t size, eitp_error *error) {
@@ -328,7 +324,7 @@ static eitp_status collect_repaired(void *user, const char *text, size_t size, e
     return EITP_OK;
 }
 
-/* In three pieces: [0, a), [a, b), [b, end). */
+/* Repairs a text in three pieces: [0, a), [a, b), [b, end). */
 static int repairs_as_python(const repair_case *c, size_t a, size_t b) {
     eitp__utf8_repair repair;
     repaired result;
@@ -356,7 +352,7 @@ static int repairs_byte_by_byte(const repair_case *c) {
            repair.invalid_bytes == (uint64_t)c->invalid_bytes && repair.first_invalid == (uint64_t)c->first_invalid;
 }
 
-static void test_repair_is_pythons(void) {
+static void test_repair_matches_python(void) {
     for (size_t i = 0; i < EITP__COUNT(repair_cases); i++) {
         const repair_case *c = &repair_cases[i];
         for (size_t a = 0; a <= (size_t)c->input_size; a++)
@@ -373,7 +369,7 @@ static eitp_status refuse_text(void *user, const char *text, size_t size, eitp_e
     return eitp__fail(error, EITP_ERROR_IO, "refused");
 }
 
-static void test_repair_passes_failures_on(void) {
+static void test_repair_returns_failures_of_the_sink(void) {
     static const char *const texts[] = {"a", "\xC3\xA9", "\xFF", "\xC3"};
     for (size_t i = 0; i < EITP__COUNT(texts); i++) {
         eitp__utf8_repair repair;
@@ -387,9 +383,7 @@ static void test_repair_passes_failures_on(void) {
     }
 }
 
-/*
- * Packing.
- */
+/* Packing */
 
 static void test_pack_round_trip(void) {
     meter m;
@@ -421,7 +415,7 @@ static void test_pack_round_trip(void) {
     scratch_remove(scratch);
 }
 
-/* a four times, b twice, end of text once: of 7 tokens. */
+/* 7 tokens: a four times, b twice, end of text once. */
 static void test_pack_counts_entropy(void) {
     eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
@@ -435,7 +429,7 @@ static void test_pack_counts_entropy(void) {
     scratch_remove(scratch);
 }
 
-static void test_pack_takes_directories_in_order(void) {
+static void test_pack_reads_directories_in_order(void) {
     meter m;
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
@@ -451,16 +445,16 @@ static void test_pack_takes_directories_in_order(void) {
     CHECK(!strcmp(unpack("d/out", text, sizeof text),
                   "1<|endoftext|>2<|endoftext|>3<|endoftext|>4<|endoftext|>5<|endoftext|>6<|endoftext|>"));
     CHECK(info.document_count == 6 && m.warnings == 1 && settled(&m));
-    /* Again, with the output of before among the input. */
+    /* Again, with the output of the first time in the input directory. */
     REQUIRE_OK(pack_one(&host, "d", "d/out", config, &info, &error), error);
     CHECK(info.document_count == 6 && info.token_count == 12);
     scratch_remove(scratch);
 }
 
-/* The tokenizer of bytes, saved, with what tokenizer_config.json says instead; the last byte's token is its end. */
+/* Saves the byte tokenizer with another tokenizer_config.json. */
 static eitp_status load_with_config(const eitp_host *host, const char *config, eitp_tokenizer **tokenizer,
                                     eitp_error *error) {
-    eitp_status status = eitp_tokenizer_bytes(host, tokenizer, error);
+    eitp_status status = eitp_tokenizer_create_bytes(host, tokenizer, error);
     if (status == EITP_OK)
         status = eitp_tokenizer_save(*tokenizer, at("tokenizer"), error);
     eitp_tokenizer_destroy(*tokenizer);
@@ -470,15 +464,15 @@ static eitp_status load_with_config(const eitp_host *host, const char *config, e
     return status == EITP_OK ? eitp_tokenizer_load(host, at("tokenizer"), tokenizer, error) : status;
 }
 
-/* Documents are separated by the tokenizer's end-of-text, whatever its name, and the file says which it is. Without
-   one nothing separates them, and that is said. */
+/* The tokenizer's end-of-text token, of any name, separates documents, and its id is in the file. Without one they are
+   not separated, and a warning is logged. */
 static void test_pack_separates_documents(void) {
     static const struct {
         const char *config;
         int32_t end_of_text;
         int32_t ids[6];
         size_t count;
-        int warnings; /* of two documents */
+        int warnings; /* with two documents */
     } cases[] = {
         {"{\"eos_token\": \"<|endoftext|>\"}", 256, {'o', 256, 't', 256}, 4, 0},
         {"{\"eos_token\": \"~\"}", '~', {'o', '~', 't', '~'}, 4, 0},
@@ -536,7 +530,7 @@ static void test_pack_does_not_depend_on_read_size(void) {
     static char text[5000];
     eitp__buffer expected, packed;
     REQUIRE(scratch_make(scratch));
-    for (size_t i = 0; i < sizeof text; i++) /* half of it ASCII, half bytes that are rarely UTF-8 */
+    for (size_t i = 0; i < sizeof text; i++) /* half ASCII, half bytes that are rarely valid UTF-8 */
         text[i] = (char)(noise(i) & 256 ? noise(i) & 0x7F : noise(i));
     CHECK(put_file("a", text, sizeof text));
     REQUIRE_OK(pack_one(&host, "a", "expected", config, NULL, &error), error);
@@ -565,7 +559,7 @@ static void test_pack_replaces_or_refuses_invalid_bytes(void) {
     REQUIRE_OK(pack_one(&host, "bad.txt", "out", config, &info, &error), error);
     CHECK(!strcmp(unpack("out", text, sizeof text), "0123456789\xEF\xBF\xBD \xEF\xBF\xBD.<|endoftext|>"));
     CHECK(info.invalid_bytes == 3 && info.text_bytes == 15 && m.warnings == 1);
-    CHECK(strstr(m.log, "bad.txt: 3 bytes") && strstr(m.log, "byte 10 (0xE2)"));
+    CHECK(strstr(m.log, "bad.txt: replaced 3 bytes") && strstr(m.log, "byte 10 (0xE2)"));
     config.strict_utf8 = 1;
     for (config.read_size = 8; config.read_size < 20; config.read_size++) {
         CHECK(pack_one(&host, "bad.txt", "strict", config, &info, &error) == EITP_ERROR_FORMAT);
@@ -579,7 +573,7 @@ static void test_pack_replaces_or_refuses_invalid_bytes(void) {
     scratch_remove(scratch);
 }
 
-static void test_pack_says_what_is_wrong(void) {
+static void test_pack_errors(void) {
     meter m;
     eitp_host host = meter_host(&m);
     eitp_error error = EITP__ZERO;
@@ -590,9 +584,9 @@ static void test_pack_says_what_is_wrong(void) {
     CHECK(pack_one(&host, "missing", "keep", config, NULL, &error) == EITP_ERROR_ARGUMENT);
     CHECK(has(&error, "missing") && has(&error, "no such file"));
     CHECK(pack_one(&host, "empty", "keep", config, NULL, &error) == EITP_ERROR_ARGUMENT &&
-          has(&error, "holds no text"));
-    CHECK(pack_one(&host, "d", "keep", config, NULL, &error) == EITP_ERROR_ARGUMENT && has(&error, "holds no text"));
-    CHECK(pack_one(&host, "a", "d", config, NULL, &error) == EITP_ERROR_ARGUMENT && has(&error, "not a file"));
+          has(&error, "no text found"));
+    CHECK(pack_one(&host, "d", "keep", config, NULL, &error) == EITP_ERROR_ARGUMENT && has(&error, "no text found"));
+    CHECK(pack_one(&host, "a", "d", config, NULL, &error) == EITP_ERROR_ARGUMENT && has(&error, "is not a file"));
     CHECK(pack_one(&host, "a", "nowhere/out", config, NULL, &error) == EITP_ERROR_ARGUMENT && has(&error, "nowhere"));
     CHECK(!is_there("keep.partial"));
     eitp__buffer kept;
@@ -604,9 +598,9 @@ static void test_pack_says_what_is_wrong(void) {
           has(&error, "a token file, not text"));
     CHECK(!strcmp(unpack("tok", text, sizeof text), "text<|endoftext|>"));
     eitp_tokenizer *tokenizer = NULL;
-    REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+    REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error), error);
     CHECK(eitp_pack(&host, tokenizer, &config, at("out"), NULL, &error) == EITP_ERROR_ARGUMENT &&
-          has(&error, "no texts"));
+          has(&error, "no texts given"));
     eitp_tokenizer_destroy(tokenizer);
     CHECK(settled(&m));
     scratch_remove(scratch);
@@ -703,9 +697,7 @@ static void test_text_files_are_a_source(void) {
     scratch_remove(scratch);
 }
 
-/*
- * Reading token files.
- */
+/* Reading token files */
 
 static void test_wide_ids(void) {
     eitp_host host = eitp_host_default();
@@ -754,21 +746,23 @@ static void test_reading_is_bounded(void) {
     CHECK(eitp_token_file_read(file, 2, UINT64_MAX, read, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_token_file_read(file, UINT64_MAX, 2, read, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_token_file_read(file, 3, 0, read, &error) == EITP_OK && read[0] == -1);
+    CHECK(eitp_token_file_read(file, 0, 1, NULL, &error) == EITP_ERROR_ARGUMENT && has(&error, "ids must not be NULL"));
+    CHECK(eitp_token_file_read(file, 0, 0, NULL, &error) == EITP_OK);
     CHECK(eitp_token_file_read(file, 2, 1, read, &error) == EITP_OK && read[0] == 7 && read[1] == -1);
     eitp_token_file_close(file);
     eitp_token_file_close(NULL);
     CHECK(eitp_token_file_open(&host, at("three"), -1, &file, &error) == EITP_ERROR_ARGUMENT && !file);
     CHECK(eitp_token_file_open(&host, at("four"), 0, &file, &error) == EITP_ERROR_ARGUMENT && !file);
-    /* A reader with a smaller vocabulary than the file's. */
+    /* A vocabulary_size below the file's. */
     REQUIRE_OK(eitp_token_file_open(&host, at("three"), 7, &file, &error), error);
     CHECK(eitp_token_file_read(file, 0, 2, read, &error) == EITP_OK);
     CHECK(eitp_token_file_read(file, 1, 2, read, &error) == EITP_ERROR_FORMAT);
-    CHECK(has(&error, "three") && has(&error, "token 2 is 7") && has(&error, "vocabulary has 7"));
+    CHECK(has(&error, "three") && has(&error, "token 2 has id 7") && has(&error, "vocabulary has 7"));
     eitp_token_file_close(file);
     scratch_remove(scratch);
 }
 
-/* llm.c's: 256 numbers of 32 bits (magic, version, tokens), then ids of 16 bits. */
+/* A file of llm.c: 256 32-bit numbers (magic, version, number of tokens), then 16-bit ids. */
 static int put_llmc(const char *name, uint32_t version, uint32_t promised, const uint16_t *ids, size_t count) {
     unsigned char bytes[1024 + 64] = EITP__ZERO;
     const uint32_t header[3] = {20240520, version, promised};
@@ -798,12 +792,12 @@ static void test_llmc_files(void) {
     REQUIRE_OK(eitp_token_file_open(&host, at("gpt2.bin"), 50257, &file, &error), error);
     CHECK(eitp_token_file_read(file, 0, 2, read, &error) == EITP_OK);
     CHECK(eitp_token_file_read(file, 0, 4, read, &error) == EITP_ERROR_FORMAT &&
-          has(&error, "gpt2.bin: token 2 is 65535"));
+          has(&error, "gpt2.bin: token 2 has id 65535"));
     CHECK(eitp_token_file_verify(file, &error) == EITP_ERROR_FORMAT);
     eitp_token_file_close(file);
     CHECK(put_llmc("bad.bin", 1, 5, ids, 4) &&
           eitp_token_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT &&
-          has(&error, "bad.bin: the header promises 5"));
+          has(&error, "bad.bin: the header says 5"));
     CHECK(put_llmc("bad.bin", 1, 3, ids, 4) &&
           eitp_token_file_open(&host, at("bad.bin"), 0, &file, &error) == EITP_ERROR_FORMAT);
     CHECK(put_llmc("bad.bin", 1, 0xFFFFFFFFu, ids, 4) &&
@@ -844,36 +838,36 @@ static void test_damaged_headers(void) {
     CHECK(open_bytes(bytes, 262, &error) == EITP_OK);
     for (size_t size = 0; size < 262; size++)
         CHECK_THAT(open_bytes(bytes, size, &error) == EITP_ERROR_FORMAT, "cut to %d", (int)size);
-    CHECK(has(&error, "promises 3 tokens") && has(&error, "261 bytes"));
+    CHECK(has(&error, "says 3 tokens") && has(&error, "261 bytes"));
     for (size_t i = 0; i < 256; i++) {
         bytes[i] ^= 0x10;
         CHECK_THAT(open_bytes(bytes, 262, &error) != EITP_OK, "byte %d", (int)i);
         bytes[i] ^= 0x10;
     }
-    CHECK(open_bytes(bytes, 263, &error) == EITP_ERROR_FORMAT); /* the zero byte that a buffer ends with */
+    CHECK(open_bytes(bytes, 263, &error) == EITP_ERROR_FORMAT); /* includes the zero byte at the end of the buffer */
     CHECK(open_bytes(text, sizeof text, &error) == EITP_ERROR_FORMAT && has(&error, "bytes: not a token file"));
     memset(bytes + 8, 0, 248);
-    CHECK(open_bytes(bytes, 262, &error) == EITP_ERROR_FORMAT && has(&error, "did not come to its end"));
+    CHECK(open_bytes(bytes, 262, &error) == EITP_ERROR_FORMAT && has(&error, "packing was interrupted"));
     eitp__buffer_release(&file);
     scratch_remove(scratch);
 }
 
-/* Headers whose checksum is right and whose content is not. */
-static void test_lying_headers(void) {
+/* Headers with a valid checksum and invalid content. */
+static void test_invalid_headers(void) {
     static const struct {
         size_t offset, size;
         uint64_t value;
         eitp_status status;
         const char *message;
-    } lies[] = {
+    } cases[] = {
         {8, 4, 2, EITP_ERROR_UNSUPPORTED, "version 2"},
         {12, 4, 3, EITP_ERROR_FORMAT, "3 bytes"},
         {12, 4, 0, EITP_ERROR_FORMAT, "0 bytes"},
-        {12, 4, 4, EITP_ERROR_FORMAT, "promises"},
-        {16, 8, 4, EITP_ERROR_FORMAT, "promises 4"},
-        {16, 8, 0, EITP_ERROR_FORMAT, "promises 0"},
-        {16, 8, 0x8000000000000003u, EITP_ERROR_FORMAT, "promises"},
-        {16, 8, UINT64_MAX, EITP_ERROR_FORMAT, "promises"},
+        {12, 4, 4, EITP_ERROR_FORMAT, "the header says"},
+        {16, 8, 4, EITP_ERROR_FORMAT, "the header says 4"},
+        {16, 8, 0, EITP_ERROR_FORMAT, "the header says 0"},
+        {16, 8, 0x8000000000000003u, EITP_ERROR_FORMAT, "the header says"},
+        {16, 8, UINT64_MAX, EITP_ERROR_FORMAT, "the header says"},
         {32, 4, 0, EITP_ERROR_FORMAT, "vocabulary of 0"},
         {32, 4, 65537, EITP_ERROR_FORMAT, "vocabulary of 65537"},
         {32, 4, 0xFFFFFFFFu, EITP_ERROR_FORMAT, "vocabulary"},
@@ -888,16 +882,16 @@ static void test_lying_headers(void) {
     REQUIRE(scratch_make(scratch));
     REQUIRE_OK(write_ids("three", 8, ids, 3, &error), error);
     REQUIRE(get_file("three", &file));
-    for (size_t k = 0; k < EITP__COUNT(lies); k++) {
+    for (size_t k = 0; k < EITP__COUNT(cases); k++) {
         unsigned char bytes[262];
         memcpy(bytes, file.data, sizeof bytes);
-        for (size_t i = 0; i < lies[k].size; i++)
-            bytes[lies[k].offset + i] = (unsigned char)(lies[k].value >> 8 * i);
+        for (size_t i = 0; i < cases[k].size; i++)
+            bytes[cases[k].offset + i] = (unsigned char)(cases[k].value >> 8 * i);
         uint32_t crc = eitp__crc32c(0, bytes, 252);
         for (size_t i = 0; i < 4; i++)
             bytes[252 + i] = (unsigned char)(crc >> 8 * i);
-        CHECK_THAT(open_bytes(bytes, sizeof bytes, &error) == lies[k].status, "lie %d: %s", (int)k, error.message);
-        CHECK(has(&error, lies[k].message));
+        CHECK_THAT(open_bytes(bytes, sizeof bytes, &error) == cases[k].status, "case %d: %s", (int)k, error.message);
+        CHECK(has(&error, cases[k].message));
     }
     eitp__buffer_release(&file);
     scratch_remove(scratch);
@@ -921,9 +915,7 @@ static void test_verify_finds_changes(void) {
     scratch_remove(scratch);
 }
 
-/*
- * Split and windows.
- */
+/* Split and windows */
 
 static void test_split(void) {
     eitp_error error = EITP__ZERO;
@@ -946,19 +938,19 @@ static void test_split_refusals(void) {
         CHECK(eitp_split_tokens(1000, bad[i], 10, &training, &validation, &error) == EITP_ERROR_ARGUMENT &&
               has(&error, "fraction"));
     CHECK(eitp_split_tokens(1000, 0.1, 0, &training, &validation, &error) == EITP_ERROR_ARGUMENT &&
-          has(&error, "block size"));
+          has(&error, "block_size must be 1 to 2147483646 (got 0)"));
     CHECK(eitp_split_tokens(1000, 0.1, INT64_MAX, &training, &validation, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_split_tokens(21, 0.5, 10, &training, &validation, &error) == EITP_ERROR_ARGUMENT &&
           has(&error, "11 tokens"));
     CHECK(eitp_split_tokens(10, 0, 10, &training, &validation, &error) == EITP_ERROR_ARGUMENT &&
-          has(&error, "11 tokens would do"));
+          has(&error, "at least 11 tokens"));
     CHECK(eitp_split_tokens(0, 0.5, 10, &training, &validation, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_split_tokens(1000, 1e-300, 10, &training, &validation, &error) == EITP_ERROR_ARGUMENT);
     CHECK(training.first == 1 && training.count == 2 && validation.first == 3 && validation.count == 4);
 }
 
-/* Every refusal names a count that is accepted; every acceptance has a window on both sides and loses no token. */
-static void test_split_says_how_many_would_do(void) {
+/* Every refusal names a sufficient count; every split has a window in each part and loses no token. */
+static void test_split_says_how_many_are_needed(void) {
     eitp_error error = EITP__ZERO;
     eitp_token_range training, validation;
     for (uint64_t i = 0; i < 3000; i++) {
@@ -966,11 +958,9 @@ static void test_split_says_how_many_would_do(void) {
         uint64_t count = noise(4 * i + 1) % 400;
         double fraction = (double)(1 + noise(4 * i + 2) % 98) / 99;
         if (eitp_split_tokens(count, fraction, block, &training, &validation, &error) != EITP_OK) {
-            const char *would = strstr(error.message, " tokens would do");
-            REQUIRE(would != NULL);
-            while (would > error.message && would[-1] != ' ')
-                would--;
-            count = strtoull(would, NULL, 10);
+            const char *needed = strstr(error.message, "at least ");
+            REQUIRE(needed != NULL);
+            count = strtoull(needed + strlen("at least "), NULL, 10);
             REQUIRE_OK(eitp_split_tokens(count, fraction, block, &training, &validation, &error), error);
         }
         CHECK(training.first == 0 && validation.first == training.count);
@@ -1016,8 +1006,8 @@ static void test_windows_in_sequence(void) {
             CHECK(targets[i] == tokens[i] + 1);
         }
     }
-    CHECK(eitp_windows_read(&windows, 3, tokens, targets, &error) == EITP_ERROR_ARGUMENT && has(&error, "there are 3"));
-    range.count = 31; /* three windows and their last target, no more */
+    CHECK(eitp_windows_read(&windows, 3, tokens, targets, &error) == EITP_ERROR_ARGUMENT && has(&error, "(3 windows)"));
+    range.count = 31; /* exactly three windows and the last target */
     REQUIRE_OK(windows_of(&windows, file, range, 10, &error), error);
     CHECK(windows.count == 3);
     range.count = 30;
@@ -1054,18 +1044,18 @@ static void test_windows_refusals(void) {
     REQUIRE(scratch_make(scratch));
     eitp_token_file *file = count_up(100);
     REQUIRE(file != NULL);
-    CHECK(windows_of(&windows, file, all, 0, &error) == EITP_ERROR_ARGUMENT && has(&error, "block size"));
+    CHECK(windows_of(&windows, file, all, 0, &error) == EITP_ERROR_ARGUMENT && has(&error, "block_size"));
     CHECK(windows_of(&windows, file, all, INT64_MAX, &error) == EITP_ERROR_ARGUMENT);
     CHECK(windows_of(&windows, file, all, 100, &error) == EITP_ERROR_ARGUMENT && has(&error, "at least 101"));
     CHECK(windows_of(&windows, file, small, 10, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(windows_of(&windows, file, past, 10, &error) == EITP_ERROR_ARGUMENT && has(&error, "exceed the 100"));
+    CHECK(windows_of(&windows, file, past, 10, &error) == EITP_ERROR_ARGUMENT && has(&error, "exceed the 100 tokens"));
     CHECK(windows_of(&windows, file, wild, 10, &error) == EITP_ERROR_ARGUMENT);
     CHECK(windows_of(&windows, file, all, 99, &error) == EITP_OK && windows.count == 1);
     eitp_token_file_close(file);
     scratch_remove(scratch);
 }
 
-/* The same tokens, whether a file has them or an array. */
+/* A token file and an array with the same tokens are equivalent sources. */
 static void test_token_sources(void) {
     eitp_error error = EITP__ZERO;
     eitp_token_range range = {7, 50};
@@ -1084,11 +1074,9 @@ static void test_token_sources(void) {
     scratch_remove(scratch);
 }
 
-/*
- * Every allocation and every call of a file fails once.
- */
+/* Faults: every allocation and every file call fails once. */
 
-/* What a faulty run may leave: the old file or the new one, whole, and nothing else. */
+/* After a failure there must be the old or the new file, complete, and nothing else. */
 static void check_after_fault(const meter *m, eitp_status status, int64_t n) {
     char text[128];
     CHECK_THAT(settled(m), "fault %d leaves memory or files", (int)n);
@@ -1101,7 +1089,7 @@ static void check_after_fault(const meter *m, eitp_status status, int64_t n) {
                    "fault %d: %s", (int)n, text);
 }
 
-/* Packs "d" over the token file of "old", with fault number n; returns 0 where there was no such call. */
+/* Packs "d" over the token file of "old" with fault number n; returns 0 if there was no n-th call. */
 static int pack_with_fault(int64_t n, int in_memory) {
     meter m;
     eitp_host plain = eitp_host_default(), host = meter_host(&m);
@@ -1117,7 +1105,7 @@ static int pack_with_fault(int64_t n, int in_memory) {
     }
     if (in_memory)
         CHECK_THAT(status == EITP_ERROR_MEMORY, "allocation %d: %d", (int)n, (int)status);
-    else /* the closing of what was only read may fail */
+    else /* a failure to close a file that was only read is ignored */
         CHECK_THAT(status == EITP_ERROR_IO || status == EITP_OK, "call %d: %d", (int)n, (int)status);
     CHECK(status == EITP_OK || (error.status == status && strlen(error.message) > 10));
     return 1;
@@ -1151,8 +1139,8 @@ static int read_with_fault(int64_t n, int in_memory) {
         status = windows_of(&windows, file, range, 10, &error);
     if (status == EITP_OK)
         status = eitp_windows_read(&windows, 0, tokens, targets, &error);
-    const int64_t calls =
-        in_memory ? m.faulty.allocations : m.faulty.file_calls; /* closing what was only read may fail */
+    const int64_t calls = in_memory ? m.faulty.allocations
+                                    : m.faulty.file_calls; /* a failure to close a file that was only read is ignored */
     eitp_token_file_close(file);
     CHECK(settled(&m));
     CHECK_THAT(status == (calls < n   ? EITP_OK
@@ -1180,17 +1168,17 @@ int main(int argc, char **argv) {
         TEST(test_permutation_is_a_bijection),
         TEST(test_permutation_keeps_its_values),
         TEST(test_permutation_differs_by_epoch_and_seed),
-        TEST(test_permutation_is_even),
-        TEST(test_repair_is_pythons),
-        TEST(test_repair_passes_failures_on),
+        TEST(test_permutation_is_uniform),
+        TEST(test_repair_matches_python),
+        TEST(test_repair_returns_failures_of_the_sink),
         TEST(test_pack_round_trip),
         TEST(test_pack_counts_entropy),
-        TEST(test_pack_takes_directories_in_order),
+        TEST(test_pack_reads_directories_in_order),
         TEST(test_pack_separates_documents),
         TEST(test_pack_refuses_loops),
         TEST(test_pack_does_not_depend_on_read_size),
         TEST(test_pack_replaces_or_refuses_invalid_bytes),
-        TEST(test_pack_says_what_is_wrong),
+        TEST(test_pack_errors),
         TEST(test_pack_reports_progress_and_stops),
         TEST(test_pack_memory_is_bounded),
         TEST(test_text_files_are_a_source),
@@ -1198,11 +1186,11 @@ int main(int argc, char **argv) {
         TEST(test_reading_is_bounded),
         TEST(test_llmc_files),
         TEST(test_damaged_headers),
-        TEST(test_lying_headers),
+        TEST(test_invalid_headers),
         TEST(test_verify_finds_changes),
         TEST(test_split),
         TEST(test_split_refusals),
-        TEST(test_split_says_how_many_would_do),
+        TEST(test_split_says_how_many_are_needed),
         TEST(test_windows_in_sequence),
         TEST(test_shuffled_samples),
         TEST(test_token_sources),

@@ -1,19 +1,22 @@
-/* Running plans: rows that vary, updates in order and fused, no allocation, the same bits whatever the threads. */
+/*
+ * Execution of plans: varying rows, order of updates, fused updates, no allocation, the same bits on any number of
+ * threads.
+ */
 #include "tests/training.h"
 
 #include "tests/faults.h"
 
 #include <pthread.h>
 
-/* ---- Rows that vary ---- */
+/* ---- Varying rows ---- */
 
 typedef struct outcome {
     int64_t total;
     double *values; /* loss, logits, gradients */
 } outcome;
 
-/* Loss, logits of the rows there are and all gradients, of `count` rows in a graph of `config`. */
-static outcome run_rows(eitp_context *context, const transformer_config *config, int64_t count) {
+/* Loss, logits of the rows in use and all gradients, with `count` rows, in a graph of `config`. */
+static outcome execute_rows(eitp_context *context, const transformer_config *config, int64_t count) {
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
     eitp_tensor *gradients[TRANSFORMER_PARAMETERS];
@@ -39,7 +42,7 @@ static outcome run_rows(eitp_context *context, const transformer_config *config,
         transformer_initialize(context);
         poison(context);
         if (config->capacity)
-            CHECK(eitp_plan_set_count(plan, count, &error) == EITP_OK);
+            CHECK(eitp_plan_set_rows(plan, count, &error) == EITP_OK);
         transformer_write(&t, plan, count, 3);
         CHECK(eitp_plan_execute(plan, &error) == EITP_OK);
         read_values(plan, t.loss, result.values);
@@ -56,8 +59,8 @@ static outcome run_rows(eitp_context *context, const transformer_config *config,
     return result;
 }
 
-/* Some rows of a capacity give the bits of a graph that has just these rows. */
-static void rows_are_those_of_a_smaller_graph(void) {
+/* With some rows of a capacity, results have the bits of a graph that has just these rows. */
+static void rows_equal_those_of_a_smaller_graph(void) {
     static const int64_t counts[] = {1, 2, 7, 16, 23, 24};
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 2);
@@ -66,8 +69,8 @@ static void rows_are_those_of_a_smaller_graph(void) {
             outcome a, b;
             exact.rows = counts[i];
             capacity.capacity = 1;
-            a = run_rows(context, &exact, counts[i]);
-            b = run_rows(context, &capacity, counts[i]);
+            a = execute_rows(context, &exact, counts[i]);
+            b = execute_rows(context, &capacity, counts[i]);
             CHECK_THAT(a.total == b.total && !memcmp(a.values, b.values, (size_t)a.total * sizeof(double)),
                        "%d rows with %s", (int)counts[i], kernel_sets[set]);
             CHECK(isfinite(a.values[0]) && a.values[0] > 1);
@@ -78,8 +81,8 @@ static void rows_are_those_of_a_smaller_graph(void) {
     }
 }
 
-/* Without any row, sums over rows are 0. */
-static void no_rows_at_all(void) {
+/* Without rows in use, sums over rows are 0. */
+static void zero_rows(void) {
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 2);
         transformer_config capacity = tiny_transformer;
@@ -87,7 +90,7 @@ static void no_rows_at_all(void) {
         if (!context)
             continue;
         capacity.capacity = 1;
-        a = run_rows(context, &capacity, 0);
+        a = execute_rows(context, &capacity, 0);
         for (int64_t i = 0; i < a.total; i++)
             CHECK(a.values[i] == 0);
         free(a.values);
@@ -95,7 +98,7 @@ static void no_rows_at_all(void) {
     }
 }
 
-/* What else passes rows on: three dimensions, where, concat, gather, softmax, reductions of other dimensions. */
+/* Other ops that keep rows apart: three dimensions, where, concat, gather, softmax, reductions of other dimensions. */
 static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, eitp_tensor **x, eitp_tensor **weight,
                                  eitp_tensor **gradients) {
     int64_t cube[3], matrix[2] = {6, 5}, flat[2], row[1] = {5};
@@ -131,7 +134,7 @@ static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, 
     return eitp_output(eitp_sum(z, 1, 0));
 }
 
-static void row_ops_are_those_of_a_smaller_graph(void) {
+static void row_ops_equal_those_of_a_smaller_graph(void) {
     enum { ROWS = 9, CAPACITY = 20 };
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 2);
@@ -153,9 +156,9 @@ static void row_ops_are_those_of_a_smaller_graph(void) {
             REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
             poison(context);
             if (capacity) {
-                CHECK(eitp_plan_set_count(plan, CAPACITY + 1, &error) == EITP_ERROR_ARGUMENT);
-                CHECK(eitp_plan_set_count(plan, -1, &error) == EITP_ERROR_ARGUMENT);
-                REQUIRE_OK(eitp_plan_set_count(plan, ROWS, &error), error);
+                CHECK(eitp_plan_set_rows(plan, CAPACITY + 1, &error) == EITP_ERROR_ARGUMENT);
+                CHECK(eitp_plan_set_rows(plan, -1, &error) == EITP_ERROR_ARGUMENT);
+                REQUIRE_OK(eitp_plan_set_rows(plan, ROWS, &error), error);
                 CHECK(eitp_plan_write(plan, input, x, sizeof x, &error) == EITP_ERROR_ARGUMENT);
             }
             REQUIRE_OK(eitp_plan_write(plan, input, x, ROWS * 12 * sizeof *x, &error), error);
@@ -168,8 +171,10 @@ static void row_ops_are_those_of_a_smaller_graph(void) {
             eitp_graph_destroy(graph);
         }
         CHECK(!memcmp(dx[0], dx[1], sizeof dx[0]));
-        /* A stack of matrices whose number varies is one product each, not one of all rows: other sums, not other
-         * values. */
+        /*
+         * A batch of matrices whose number varies is one product each, not one product of all rows: the order of
+         * summation differs.
+         */
         for (int i = 0; i < 15; i++)
             CHECK(fabs((double)(sums[0][i] - sums[1][i])) < 1e-4 && sums[0][i] != 0);
         for (int i = 0; i < 30; i++)
@@ -178,24 +183,24 @@ static void row_ops_are_those_of_a_smaller_graph(void) {
     }
 }
 
-enum { CHOSEN = 7, CHOSEN_CAPACITY = 20 };
+enum { SELECTED = 7, SELECTED_CAPACITY = 20 };
 
-/* What choosing rows gives: the rows, their slopes by x and weight, and the slopes of those by x and weight. */
-typedef struct chosen_rows {
+/* Outputs of selected rows: the rows, their gradients by x and weight, and the gradients of those by x and weight. */
+typedef struct selected_rows {
     eitp_tensor *x, *weight, *ids, *at, *outputs[6];
-} chosen_rows;
+} selected_rows;
 
-/* Hidden rows are computed, some are chosen by embedding and by gather, and something is computed from these. */
-static chosen_rows make_chosen_rows(eitp_graph *graph, eitp_dtype dtype, int64_t rows, int capacity) {
-    int64_t hidden[2] = {0, 6}, matrix[2] = {6, 5}, chosen[1] = {CHOSEN}, indices[2] = {CHOSEN, 5};
-    eitp_tensor *y, *xs[2], *slopes[2] = {NULL, NULL}, *sum;
+/* Hidden rows are computed, some are selected by embedding and by gather, and something is computed from these. */
+static selected_rows make_selected_rows(eitp_graph *graph, eitp_dtype dtype, int64_t rows, int capacity) {
+    int64_t hidden[2] = {0, 6}, matrix[2] = {6, 5}, selected[1] = {SELECTED}, indices[2] = {SELECTED, 5};
+    eitp_tensor *y, *xs[2], *gradients[2] = {NULL, NULL}, *sum;
     eitp_error error = EITP__ZERO;
-    chosen_rows c;
+    selected_rows c;
     memset(&c, 0, sizeof c);
     hidden[0] = rows;
     c.x = capacity ? eitp_input_rows(graph, "x", dtype, 2, hidden) : eitp_input(graph, "x", dtype, 2, hidden);
     c.weight = eitp_input(graph, "weight", dtype, 2, matrix);
-    c.ids = eitp_input(graph, "ids", EITP_I32, 1, chosen);
+    c.ids = eitp_input(graph, "ids", EITP_I32, 1, selected);
     c.at = eitp_input(graph, "at", EITP_I32, 2, indices);
     y = eitp_tanh(eitp_matmul(c.x, c.weight));
     c.outputs[0] = eitp_embedding(y, c.ids);
@@ -207,40 +212,40 @@ static chosen_rows make_chosen_rows(eitp_graph *graph, eitp_dtype dtype, int64_t
     CHECK_THAT(eitp_gradients(sum, NULL, 2, xs, &c.outputs[2], &error) == EITP_OK, "%s", error.message);
     for (int i = 2; i < 4; i++) {
         eitp_tensor *square = eitp_multiply(c.outputs[i], c.outputs[i]);
-        CHECK_THAT(eitp_gradients(eitp_sum(square, EITP_ALL_DIMENSIONS, 0), NULL, 2, xs, slopes, &error) == EITP_OK,
+        CHECK_THAT(eitp_gradients(eitp_sum(square, EITP_ALL_DIMENSIONS, 0), NULL, 2, xs, gradients, &error) == EITP_OK,
                    "%s", error.message);
         for (int j = 0; j < 2; j++)
-            c.outputs[4 + j] = i == 2 ? slopes[j] : eitp_add(c.outputs[4 + j], slopes[j]);
+            c.outputs[4 + j] = i == 2 ? gradients[j] : eitp_add(c.outputs[4 + j], gradients[j]);
     }
     for (int i = 0; i < 6; i++)
         eitp_output(c.outputs[i]);
     return c;
 }
 
-/* All outputs one after the other as doubles, of `rows` rows in a graph of just these or of a capacity. */
-static outcome run_chosen_rows(eitp_context *context, eitp_dtype dtype, int64_t rows, int capacity) {
-    static const double ids[CHOSEN] = {0, 3, 3, 8, -1, 19, 20}, zero[CHOSEN_CAPACITY * 6] = EITP__ZERO;
-    double x[CHOSEN_CAPACITY * 6], weight[30], at[CHOSEN * 5], bytes[CHOSEN_CAPACITY * 6];
+/* All outputs one after the other as doubles, with `rows` rows, in a graph of just these or with a capacity. */
+static outcome execute_selected_rows(eitp_context *context, eitp_dtype dtype, int64_t rows, int capacity) {
+    static const double ids[SELECTED] = {0, 3, 3, 8, -1, 19, 20}, zero[SELECTED_CAPACITY * 6] = EITP__ZERO;
+    double x[SELECTED_CAPACITY * 6], weight[30], at[SELECTED * 5], bytes[SELECTED_CAPACITY * 6];
     uint32_t random = 11;
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
     eitp_error error = EITP__ZERO;
     outcome result = EITP__ZERO;
-    chosen_rows c;
-    for (int i = 0; i < CHOSEN_CAPACITY * 6; i++)
+    selected_rows c;
+    for (int i = 0; i < SELECTED_CAPACITY * 6; i++)
         x[i] = (double)(float)(2 * draw(&random) - 1);
     for (int i = 0; i < 30; i++)
         weight[i] = (double)(float)(2 * draw(&random) - 1);
-    for (int i = 0; i < CHOSEN * 5; i++)
+    for (int i = 0; i < SELECTED * 5; i++)
         at[i] = floor(22 * draw(&random)) - 1;
     CHECK(eitp_graph_create(context, &graph, &error) == EITP_OK);
-    c = make_chosen_rows(graph, dtype, capacity ? CHOSEN_CAPACITY : rows, capacity);
+    c = make_selected_rows(graph, dtype, capacity ? SELECTED_CAPACITY : rows, capacity);
     CHECK_THAT(eitp_plan_create(graph, &plan, &error) == EITP_OK, "%s", error.message);
-    result.values = (double *)calloc(CHOSEN * 10 + CHOSEN_CAPACITY * 12 + 60, sizeof(double));
+    result.values = (double *)calloc(SELECTED * 10 + SELECTED_CAPACITY * 12 + 60, sizeof(double));
     if (plan) {
         poison(context);
         if (capacity)
-            CHECK(eitp_plan_set_count(plan, rows, &error) == EITP_OK);
+            CHECK(eitp_plan_set_rows(plan, rows, &error) == EITP_OK);
         to_bytes(dtype, rows ? x : zero, bytes, rows * 6);
         CHECK_THAT(eitp_plan_write(plan, c.x, bytes, (size_t)(rows * 6) * eitp_dtype_size(dtype), &error) == EITP_OK,
                    "%s", error.message);
@@ -260,19 +265,21 @@ static outcome run_chosen_rows(eitp_context *context, eitp_dtype dtype, int64_t 
     return result;
 }
 
-/* Rows chosen from those that there are, with repeated ids and ids of rows that are not, and their derivatives, have
- * the bits that they have in a graph of just these rows, with any number of threads. */
-static void chosen_rows_are_those_of_a_smaller_graph(void) {
-    static const int64_t counts[] = {0, 1, 4, 9, CHOSEN_CAPACITY};
+/*
+ * Rows selected from those in use, with repeated ids and ids of unused rows, and their derivatives, have the bits of a
+ * graph of just these rows, on any number of threads.
+ */
+static void selected_rows_equal_those_of_a_smaller_graph(void) {
+    static const int64_t counts[] = {0, 1, 4, 9, SELECTED_CAPACITY};
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64};
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 1), *threads = open_context(kernel_sets[set], 3);
         for (int i = 0; i < 10 && context; i++) {
             int64_t rows = counts[i / 2];
-            outcome some = run_chosen_rows(context, dtypes[i % 2], rows, 1);
-            outcome all = run_chosen_rows(threads, dtypes[i % 2], rows ? rows : 1, 0);
+            outcome some = execute_selected_rows(context, dtypes[i % 2], rows, 1);
+            outcome all = execute_selected_rows(threads, dtypes[i % 2], rows ? rows : 1, 0);
             double sum = 0;
-            CHECK_THAT(some.total == CHOSEN * 10 + rows * 12 + 60, "%d values", (int)some.total);
+            CHECK_THAT(some.total == SELECTED * 10 + rows * 12 + 60, "%d values", (int)some.total);
             if (rows)
                 CHECK_THAT(some.total == all.total &&
                                !memcmp(some.values, all.values, (size_t)all.total * sizeof(double)),
@@ -288,34 +295,34 @@ static void chosen_rows_are_those_of_a_smaller_graph(void) {
     }
 }
 
-/* The slope by a row is the sum of the seeds of the places where it was chosen; by a row nobody chose, 0. */
-static void slopes_of_chosen_rows_are_sums(void) {
+/* The gradient of a row is the sum of the seeds where it was selected; 0 for a row that was not. */
+static void gradients_of_selected_rows_are_sums(void) {
     static const double ids[5] = {2, 0, 2, 5, 2}, seeds[10] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
-    static const double expected[8] = {4, 8, 0, 0, 273, 546, 0, 0}; /* row 5 is not there */
-    const int64_t shape[2] = {9, 2}, chosen[2] = {5, 2};
+    static const double expected[8] = {4, 8, 0, 0, 273, 546, 0, 0}; /* row 5 is not in use */
+    const int64_t shape[2] = {9, 2}, selected[2] = {5, 2};
     double values[8];
-    float x[8] = EITP__ZERO, slopes[8];
+    float x[8] = EITP__ZERO, gradients[8];
     eitp_context *context = open_context("ref", 2);
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
     eitp_error error = EITP__ZERO;
-    eitp_tensor *rows, *at, *seed, *slope = NULL;
+    eitp_tensor *rows, *at, *seed, *gradient = NULL;
     REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
     rows = eitp_input_rows(graph, "rows", EITP_F32, 2, shape);
-    at = eitp_input(graph, "ids", EITP_I32, 1, chosen);
-    seed = eitp_input(graph, "seed", EITP_F32, 2, chosen);
-    CHECK_THAT(eitp_gradients(eitp_embedding(rows, at), seed, 1, &rows, &slope, &error) == EITP_OK, "%s",
+    at = eitp_input(graph, "ids", EITP_I32, 1, selected);
+    seed = eitp_input(graph, "seed", EITP_F32, 2, selected);
+    CHECK_THAT(eitp_gradients(eitp_embedding(rows, at), seed, 1, &rows, &gradient, &error) == EITP_OK, "%s",
                error.message);
-    eitp_output(slope);
+    eitp_output(gradient);
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
     poison(context);
-    REQUIRE_OK(eitp_plan_set_count(plan, 4, &error), error);
+    REQUIRE_OK(eitp_plan_set_rows(plan, 4, &error), error);
     REQUIRE_OK(eitp_plan_write(plan, rows, x, sizeof x, &error), error);
     write_values(plan, at, ids);
     write_values(plan, seed, seeds);
     REQUIRE_OK(eitp_plan_execute(plan, &error), error);
-    REQUIRE_OK(eitp_plan_read(plan, slope, slopes, sizeof slopes, &error), error);
-    from_bytes(EITP_F32, slopes, values, 8);
+    REQUIRE_OK(eitp_plan_read(plan, gradient, gradients, sizeof gradients, &error), error);
+    from_bytes(EITP_F32, gradients, values, 8);
     for (int i = 0; i < 8; i++)
         CHECK_THAT(values[i] == expected[i], "element %d: %g", i, values[i]);
     eitp_plan_destroy(plan);
@@ -325,8 +332,10 @@ static void slopes_of_chosen_rows_are_sums(void) {
 
 enum { COMPOSED_ROWS = 11, COMPOSED_CAPACITY = 24, COMPOSED_INPUTS = 8, COMPOSED_OUTPUTS = 5 };
 
-/* Attention of separate projections of rows and smoothed losses of them; outputs: attention, losses, and the slopes of
- * their sum by x, the projections and the table. */
+/*
+ * Attention with separate projections, and smoothed losses. Outputs: attention, losses, and the gradients of their sum
+ * by x, the projections and the table.
+ */
 static void make_composed(eitp_graph *graph, int capacity, eitp_tensor **inputs, eitp_tensor **outputs) {
     const int64_t rows = capacity ? COMPOSED_CAPACITY : COMPOSED_ROWS, four[1] = {4}, key[1] = {3}, bias[3] = {2, 7, 7};
     int64_t x[2] = {0, 8}, projection[2] = {8, 16}, table[2] = {13, 8}, classes[1] = {13};
@@ -345,7 +354,7 @@ static void make_composed(eitp_graph *graph, int capacity, eitp_tensor **inputs,
     inputs[6] = eitp_input(graph, "offsets", EITP_I32, 1, four);
     inputs[7] = eitp_input(graph, "key", EITP_I64, 1, key);
     attention.heads = 2;
-    attention.longest = 7;
+    attention.max_length = 7;
     attention.scale = 0.5;
     attention.dropout = 0.2;
     loss.label_smoothing = 0.1;
@@ -368,7 +377,7 @@ static void make_composed(eitp_graph *graph, int capacity, eitp_tensor **inputs,
 }
 
 /* All outputs, one after the other. */
-static outcome run_composed(eitp_context *context, int capacity) {
+static outcome execute_composed(eitp_context *context, int capacity) {
     static const double offsets[4] = {1, 4, 4, 11}, key[3] = {5, 6, 7};
     eitp_tensor *inputs[COMPOSED_INPUTS], *outputs[COMPOSED_OUTPUTS] = {NULL, NULL, NULL, NULL, NULL};
     eitp_graph *graph = NULL;
@@ -384,7 +393,7 @@ static outcome run_composed(eitp_context *context, int capacity) {
         double values[200], bytes[200];
         poison(context);
         if (capacity)
-            CHECK(eitp_plan_set_count(plan, COMPOSED_ROWS, &error) == EITP_OK);
+            CHECK(eitp_plan_set_rows(plan, COMPOSED_ROWS, &error) == EITP_OK);
         for (int i = 0; i < COMPOSED_INPUTS; i++) {
             int64_t count = i == 0 ? COMPOSED_ROWS * 8 : i == 1 ? COMPOSED_ROWS : eitp_tensor_elements(inputs[i]);
             eitp_dtype dtype = eitp_tensor_dtype(inputs[i]);
@@ -410,12 +419,12 @@ static outcome run_composed(eitp_context *context, int capacity) {
     return result;
 }
 
-/* What is composed of other ops has the bits of a smaller graph too, and the same with any number of threads. */
-static void composed_rows_are_those_of_a_smaller_graph(void) {
+/* Composed ops have the bits of a smaller graph too, on any number of threads. */
+static void composed_rows_equal_those_of_a_smaller_graph(void) {
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 1), *threads = open_context(kernel_sets[set], 3);
         if (context) {
-            outcome some = run_composed(context, 1), all = run_composed(threads, 0);
+            outcome some = execute_composed(context, 1), all = execute_composed(threads, 0);
             double sum = 0;
             CHECK_THAT(some.total == all.total && some.total == COMPOSED_ROWS * 17 + 128 + 104, "%d", (int)some.total);
             CHECK_THAT(!memcmp(some.values, all.values, (size_t)all.total * sizeof(double)), "with %s",
@@ -431,7 +440,7 @@ static void composed_rows_are_those_of_a_smaller_graph(void) {
     }
 }
 
-/* ---- Updates in order ---- */
+/* ---- Order of updates ---- */
 
 /* A graph over the variable "v" [4] = 1, 2, 3, 4 and the input x [4] = 10, 20, 30, 40, on ref. */
 typedef struct updating {
@@ -453,7 +462,7 @@ static void updating_begin(updating *u) {
     CHECK(eitp_variable_write(u->context, "v", 0, values, sizeof values, &error) == EITP_OK);
 }
 
-static void updating_run(updating *u) {
+static void updating_execute(updating *u) {
     static const double values[4] = {10, 20, 30, 40};
     eitp_error error = EITP__ZERO;
     CHECK_THAT(eitp_plan_create(u->graph, &u->plan, &error) == EITP_OK, "%s", error.message);
@@ -486,8 +495,8 @@ static void check_variable_four(updating *u, double a, double b, double c, doubl
                (double)v[0], (double)v[1], (double)v[2], (double)v[3]);
 }
 
-/* Readers of the value before, made early and late, get it; readers of the result get that. */
-static void readers_see_the_value_they_name(void) {
+/* Readers of the old value get it, whether created early or late; readers of the result get the result. */
+static void readers_see_the_version_they_name(void) {
     updating u;
     eitp_tensor *early, *after, *late, *again, *other;
     updating_begin(&u);
@@ -497,7 +506,7 @@ static void readers_see_the_value_they_name(void) {
     again = eitp_accumulate(after, eitp_affine(late, 100, 0), NULL);
     other = eitp_output(eitp_affine(after, 2, 0));
     after = eitp_output(eitp_affine(again, 1, 0));
-    updating_run(&u);
+    updating_execute(&u);
     check_four(&u, early, 3, 6, 9, 12);
     check_four(&u, late, 5, 10, 15, 20);
     check_four(&u, other, 22, 44, 66, 88);
@@ -506,8 +515,8 @@ static void readers_see_the_value_they_name(void) {
     updating_end(&u);
 }
 
-/* The old value cannot be had when its place was taken. */
-static void orders_that_are_impossible(void) {
+/* The old value cannot be read after it was overwritten. */
+static void impossible_orders_are_refused(void) {
     updating u;
     eitp_error error = EITP__ZERO;
     updating_begin(&u);
@@ -522,9 +531,8 @@ static void orders_that_are_impossible(void) {
     updating_end(&u);
 }
 
-/* Sums that write to the target themselves: v += sum of rows; the same where the sum is an output; where it is used
- * twice. */
-static void sums_that_accumulate(void) {
+/* Sums that accumulate into the target: v += sum of rows; the same if the sum is an output, or is used twice. */
+static void sums_accumulate_in_place(void) {
     const int64_t wide[2] = {1, 4}, tall[2] = {3, 4}, flat[1] = {4};
     for (int kind = 0; kind < 4; kind++) {
         updating u;
@@ -542,7 +550,7 @@ static void sums_that_accumulate(void) {
         } else {
             eitp_accumulate(u.v, sum, NULL);
         }
-        updating_run(&u);
+        updating_execute(&u);
         if (u.plan)
             CHECK_THAT((eitp_plan_statistics(u.plan).nodes == 2 + (kind == 3)) == (kind == 0 || kind == 3),
                        "kind %d has %d nodes", kind, eitp_plan_statistics(u.plan).nodes);
@@ -557,7 +565,7 @@ static void sums_that_accumulate(void) {
 }
 
 /* A product that reads the variable it is added to must not write while it reads: v = v + v v, with v = [1 2; 3 4]. */
-static void products_of_their_own_target(void) {
+static void products_that_read_their_target(void) {
     const int64_t square[2] = {2, 2}, flat[1] = {4};
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 1);
@@ -589,7 +597,7 @@ static void products_of_their_own_target(void) {
 
 enum { STEPS = 3 };
 
-/* Everything that training leaves behind: losses, then all variables. */
+/* The state after training: losses, then all variables. */
 typedef struct trained {
     float losses[STEPS];
     size_t size;
@@ -654,7 +662,7 @@ static void threads_do_not_change_bits(void) {
     }
 }
 
-/* What a thread of its own does; failures are told by main's thread. */
+/* The body of a thread. Failures are reported by the main thread. */
 typedef struct alone {
     const char *set;
     trained result;
@@ -688,7 +696,7 @@ static void contexts_are_independent(void) {
     }
 }
 
-/* The update in the graph of its gradient uses the gradient at the old parameters, for all of them. */
+/* An update in the graph of its gradient sees the gradient at the old parameters, for all of them. */
 static void updates_follow_all_readers(void) {
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 2);
@@ -699,7 +707,7 @@ static void updates_follow_all_readers(void) {
         int64_t at = 1 + tiny_transformer.rows * tiny_transformer.words;
         if (!context)
             continue;
-        before = run_rows(context, &tiny_transformer, tiny_transformer.rows); /* step 3 */
+        before = execute_rows(context, &tiny_transformer, tiny_transformer.rows); /* step 3 */
         REQUIRE(training_begin_initialized(&s, context, &tiny_transformer));
         REQUIRE_OK(training_step(&s, 3, 0, &loss, &error), error);
         CHECK((double)loss == before.values[0]);
@@ -721,7 +729,7 @@ static void updates_follow_all_readers(void) {
     }
 }
 
-static void running_allocates_nothing(void) {
+static void execution_allocates_nothing(void) {
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context_config config = eitp_context_config_default();
         eitp_context *context = open_context(kernel_sets[set], 1);
@@ -747,7 +755,7 @@ static void running_allocates_nothing(void) {
         f.all_allocations = 1;
         CHECK(!training_step(&s, 1, 0, &loss, &error) && !training_step(&s, 2, 0, &loss, &error));
         s.t.config.rows = 11;
-        CHECK(eitp_plan_set_count(s.plan, 11, &error) == EITP_OK);
+        CHECK(eitp_plan_set_rows(s.plan, 11, &error) == EITP_OK);
         CHECK(!training_step(&s, 3, 0, &loss, &error));
         CHECK_THAT(f.allocations == before, "%ld allocations", f.allocations - before);
         end(&s);
@@ -755,7 +763,7 @@ static void running_allocates_nothing(void) {
     }
 }
 
-/* ---- Inputs hold what was written for one execution ---- */
+/* ---- Lifetime of inputs and outputs ---- */
 
 typedef struct two_plans {
     eitp_context *context;
@@ -764,7 +772,7 @@ typedef struct two_plans {
     eitp_tensor *x[2], *y[2], *spare[2];
 } two_plans;
 
-/* Two graphs of a context, y = exp(x), and an input that nothing reads. The second is as large. */
+/* Two graphs of a context, y = exp(x), and an input that nothing reads. The second needs the same memory. */
 static void two_plans_begin(two_plans *t) {
     const int64_t shape[1] = {1024};
     eitp_error error = EITP__ZERO;
@@ -798,7 +806,7 @@ static int is_refused_by_name(eitp_plan *plan) {
            strstr(error.message, "written");
 }
 
-static void inputs_are_written_for_each_execution(void) {
+static void inputs_must_be_written_for_each_execution(void) {
     two_plans t;
     eitp_error error = EITP__ZERO;
     two_plans_begin(&t);
@@ -811,7 +819,7 @@ static void inputs_are_written_for_each_execution(void) {
     two_plans_end(&t);
 }
 
-/* What is written to a plan's inputs is lost where another plan uses the arena in between. */
+/* Values written to a plan's inputs are lost if another plan uses the arena before the execution. */
 static void inputs_are_lost_to_other_plans(void) {
     two_plans t;
     eitp_error error = EITP__ZERO;
@@ -843,8 +851,8 @@ static void inputs_are_lost_when_the_arena_moves(void) {
     two_plans_end(&t);
 }
 
-/* More rows than were written. */
-static void inputs_are_written_for_all_rows(void) {
+/* Fewer rows were written than are in use. */
+static void inputs_must_be_written_for_all_rows(void) {
     const int64_t shape[1] = {8};
     const float values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     eitp_context *context = open_context("ref", 1);
@@ -856,18 +864,18 @@ static void inputs_are_written_for_all_rows(void) {
     x = eitp_input_rows(graph, "x", EITP_F32, 1, shape);
     eitp_output(eitp_exp(x));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
-    REQUIRE_OK(eitp_plan_set_count(plan, 3, &error), error);
+    REQUIRE_OK(eitp_plan_set_rows(plan, 3, &error), error);
     REQUIRE_OK(eitp_plan_write(plan, x, values, 3 * sizeof *values, &error), error);
-    REQUIRE_OK(eitp_plan_set_count(plan, 4, &error), error);
+    REQUIRE_OK(eitp_plan_set_rows(plan, 4, &error), error);
     CHECK(is_refused_by_name(plan));
-    REQUIRE_OK(eitp_plan_set_count(plan, 2, &error), error);
+    REQUIRE_OK(eitp_plan_set_rows(plan, 2, &error), error);
     REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     eitp_plan_destroy(plan);
     eitp_graph_destroy(graph);
     eitp_context_destroy(context);
 }
 
-/* An input that is kept has its value whatever happens to the arena, with as little memory as can be too. */
+/* A kept input keeps its value whatever happens to the arena, with minimum memory too. */
 static void kept_inputs_keep_their_value(void) {
     const int64_t shape[2] = {16, 16}, large[1] = {1 << 20};
     for (int way = 0; way < 4; way++) {
@@ -879,7 +887,7 @@ static void kept_inputs_keep_their_value(void) {
         eitp_tensor *input, *mask, *shown, *view, *sum;
         two_plans t;
         eitp_error error = EITP__ZERO;
-        config.memory = way / 2 ? EITP_LEAST_MEMORY : 0;
+        config.memory = way / 2 ? EITP_MINIMUM_MEMORY : 0;
         two_plans_begin(&t);
         REQUIRE_OK(eitp_graph_create(t.context, &graph, &error), error);
         mask = eitp_keep_input(eitp_input(graph, "mask", dtype, 2, shape));
@@ -916,7 +924,7 @@ static void kept_inputs_keep_their_value(void) {
                 CHECK(!eitp_plan_create(bigger, &other, &error) && !eitp_plan_execute(other, &error));
             }
         }
-        /* It can be written again, while outputs stay what they are. */
+        /* It can be written again, while outputs keep their values. */
         write_values(plan, input, x);
         CHECK(!eitp_plan_execute(plan, &error));
         kept[255] = 1000;
@@ -936,8 +944,8 @@ static void kept_inputs_keep_their_value(void) {
     }
 }
 
-/* Outputs are there from an execution until the memory is used for something else. */
-static void outputs_are_read_after_an_execution(void) {
+/* Outputs can be read from an execution until the memory is used for something else. */
+static void outputs_can_be_read_until_the_arena_is_reused(void) {
     float y[1024];
     two_plans t;
     eitp_error error = EITP__ZERO;
@@ -958,26 +966,26 @@ static void outputs_are_read_after_an_execution(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(rows_are_those_of_a_smaller_graph),
-        TEST(no_rows_at_all),
-        TEST(row_ops_are_those_of_a_smaller_graph),
-        TEST(chosen_rows_are_those_of_a_smaller_graph),
-        TEST(slopes_of_chosen_rows_are_sums),
-        TEST(composed_rows_are_those_of_a_smaller_graph),
-        TEST(readers_see_the_value_they_name),
-        TEST(orders_that_are_impossible),
-        TEST(sums_that_accumulate),
-        TEST(products_of_their_own_target),
+        TEST(rows_equal_those_of_a_smaller_graph),
+        TEST(zero_rows),
+        TEST(row_ops_equal_those_of_a_smaller_graph),
+        TEST(selected_rows_equal_those_of_a_smaller_graph),
+        TEST(gradients_of_selected_rows_are_sums),
+        TEST(composed_rows_equal_those_of_a_smaller_graph),
+        TEST(readers_see_the_version_they_name),
+        TEST(impossible_orders_are_refused),
+        TEST(sums_accumulate_in_place),
+        TEST(products_that_read_their_target),
         TEST(threads_do_not_change_bits),
         TEST(contexts_are_independent),
         TEST(updates_follow_all_readers),
-        TEST(running_allocates_nothing),
-        TEST(inputs_are_written_for_each_execution),
+        TEST(execution_allocates_nothing),
+        TEST(inputs_must_be_written_for_each_execution),
         TEST(inputs_are_lost_to_other_plans),
         TEST(inputs_are_lost_when_the_arena_moves),
-        TEST(inputs_are_written_for_all_rows),
+        TEST(inputs_must_be_written_for_all_rows),
         TEST(kept_inputs_keep_their_value),
-        TEST(outputs_are_read_after_an_execution),
+        TEST(outputs_can_be_read_until_the_arena_is_reused),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -1,9 +1,9 @@
-/* The kernels of an update with a factored second moment, for every form of parameter and every set, against double. */
+/* The kernels of the factored update compared with double, for every form of parameter and every kernel set. */
 #include "tests/kernel_sets.h"
 
 #include "kernels/update.h"
 
-/* Three blocks of sums, the last one with no whole number of anything. */
+/* Three blocks of sums; the last one ends inside a row and a vector. */
 enum { MOST = 2 * EITP__SUM_BLOCK + 901, MOST_BLOCKS_OF_SUMS = 3, MOST_LINES = MOST };
 
 typedef union plane {
@@ -30,7 +30,7 @@ static struct state { plane parameter, remainder; } now, before, once;
 
 static plane gradient;
 static float row_roots[MOST_LINES], column_roots[MOST_LINES], hyper[2], commit[2];
-static float moved[EITP__DIRECTIONS * MOST_LINES], along[EITP__DIRECTIONS * MOST_LINES];
+static float corrections[EITP__DIRECTIONS * MOST_LINES], old_directions[EITP__DIRECTIONS * MOST_LINES];
 static double exact[MOST], old[MOST], sums[2 * MOST_BLOCKS_OF_SUMS], first_sums[2 * MOST_BLOCKS_OF_SUMS];
 static int64_t key[3] = {77, 5, -1};
 static double directions[EITP__SUM_BLOCK]; /* a kernel's workspace */
@@ -61,7 +61,7 @@ static void put(plane *p, eitp_dtype dtype, int64_t i, double value) {
 
 /* ---- Squares ---- */
 
-/* Rows [first, last) of the gradient; columns go on from `sums` where there are rows before. */
+/* Rows [first, last) of the gradient; column sums continue from `sums` if there are earlier rows. */
 static eitp__call squares_call(eitp__slot slot, eitp_dtype dtype, int64_t first, int64_t last, int64_t columns,
                                double *made) {
     char *rows = (char *)&gradient + (size_t)(first * columns) * eitp_dtype_size(dtype);
@@ -122,24 +122,24 @@ static void test_squares(void) {
 
 /* ---- Products with directions ---- */
 
-/* Rows [first, last) of the gradient; those of the columns go on from `made` where there are rows before. */
+/* Rows [first, last) of the gradient; column products continue from `made` if there are earlier rows. */
 static eitp__call products_call(eitp__slot slot, eitp_dtype dtype, int64_t first, int64_t last, int64_t columns,
                                 float *made) {
     eitp__call call = squares_call(slot, dtype, first, last, columns, NULL);
     int64_t rows = last - first, k = EITP__DIRECTIONS;
     call.input_count = slot == EITP__SLOT_ROW_PRODUCTS ? 2 : 3;
     if (slot == EITP__SLOT_ROW_PRODUCTS) {
-        call.inputs[1] = operand(along, EITP_F32, 2, k, columns, 1);
+        call.inputs[1] = operand(old_directions, EITP_F32, 2, k, columns, 1);
         call.outputs[0] = operand(made + first * k, EITP_F32, 2, rows, k, 1);
         return call;
     }
-    call.inputs[1] = operand(moved + first * k, EITP_F32, 2, rows, k, 1);
+    call.inputs[1] = operand(corrections + first * k, EITP_F32, 2, rows, k, 1);
     call.inputs[2] = operand(first ? made : NULL, EITP_F32, 2, k, columns, 1);
     call.outputs[0] = operand(made, EITP_F32, 2, k, columns, 1);
     return call;
 }
 
-/* Of the gradient with a direction, or of its columns with products; and the sum of what is added up, without signs. */
+/* The product of the gradient with a direction, or of its columns with products; and the sum of absolute values. */
 static void find_products(eitp__slot slot, eitp_dtype dtype, int64_t rows, int64_t columns, double *sizes) {
     int64_t k = EITP__DIRECTIONS, made = slot == EITP__SLOT_ROW_PRODUCTS ? rows * k : columns * k;
     memset(exact, 0, (size_t)made * sizeof *exact);
@@ -148,7 +148,8 @@ static void find_products(eitp__slot slot, eitp_dtype dtype, int64_t rows, int64
         for (int64_t t = 0; t < k; t++) {
             int64_t row = i / columns, column = i % columns;
             int64_t at = slot == EITP__SLOT_ROW_PRODUCTS ? row * k + t : t * columns + column;
-            float by = slot == EITP__SLOT_ROW_PRODUCTS ? along[t * columns + column] : moved[row * k + t];
+            float by =
+                slot == EITP__SLOT_ROW_PRODUCTS ? old_directions[t * columns + column] : corrections[row * k + t];
             exact[at] += get(&gradient, dtype, i) * (double)by;
             sizes[at] += fabs(get(&gradient, dtype, i) * (double)by);
         }
@@ -163,8 +164,8 @@ static void check_products(eitp__slot slot, eitp_dtype dtype, int64_t rows, int6
     for (int64_t i = 0; i < rows * columns; i++)
         put(&gradient, dtype, i, draw());
     for (int64_t i = 0; i < EITP__DIRECTIONS * (rows > columns ? rows : columns); i++) {
-        moved[i] = (float)draw();
-        along[i] = (float)draw();
+        corrections[i] = (float)draw();
+        old_directions[i] = (float)draw();
     }
     find_products(slot, dtype, rows, columns, sizes);
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
@@ -198,7 +199,7 @@ static void test_products(void) {
 
 enum { ROWS = 5, COLUMNS = 7 };
 
-/* A state of means that have moved for some steps, of which v = R C / mean(R) is the second moment. */
+/* Means after some steps; the second moment is v = R C / mean(R). */
 static void check_means(int has_rows, float scale, float apply) {
     float rows[ROWS], columns[COLUMNS], old_rows[ROWS], old_columns[COLUMNS];
     double row_squares[ROWS], column_squares[COLUMNS], mean = 0, share = has_rows ? ROWS : 1;
@@ -255,7 +256,7 @@ static void test_means(void) {
     }
 }
 
-/* Without any gradient so far there is nothing to divide by, and nothing is moved. */
+/* With gradients of zero so far nothing is divided by zero, and nothing changes. */
 static void test_means_of_nothing(void) {
     float rows[ROWS] = {0}, columns[COLUMNS] = {0}, made[2] = {1, 1}, step[2] = {1, 1};
     double row_squares[ROWS] = {0}, column_squares[COLUMNS] = {0};
@@ -282,7 +283,7 @@ static void test_means_of_nothing(void) {
 enum { K = EITP__DIRECTIONS, WIDE_COLUMNS = 37 };
 
 typedef struct moment_case {
-    float directions[K * WIDE_COLUMNS], m[ROWS * K], moved[ROWS * K], along[K * WIDE_COLUMNS];
+    float directions[K * WIDE_COLUMNS], m[ROWS * K], corrections[ROWS * K], old_directions[K * WIDE_COLUMNS];
     float row_products[ROWS * K], column_products[K * WIDE_COLUMNS], step[2], made[2];
     double squares[WIDE_COLUMNS];
     int64_t columns;
@@ -301,12 +302,12 @@ static void run_moment(moment_case *c) {
     call.inputs[4] = operand(c->step, EITP_F32, 1, 2, 1, 1);
     call.inputs[5] = operand(c->made, EITP_F32, 1, 2, 1, 1);
     call.inputs[6] = operand(c->squares, EITP_F64, 1, c->columns, 1, 1);
-    call.outputs[2] = operand(c->moved, EITP_F32, 2, ROWS, K, 1);
-    call.outputs[3] = operand(c->along, EITP_F32, 2, K, c->columns, 1);
+    call.outputs[2] = operand(c->corrections, EITP_F32, 2, ROWS, K, 1);
+    call.outputs[3] = operand(c->old_directions, EITP_F32, 2, K, c->columns, 1);
     tables[EITP__ISA_REF].kernels[EITP__SLOT_FACTORED_MOMENTUM][EITP_F32].run(&call, 0, 1, NULL);
 }
 
-/* Column 4 has nothing in it. */
+/* Column 4 is zero. */
 static moment_case begin_moment(int64_t columns) {
     moment_case c = EITP__ZERO;
     c.columns = columns;
@@ -329,21 +330,21 @@ static void check_orthogonal(const moment_case *c) {
     }
 }
 
-/* The first step finds directions, and has none to move anything along; fewer columns than directions are enough. */
-static void test_moment_begins(void) {
+/* The first step finds directions and has no correction yet. Matrices may have fewer columns than directions. */
+static void test_moment_first_step(void) {
     for (int64_t columns = 1; columns <= WIDE_COLUMNS; columns += 3) {
         moment_case c = begin_moment(columns);
         run_moment(&c);
         check_orthogonal(&c);
         for (int i = 0; i < ROWS * K; i++)
-            CHECK(c.moved[i] == 0 && c.m[i] == 0);
+            CHECK(c.corrections[i] == 0 && c.m[i] == 0);
         for (int64_t t = 0; t < K && columns > 4; t++)
             CHECK(c.directions[t * columns + 4] == 0);
     }
 }
 
-/* Against double: means, what is moved, where directions turn, and what becomes of m. */
-static void test_moment_moves(void) {
+/* Means, corrections, new directions and m compared with double. */
+static void test_moment_against_double(void) {
     moment_case c = begin_moment(WIDE_COLUMNS), from;
     double turned[K][WIDE_COLUMNS], mean[ROWS][K];
     run_moment(&c);
@@ -357,12 +358,13 @@ static void test_moment_moves(void) {
     c.made[0] = 0.25f;
     from = c;
     run_moment(&c);
-    CHECK(!memcmp(c.along, from.directions, sizeof c.along));
+    CHECK(!memcmp(c.old_directions, from.directions, sizeof c.old_directions));
     for (int i = 0; i < ROWS * K; i++) {
         double product = 0.25 * (double)c.row_products[i], m = 0.9 * (double)from.m[i] + 0.1 * product;
         double wanted = m / (1 - 0.9 * 0.9 * 0.9) - product;
         mean[i / K][i % K] = m;
-        CHECK_THAT(fabs((double)c.moved[i] - wanted) < 1e-5, "moved %g, not %g", (double)c.moved[i], wanted);
+        CHECK_THAT(fabs((double)c.corrections[i] - wanted) < 1e-5, "corrections %g, not %g", (double)c.corrections[i],
+                   wanted);
     }
     for (int t = 0; t < K; t++) {
         double size = 0, rest = 0;
@@ -395,7 +397,7 @@ static void test_moment_moves(void) {
     check_orthogonal(&c);
 }
 
-static void test_moment_stays(void) {
+static void test_moment_of_a_skipped_step(void) {
     moment_case c = begin_moment(WIDE_COLUMNS), from;
     run_moment(&c);
     c.made[0] = c.made[1] = 0;
@@ -405,8 +407,7 @@ static void test_moment_stays(void) {
     CHECK(!memcmp(c.directions, from.directions, sizeof c.directions) && !memcmp(c.m, from.m, sizeof c.m));
 }
 
-/* What is moved is the same from step to step: the direction that a gradient has is found, and along it the mean is
- * taken. */
+/* With gradients of alternating sign along one direction, it is found, and the gradient there becomes its mean. */
 static void test_moment_finds_the_direction(void) {
     moment_case c = begin_moment(WIDE_COLUMNS);
     double found = 0, by_row[ROWS], direction[WIDE_COLUMNS], size = 0;
@@ -434,8 +435,8 @@ static void test_moment_finds_the_direction(void) {
     for (int j = 0; j < WIDE_COLUMNS; j++)
         found += (double)c.directions[j] * direction[j] / sqrt(size);
     CHECK_THAT(fabs(found) > 0.999, "%g of the direction", found);
-    for (int i = 0; i < ROWS; i++) /* what goes to and fro is taken out but for a twentieth */
-        CHECK(fabs((double)(c.moved[i * K] + c.row_products[i * K])) < 0.1 * fabs(by_row[i]));
+    for (int i = 0; i < ROWS; i++) /* an alternating gradient is damped to a twentieth */
+        CHECK(fabs((double)(c.corrections[i * K] + c.row_products[i * K])) < 0.1 * fabs(by_row[i]));
 }
 
 /* ---- The update ---- */
@@ -443,9 +444,9 @@ static void test_moment_finds_the_direction(void) {
 typedef struct update_case {
     const form *f;
     int64_t rows, columns;
-    double gradient; /* its size, in roots */
+    double gradient; /* its size, in units of the roots */
     float apply;
-    int has_moment; /* something is moved along directions */
+    int has_moment; /* there is a correction along directions */
 } update_case;
 
 static double get_parameter(const form *f, int64_t i) {
@@ -469,7 +470,7 @@ static void put_parameter(const form *f, int64_t i, double value) {
 
 static double epsilon = 1e-3, decay = 0.1;
 
-/* Rows differ a hundredfold, and one of them and one column are zeros, as is the gradient there. */
+/* Rows differ by a factor of a hundred. One row and one column are zero, in the gradient too. */
 static void fill_case(const update_case *c) {
     memset(&now, 0, sizeof now);
     hyper[0] = 0.01f;
@@ -481,9 +482,9 @@ static void fill_case(const update_case *c) {
     for (int64_t j = 0; j < c->columns; j++)
         column_roots[j] = j == 4 ? 0.0f : (float)(2 + draw());
     for (int64_t i = 0; i < c->rows * K; i++)
-        moved[i] = row_roots[i / K] * (float)draw();
+        corrections[i] = row_roots[i / K] * (float)draw();
     for (int64_t i = 0; i < c->columns * K; i++)
-        along[i] = column_roots[i % c->columns] * (float)draw();
+        old_directions[i] = column_roots[i % c->columns] * (float)draw();
     for (int64_t i = 0; i < c->rows * c->columns; i++) {
         double root = (double)row_roots[i / c->columns] * (double)column_roots[i % c->columns];
         put_parameter(c->f, i, draw());
@@ -494,7 +495,7 @@ static void fill_case(const update_case *c) {
     before = now;
 }
 
-/* What becomes of the parameter, in double, and the one it was. */
+/* The updated parameter in double, and the old one. */
 static void find_exact(const update_case *c) {
     int64_t count = c->rows * c->columns;
     for (int64_t first = 0; first < count; first += EITP__SUM_BLOCK) {
@@ -504,7 +505,8 @@ static void find_exact(const update_case *c) {
             double root = (double)row_roots[i / c->columns] * (double)column_roots[i % c->columns];
             exact[i] = (double)commit[0] * get(&gradient, c->f->gradient, i);
             for (int64_t t = 0; t < K && c->has_moment; t++)
-                exact[i] += (double)moved[i / c->columns * K + t] * (double)along[t * c->columns + i % c->columns];
+                exact[i] += (double)corrections[i / c->columns * K + t] *
+                            (double)old_directions[t * c->columns + i % c->columns];
             exact[i] /= root + epsilon;
             squares += exact[i] * exact[i];
         }
@@ -538,8 +540,8 @@ static eitp__call update_call(const update_case *c, int64_t first, int64_t last)
     call.input_count = 10;
     call.output_count = 2;
     if (c->has_moment) {
-        call.inputs[8] = operand(moved + first * K, EITP_F32, 2, rows, K, 1);
-        call.inputs[9] = operand(along, EITP_F32, 2, K, c->columns, 1);
+        call.inputs[8] = operand(corrections + first * K, EITP_F32, 2, rows, K, 1);
+        call.inputs[9] = operand(old_directions, EITP_F32, 2, K, c->columns, 1);
     }
     if (f->remainder != NO_REMAINDER)
         call.inputs[6] = call.outputs[call.output_count++] =
@@ -562,7 +564,7 @@ static void run(const eitp__kernel *kernel, const update_case *c, int64_t first,
         kernel->run(&call, block, block + 1, directions);
 }
 
-/* How far from a value what is stored of it may be. */
+/* Maximum difference between a value and its stored form. */
 static double parameter_step(const form *f, double value) {
     double half_unit = ldexp(1, ilogb(value) - 8);
     if (f->dtype != EITP_BF16 || f->remainder == EITP_I16)
@@ -585,7 +587,7 @@ static void check_sums(const update_case *c, const char *set) {
     }
 }
 
-/* The half with which a value was rounded is that of its place, whichever piece it is in. */
+/* Stochastic rounding depends on the position in the parameter, not on the piece. */
 static void check_rounding(const update_case *c, const char *set) {
     int64_t others = 0, count = c->rows * c->columns;
     for (int64_t i = 0; i < count; i++)
@@ -593,7 +595,7 @@ static void check_rounding(const update_case *c, const char *set) {
     CHECK_THAT(others <= count / 200 + 1, "%s: %d are rounded another way", set, (int)others);
 }
 
-/* Blocks end where rows do every 128 rows of 128 columns: the pieces are what the whole is. */
+/* With 128 columns blocks end at the end of a row every 128 rows: pieces give the same as the whole. */
 static void check_in_pieces(const update_case *c, const eitp__kernel *kernel, const char *set) {
     int64_t cut = EITP__SUM_BLOCK / c->columns;
     once = now;
@@ -653,10 +655,14 @@ static void test_update(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(test_squares),       TEST(test_products),
-        TEST(test_means),         TEST(test_means_of_nothing),
-        TEST(test_moment_begins), TEST(test_moment_moves),
-        TEST(test_moment_stays),  TEST(test_moment_finds_the_direction),
+        TEST(test_squares),
+        TEST(test_products),
+        TEST(test_means),
+        TEST(test_means_of_nothing),
+        TEST(test_moment_first_step),
+        TEST(test_moment_against_double),
+        TEST(test_moment_of_a_skipped_step),
+        TEST(test_moment_finds_the_direction),
         TEST(test_update),
     };
     find_sets();

@@ -1,4 +1,4 @@
-/* The operating system's file table and the helpers over it. */
+/* The POSIX file table and the checked file operations. */
 #include "tests/everything.h"
 
 #include "base/files.h"
@@ -14,13 +14,13 @@ static const char *in(const char *name) {
     return scratch_path(directory, name);
 }
 
-/* Writes a file past everything that is tested. */
+/* Writes a file without the functions under test. */
 static void put(const char *name, const char *text) {
     FILE *file = fopen(in(name), "wb");
     CHECK(file && fwrite(text, 1, strlen(text), file) == strlen(text) && !fclose(file));
 }
 
-/* Whether a file is there and holds `text`. */
+/* True if a file contains exactly `text`. */
 static int holds(const char *name, const char *text) {
     char bytes[256];
     FILE *file = fopen(in(name), "rb");
@@ -36,7 +36,7 @@ static int is_there(const char *name) {
     return !lstat(in(name), &info);
 }
 
-static void a_path_that_names_no_file_is_an_argument_error(void) {
+static void a_missing_path_is_an_argument_error(void) {
     const eitp_host host = eitp_host_default();
     eitp__file file;
     eitp_error error;
@@ -48,7 +48,7 @@ static void a_path_that_names_no_file_is_an_argument_error(void) {
     CHECK(error.status == EITP_ERROR_ARGUMENT);
     CHECK(!file.host && !file.path && !file.handle);
     CHECK(eitp__file_open(&file, &host, directory, EITP_FILE_READ, &error) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error.message, "it is a directory"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, ": is a directory"), "%s", error.message);
     CHECK(eitp__file_open(&file, &host, directory, EITP_FILE_REPLACE, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp__file_open(&file, &host, in("plain/below"), EITP_FILE_READ, &error) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error.message, "not a directory"), "%s", error.message);
@@ -71,7 +71,7 @@ static void reads_and_writes_at_positions(void) {
     uint64_t size = 0;
     char bytes[16] = "";
     size_t done = 0;
-    /* With transfers that do less than was asked too. */
+    /* Also with short transfers. */
     for (size_t largest = 0; largest < 4; largest++) {
         faults_begin(&f);
         f.largest_transfer = largest;
@@ -86,7 +86,7 @@ static void reads_and_writes_at_positions(void) {
         REQUIRE_OK(eitp__file_read_some(&file, 8, bytes, 10, &done, &error), error);
         CHECK(done == 2 && !memcmp(bytes, "89", 2));
         CHECK(eitp__file_read(&file, 8, bytes, 10, &error) == EITP_ERROR_FORMAT);
-        CHECK_THAT(strstr(error.message, "ends after 10 bytes where 18"), "%s", error.message);
+        CHECK_THAT(strstr(error.message, "ends after 10 bytes, expected at least 18"), "%s", error.message);
         REQUIRE_OK(eitp__file_close(&file, &error), error);
         REQUIRE_OK(eitp__file_close(&file, &error), error);
         faults_end(&f);
@@ -94,7 +94,7 @@ static void reads_and_writes_at_positions(void) {
     }
 }
 
-static void open_modes_keep_or_empty(void) {
+static void open_modes_keep_or_empty_files(void) {
     const eitp_host host = eitp_host_default();
     eitp__file file;
     eitp_error error;
@@ -133,11 +133,11 @@ static void reads_whole_files_up_to_a_limit(void) {
     eitp__buffer_init(&buffer, &f.host);
     put("ten", "0123456789");
     put("empty", "");
-    eitp__buffer_add_text(&buffer, "what was there before");
+    eitp__buffer_add_text(&buffer, "earlier content");
     REQUIRE_OK(eitp__read_file(&f.host, in("ten"), 10, &buffer, &error), error);
     CHECK(buffer.size == 10 && !strcmp(buffer.data, "0123456789"));
     CHECK(eitp__read_file(&f.host, in("ten"), 9, &buffer, &error) == EITP_ERROR_FORMAT);
-    CHECK_THAT(strstr(error.message, "larger than the 9 bytes"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "exceeds the limit of 9 bytes"), "%s", error.message);
     CHECK(buffer.size == 0);
     REQUIRE_OK(eitp__read_file(&f.host, in("empty"), 0, &buffer, &error), error);
     CHECK(buffer.size == 0 && buffer.data && !*buffer.data);
@@ -146,7 +146,7 @@ static void reads_whole_files_up_to_a_limit(void) {
     faults_end(&f);
 }
 
-/* A table whose `size` says less than there is, as for the files of /proc. */
+/* A table whose `size` is too small, as for the files of /proc. */
 static int size_of_nothing(void *user, void *file, uint64_t *size) {
     (void)user;
     (void)file;
@@ -154,7 +154,7 @@ static int size_of_nothing(void *user, void *file, uint64_t *size) {
     return 0;
 }
 
-static void reads_files_that_hide_their_size(void) {
+static void reads_files_of_unknown_size(void) {
     eitp_host host = eitp_host_default();
     eitp__buffer buffer;
     eitp_error error;
@@ -167,7 +167,7 @@ static void reads_files_that_hide_their_size(void) {
     eitp__buffer_release(&buffer);
 }
 
-/* Tables that do not do what they promise. */
+/* Tables that break their contract. */
 static int transfer_too_much(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
     (void)user, (void)file, (void)offset, (void)data;
     *done = size + 1;
@@ -198,7 +198,7 @@ static void messages_say_what_to_do(void) {
         int code;
         const char *text;
     } cases[] = {{ENOSPC, "no space left"},
-                 {EIO, "the device failed"},
+                 {EIO, "input/output error"},
                  {EACCES, "permission denied"},
                  {EMFILE, "too many open files"},
                  {EROFS, "read-only"},
@@ -217,11 +217,11 @@ static void messages_say_what_to_do(void) {
     }
 }
 
-static void replacing_leaves_the_old_or_the_new(void) {
+static void replacing_is_atomic(void) {
     faults f;
     eitp_error error;
     int stays, more, failed = 0, replaced = 0;
-    /* Once the call fails and the process goes on, once it and the process end there. */
+    /* First the call fails and the process continues, then all later calls fail too, as if the process ended there. */
     for (stays = 0; stays < 2; stays++) {
         for (long n = 1;; n++) {
             eitp_status status;
@@ -300,12 +300,12 @@ static void makes_directories_with_their_parents(void) {
     REQUIRE_OK(eitp__path_info(&host, in("file/below"), &info, &error), error);
     CHECK(info.kind == EITP_PATH_MISSING);
     CHECK(eitp__make_directories(&host, in("file"), &error) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error.message, "something else has that name"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "a file has that name"), "%s", error.message);
     CHECK(eitp__make_directories(&host, in("file/below"), &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp__make_directories(&host, "", &error) == EITP_ERROR_ARGUMENT);
 }
 
-static void removing_a_tree_follows_no_link(void) {
+static void removing_a_tree_does_not_follow_links(void) {
     const eitp_host host = eitp_host_default();
     eitp_error error;
     REQUIRE_OK(eitp__make_directories(&host, in("outside"), &error), error);
@@ -388,19 +388,19 @@ static void a_directory_is_locked_once(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(a_path_that_names_no_file_is_an_argument_error),
+        TEST(a_missing_path_is_an_argument_error),
         TEST(a_pipe_is_refused_without_waiting),
         TEST(reads_and_writes_at_positions),
-        TEST(open_modes_keep_or_empty),
+        TEST(open_modes_keep_or_empty_files),
         TEST(offsets_beyond_the_system_are_errors),
         TEST(reads_whole_files_up_to_a_limit),
-        TEST(reads_files_that_hide_their_size),
+        TEST(reads_files_of_unknown_size),
         TEST(broken_tables_are_errors),
         TEST(messages_say_what_to_do),
-        TEST(replacing_leaves_the_old_or_the_new),
+        TEST(replacing_is_atomic),
         TEST(every_allocation_may_fail),
         TEST(makes_directories_with_their_parents),
-        TEST(removing_a_tree_follows_no_link),
+        TEST(removing_a_tree_does_not_follow_links),
         TEST(lists_names_in_order),
         TEST(joins_paths),
         TEST(a_directory_is_locked_once),
@@ -408,7 +408,7 @@ int main(int argc, char **argv) {
     };
     int failed;
     if (!scratch_make(directory)) {
-        printf("cannot make a directory for the test's files\n");
+        printf("cannot create a directory for the test's files\n");
         return 1;
     }
     failed = RUN_TESTS(tests, argc, argv);

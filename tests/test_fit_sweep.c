@@ -1,6 +1,6 @@
 /*
- * Plans of many runs: small models of odd shapes, in every precision, with every optimizer, within budgets from ample
- * to impossible. A run either fits its budget, or is refused with a budget that then does.
+ * The planner on many runs: small models of odd shapes, in every precision, with every optimizer, within budgets from
+ * ample to impossible. A run fits its budget, or is refused with a budget that suffices.
  */
 #include "tests/everything.h"
 #include "tests/faults.h"
@@ -21,11 +21,11 @@ static const shape shapes[] = {{600, 70, 90, 5, 3, 222, 33, 4, 8, 0, 1},      {2
 
 static const char *const precisions[] = {"fp32", "bf16", "fp16"};
 
-/* What is planned; the last is any optimizer. */
+/* Each optimizer, and last the choice among them. */
 enum { OPTIMIZERS = EITP_OPTIMIZER_COUNT + 1 };
 
 static eitp_error error_;
-static language_fit planned; /* by what fit_of returned last */
+static language_fit planned; /* by the last fit_of */
 static long combinations, refusals, fits;
 
 static eitp_fit fit_of(const shape *s, const char *precision, int optimizer) {
@@ -48,19 +48,19 @@ static eitp_fit fit_of(const shape *s, const char *precision, int optimizer) {
     fit.trainer = eitp_trainer_config_default();
     fit.trainer.batch_size = s->batch_size;
     fit.trainer.grad_accum = s->grad_accum;
-    fit.trainer.adamw.piece_bytes = 16384;
+    fit.trainer.optimizer_config.piece_bytes = 16384;
     fit.any_optimizer = optimizer == EITP_OPTIMIZER_COUNT;
     fit.trainer.optimizer = fit.any_optimizer ? EITP_ADAMW : (eitp_optimizer)optimizer;
     planned.block_size = s->block_size;
-    fit.make = make_language_task;
+    fit.create_task = make_language_task;
     fit.user = &planned;
     fit.process = 1000000;
     return fit;
 }
 
-/* Plans within a budget; *smallest is what a refusal names, and is asked for then. */
-static void plan_within(eitp_fit fit, size_t budget, eitp_rung *smallest, const char *name) {
-    eitp_rung chosen, again;
+/* Plans within a budget. After a refusal the budget that it names, *smallest, must suffice. */
+static void plan_within(eitp_fit fit, size_t budget, eitp_fit_candidate *smallest, const char *name) {
+    eitp_fit_candidate chosen, second;
     eitp_status status;
     fit.budget = budget;
     status = eitp_fit_choose(&fit, &chosen, smallest, &error_);
@@ -72,25 +72,25 @@ static void plan_within(eitp_fit fit, size_t budget, eitp_rung *smallest, const 
         return;
     }
     refusals++;
-    CHECK_THAT(!chosen.fits && smallest->total > budget, "%s: %zu would do, of %zu", name, smallest->total, budget);
+    CHECK_THAT(!chosen.fits && smallest->total > budget, "%s: %zu suffices, budget %zu", name, smallest->total, budget);
     fit.budget = smallest->total;
-    status = eitp_fit_choose(&fit, &again, NULL, &error_);
-    CHECK_THAT(!status && again.fits && again.total <= fit.budget, "%s: refused %zu, named %zu: %s", name, budget,
+    status = eitp_fit_choose(&fit, &second, NULL, &error_);
+    CHECK_THAT(!status && second.fits && second.total <= fit.budget, "%s: refused %zu, named %zu: %s", name, budget,
                fit.budget, status ? error_.message : "does not fit");
 }
 
-/* Budgets below the smallest that a run can do with, and between that and what it takes where it is free. */
+/* Budgets below the smallest that suffices, and between that and the memory of an unlimited run. */
 static void plan_within_budgets(const eitp_fit *fit, const char *name) {
     static const size_t percents[] = {0, 3, 20, 45, 80};
-    eitp_rung free_rung, smallest, ignored;
-    eitp_status status = eitp_fit_choose(fit, &free_rung, NULL, &error_);
-    if (status == EITP_ERROR_UNSUPPORTED) /* weights that fp16 does not have */
+    eitp_fit_candidate unlimited, smallest, ignored;
+    eitp_status status = eitp_fit_choose(fit, &unlimited, NULL, &error_);
+    if (status == EITP_ERROR_UNSUPPORTED) /* compact weights in fp16 */
         return;
     CHECK_THAT(!status, "%s: %s", name, error_.message);
     plan_within(*fit, 1, &smallest, name);
     plan_within(*fit, smallest.total - smallest.arena / 3, &ignored, name);
     for (size_t i = 0; i < EITP__COUNT(percents); i++)
-        plan_within(*fit, smallest.total + (free_rung.total - smallest.total) / 100 * percents[i], &ignored, name);
+        plan_within(*fit, smallest.total + (unlimited.total - smallest.total) / 100 * percents[i], &ignored, name);
 }
 
 static void every_refusal_names_a_budget_that_fits(void) {
@@ -101,7 +101,7 @@ static void every_refusal_names_a_budget_that_fits(void) {
                 char name[100];
                 fit.any_offload = (s + p + (size_t)optimizer) % 5 == 4;
                 snprintf(name, sizeof name, "shape %zu in %s, optimizer %d%s", s, precisions[p], optimizer,
-                         fit.any_offload ? ", offloaded if need be" : "");
+                         fit.any_offload ? ", offloading allowed" : "");
                 plan_within_budgets(&fit, name);
             }
         }

@@ -1,11 +1,11 @@
-/* GPT-2 against PyTorch: logits, gradients, 20 training steps, generation, for every golden model directory. */
+/* GPT-2 compared with PyTorch: logits, gradients, 20 training steps and generation, for every golden directory. */
 #include "tests/everything.h"
 #include "tests/faults.h"
 #include "tests/test.h"
 
 #define GOLDEN "tests/golden/gpt2/"
 
-/* A golden model in a context, and the values PyTorch computed for it. */
+/* A golden model in a context, and the values that PyTorch computed for it. */
 typedef struct golden {
     eitp_context *context;
     eitp_model *model;
@@ -14,7 +14,7 @@ typedef struct golden {
 
 static eitp_error error_;
 
-/* A model directory, and the golden directory with what PyTorch computed for it. */
+/* Opens a model directory, and the golden directory with the values that PyTorch computed for it. */
 static int open_model(golden *g, const char *path, const char *expected, const char *isa) {
     char expected_path[200];
     eitp_context_config config = eitp_context_config_default();
@@ -45,7 +45,7 @@ static const eitp__safetensors_entry *entry(const golden *g, const char *name) {
     return eitp__safetensors_find(g->expected, name);
 }
 
-/* Elements of an entry as f32, or as they are; the caller frees. */
+/* The elements of an entry, as f32 or unconverted; the caller frees them. */
 static float *read_f32(const golden *g, const char *name) {
     const eitp__safetensors_entry *e = entry(g, name);
     float *values = e ? (float *)malloc((size_t)e->count * sizeof *values) : NULL;
@@ -108,7 +108,7 @@ static void release_fixture(fixture *f) {
     eitp_graph_destroy(f->graph);
 }
 
-/* Runs one batch; returns the sum of its losses. */
+/* Executes one batch; returns the sum of its losses. */
 static double run_batch(fixture *f, const int32_t *tokens, const int32_t *targets, float weight, float carry) {
     int64_t rows = f->batch * f->block;
     size_t bytes = (size_t)rows * sizeof(int32_t);
@@ -142,7 +142,7 @@ static int64_t count_valid(const int32_t *targets, int64_t count) {
     return valid;
 }
 
-/* Every gradient within `tolerance`, norm-wise; those that are zero in theory, absolutely. */
+/* Every gradient is within `tolerance` by norm; gradients that are zero in theory, absolutely. */
 static void check_gradients(const golden *g, double tolerance) {
     for (size_t i = 0; i < eitp_variable_count(g->context); i++) {
         eitp_variable variable = eitp_variable_at(g->context, i);
@@ -212,7 +212,7 @@ static int available(const char *isa) {
     return 1;
 }
 
-static void logits_loss_and_gradients_are_those_of_pytorch(void) {
+static void logits_loss_and_gradients_match_pytorch(void) {
     for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) {
         if (!available(sets[s])) {
             printf("SKIPPED gpt2 with %s: %s\n", sets[s], error_.message);
@@ -262,8 +262,8 @@ static void check_training(const char *directory) {
                              m > 0);
         hyper[0] = rates[s];
         hyper[1] = (float)(s + 1);
-        CHECK(!eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error_));
-        CHECK(!eitp_plan_write(plan, update.limit, limit, sizeof *limit, &error_));
+        CHECK(!eitp_plan_write(plan, update.rate_and_step, hyper, sizeof hyper, &error_));
+        CHECK(!eitp_plan_write(plan, update.max_norm, limit, sizeof *limit, &error_));
         CHECK(!eitp_plan_execute(plan, &error_));
         CHECK(!eitp_plan_read(plan, update.norm, &norm, sizeof norm, &error_));
         CHECK_THAT(fabs(sum / (double)valid - losses[s]) < 5e-6, "%s step %d: loss %.9f, not %.9f", directory,
@@ -283,7 +283,7 @@ static void check_training(const char *directory) {
     close_golden(&g);
 }
 
-static void twenty_steps_are_those_of_pytorch(void) {
+static void twenty_steps_match_pytorch(void) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         check_training(shapes[i]);
 }
@@ -313,8 +313,8 @@ static double logits_error(const golden *g) {
     return error;
 }
 
-/* Directories that say the same weights in other ways give the same logits. */
-static void every_way_to_write_a_model_is_read(void) {
+/* Directories with the same weights in different layouts give the same logits. */
+static void every_layout_of_a_model_is_read(void) {
     static const struct {
         const char *directory, *expected;
         double tolerance;
@@ -346,7 +346,7 @@ static void write_text(const char *path, const char *text, size_t size) {
     CHECK_THAT(!eitp__write_file(&host, path, text, size, &error_), "%s", error_.message);
 }
 
-/* Writes a copy of a file in which `from` is `to`, of the same length; "" changes nothing. */
+/* Copies a file, replacing `from` by `to` of the same length; "" changes nothing. */
 static void copy_file(const char *source, const char *target, const char *from, const char *to) {
     eitp__buffer text;
     char *found;
@@ -365,7 +365,7 @@ static void count_warnings(void *user, eitp_log_level level, const char *message
         ++*(int *)user;
 }
 
-/* transformers 5 does not tie where the file has both matrices and they differ: its logits are those of "untied". */
+/* transformers 5 does not tie if the file has both matrices and they differ: its logits are those of "untied". */
 static void a_head_that_differs_from_the_embedding_is_used(void) {
     golden g;
     char directory[512];
@@ -389,7 +389,7 @@ static void a_head_that_differs_from_the_embedding_is_used(void) {
     host.log.write = count_warnings;
     REQUIRE_OK(eitp_model_config_read(&host, directory, &config, &error_), error_);
     CHECK(!config.tied && warnings == 1);
-    /* A model that was made tied cannot have it, and says so. */
+    /* A model created as tied cannot have it. */
     REQUIRE_OK(eitp_transformer_config_read(&host, scratch_path(directory, "config.json"), &config, &error_), error_);
     CHECK(config.tied);
     REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
@@ -405,7 +405,7 @@ static int is_no_embedding(const eitp_variable *variable) {
     return strcmp(variable->name, "transformer.wte.weight") != 0;
 }
 
-/* A head that could not be read is not taken for one that differs. */
+/* A head that cannot be read is an error, and does not count as different. */
 static void check_reads_that_fail(const char *directory) {
     for (long n = 1;; n++) {
         eitp_context_config settings = eitp_context_config_default();
@@ -431,8 +431,8 @@ static void check_reads_that_fail(const char *directory) {
     }
 }
 
-/* The same matrix under both names, or under the head's alone, is a tied model. */
-static void a_head_that_is_the_embedding_stays_tied(void) {
+/* The same matrix under both names, or under the head's name only, is a tied model. */
+static void a_head_equal_to_the_embedding_stays_tied(void) {
     golden g;
     char directory[512];
     const eitp_host host = eitp_host_default();
@@ -445,7 +445,7 @@ static void a_head_that_is_the_embedding_stays_tied(void) {
     REQUIRE(open_golden(&g, "tanh", "tanh", NULL));
     REQUIRE_OK(eitp_model_save(g.model, directory, EITP_F32, -1, NULL, &error_), error_);
     close_golden(&g);
-    /* As an untied model it gets a head, which is then written beside the embedding. */
+    /* An untied model gets a head, which is written next to the embedding. */
     copy_file(scratch_path(directory, "config.json"), scratch_path(directory, "tied.json"), "", "");
     for (int alone = 0; alone < 2; alone++) {
         eitp_transformer_config config;
@@ -490,7 +490,38 @@ static void a_head_that_is_the_embedding_stays_tied(void) {
 
 /* ---- Saving ---- */
 
-/* Special tokens of config.json and generation_config.json, and what is written of them again. */
+/* The error for a directory with PyTorch's weights has the whole command that converts them, on one line. */
+static void pytorch_bin_weights_are_refused_with_the_converting_command(void) {
+    static const char *const names[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin"};
+    char directory[512], max_length[201], path[800];
+    const eitp_host host = eitp_host_default();
+    eitp_context_config settings = eitp_context_config_default();
+    eitp_context *context;
+    eitp_model *model;
+    REQUIRE(scratch_make(directory));
+    memset(max_length, 'd', sizeof max_length - 1);
+    max_length[sizeof max_length - 1] = 0;
+    REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/%zu%s", directory, i, max_length);
+        REQUIRE_OK(eitp__make_directories(&host, path, &error_), error_);
+        copy_file(GOLDEN "untied/config.json", scratch_path(path, "config.json"), "", "");
+        write_text(scratch_path(path, names[i]), "PK", 2);
+        CHECK(eitp_model_load(context, path, &model, &error_) == EITP_ERROR_ARGUMENT && !model);
+        CHECK_THAT(strstr(error_.message, path) && !strchr(error_.message, '\n'), "%s", error_.message);
+        if (i < 2)
+            CHECK_THAT(strstr(error_.message, names[i]) &&
+                           strstr(error_.message, "&& python3 -c \"from transformers") &&
+                           strstr(error_.message, "save_pretrained('.', safe_serialization=True)\""),
+                       "%s", error_.message);
+        else
+            CHECK_THAT(strstr(error_.message, "no model.safetensors"), "%s", error_.message);
+    }
+    eitp_context_destroy(context);
+    scratch_remove(directory);
+}
+
+/* Special tokens of config.json and generation_config.json, and how they are written back. */
 static void special_tokens_are_kept(void) {
     static const struct {
         const char *config, *generation; /* members; "": none, NULL: no file */
@@ -503,7 +534,7 @@ static void special_tokens_are_kept(void) {
          "  \"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"pad_token_id\": null,\n",
          "{\n  \"_from_model_config\": true,\n  \"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"pad_token_id\": "
          "null\n}\n"},
-        /* GPT-2's ids, which transformers has where none are written, are of no token of this vocabulary. */
+        /* GPT-2's ids, which transformers assumes for missing ones, are outside this vocabulary. */
         {"",
          NULL,
          {-1, -1, -1},
@@ -517,7 +548,7 @@ static void special_tokens_are_kept(void) {
          "  \"bos_token_id\": null,\n  \"eos_token_id\": [3, 2],\n  \"pad_token_id\": 0,\n",
          "{\n  \"temperature\": 0.5,\n  \"bos_token_id\": null,\n  \"eos_token_id\": [3, 2],\n  \"pad_token_id\": "
          "0\n}\n"},
-        /* A tokenizer's ids: of the same tokens, and of others. */
+        /* A tokenizer with the same ids, and with others. */
         {"\"eos_token_id\": [3, 2], \"pad_token_id\": 0",
          NULL,
          {1, 2, -1},
@@ -566,7 +597,7 @@ static void special_tokens_are_kept(void) {
     scratch_remove(directory);
 }
 
-static void wrong_special_tokens_are_refused(void) {
+static void invalid_special_tokens_are_refused(void) {
     static const struct {
         const char *text, *words;
     } cases[] = {
@@ -588,7 +619,7 @@ static void wrong_special_tokens_are_refused(void) {
     scratch_remove(directory);
 }
 
-/* Any allocation and any file call may fail while a model is loaded and saved. */
+/* Every allocation and every file call fails once while a model is loaded and saved. */
 static eitp_status load_and_save(const eitp_host *host, const char *from, const char *to) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
@@ -635,8 +666,8 @@ static void loading_and_saving_survive_failures(void) {
     scratch_remove(directory);
 }
 
-/* Greedy generation with the cache gives the ids that transformers gives without one. */
-static void greedy_generation_is_that_of_transformers(void) {
+/* Greedy generation with the cache gives the same ids as transformers without one. */
+static void greedy_generation_matches_transformers(void) {
     eitp_sampling greedy = eitp_sampling_default();
     greedy.temperature = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -671,14 +702,15 @@ static void greedy_generation_is_that_of_transformers(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(logits_loss_and_gradients_are_those_of_pytorch),
-        TEST(twenty_steps_are_those_of_pytorch),
-        TEST(every_way_to_write_a_model_is_read),
-        TEST(greedy_generation_is_that_of_transformers),
+        TEST(logits_loss_and_gradients_match_pytorch),
+        TEST(twenty_steps_match_pytorch),
+        TEST(every_layout_of_a_model_is_read),
+        TEST(greedy_generation_matches_transformers),
         TEST(a_head_that_differs_from_the_embedding_is_used),
-        TEST(a_head_that_is_the_embedding_stays_tied),
+        TEST(a_head_equal_to_the_embedding_stays_tied),
+        TEST(pytorch_bin_weights_are_refused_with_the_converting_command),
         TEST(special_tokens_are_kept),
-        TEST(wrong_special_tokens_are_refused),
+        TEST(invalid_special_tokens_are_refused),
         TEST(loading_and_saving_survive_failures),
     };
     return RUN_TESTS(tests, argc, argv);

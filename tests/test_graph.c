@@ -1,9 +1,9 @@
-/* Building graphs: what is refused and how it is said, and memory that runs out at any allocation. */
+/* Graph building: errors and their messages, and running out of memory at any allocation. */
 #include "tests/transformer.h"
 
 #include "tests/faults.h"
 
-/* ---- Refusals ---- */
+/* ---- Errors ---- */
 
 typedef struct leaves {
     eitp_tensor *scalar;         /* f32 [] */
@@ -160,26 +160,29 @@ REFUSED(attention_probability, causal_attention(l->wide, l->ids, 2, 5, 1, l->key
 static eitp_tensor *refused_attention_lengths(const leaves *l) {
     eitp_attention_config config = EITP__ZERO;
     config.heads = 2;
-    config.longest = 5;
+    config.max_length = 5;
     return eitp_attention(l->wide, l->ids, NULL, l->ids, &config); /* 3 lengths for 2 sequences */
 }
 
-/* Of queries, keys, values and a mask; `longest`: of packed sequences of the ids. */
-static eitp_tensor *separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *mask, int64_t longest,
+/*
+ * Attention with separate queries, keys and values, and a mask. `max_length`: of packed sequences with the ids as
+ * offsets.
+ */
+static eitp_tensor *separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *mask, int64_t max_length,
                              double dropout, eitp_tensor *offsets) {
     eitp_attention_config packed = EITP__ZERO;
     eitp_dot_product_config config = EITP__ZERO;
     packed.heads = 2;
-    packed.longest = longest;
+    packed.max_length = max_length;
     packed.dropout = config.dropout = dropout;
-    return longest ? eitp_attention_separate(q, k, v, offsets, NULL, NULL, mask, &packed)
-                   : eitp_scaled_dot_product_attention(q, k, v, mask, NULL, &config);
+    return max_length ? eitp_attention_separate(q, k, v, offsets, NULL, NULL, mask, &packed)
+                      : eitp_scaled_dot_product_attention(q, k, v, mask, NULL, &config);
 }
 
 static eitp_tensor *refused_separate_lengths(const leaves *l) {
     eitp_attention_config config = EITP__ZERO;
     config.heads = 2;
-    config.longest = 5;
+    config.max_length = 5;
     return eitp_attention_separate(l->matrix, l->matrix, l->matrix, l->ids, NULL, l->ids, NULL, &config);
 }
 
@@ -236,7 +239,7 @@ REFUSED(variable_huge, eitp_parameter(l->matrix->graph, "p", 2, shape_huge))
 
 static const struct {
     refused *make;
-    const char *words[3]; /* that the message has */
+    const char *words[3]; /* words that the message must contain */
 } refusals[] = {
     {refused_exp, {"exp", "i32", "cast"}},
     {refused_add_shapes, {"add", "[3, 4]", "[5, 4]"}},
@@ -246,41 +249,41 @@ static const struct {
     {refused_less_dtypes, {"less", "i32", "f32"}},
     {refused_where_condition, {"where", "condition", "u8"}},
     {refused_where_dtypes, {"where", "f32", "f64"}},
-    {refused_fill_rank, {"fill", "rank 7", "6"}},
+    {refused_fill_rank, {"fill", "rank must be 0 to 6", "not 7"}},
     {refused_fill_negative, {"fill", "dimension 0", "-1"}},
-    {refused_fill_huge, {"fill", "dimension", "not possible"}},
+    {refused_fill_huge, {"fill", "dimension 0", "4611686018427387903"}},
     {refused_arange, {"arange", "dimension 0", "0"}},
-    {refused_input_zero, {"none", "0", "not possible"}},
+    {refused_input_zero, {"none", "dimension 0", "cannot be 0"}},
     {refused_input_rows, {"more rows", "9", "8"}},
     {refused_input_rows_scalar, {"no rows", "capacity", "8"}},
     {refused_reshape_count, {"reshape", "[3, 4]", "shape"}},
     {refused_reshape_two, {"reshape", "[3, 4]", "shape"}},
     {refused_reshape_part, {"reshape", "[3, 4]", "shape"}},
     {refused_reshape_huge, {"reshape", "[3, 4]", "shape"}},
-    {refused_reshape_rank, {"reshape", "rank 7", "6"}},
-    {refused_reshape_negative_rank, {"reshape", "rank -1", "6"}},
-    {refused_reshape_rows, {"reshape", "leading dimension", "run"}},
+    {refused_reshape_rank, {"reshape", "rank must be 0 to 6", "not 7"}},
+    {refused_reshape_negative_rank, {"reshape", "rank must be 0 to 6", "not -1"}},
+    {refused_reshape_rows, {"reshape", "leading dimension", "capacity"}},
     {refused_broadcast, {"broadcast", "[3, 4]", "shape"}},
-    {refused_broadcast_rank, {"broadcast", "rank 7", "6"}},
+    {refused_broadcast_rank, {"broadcast", "rank must be 0 to 6", "not 7"}},
     {refused_permute_twice, {"permute", "permutation", "2"}},
     {refused_permute_negative, {"permute", "permutation", "2"}},
     {refused_permute_beyond, {"permute", "permutation", "2"}},
-    {refused_permute_rows, {"permute", "leading dimension", "run"}},
+    {refused_permute_rows, {"permute", "leading dimension", "capacity"}},
     {refused_transpose, {"transpose", "rank 1", "two"}},
     {refused_slice_dimension, {"slice", "rank 2", "dimension 2"}},
     {refused_slice_before, {"slice", "rank 2", "dimension -3"}},
     {refused_slice_empty, {"slice", "2 to 2", "dimension 1"}},
     {refused_slice_beyond, {"slice", "2 to 5", "4"}},
     {refused_slice_extreme, {"slice", "dimension 1", "4"}},
-    {refused_slice_rows, {"slice", "leading dimension", "run"}},
+    {refused_slice_rows, {"slice", "leading dimension", "capacity"}},
     {refused_step_zero, {"slice_step", "step is 0", "1 or more"}},
     {refused_step_dimension, {"slice_step", "rank 2", "dimension 2"}},
     {refused_step_beyond, {"slice_step", "0 to 5", "4"}},
-    {refused_step_rows, {"slice_step", "leading dimension", "run"}},
+    {refused_step_rows, {"slice_step", "leading dimension", "capacity"}},
     {refused_pad_negative, {"pad", "-1", "2"}},
     {refused_pad_extreme, {"pad", "before", "after"}},
     {refused_pad_dimension, {"pad", "rank 2", "dimension 2"}},
-    {refused_pad_rows, {"pad", "leading dimension", "run"}},
+    {refused_pad_rows, {"pad", "leading dimension", "capacity"}},
     {refused_concat, {"concat", "[3, 4]", "[5, 4]"}},
     {refused_concat_dimension, {"concat", "rank 2", "dimension 2"}},
     {refused_concat_null, {"concat", "1", "NULL"}},
@@ -322,12 +325,12 @@ static const struct {
     {refused_attention_none, {"attention", "4", "0 heads"}},
     {refused_attention_width, {"attention", "[n, 3c]", "[3, 4]"}},
     {refused_attention_offsets, {"attention", "offsets", "i32"}},
-    {refused_attention_longest, {"attention", "longest", "1"}},
+    {refused_attention_longest, {"attention", "max_length", "1"}},
     {refused_attention_probability, {"attention", "probability", "1.5"}},
     {refused_attention_lengths, {"attention", "lengths", "i32 [2]"}},
     {refused_dot_product_null, {"scaled_dot_product_attention", "input 1", "NULL"}},
     {refused_dot_product_width, {"scaled_dot_product_attention", "[3, 4]", "[3, 12]"}},
-    {refused_dot_product_dtype, {"scaled_dot_product_attention", "[3, 4]", "one type"}},
+    {refused_dot_product_dtype, {"scaled_dot_product_attention", "[3, 4]", "one floating-point dtype"}},
     {refused_dot_product_heads, {"scaled_dot_product_attention", "[3, 3, 4]", "heads"}},
     {refused_dot_product_mask, {"scaled_dot_product_attention", "mask", "[3, 5]"}},
     {refused_dot_product_mask_dtype, {"scaled_dot_product_attention", "i32", "u8 or f32"}},
@@ -336,13 +339,13 @@ static const struct {
     {refused_separate_null, {"attention_separate", "input 3", "NULL"}},
     {refused_separate_rows, {"attention_separate", "[3, 4]", "[5, 4]"}},
     {refused_separate_heads, {"attention_separate", "[3, 12]", "2 heads"}},
-    {refused_separate_longest, {"attention_separate", "longest", "-1"}},
+    {refused_separate_longest, {"attention_separate", "max_length", "-1"}},
     {refused_separate_offsets, {"attention_separate", "offsets", "i32"}},
     {refused_separate_mask, {"attention_separate", "mask", "[2, 2, 5, 5]"}},
     {refused_separate_probability, {"attention_separate", "probability", "-0.5"}},
     {refused_separate_config, {"attention_separate", "config", "NULL"}},
     {refused_separate_lengths, {"attention_separate", "lengths", "i32 [2]"}},
-    {refused_attention_cached, {"attention_cached", "caches", "variables"}},
+    {refused_attention_cached, {"attention_cached", "keys and values", "variables"}},
     {refused_cross_entropy, {"cross_entropy", "[5, 4]", "[3]"}},
     {refused_cross_entropy_rows, {"cross_entropy", "[8, 4]", "[8]"}},
     {refused_loss_config, {"cross_entropy", "config", "NULL"}},
@@ -363,12 +366,12 @@ static const struct {
     {refused_variable_dtype, {"'p'", "dtype", "77"}},
     {refused_variable_role, {"'p'", "role", "9"}},
     {refused_variable_name, {"variable", "name", "NULL"}},
-    {refused_variable_rank, {"'p'", "rank 7", "6"}},
+    {refused_variable_rank, {"'p'", "rank must be 0 to 6", "not 7"}},
     {refused_variable_shape, {"'p'", "dimension 0", "0"}},
-    {refused_variable_huge, {"'p'", "dimension", "impossible"}},
+    {refused_variable_huge, {"'p'", "dimension 0", "4611686018427387903"}},
 };
 
-/* Each gives NULL, is kept as the first error, and is given by the plan. */
+/* Each failing op returns NULL; the graph keeps its error, and plan creation reports it. */
 static void refusals_name_op_and_shapes(void) {
     eitp_context *context = open_context("ref", 1);
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
@@ -393,7 +396,7 @@ static void refusals_name_op_and_shapes(void) {
     eitp_context_destroy(context);
 }
 
-/* What no kernel computes is refused where the op is built, and not when a plan is made of it. */
+/* An op that no kernel computes fails when it is added to the graph, not when a plan is created. */
 static void ops_without_a_kernel_are_refused(void) {
     static eitp_tensor *(*const ops[])(eitp_tensor *, eitp_tensor *) = {eitp_add,    eitp_subtract, eitp_multiply,
                                                                         eitp_divide, eitp_minimum,  eitp_maximum};
@@ -415,8 +418,8 @@ static void ops_without_a_kernel_are_refused(void) {
     eitp_context_destroy(context);
 }
 
-/* Ops on NULL give NULL. */
-static void null_goes_through(void) {
+/* Ops on NULL return NULL. */
+static void ops_on_null_return_null(void) {
     const int64_t shape[1] = {4};
     const int order[1] = {0};
     eitp_tensor *nothing = NULL;
@@ -443,8 +446,8 @@ static void null_goes_through(void) {
     eitp_context_destroy(NULL);
 }
 
-/* Ops composed of others on tensors of a graph that has failed. */
-static void errors_go_through(void) {
+/* Composed ops on tensors of a graph that has failed. */
+static void composed_ops_pass_errors_on(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_cross_entropy_config config = EITP__ZERO;
     eitp_graph *graph = NULL;
@@ -465,7 +468,7 @@ static void errors_go_through(void) {
     eitp_context_destroy(context);
 }
 
-static void tensors_tell_what_they_are(void) {
+static void tensor_properties(void) {
     eitp_context *context = open_context("ref", 1);
     const int64_t shape[3] = {2, 3, 4};
     eitp_graph *graph = NULL;
@@ -483,7 +486,7 @@ static void tensors_tell_what_they_are(void) {
 }
 
 /* A tensor of another graph is refused. */
-static void graphs_do_not_mix(void) {
+static void tensors_of_other_graphs_are_refused(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_graph *one = NULL, *two = NULL;
     eitp_error error;
@@ -500,9 +503,11 @@ static void graphs_do_not_mix(void) {
     eitp_context_destroy(context);
 }
 
-/* ---- Memory that runs out ---- */
+/* ---- Running out of memory ---- */
 
-/* A context, a transformer's graph with its training step, a plan and a run. Returns the first failure. */
+/*
+ * Creates a context, the graph of a transformer's training step and a plan, and executes it. Returns the first failure.
+ */
 static eitp_status train_once(const eitp_host *host, const char *set) {
     eitp_context_config config = eitp_context_config_default();
     eitp_optimizer_config adamw = eitp_optimizer_config_default();
@@ -533,8 +538,8 @@ static eitp_status train_once(const eitp_host *host, const char *set) {
             eitp_status run;
             transformer_initialize(context);
             transformer_write(&t, plan, t.config.rows, 1);
-            CHECK(eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error) == EITP_OK);
-            CHECK(eitp_plan_write(plan, update.limit, &limit, sizeof limit, &error) == EITP_OK);
+            CHECK(eitp_plan_write(plan, update.rate_and_step, hyper, sizeof hyper, &error) == EITP_OK);
+            CHECK(eitp_plan_write(plan, update.max_norm, &limit, sizeof limit, &error) == EITP_OK);
             run = eitp_plan_execute(plan, &error);
             CHECK(run == EITP_OK);
         }
@@ -565,7 +570,7 @@ static void every_allocation_may_fail(void) {
     }
 }
 
-/* Attention of x [4, 6]; `composed`: of x as queries, keys and values, and a loss of it. */
+/* Attention of x [4, 6]; `composed`: of x as queries, keys and values, with a loss. */
 static eitp_tensor *make_attention(eitp_tensor *x, int composed) {
     const int64_t bounds = 2, four = 4, six = 6;
     eitp_graph *graph = eitp_tensor_graph(x);
@@ -580,7 +585,7 @@ static eitp_tensor *make_attention(eitp_tensor *x, int composed) {
     return eitp_cross_entropy_with(x, eitp_input(graph, "targets", EITP_I32, 1, &four), &loss);
 }
 
-/* The same where ops are expanded or composed: the second derivative of attention in f32. */
+/* The same with expanded or composed ops: the second derivative of attention in F32. */
 static eitp_status plan_second_derivative(const eitp_host *host, int composed) {
     eitp_context_config config = eitp_context_config_default();
     const int64_t shape[2] = {4, 6};
@@ -631,9 +636,9 @@ static void every_allocation_of_expansions_may_fail(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(refusals_name_op_and_shapes), TEST(null_goes_through),
-        TEST(errors_go_through),           TEST(ops_without_a_kernel_are_refused),
-        TEST(tensors_tell_what_they_are),  TEST(graphs_do_not_mix),
+        TEST(refusals_name_op_and_shapes), TEST(ops_on_null_return_null),
+        TEST(composed_ops_pass_errors_on), TEST(ops_without_a_kernel_are_refused),
+        TEST(tensor_properties),           TEST(tensors_of_other_graphs_are_refused),
         TEST(every_allocation_may_fail),   TEST(every_allocation_of_expansions_may_fail),
     };
     return RUN_TESTS(tests, argc, argv);

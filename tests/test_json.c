@@ -1,4 +1,4 @@
-/* The JSON parser, the typed access to a tree, and the writer. */
+/* The JSON parser, typed access to members, and the writer. */
 #include "tests/everything.h"
 
 #include "base/json.h"
@@ -12,7 +12,7 @@
 static eitp__json_document *parse_bytes(const char *text, size_t size, eitp_error *error) {
     const eitp_host host = eitp_host_default();
     eitp__json_document *document = NULL;
-    /* A copy without a byte to spare: reading past the end is seen by the sanitizers. */
+    /* An exact copy, so that sanitizers detect reads past the end. */
     char *exact = size ? (char *)malloc(size) : NULL;
     if (size)
         memcpy(exact, text, size);
@@ -82,59 +82,59 @@ static void resolves_escapes(void) {
     }
 }
 
-static void refuses_what_is_not_json(void) {
+static void refuses_invalid_json(void) {
     static const struct {
         const char *text;
         const char *message; /* a part of it */
     } cases[] = {
-        {"", "line 1, column 1: expected a value, but the text ends"},
+        {"", "line 1, column 1: expected a value, found the end of the text"},
         {" \n ", "line 2, column 2: expected a value"},
-        {"{", "line 1, column 2: expected a name in quotes, but the text ends"},
-        {"[1,\n 2", "line 2, column 3: expected ',' or ']', but the text ends"},
-        {"[1 2]", "line 1, column 4: expected ',' or ']', but found '2'"},
+        {"{", "line 1, column 2: expected a name in quotes, found the end of the text"},
+        {"[1,\n 2", "line 2, column 3: expected ',' or ']', found the end of the text"},
+        {"[1 2]", "line 1, column 4: expected ',' or ']', found '2'"},
         {"[1,]", "line 1, column 4: expected a value (NaN"},
         {"[,1]", "line 1, column 2: expected a value"},
         {"{\"a\" 1}", "line 1, column 6: expected ':'"},
         {"{\"a\":1,}", "line 1, column 8: expected a name in quotes"},
-        {"{a:1}", "line 1, column 2: expected a name in quotes, but found 'a'"},
-        {"{\"a\":1]", "line 1, column 7: expected ',' or '}', but found ']'"},
-        {"1 2", "line 1, column 3: nothing may follow the value"},
+        {"{a:1}", "line 1, column 2: expected a name in quotes, found 'a'"},
+        {"{\"a\":1]", "line 1, column 7: expected ',' or '}', found ']'"},
+        {"1 2", "line 1, column 3: expected nothing after the value"},
         {"nul", "column 1: expected a value"},
         {"True", "column 1: expected a value"},
         {"NaN", "NaN, Infinity and comments are not JSON"},
-        {"-Infinity", "column 2: expected a digit, but found 'I'"},
-        {"01", "column 2: a number must not start with a 0"},
-        {"-01", "column 3: a number must not start with a 0"},
+        {"-Infinity", "column 2: expected a digit, found 'I'"},
+        {"01", "column 2: expected a number without a leading zero"},
+        {"-01", "column 3: expected a number without a leading zero"},
         {"+1", "column 1: expected a value"},
         {".5", "column 1: expected a value"},
         {"1.", "column 3: expected a digit after the decimal point"},
         {"1.e3", "column 3: expected a digit after the decimal point"},
         {"1e", "column 3: expected a digit in the exponent"},
         {"1e+", "column 4: expected a digit in the exponent"},
-        {"1e400", "column 1: a number must fit a double"},
-        {"-1e400", "a number must fit a double"},
-        {"- 1", "column 2: expected a digit, but found byte 0x20"},
-        {"0x10", "column 2: nothing may follow the value"},
-        {"\"abc", "column 5: a string needs a closing '\"'"},
-        {"\"a\nb\"", "column 3: a control character in a string must be escaped, but found byte 0x0a"},
+        {"1e400", "column 1: expected a number in the range of a double"},
+        {"-1e400", "expected a number in the range of a double"},
+        {"- 1", "column 2: expected a digit, found byte 0x20"},
+        {"0x10", "column 2: expected nothing after the value"},
+        {"\"abc", "column 5: expected '\"' at the end of a string"},
+        {"\"a\nb\"", "column 3: expected an escape for a control character in a string, found byte 0x0a"},
         {"\"\\x\"", "column 3: expected one of"},
         {"\"\\", "column 3: expected one of"},
-        {"\"\\u12g4\"", "column 6: \\u needs four hexadecimal digits, but found 'g'"},
-        {"\"\\u12", "column 6: \\u needs four hexadecimal digits, but the text ends"},
-        {"\"\\ud800\"", "column 8: a low surrogate must follow"},
-        {"\"\\ud800\\n\"", "a low surrogate must follow"},
-        {"\"\\ud800\\ud800\"", "column 8: a low surrogate must follow"},
-        {"\"\\ud800\\u0041\"", "column 8: a low surrogate must follow"},
-        {"\"\\udc00\"", "column 2: a high surrogate must come before"},
-        {"\"a\x80\"", "column 3: a string must be valid UTF-8, but found byte 0x80"},
+        {"\"\\u12g4\"", "column 6: expected four hexadecimal digits after \\u, found 'g'"},
+        {"\"\\u12", "column 6: expected four hexadecimal digits after \\u, found the end of the text"},
+        {"\"\\ud800\"", "column 8: expected a low surrogate after"},
+        {"\"\\ud800\\n\"", "expected a low surrogate after"},
+        {"\"\\ud800\\ud800\"", "column 8: expected a low surrogate after"},
+        {"\"\\ud800\\u0041\"", "column 8: expected a low surrogate after"},
+        {"\"\\udc00\"", "column 2: expected a high surrogate before"},
+        {"\"a\x80\"", "column 3: expected valid UTF-8 in a string, found byte 0x80"},
         {"\"\xc0\xaf\"", "valid UTF-8"},
         {"\"\xed\xa0\x80\"", "valid UTF-8"},
         {"\"\xf4\x90\x80\x80\"", "valid UTF-8"},
         {"\"\xe2\x82\"", "valid UTF-8"},
         {"\"\xe2\x82", "valid UTF-8"},
-        {"\xef\xbb\xbf{}", "save the file as UTF-8 without one"},
-        {"[1] // comment", "nothing may follow"},
-        {"{\"a\":1,\n\"b\":2,\n\"\\u0061\":3}", "the name 'a' is at line 1 and again at line 3"},
+        {"\xef\xbb\xbf{}", "UTF-8 without a byte order mark"},
+        {"[1] // comment", "expected nothing after"},
+        {"{\"a\":1,\n\"b\":2,\n\"\\u0061\":3}", "duplicate name 'a' at line 1 and line 3"},
     };
     eitp_error error;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
@@ -152,8 +152,8 @@ static void refuses_what_is_not_json(void) {
     CHECK(!parse("[", NULL));
 }
 
-/* Every beginning of a text is an error, and none reads past its end. */
-static void refuses_every_beginning(void) {
+/* Every proper prefix of a text is an error, and none is read past its end. */
+static void refuses_every_prefix(void) {
     static const char text[] =
         "{\"a\\u00e9\": [1.5e-3, -0, true, null], \"\xf0\x9f\x98\x80\": {\"\\ud83d\\ude00\": false}}";
     eitp_error error;
@@ -175,7 +175,7 @@ static void nesting_is_bounded(void) {
     memset(text, '[', 65);
     memset(text + 65, ']', 65);
     CHECK(!parse_bytes(text, 130, &error));
-    CHECK_THAT(strstr(error.message, "column 65: values may be nested 64 deep"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "column 65: expected at most 64 levels of nesting"), "%s", error.message);
     memset(text, '[', sizeof text);
     CHECK(!parse_bytes(text, sizeof text, &error));
     for (size_t i = 0; i + 5 <= sizeof text; i += 5)
@@ -223,7 +223,7 @@ static double number_of(const char *text) {
     return number;
 }
 
-/* Against the C library, which is correct where the decimal point is the locale's. */
+/* Compared with strtod of the C library. */
 static void numbers_are_the_nearest_doubles(void) {
     static const char *const cases[] = {
         "0.1",
@@ -259,21 +259,21 @@ static void numbers_are_the_nearest_doubles(void) {
     }
 }
 
-/* 1 + 2^-53 is half way between two doubles; far behind the last digit that could decide, one that does. */
-static void digits_without_end_still_decide(void) {
-    static const char half_way[] = "1.00000000000000011102230246251565404236316680908203125";
+/* 1 + 2^-53 is halfway between two doubles: a digit thousands of places later decides. */
+static void distant_digits_decide(void) {
+    static const char halfway[] = "1.00000000000000011102230246251565404236316680908203125";
     static char text[5000];
-    size_t length = strlen(half_way);
-    CHECK(number_of(half_way) == 1.0);
-    memcpy(text, half_way, length);
+    size_t length = strlen(halfway);
+    CHECK(number_of(halfway) == 1.0);
+    memcpy(text, halfway, length);
     memset(text + length, '0', 4000);
     text[length + 4000] = 0;
     CHECK(number_of(text) == 1.0);
     text[length + 3999] = '1';
     CHECK(number_of(text) == 1.0 + DBL_EPSILON);
-    /* The same with the digits before the point, brought back by the exponent. */
+    /* The same with digits before the point and a negative exponent. */
     memset(text, 0, sizeof text);
-    snprintf(text, sizeof text, "1%s", half_way + 2);
+    snprintf(text, sizeof text, "1%s", halfway + 2);
     length = strlen(text);
     memset(text + length, '0', 3000);
     snprintf(text + length + 3000, 50, "1e-%d", (int)length + 3000);
@@ -291,12 +291,12 @@ static void the_locale_does_not_matter(void) {
     const char *found = NULL;
     for (size_t i = 0; i < EITP__COUNT(names) && !found; i++)
         found = setlocale(LC_NUMERIC, names[i]);
-    if (!found) {
+    if (!found || strcmp(localeconv()->decimal_point, ",")) { /* musl has every name and no commas */
+        setlocale(LC_NUMERIC, "C");
         printf("SKIPPED the_locale_does_not_matter: no locale with a decimal comma\n");
         return;
     }
     eitp__buffer_init(&buffer, &host);
-    CHECK(!strcmp(localeconv()->decimal_point, ","));
     CHECK(number_of("1234.5e-1") == 123.45);
     eitp__json_write_number(&buffer, 0.1);
     setlocale(LC_NUMERIC, "C");
@@ -304,7 +304,7 @@ static void the_locale_does_not_matter(void) {
     eitp__buffer_release(&buffer);
 }
 
-/* {"0": 0, "1": 0, ...}, with the name `again` once more at the end where it is not negative. */
+/* {"0": 0, "1": 0, ...}, with the name `again` repeated at the end unless it is negative. */
 static void write_names(eitp__buffer *buffer, int count, int again) {
     eitp__buffer_clear(buffer);
     for (int i = 0; i < count; i++)
@@ -314,8 +314,8 @@ static void write_names(eitp__buffer *buffer, int count, int again) {
     eitp__buffer_add_text(buffer, "}");
 }
 
-static void names_are_there_once(void) {
-    static const int counts[] = {2, 8, 9, 100, 200000}; /* the last one would not end, were it compared pair by pair */
+static void duplicate_names_are_refused(void) {
+    static const int counts[] = {2, 8, 9, 100, 200000}; /* comparing all pairs of the last one would take forever */
     const eitp_host host = eitp_host_default();
     eitp__buffer buffer;
     eitp_error error;
@@ -331,7 +331,7 @@ static void names_are_there_once(void) {
         for (int again = 0; again < count; again += 1 + (count - 2)) {
             write_names(&buffer, count, again);
             CHECK(!parse_bytes(buffer.data, buffer.size, &error));
-            snprintf(expected, sizeof expected, "the name '%d' is", again);
+            snprintf(expected, sizeof expected, "duplicate name '%d' at", again);
             CHECK_THAT(strstr(error.message, expected), "%s", error.message);
         }
     }
@@ -400,12 +400,12 @@ static void members_are_read_with_their_types(void) {
     CHECK(!eitp__json_get_number(root, "i", 0, 100, &number, &error) && number == 12);
     CHECK(!eitp__json_get_boolean(root, "t", &boolean, &error) && boolean == 1);
     CHECK(!eitp__json_get_text(root, "s", &text, &error) && !strcmp(text, "text"));
-    /* What is missing or null changes nothing. */
+    /* A missing or null member changes nothing. */
     CHECK(!eitp__json_get_integer(root, "n", 0, 1, &integer, &error) && integer == 12);
     CHECK(!eitp__json_get_number(root, "none", 0, 1, &number, &error) && number == 12);
     CHECK(!eitp__json_get_boolean(NULL, "t", &boolean, &error) && boolean == 1);
     CHECK(!eitp__json_get_text(root, "n", &text, &error) && !strcmp(text, "text"));
-    /* What is wrong changes nothing either. */
+    /* Nor does an invalid one. */
     CHECK(eitp__json_get_integer(root, "i", 13, 20, &integer, &error) == EITP_ERROR_FORMAT);
     CHECK_THAT(!strcmp(error.message, "line 1: 'i' is 12; it must be an integer from 13 to 20"), "%s", error.message);
     CHECK(eitp__json_get_integer(root, "i", 0, 11, &integer, &error) == EITP_ERROR_FORMAT);
@@ -438,7 +438,7 @@ static void files_are_read_with_their_path_in_messages(void) {
     CHECK(eitp__json_read_file(&host, scratch_path(directory, "good"), 9, &document, &error) == EITP_ERROR_FORMAT);
     CHECK(eitp__json_read_file(&host, scratch_path(directory, "none"), 9, &document, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp__json_read_file(&host, scratch_path(directory, "bad"), 99, &document, &error) == EITP_ERROR_FORMAT);
-    CHECK_THAT(strstr(error.message, "bad: not valid JSON at line 1, column 9"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "bad: invalid JSON at line 1, column 9"), "%s", error.message);
     CHECK(!strncmp(error.message, directory, strlen(directory)) && !document);
     scratch_remove(directory);
 }
@@ -455,7 +455,7 @@ static void writes_text_that_reads_back(void) {
         {"\b\f\n\r\t\x01\x1f\x7f", 8, "\"\\b\\f\\n\\r\\t\\u0001\\u001f\x7f\""},
         {"a\0b", 3, "\"a\\u0000b\""},
         {"\xc3\xa9\xf0\x9f\x98\x80", 6, "\"\xc3\xa9\xf0\x9f\x98\x80\""},
-        /* What is no UTF-8 becomes U+FFFD. */
+        /* Invalid UTF-8 becomes U+FFFD. */
         {"a\xff\xe2\x82z", 5, "\"a\xef\xbf\xbd\xef\xbf\xbdz\""},
     };
     const eitp_host host = eitp_host_default();
@@ -513,7 +513,7 @@ static void writes_numbers_that_read_back(void) {
     eitp__buffer_release(&buffer);
 }
 
-/* A tree that is written says the same, whole numbers with all their digits. */
+/* Whole numbers are written with all digits. */
 static void writes_values_that_read_back(void) {
     static const char text[] =
         "{\"a\": [1, -2.5, true, false, null, []], \"b \\\"\": {\"c\": \"\xc3\xa9\\n\", \"d\": {}}, "
@@ -535,14 +535,14 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(reads_every_kind_of_value),
         TEST(resolves_escapes),
-        TEST(refuses_what_is_not_json),
-        TEST(refuses_every_beginning),
+        TEST(refuses_invalid_json),
+        TEST(refuses_every_prefix),
         TEST(nesting_is_bounded),
         TEST(integers_are_exact),
         TEST(numbers_are_the_nearest_doubles),
-        TEST(digits_without_end_still_decide),
+        TEST(distant_digits_decide),
         TEST(the_locale_does_not_matter),
-        TEST(names_are_there_once),
+        TEST(duplicate_names_are_refused),
         TEST(memory_is_bounded_by_the_text),
         TEST(every_allocation_may_fail),
         TEST(members_are_read_with_their_types),

@@ -1,14 +1,16 @@
 /*
- * Every slot but MATMUL and HEAD, in every column that it has, on every kernel set that this machine can run, against
- * formulas in double: values, what lies around the outputs, and that no cut into pieces changes a bit. With
- * TEST_EMULATED the machine is one that has AVX-512, in software.
+ * Every slot but MATMUL and HEAD, in every column that it has, on every kernel set that this machine can run, compared
+ * with formulas in double: values, bytes around the outputs, and the same bits in any pieces. With TEST_EMULATED the
+ * machine has AVX-512 in software.
  */
 #include "base/convert.h"
 #include "tests/kernel_sets.h"
 
 enum { GUARD = 64 };
 
-/* The case at hand: a call, what it should give, what outputs hold before, and the input that an output replaces. */
+/*
+ * The current case: a call, its expected outputs, the outputs before the call, and the input that an output overwrites.
+ */
 static eitp__call call;
 static double *exact[EITP__MAX_OUTPUTS];
 static const void *before[EITP__MAX_OUTPUTS]; /* NULL: poison */
@@ -108,7 +110,7 @@ static void set_shape(eitp__operand *x, eitp_dtype dtype, int rank, const int64_
     }
 }
 
-/* Whole numbers in -50 ... 50 (0 ... 50 for U8) or real ones in [-1, 1). */
+/* Integers in -50 ... 50 (0 ... 50 for U8), or real numbers in [-1, 1). */
 static eitp__operand *add_input_shape(eitp_dtype dtype, int rank, const int64_t *shape) {
     eitp__operand *x = &call.inputs[call.input_count++];
     set_shape(x, dtype, rank, shape);
@@ -146,7 +148,7 @@ static void add_output(eitp_dtype dtype, int rank, int64_t d0, int64_t d1, int64
     add_output_shape(dtype, rank, shape);
 }
 
-/* What output o holds before: real numbers. */
+/* Fills output o before the call with real numbers. */
 static const eitp__operand *add_before(int o) {
     eitp__operand *x = (eitp__operand *)block(sizeof *x);
     *x = call.outputs[o];
@@ -179,7 +181,7 @@ static int64_t count_items(void) {
     }
 }
 
-/* Gives each output memory between guards, holding what it should hold before. */
+/* Places each output between guards, with its values before the call. */
 static void place_outputs(eitp__call *placed) {
     for (int o = 0; o < placed->output_count; o++) {
         eitp__operand *y = &placed->outputs[o];
@@ -220,7 +222,7 @@ static void run_pieces(const eitp__kernel *kernel, const eitp__call *placed, int
     free(workspace);
 }
 
-/* By how much of its size, and by how much at least, the nearest value of a dtype may be off. */
+/* The largest rounding error of a dtype: the relative one, and the smallest absolute one. */
 static double rounding(eitp_dtype dtype, double value) {
     if (dtype == EITP_BF16)
         return 0.00390625 * fabs(value);
@@ -248,8 +250,8 @@ static void compare(const char *set, const eitp__operand *y, int o, double toler
 }
 
 /*
- * An element may be wrong by `tolerance` times (its size + `floor_`) before it is rounded to its type; with 0 it must
- * be equal.
+ * The error of an element may be `tolerance` times (its size + `floor_`) before it is rounded to its type; 0 demands
+ * equal values.
  */
 static void check_set(int set, double tolerance, double floor_) {
     const eitp__kernel *kernel = &tables[set].kernels[call.slot][call.dtype];
@@ -300,7 +302,7 @@ static void check(double tolerance, double floor_) {
     release_blocks(kept);
 }
 
-/* As check, then again with output 0 in the place of each of the first `inputs` inputs. */
+/* As check, then with output 0 in the memory of each of the first `inputs` inputs. */
 static void check_in_place(int inputs, double tolerance, double floor_) {
     check(tolerance, floor_);
     for (shares[0] = 0; shares[0] < inputs; shares[0]++)
@@ -308,7 +310,7 @@ static void check_in_place(int inputs, double tolerance, double floor_) {
     shares[0] = -1;
 }
 
-/* What single precision can be held to. */
+/* The tolerance of single precision. */
 static double precision(eitp_dtype dtype) {
     return dtype == EITP_F64 ? 1e-13 : 2e-6;
 }
@@ -329,7 +331,7 @@ static int64_t ravel(const eitp__operand *x, const int64_t *index) {
     return item;
 }
 
-/* Which element of x broadcasts to element `item` of y. */
+/* The element of x that broadcasts to element `item` of y. */
 static int64_t source_of(const eitp__operand *x, const eitp__operand *y, int64_t item) {
     int64_t index[EITP_MAX_RANK], from[EITP_MAX_RANK];
     unravel(y, item, index);
@@ -345,7 +347,7 @@ static int has(eitp__slot slot, eitp_dtype dtype) {
     return kernel->run && kernel->set && !strcmp(kernel->set, "ref");
 }
 
-/* Whether a slot has 16-bit columns; -1 where this is tested elsewhere. */
+/* 1 if a slot has 16-bit columns; -1 if another test covers it. */
 static int in_16_bits(eitp__slot slot) {
     switch (slot) {
     case EITP__SLOT_SCATTER_ADD:
@@ -411,7 +413,7 @@ static void test_fill_and_arange(void) {
     check(0, 0);
 }
 
-/* As C converts, and as near as the type comes where C leaves it open. */
+/* As C converts; where C leaves it undefined, the nearest value of the type. */
 static double cast_exactly(double value, int from_real, eitp_dtype to) {
     static const struct {
         double low, high;
@@ -457,8 +459,11 @@ static void test_cast(void) {
             begin_case(EITP__SLOT_CAST, (eitp_dtype)from);
             detail = eitp_dtype_name((eitp_dtype)to);
             x = add_input(call.dtype, 1, 3 * count, 0, 0);
-            for (int64_t i = 0; i < count; i++)
-                put(x, i, cast_exactly(values[i], 1, call.dtype));
+            for (int64_t i = 0; i < count; i++) {
+                double value = cast_exactly(values[i], 1, call.dtype);
+                /* 2^63 is no int64_t: the largest double below it. */
+                put(x, i, from == EITP_I64 && value > 9.2233e18 ? 9223372036854774784.0 : value);
+            }
             if (is_real) {
                 put(x, count, NAN);
                 put(x, count + 1, INFINITY);
@@ -597,7 +602,7 @@ static void check_gate_backward(eitp__slot slot, double (*gated)(double), double
         exact[0][i] = in(1, i) * (gated(at + h) - gated(at - h)) / (2 * h);
     }
     check_in_place(2, 4e-6, 0.1);
-    /* Without overflow on the way. */
+    /* Intermediate values must not overflow. */
     for (int64_t i = 0; i < 203; i++) {
         put(x, i, (i & 1 ? -1 : 1) * pow(10, far + (double)(i % (dtype == EITP_F16 ? 3 : 36))));
         exact[0][i] = i & 1 ? 0 : in(1, i);
@@ -615,7 +620,7 @@ static void test_gate_backward(void) {
     }
 }
 
-/* Pairs of shapes that broadcast, of the ranks before them; 0 ends a shape. */
+/* Pairs of shapes that broadcast, after their ranks; 0 ends a shape. */
 typedef struct shape_pair {
     int rank_a, rank_b;
     int64_t a[EITP_MAX_RANK], b[EITP_MAX_RANK];
@@ -798,7 +803,10 @@ static void test_permute(void) {
 
 static const float no_carry[] = {0}, half_carry[] = {0.5f};
 
-/* The ways to accumulate: 0 none, 1 onto what is there, 2 onto half of it, 3 not reading it. Returns the factor. */
+/*
+ * The ways to accumulate: 0 none, 1 carry 1, 2 carry 0.5, 3 carry 0, which does not read the output. Returns the
+ * factor.
+ */
 static double set_carry(int way) {
     call.accumulates = way > 0;
     call.carry = way == 2 ? half_carry : way == 3 ? no_carry : NULL;
@@ -828,7 +836,7 @@ static void check_pad(eitp_dtype dtype, const int64_t *large, const int64_t *sma
     check(old ? precision(dtype) : 0, old ? 1 : 0);
 }
 
-/* SLICE takes the small shape out of the large one, PAD puts it into zeros. */
+/* SLICE reads the small shape from the large one, PAD writes it into zeros. */
 static void test_slice_and_pad(void) {
     static const int64_t large[][3] = {{5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {1, 4, 9}, {3, 3, 1}};
     static const int64_t small_[][3] = {{2, 3, 4}, {2, 3, 3}, {5, 2, 7}, {5, 6, 7}, {1, 4, 3}, {2, 1, 1}};
@@ -955,7 +963,7 @@ static void check_max(eitp_dtype dtype, int rank, const int64_t *shape, int mask
     check(0, 0);
 }
 
-/* Few different values, some of them not numbers. */
+/* Few different values, some of them NaN. */
 static void check_argmax(eitp_dtype dtype, int rank, const int64_t *shape, int mask) {
     int64_t kept[EITP_MAX_RANK], index[EITP_MAX_RANK];
     double *largest;
@@ -1002,8 +1010,8 @@ static void test_reductions(void) {
     }
 }
 
-/* Nothing to add: the carried value alone. */
-static void test_sum_of_nothing(void) {
+/* No terms: only the carried value. */
+static void test_empty_sum(void) {
     static const int64_t shape[] = {0, 5};
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
         for (int mask = 1; mask < 4; mask += 2)
@@ -1018,8 +1026,8 @@ static void test_sum_of_nothing(void) {
     check(0, 0);
 }
 
-/* A sum over rows goes on where the last one ended: cut in two it has the same bits. */
-static void check_sum_goes_on(const eitp__kernel *kernel, eitp_dtype dtype) {
+/* A sum over rows in two parts has the same bits as in one. */
+static void check_sum_in_parts(const eitp__kernel *kernel, eitp_dtype dtype) {
     eitp__call first, rest;
     double whole[37], parts[37];
     begin_case(EITP__SLOT_SUM, dtype);
@@ -1041,10 +1049,10 @@ static void check_sum_goes_on(const eitp__kernel *kernel, eitp_dtype dtype) {
     CHECK(!memcmp(whole, parts, bytes_of(&call.outputs[0])));
 }
 
-static void test_sum_goes_on(void) {
+static void test_sum_in_parts(void) {
     for (int set = 0; set < EITP__ISA_COUNT; set++)
         for (int dtype = EITP_F32; dtype <= EITP_F16 && available[set]; dtype++)
-            check_sum_goes_on(&tables[set].kernels[EITP__SLOT_SUM][dtype], (eitp_dtype)dtype);
+            check_sum_in_parts(&tables[set].kernels[EITP__SLOT_SUM][dtype], (eitp_dtype)dtype);
 }
 
 static void test_scatter_add(void) {
@@ -1147,7 +1155,7 @@ static void test_softmax(void) {
                 check_softmax((eitp_dtype)dtype, is_log, widths[w]);
 }
 
-/* Inputs of a layer norm's gradients: x, gain, bias, and mean and deviation that belong to x. */
+/* Inputs of a layer norm's gradients: x, gain, bias, and the mean and deviation of x. */
 static void add_layer_norm_inputs(int64_t rows, int64_t c) {
     eitp__operand *mean, *deviation;
     add_input(call.dtype, 2, rows, c, 0);
@@ -1247,7 +1255,7 @@ static void test_layer_norm(void) {
     }
 }
 
-/* x, gain, the deviation that belongs to x, dy. */
+/* x, gain, the deviation of x, dy. */
 static void add_rms_norm_inputs(int64_t rows, int64_t c) {
     eitp__operand *deviation;
     add_input(call.dtype, 2, rows, c, 0);
@@ -1376,7 +1384,7 @@ static void test_embedding(void) {
     }
 }
 
-/* Logits and targets; a token of the vocabulary may be the ignored one. */
+/* Logits and targets; the ignored target may be a token of the vocabulary. */
 static eitp__operand *add_logits(eitp_dtype dtype, int64_t rows, int64_t v) {
     eitp__operand *x = add_input(dtype, 2, rows, v, 0), *targets;
     for (int64_t i = 0; i < rows * v; i++)
@@ -1394,7 +1402,7 @@ static int counts(double target, int64_t v) {
     return target != (double)call.integers[0] && target >= 0 && target < (double)v;
 }
 
-/* The loss, and its gradient, where the target does not count. */
+/* The loss and its gradient for a target that is ignored or out of range. */
 static double without_target(double target) {
     return target == (double)call.integers[0] ? 0 : (double)NAN;
 }
@@ -1461,7 +1469,7 @@ static void check_head_loss(int64_t rows, int64_t parts, int64_t vocabulary) {
             sum += exp(in(0, b) - largest) * in(1, b);
         exact[1][row] = largest + log(sum);
         if (!counts(in(3, row), vocabulary))
-            put(&call.inputs[2], row, NAN); /* is not read */
+            put(&call.inputs[2], row, NAN); /* not read */
         exact[0][row] = counts(in(3, row), vocabulary) ? exact[1][row] - in(2, row) : without_target(in(3, row));
     }
     check(1e-6, 2);
@@ -1505,20 +1513,20 @@ enum { HEADS = 3, WIDTH = 5, CHANNELS = HEADS * WIDTH };
 
 static const double attention_scale = 0.4;
 
-static void check_attention_cached(eitp_dtype dtype, int64_t rows, int64_t longest, int32_t position) {
+static void check_attention_cached(eitp_dtype dtype, int64_t rows, int64_t max_length, int32_t position) {
     eitp__operand *at;
     begin_case(EITP__SLOT_ATTENTION_CACHED, dtype);
     add_input(dtype, 2, rows, 3 * CHANNELS, 0);
-    add_input(dtype, 2, longest, CHANNELS, 0);
-    add_input(dtype, 2, longest, CHANNELS, 0);
+    add_input(dtype, 2, max_length, CHANNELS, 0);
+    add_input(dtype, 2, max_length, CHANNELS, 0);
     at = add_input(EITP_I32, 1, 1, 0, 0);
     put(at, 0, position);
     call.integers[0] = HEADS;
     call.reals[0] = attention_scale;
     add_output(dtype, 2, rows, CHANNELS, 0);
-    add_output(dtype, 2, longest, CHANNELS, 0);
-    add_output(dtype, 2, longest, CHANNELS, 0);
-    for (int64_t i = 0; i < longest * CHANNELS; i++) {
+    add_output(dtype, 2, max_length, CHANNELS, 0);
+    add_output(dtype, 2, max_length, CHANNELS, 0);
+    for (int64_t i = 0; i < max_length * CHANNELS; i++) {
         int64_t row = i / CHANNELS - position, from = row * 3 * CHANNELS + i % CHANNELS;
         int is_new = row >= 0 && row < rows;
         exact[1][i] = is_new ? in(0, from + CHANNELS) : in(1, i);
@@ -1527,7 +1535,7 @@ static void check_attention_cached(eitp_dtype dtype, int64_t rows, int64_t longe
     for (int64_t i = 0; i < rows * CHANNELS; i++) {
         int64_t row = i / CHANNELS, first = i % CHANNELS / WIDTH * WIDTH, last = row + position;
         double total = 0, sum = 0;
-        for (int64_t j = 0; last >= 0 && last < longest && j <= last; j++) {
+        for (int64_t j = 0; last >= 0 && last < max_length && j <= last; j++) {
             double p = 0;
             for (int64_t d = first; d < first + WIDTH; d++)
                 p += in(0, row * 3 * CHANNELS + d) * exact[1][j * CHANNELS + d];
@@ -1551,7 +1559,7 @@ static void test_attention_cached(void) {
                  {1, 19},
                  {7, 0},
                  {7, 13},
-                 /* Beyond the cache, and before it. */
+                 /* Beyond the end of the cache, and before its start. */
                  {7, 16},
                  {3, 20},
                  {3, 2147483647},
@@ -1567,7 +1575,7 @@ static void test_attention_cached(void) {
 static void test_accumulate(void) {
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (int way = 0; way < 4; way++) {
-            /* No carry; an absent one; a half; 0 with a target that is not a number. */
+            /* No carry; NULL; 0.5; 0 with a NaN target. */
             begin_case(EITP__SLOT_ACCUMULATE, (eitp_dtype)dtype);
             add_input(call.dtype, 2, 9, 15, 0);
             add_input(call.dtype, 2, 9, 15, 0);
@@ -1587,13 +1595,13 @@ static void test_accumulate(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(test_table),       TEST(test_fill_and_arange),  TEST(test_cast),        TEST(test_cast_16_bits),
-        TEST(test_unary),       TEST(test_gate_backward),    TEST(test_binary),      TEST(test_where),
-        TEST(test_dropout),     TEST(test_broadcast),        TEST(test_permute),     TEST(test_slice_and_pad),
-        TEST(test_concat),      TEST(test_gather),           TEST(test_reductions),  TEST(test_sum_of_nothing),
-        TEST(test_sum_goes_on), TEST(test_scatter_add),      TEST(test_sum_squares), TEST(test_softmax),
-        TEST(test_layer_norm),  TEST(test_rms_norm),         TEST(test_embedding),   TEST(test_cross_entropy),
-        TEST(test_head),        TEST(test_attention_cached), TEST(test_accumulate)};
+        TEST(test_table),        TEST(test_fill_and_arange),  TEST(test_cast),        TEST(test_cast_16_bits),
+        TEST(test_unary),        TEST(test_gate_backward),    TEST(test_binary),      TEST(test_where),
+        TEST(test_dropout),      TEST(test_broadcast),        TEST(test_permute),     TEST(test_slice_and_pad),
+        TEST(test_concat),       TEST(test_gather),           TEST(test_reductions),  TEST(test_empty_sum),
+        TEST(test_sum_in_parts), TEST(test_scatter_add),      TEST(test_sum_squares), TEST(test_softmax),
+        TEST(test_layer_norm),   TEST(test_rms_norm),         TEST(test_embedding),   TEST(test_cross_entropy),
+        TEST(test_head),         TEST(test_attention_cached), TEST(test_accumulate)};
     int failed;
     find_sets();
     failed = RUN_TESTS(tests, argc, argv);

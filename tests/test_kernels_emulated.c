@@ -1,3 +1,3 @@
-/* The cases of test_kernels.c on the set avx512, on any machine: its instructions are emulated. */
+/* The cases of test_kernels.c on the set avx512 with emulated instructions, on any x86 machine with AVX2. */
 #define TEST_EMULATED 1
 #include "tests/test_kernels.c"

@@ -1,14 +1,14 @@
 #!/bin/sh
-# A run that is killed at random instants, and started again each time, ends with the bits of one that was not.
+# A run that is killed at random instants and restarted ends with the bits of an undisturbed run.
 #   RUN     the program of examples/run.c; $BUILD/examples/run
-#   KILLS   how often it is killed; 3
-#   SEED    of the instants; taken from the clock
+#   KILLS   number of kills; 3
+#   SEED    seed of the instants; from the clock
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} KILLS=${KILLS:-3} SEED=${SEED:-$(date +%s)}
 run=${RUN:-$BUILD/examples/run}
 case $run in /*) ;; *) run=$PWD/$run ;; esac
-# Threads that wait must not keep the processor from other programs.
+# Waiting threads must leave the processor to other programs.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-100}
 mkdir -p "$BUILD"
 work=$(mktemp -d "$BUILD/test_kill.XXXXXX") && cd "$work" || exit 1
@@ -29,7 +29,7 @@ train() { # directory, seconds between checkpoints
     "$run" text.txt "$1" $steps "$2" >"$1.out" 2>&1
 }
 
-# For each kill: after how many lines that the run writes, and seconds after those.
+# For each kill: the number of lines that the run writes before it, and seconds after those.
 instants() {
     awk -v seed="$SEED" -v count="$KILLS" 'BEGIN {
         srand(seed)
@@ -39,7 +39,7 @@ instants() {
     }'
 }
 
-# Starts the run, and kills it after so many lines and so many seconds.
+# Starts the run, and kills it after a number of lines and seconds.
 kill_after() { # lines, seconds
     rm -f said
     mkfifo said
@@ -63,7 +63,7 @@ instants >instants
 while read -r after seconds; do
     check "killed after $after lines and $seconds s" kill_after "$after" "$seconds"
 done <instants
-check "the run that was killed ends" train killed 0.2
+check "the killed run finishes" train killed 0.2
 for file in model.safetensors optimizer.safetensors; do
     check "the same $file" cmp "straight/checkpoint-$steps/$file" "killed/checkpoint-$steps/$file"
 done
@@ -71,7 +71,7 @@ check "the same best checkpoint" cmp straight/best.json killed/best.json
 for name in straight killed; do
     sed 's/, "tokens_per_s.*//; s/, "val_time_s.*//' $name/metrics.jsonl >$name.records
 done
-check "the records of one run" cmp straight.records killed.records
+check "the same records" cmp straight.records killed.records
 check "nothing half-written is left" test "$(ls -A killed | grep -v '^checkpoint-' | tr '\n' ' ')" = \
     "best.json metrics.jsonl text.tok "
 

@@ -1,4 +1,4 @@
-/* Adapters and freezing: what is computed, trained, kept, written and read. */
+/* Adapters and freezing: computing, training, saving and loading. */
 #include "tests/everything.h"
 #include "tests/faults.h"
 #include "tests/test.h"
@@ -75,7 +75,7 @@ static int is_adapter(const eitp_variable *variable) {
 
 /* ---- One batch ---- */
 
-/* A graph with logits and the sum of losses; with gradients, where asked for. */
+/* A graph with logits and the sum of losses, optionally with gradients. */
 typedef struct pass {
     eitp_graph *graph;
     eitp_plan *plan;
@@ -104,7 +104,7 @@ static void end_pass(pass *p) {
     eitp_graph_destroy(p->graph);
 }
 
-/* Runs it; returns the sum of losses. */
+/* Executes it; returns the sum of losses. */
 static double run_pass(const pass *p, float *logits) {
     int32_t tokens[ROWS], positions[ROWS], targets[ROWS], offsets[BATCH + 1];
     int64_t key[3] = {1, 2, 0};
@@ -133,7 +133,7 @@ static double run_pass(const pass *p, float *logits) {
     return sum;
 }
 
-/* Logits of a subject as it is. */
+/* The logits of a subject. */
 static void read_logits(const subject *s, float *logits) {
     pass p;
     memset(logits, 0, ROWS * WORDS * sizeof *logits);
@@ -162,7 +162,7 @@ static void adapters_that_start_at_zero_change_no_bit(void) {
         REQUIRE_OK(eitp_model_add_lora(s.model, &lora, &error_), error_);
         REQUIRE_OK(eitp_model_initialize_lora(s.model, 1, &error_), error_);
         read_logits(&s, adapted);
-        /* In 16 bits the sum of a layer and its adapter is rounded, which a product that goes on computing is not. */
+        /* In 16 bits the sum of a layer and its adapter is rounded; without an adapter it stays in the product. */
         CHECK_THAT(p % 3 ? largest_difference(base, adapted) < 5e-3 : !memcmp(base, adapted, sizeof base), "%s: %g",
                    precisions[p % 3], largest_difference(base, adapted));
         CHECK_THAT(p < 3 || !memcmp(base, adapted, sizeof base), "%s: %g", precisions[p % 3],
@@ -176,8 +176,8 @@ static void adapters_that_start_at_zero_change_no_bit(void) {
     }
 }
 
-/* A is uniform in +-1 / sqrt(in), a function of seed and name; B is zero. */
-static void adapters_start_as_those_of_peft(void) {
+/* A is uniform in +-1 / sqrt(in), depending on seed and name; B is zero. */
+static void adapters_are_initialized_as_in_peft(void) {
     const eitp_host host = eitp_host_default();
     eitp_lora_config lora = all_targets();
     subject s, other;
@@ -217,7 +217,7 @@ static void adapters_start_as_those_of_peft(void) {
 
 /* ---- Gradients ---- */
 
-/* The gradient of an adapter's parameter, as F32; the caller frees. */
+/* The gradient of an adapter's parameter, as F32; the caller frees it. */
 static float *read_gradient(const subject *s, const char *parameter, size_t size) {
     char name[160];
     float *values = (float *)malloc(size);
@@ -226,7 +226,7 @@ static float *read_gradient(const subject *s, const char *parameter, size_t size
     return values;
 }
 
-/* Moves a parameter by `step` times a direction that has both signs; returns the slope that the gradient gives. */
+/* Adds `step` times a direction of mixed signs to a parameter; returns the slope that the gradient predicts. */
 static double move_parameter(const subject *s, const eitp_variable *variable, const float *gradient, double step) {
     int count = (int)(variable->size / 4);
     float *values = (float *)malloc(variable->size);
@@ -275,7 +275,7 @@ static void check_gradients(const eitp_lora_config *lora, int with_key) {
     end_subject(&s);
 }
 
-static void gradients_are_central_differences(void) {
+static void gradients_match_central_differences(void) {
     eitp_lora_config lora = all_targets();
     check_gradients(&lora, 0);
     lora.rslora = 1;
@@ -286,7 +286,7 @@ static void gradients_are_central_differences(void) {
     check_gradients(&lora, 1);
 }
 
-/* Gradients of 16-bit precision are F32, and those of f32 but for rounding. */
+/* Gradients in 16-bit precision are F32, and equal those of f32 up to rounding. */
 static void sixteen_bit_gradients_follow_f32(void) {
     const eitp_host host = eitp_host_default();
     eitp_lora_config lora = all_targets();
@@ -328,7 +328,7 @@ static void sixteen_bit_gradients_follow_f32(void) {
     end_subject(&reference);
 }
 
-/* Nothing is computed for what is frozen: the arithmetic of weight gradients is gone. */
+/* Gradients of frozen weights are not computed: their arithmetic is gone. */
 static void frozen_gradients_are_not_computed(void) {
     const eitp_host host = eitp_host_default();
     eitp_lora_config lora = all_targets();
@@ -347,14 +347,14 @@ static void frozen_gradients_are_not_computed(void) {
         end_pass(&p);
         end_subject(&s);
     }
-    /* A backward is twice a forward; without weight gradients as much as one; of the last norm next to nothing. */
+    /* A backward pass costs two forward passes; without weight gradients one; of the last norm alone almost nothing. */
     CHECK_THAT(flops[1] > 2.7 * flops[0] && flops[2] < 2.4 * flops[0], "%g, %g, %g", flops[0], flops[1], flops[2]);
     CHECK_THAT(flops[3] < 1.5 * flops[0], "%g, %g", flops[0], flops[3]);
 }
 
 /* ---- Merging ---- */
 
-static void merged_weights_compute_the_same(void) {
+static void merging_keeps_the_logits(void) {
     static float adapted[ROWS * WORDS], merged[ROWS * WORDS], both[ROWS * WORDS];
     const eitp_host host = eitp_host_default();
     for (int way = 0; way < 2; way++) {
@@ -418,7 +418,7 @@ static void merging_adds_the_scaled_product(void) {
 
 /* ---- Names ---- */
 
-static void targets_are_ends_of_names(void) {
+static void targets_match_ends_of_names(void) {
     static const struct {
         const char *names, *written;
         unsigned targets;
@@ -458,7 +458,7 @@ static void configurations_are_checked(void) {
         lora.dropout = i == 4 ? 1 : 0;
         lora.targets = i == 5 ? 0 : i == 6 ? 16 : 1;
         CHECK_THAT(eitp_model_add_lora(s.model, &lora, &error_) == EITP_ERROR_ARGUMENT, "%d", i);
-        CHECK(eitp_variable_count(s.context) == before && eitp_model_lora(s.model).rank == 0);
+        CHECK(eitp_variable_count(s.context) == before && eitp_model_lora_config(s.model).rank == 0);
     }
     REQUIRE_OK(make_pass(&p, &s, 0, 0), error_);
     {
@@ -503,7 +503,7 @@ static void parts_are_frozen_by_name(void) {
         if (c == 0) {
             for (size_t i = 0; i < EITP__COUNT(bad); i++)
                 CHECK_THAT(eitp_model_freeze(s.model, bad[i], &error_) == EITP_ERROR_ARGUMENT, "%s", bad[i]);
-            CHECK(eitp_model_trained_count(s.model) == eitp_model_parameter_count(s.model));
+            CHECK(eitp_model_trained_parameter_count(s.model) == eitp_model_parameter_count(s.model));
         }
         REQUIRE_OK(eitp_model_freeze(s.model, cases[c].parts, &error_), error_);
         for (size_t i = 0; i < eitp_variable_count(s.context); i++) {
@@ -521,7 +521,7 @@ static void parts_are_frozen_by_name(void) {
     }
 }
 
-/* What is frozen before the model has values never takes memory for remainders. */
+/* Parameters frozen before the model has values never allocate remainders. */
 static void remainders_of_frozen_parameters_take_no_memory(void) {
     eitp_context_config config = eitp_context_config_default();
     eitp_transformer_config shape = small_shape();
@@ -548,7 +548,7 @@ typedef struct run {
     eitp_trainer *trainer;
 } run;
 
-/* How it trains. */
+/* The settings of a run. */
 typedef struct terms {
     const char *precision;
     const char *freeze; /* NULL: adapters */
@@ -631,7 +631,7 @@ static eitp_status make_run(run *r, const eitp_host *host, const terms *w, const
     config.seed = 11;
     config.schedule.peak = 1e-2;
     snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tokens"));
-    status = eitp_tokenizer_bytes(host, &r->tokenizer, &error_);
+    status = eitp_tokenizer_create_bytes(host, &r->tokenizer, &error_);
     if (!status)
         status = eitp_pack(host, r->tokenizer, &pack, packed, NULL, &error_);
     if (!status)
@@ -664,7 +664,7 @@ static int step_many(run *r, int64_t steps) {
     return 1;
 }
 
-/* A checksum of the parameters that are trained, or of those that are not, and of the optimizer's state. */
+/* A checksum of the trained parameters, or of the frozen ones, and of the optimizer state. */
 static uint32_t fingerprint(const run *r, int trained) {
     uint32_t crc = 0;
     for (size_t i = 0; i < eitp_variable_count(r->s.context); i++) {
@@ -681,7 +681,7 @@ static uint32_t fingerprint(const run *r, int trained) {
     return crc;
 }
 
-/* Does anything but parameters belong to one that is frozen? */
+/* True if a frozen parameter has any state. */
 static void check_nothing_is_kept_for_frozen(const run *r) {
     eitp_context *context = r->s.context;
     size_t trained = 0, wide = 0;
@@ -699,13 +699,13 @@ static void check_nothing_is_kept_for_frozen(const run *r) {
             CHECK_THAT(eitp_variable_find(context, name) >= 0 || !variable.trained || k > 1, "%s", name);
         }
     }
-    CHECK(trained == (size_t)eitp_model_trained_count(r->s.model));
+    CHECK(trained == (size_t)eitp_model_trained_parameter_count(r->s.model));
     CHECK(eitp_context_variable_bytes(context, EITP_OPTIMIZER) == 8 * trained);
     CHECK(eitp_context_variable_bytes(context, EITP_REMAINDER) ==
           wide * (eitp_context_precision(context) == EITP_BF16 ? 2 : 4));
 }
 
-static void what_is_frozen_keeps_its_bits_and_costs_nothing(void) {
+static void frozen_parameters_keep_their_bits_and_have_no_state(void) {
     static const char *const parts[] = {NULL, "embeddings,layers:1", "*.bias,ln_f.*"};
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -731,7 +731,7 @@ static void what_is_frozen_keeps_its_bits_and_costs_nothing(void) {
     scratch_remove(directory);
 }
 
-static void everything_frozen_cannot_be_trained(void) {
+static void training_with_everything_frozen_is_refused(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
     terms w = default_terms("fp32");
@@ -745,7 +745,7 @@ static void everything_frozen_cannot_be_trained(void) {
     scratch_remove(directory);
 }
 
-/* The task of adapters, with a parameter of the program's own that is trained beside them. */
+/* The task of adapters, with a parameter of its own that is trained as well. */
 static eitp_status build_with_own(void *user, eitp_pass *made, eitp_error *error) {
     const eitp_task *inner = (const eitp_task *)user;
     const int64_t shape[] = {8};
@@ -760,7 +760,7 @@ static eitp_status read_inner(void *user, eitp_split split, uint64_t number, eit
     return inner->read(inner->user, split, number, sample, error);
 }
 
-/* The run's trainer, made again of that task, which is not the run's to release. */
+/* Recreates the run's trainer with that task, which the run must not release. */
 static eitp_status add_own(run *r, eitp_task *own) {
     eitp_trainer_config config = eitp_trainer_config_default();
     config.batch_size = 2;
@@ -781,7 +781,7 @@ static eitp_status add_own(run *r, eitp_task *own) {
     return eitp_trainer_create(own, &config, &r->trainer, &error_);
 }
 
-static void what_is_trained_beside_adapters_is_resumed(void) {
+static void parameters_trained_besides_adapters_are_resumed(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], checkpoint[600];
     float before[8], after[8];
@@ -801,7 +801,7 @@ static void what_is_trained_beside_adapters_is_resumed(void) {
     REQUIRE(step_many(&r, 1));
     straight = fingerprint(&r, 1);
     end_run(&r);
-    /* A run without it, and one whose checkpoint lacks it, are refused. */
+    /* A run without it, and a checkpoint without it, are refused. */
     REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
     CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) != EITP_OK);
     REQUIRE(step_many(&r, 4));
@@ -819,7 +819,7 @@ static void what_is_trained_beside_adapters_is_resumed(void) {
     scratch_remove(directory);
 }
 
-/* Adapters learn, with their dropout in training and not in evaluation. */
+/* Adapters learn, with dropout in training and without it in evaluation. */
 static void adapters_learn(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -837,7 +837,7 @@ static void adapters_learn(void) {
     scratch_remove(directory);
 }
 
-static void dropout_of_adapters_changes_training_alone(void) {
+static void dropout_of_adapters_affects_training_only(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
     uint32_t crc[2];
@@ -865,8 +865,8 @@ static void dropout_of_adapters_changes_training_alone(void) {
     scratch_remove(directory);
 }
 
-/* Straight to step 6, against: some steps, save, new objects, resume, the rest. */
-static void a_resumed_run_has_the_bits_of_a_straight_one(void) {
+/* A run to step 6 compared with: some steps, save, new objects, resume, the rest. */
+static void a_resumed_run_has_the_same_bits(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
     REQUIRE(scratch_make(directory) && write_text(directory));
@@ -908,8 +908,8 @@ static void a_resumed_run_has_the_bits_of_a_straight_one(void) {
     scratch_remove(directory);
 }
 
-/* Another configuration, other base weights, or no adapters at all: refused, and the trainer is as it was. */
-static void a_resume_on_other_terms_is_refused(void) {
+/* Another configuration, other base weights, or no adapters: refused, and the trainer is unchanged. */
+static void a_resume_with_other_settings_is_refused(void) {
     static const char *const words[] = {"rank 3", "alpha 5",       "dropout 0.2", "targets",
                                         "rank 3", "other weights", "rank 3",      "damaged"};
     const eitp_host host = eitp_host_default();
@@ -951,7 +951,7 @@ static void a_resume_on_other_terms_is_refused(void) {
 
 /* ---- Files ---- */
 
-/* PEFT's names, shapes and configuration; what is read back is what was written, in any precision. */
+/* PEFT's names, shapes and configuration. What is written reads back the same in any precision. */
 static void adapters_are_written_as_peft_does(void) {
     static const struct {
         const char *name;
@@ -994,7 +994,7 @@ static void adapters_are_written_as_peft_does(void) {
         REQUIRE_OK(make_subject(&other, &host, precisions[way]), error_);
         REQUIRE_OK(eitp_lora_load(other.model, directory, &checksum, &error_), error_);
         REQUIRE_OK(eitp_lora_load(other.model, directory, &checksum, &error_), error_);
-        CHECK(checksum == written && eitp_model_lora(other.model).rank == 3);
+        CHECK(checksum == written && eitp_model_lora_config(other.model).rank == 3);
         CHECK(!is_trained(&other, "transformer.wte.weight"));
         for (size_t i = 0; i < eitp_variable_count(s.context); i++) {
             eitp_variable variable = eitp_variable_at(s.context, i);
@@ -1024,10 +1024,10 @@ static int write_file(const char *directory, const char *name, const void *data,
     return file && fclose(file) == 0 && written == size;
 }
 
-/* What adapter_config.json may say, and what of it is refused by name. */
+/* Supported and unsupported members of adapter_config.json. */
 static void configurations_of_peft_are_read(void) {
     static const struct {
-        const char *text, *words; /* NULL: it is read */
+        const char *text, *words; /* words of the message; NULL: accepted */
     } cases[] = {
         {"{\"peft_type\": \"LORA\"}", NULL},
         {"{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 1.5, \"target_modules\": [\"c_proj\", \"c_attn\"]}",
@@ -1038,7 +1038,7 @@ static void configurations_of_peft_are_read(void) {
         {"{\"peft_type\": \"LORA\", \"init_lora_weights\": \"gaussian\", \"new_thing\": [], \"peft_version\": \"9\"}",
          NULL},
         {"{}", "peft_type"},
-        {"[]", "no JSON object"},
+        {"[]", "must be a JSON object"},
         {"", "adapter_config.json"},
         {"{\"peft_type\": \"LORA\"", "line 1"},
         {"{\"peft_type\": \"IA3\"}", "IA3"},
@@ -1089,7 +1089,8 @@ static void configurations_of_peft_are_read(void) {
     CHECK(eitp_lora_config_read(&host, directory, NULL, NULL, 0, &error_) == EITP_ERROR_ARGUMENT);
 }
 
-/* A file cut off anywhere, with any byte of its header changed, or of other adapters: an error or a whole load. */
+/* A file that is truncated anywhere, has any byte of its header changed, or is of other adapters: an error or a
+   complete load. */
 static void damaged_adapters_are_errors(void) {
     const eitp_host host = eitp_host_default();
     eitp_lora_config lora = eitp_lora_config_default(), other = lora;
@@ -1130,9 +1131,9 @@ static void damaged_adapters_are_errors(void) {
         end_subject(&s);
     }
     CHECK_THAT(refused > (long)header * 3 / 4, "%ld of %zu", refused, header + 40);
-    /* Whole files that do not belong together. */
+    /* Valid files that do not match. */
     for (int k = 0; k < 3; k++) {
-        static const char *const words[] = {"is not [3, 24]", "missing tensor", "4 tensors, but 2"};
+        static const char *const words[] = {"expected [3, 24]", "missing tensor", "4 tensors, expected 2"};
         eitp_transformer_config shape = small_shape();
         REQUIRE(write_file(directory, "adapter_model.safetensors", whole, size));
         other = lora;
@@ -1159,7 +1160,7 @@ static void damaged_adapters_are_errors(void) {
     scratch_remove(directory);
 }
 
-/* Each allocation, and each file call, of a save, a load and a merge fails once: nothing leaks, and it is said. */
+/* Each allocation and file call of a save, a load and a merge fails once: an error, and nothing leaks. */
 static void every_failure_is_an_error(void) {
     eitp_lora_config lora = eitp_lora_config_default();
     char directory[512];
@@ -1200,23 +1201,23 @@ static void every_failure_is_an_error(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(adapters_that_start_at_zero_change_no_bit),
-        TEST(adapters_start_as_those_of_peft),
-        TEST(gradients_are_central_differences),
+        TEST(adapters_are_initialized_as_in_peft),
+        TEST(gradients_match_central_differences),
         TEST(sixteen_bit_gradients_follow_f32),
         TEST(frozen_gradients_are_not_computed),
-        TEST(merged_weights_compute_the_same),
+        TEST(merging_keeps_the_logits),
         TEST(merging_adds_the_scaled_product),
-        TEST(targets_are_ends_of_names),
+        TEST(targets_match_ends_of_names),
         TEST(configurations_are_checked),
         TEST(parts_are_frozen_by_name),
         TEST(remainders_of_frozen_parameters_take_no_memory),
-        TEST(what_is_frozen_keeps_its_bits_and_costs_nothing),
-        TEST(everything_frozen_cannot_be_trained),
+        TEST(frozen_parameters_keep_their_bits_and_have_no_state),
+        TEST(training_with_everything_frozen_is_refused),
         TEST(adapters_learn),
-        TEST(what_is_trained_beside_adapters_is_resumed),
-        TEST(dropout_of_adapters_changes_training_alone),
-        TEST(a_resumed_run_has_the_bits_of_a_straight_one),
-        TEST(a_resume_on_other_terms_is_refused),
+        TEST(parameters_trained_besides_adapters_are_resumed),
+        TEST(dropout_of_adapters_affects_training_only),
+        TEST(a_resumed_run_has_the_same_bits),
+        TEST(a_resume_with_other_settings_is_refused),
         TEST(adapters_are_written_as_peft_does),
         TEST(configurations_of_peft_are_read),
         TEST(damaged_adapters_are_errors),

@@ -1,4 +1,4 @@
-/* What memory there is: control groups of both versions, the machine's, the process's limits, from prepared files. */
+/* Memory of machine and process, with simulated /proc and control groups of both versions. */
 #include "tests/everything.h"
 
 #include "tests/faults.h"
@@ -7,7 +7,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-/* A file system of prepared texts, the last with a NULL path. As in /proc, every size is 0. */
+/* A read-only file system in memory; ends with a NULL path. As in /proc, every size is 0. */
 typedef struct prepared {
     const char *path, *text;
 } prepared;
@@ -37,7 +37,7 @@ static int prepared_size(void *user, void *file, uint64_t *size) {
     return 0;
 }
 
-/* Gives little at a time. */
+/* Reads at most 700 bytes at a time. */
 static int prepared_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
     const char *text = (const char *)file;
     size_t left = strlen(text) - (size_t)offset;
@@ -60,7 +60,7 @@ static eitp_files prepared_table(const prepared *files) {
     return table;
 }
 
-/* What is said of a machine with these files. */
+/* The memory info of a machine with these files. */
 static eitp_memory_info read_prepared(const prepared *files) {
     eitp_memory_info info;
     eitp_error error;
@@ -74,11 +74,11 @@ static eitp_memory_info read_prepared(const prepared *files) {
 }
 
 #define CHECK_BYTES(value, expected)                                                                                   \
-    CHECK_THAT((value) == (expected), "it is %llu, not %llu", (unsigned long long)(value),                             \
+    CHECK_THAT((value) == (expected), "got %llu, expected %llu", (unsigned long long)(value),                          \
                (unsigned long long)(expected))
-#define CHECK_SOURCE(info, expected) CHECK_THAT(!strcmp((info).source, expected), "it is '%s'", (info).source)
+#define CHECK_SOURCE(info, expected) CHECK_THAT(!strcmp((info).source, expected), "got '%s'", (info).source)
 
-/* A process of 10 MiB on a machine of 8192 MiB, of which 6144 are available. */
+/* A process of 10 MiB on a machine of 8192 MiB, 6144 MiB of them available. */
 #define STATUS                                                                                                         \
     {                                                                                                                  \
         "/proc/self/status", "Name:\tVmRSS: 5 kB\nVmPeak:\t  600000 kB\nVmSize:\t  524288 kB\nVmHWM:\t   20480 kB\n"   \
@@ -92,7 +92,7 @@ static eitp_memory_info read_prepared(const prepared *files) {
 #define END                                                                                                            \
     { NULL, NULL }
 
-/* A system like systemd's: version 2 alone, the process two groups deep. */
+/* As with systemd: version 2 only, the process two groups deep. */
 #define V2_CGROUP                                                                                                      \
     { "/proc/self/cgroup", "0::/user.slice/job\n" }
 #define V2_MOUNT                                                                                                       \
@@ -102,7 +102,7 @@ static eitp_memory_info read_prepared(const prepared *files) {
                                 "30 22 0:26 / /sys/fs/cgroup rw,nosuid shared:9 master:3 - cgroup2 cgroup2 rw\n"       \
     }
 
-static void without_limits_the_machine_bounds(void) {
+static void without_limits_the_machine_is_the_bound(void) {
     static const prepared files[] = {STATUS, MEMINFO, END};
     const eitp_memory_info info = read_prepared(files);
     CHECK_BYTES(info.total, 8192 * MIB);
@@ -112,7 +112,7 @@ static void without_limits_the_machine_bounds(void) {
     CHECK_BYTES(info.peak, 20 * MIB);
     CHECK_BYTES(info.cgroup_limit, 0);
     CHECK_BYTES(info.cgroup_used, 0);
-    /* What the process has is not available any more, and still its own. */
+    /* Memory of the process is not available, but usable by it. */
     CHECK_BYTES(info.usable, 6154 * MIB);
     CHECK_SOURCE(info, "MemAvailable");
 }
@@ -138,7 +138,7 @@ static void v2_finds_the_limit_of_a_parent(void) {
     CHECK_SOURCE(info, "cgroup");
 }
 
-static void v2_without_limits_is_none(void) {
+static void v2_without_limits(void) {
     static const prepared files[] = {STATUS,
                                      MEMINFO,
                                      V2_CGROUP,
@@ -168,7 +168,7 @@ static void v2_throttling_is_a_limit(void) {
     CHECK_BYTES(info.usable, 502 * MIB);
 }
 
-/* The larger limit leaves less where others use most of it. */
+/* A larger limit can leave less if other processes use most of it. */
 static void the_group_that_leaves_least_counts(void) {
     static const prepared files[] = {STATUS,
                                      MEMINFO,
@@ -187,7 +187,7 @@ static void the_group_that_leaves_least_counts(void) {
     CHECK_SOURCE(info, "cgroup");
 }
 
-static void a_large_limit_leaves_the_machine(void) {
+static void a_limit_above_the_machine_has_no_effect(void) {
     static const prepared files[] = {STATUS,
                                      MEMINFO,
                                      V2_CGROUP,
@@ -201,14 +201,14 @@ static void a_large_limit_leaves_the_machine(void) {
     CHECK_SOURCE(info, "MemAvailable");
 }
 
-static void a_limit_below_use_leaves_what_is_there(void) {
+static void a_limit_below_the_use_leaves_the_resident_memory(void) {
     static const prepared files[] = {STATUS,
                                      MEMINFO,
                                      V2_CGROUP,
                                      V2_MOUNT,
                                      {"/sys/fs/cgroup/user.slice/job/memory.max", "104857600\n"},
                                      {"/sys/fs/cgroup/user.slice/job/memory.current", "209715200\n"},
-                                     /* More cache than all: it changes while it is read. */
+                                     /* More page cache than memory in use: values change while they are read. */
                                      {"/sys/fs/cgroup/user.slice/memory.max", "5242880\n"},
                                      {"/sys/fs/cgroup/user.slice/memory.current", "1000\n"},
                                      {"/sys/fs/cgroup/user.slice/memory.stat", "inactive_file 2000\n"},
@@ -232,7 +232,7 @@ static void a_limit_below_use_leaves_what_is_there(void) {
     CHECK_BYTES(info.usable, 10 * MIB);
     CHECK_SOURCE(info, "cgroup");
     CHECK(eitp_memory_budget_default(&info) > 0);
-    /* Known, so never 0. */
+    /* Known, so not 0. */
     info = read_prepared(nothing);
     CHECK_BYTES(info.usable, 1);
     CHECK_SOURCE(info, "cgroup");
@@ -267,7 +267,7 @@ static void v1_finds_the_limit(void) {
     CHECK_SOURCE(info, "cgroup");
 }
 
-static void v1_has_a_number_for_no_limit(void) {
+static void v1_reports_a_number_for_no_limit(void) {
     static const prepared files[] = {STATUS,
                                      MEMINFO,
                                      V1_CGROUP,
@@ -283,7 +283,7 @@ static void v1_has_a_number_for_no_limit(void) {
     CHECK_SOURCE(info, "MemAvailable");
 }
 
-/* Version 2 is there for names, memory is counted by version 1. */
+/* Both are mounted; version 1 has the memory controller. */
 static void hybrid_reads_both(void) {
     static const prepared files[] = {STATUS,
                                      MEMINFO,
@@ -294,7 +294,7 @@ static void hybrid_reads_both(void) {
                                       "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"},
                                      {"/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1073741824\n"},
                                      {"/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "20971520\n"},
-                                     /* Another hierarchy's path, and files of the other version, are not looked at. */
+                                     /* Paths of other hierarchies and files of the other version are ignored. */
                                      {"/sys/fs/cgroup/memory/b/memory.limit_in_bytes", "100\n"},
                                      {"/sys/fs/cgroup/memory/a/memory.max", "100\n"},
                                      {"/sys/fs/cgroup/unified/a/memory.limit_in_bytes", "100\n"},
@@ -311,7 +311,7 @@ static void hybrid_reads_both(void) {
     }
 
 static void containers_map_the_path(void) {
-    /* The container's own cgroup is mounted, the path is the host's. */
+    /* The container's cgroup is mounted, the path is that of the host. */
     static const prepared own[] = {
         STATUS,
         {"/proc/self/cgroup", "0::/docker/abc/inner\n"},
@@ -319,7 +319,7 @@ static void containers_map_the_path(void) {
         LIMIT_AT("/sys/fs/cgroup/docker/abc/inner", "1048576\n"),
         LIMIT_AT("/sys/fs/cgroup/inner", "536870912\n"),
         END};
-    /* The path is outside of the container's namespace, or of another name: what is mounted is looked at. */
+    /* The path is outside the container's namespace or differs: the mounted cgroup counts. */
     static const prepared outside[] = {STATUS,
                                        {"/proc/self/cgroup", "0::/../sibling\n"},
                                        {"/proc/self/mountinfo", "30 22 0:26 / /cg rw - cgroup2 cgroup rw\n"},
@@ -333,13 +333,13 @@ static void containers_map_the_path(void) {
                                      LIMIT_AT("/cgdef", "1048576\n"),
                                      LIMIT_AT("/cg", "536870912\n"),
                                      END};
-    /* The path does not exist under the mount. */
+    /* The path does not exist below the mount. */
     static const prepared unseen[] = {STATUS,
                                       {"/proc/self/cgroup", "0::/docker/abc\n"},
                                       {"/proc/self/mountinfo", "30 22 0:26 / /cg rw - cgroup2 cgroup rw\n"},
                                       LIMIT_AT("/cg", "536870912\n"),
                                       END};
-    /* Of several mounts, that which shows the process; and a point with a space in it. */
+    /* Of several mounts, the one with the process's cgroup; a mount point with a space. */
     static const prepared several[] = {STATUS,
                                        {"/proc/self/cgroup", "0::/a/b\n"},
                                        {"/proc/self/mountinfo",
@@ -381,7 +381,7 @@ static void without_proc_little_is_known(void) {
     }
 }
 
-static void nonsense_is_unknown(void) {
+static void malformed_values_are_unknown(void) {
     static const char *const texts[] = {
         "",
         "\n",
@@ -415,7 +415,7 @@ static void nonsense_is_unknown(void) {
     enum { PATHS = sizeof paths / sizeof paths[0], TEXTS = sizeof texts / sizeof texts[0] };
     prepared files[PATHS + 1];
     memset(files, 0, sizeof files);
-    /* Every text in every file, with every text in the two that lead on. */
+    /* Every text in every file, combined with every text in /proc/self/cgroup and mountinfo. */
     for (size_t i = 0; i < TEXTS * TEXTS * TEXTS; i++) {
         for (size_t p = 0; p < PATHS; p++) {
             files[p].path = paths[p];
@@ -429,8 +429,8 @@ static void nonsense_is_unknown(void) {
     }
 }
 
-/* Or files of the current directory would be read. */
-static void a_mount_without_a_place_is_left_out(void) {
+/* Otherwise files of the current directory would be read. */
+static void a_mount_without_a_point_is_ignored(void) {
     static const prepared files[] = {{"/proc/self/cgroup", "0::/\n1:memory:/\n"},
                                      {"/proc/self/mountinfo", "1 2 3 / here rw - cgroup2 cgroup rw\n"
                                                               "1 2 3 /  rw - cgroup cgroup memory\n"},
@@ -441,8 +441,8 @@ static void a_mount_without_a_place_is_left_out(void) {
     CHECK_BYTES(info.usable, 0);
 }
 
-/* A path of many parts is longer than the system takes: it is not walked. */
-static void long_texts_end(void) {
+/* A path longer than the system allows is not walked. */
+static void long_paths_are_ignored(void) {
     static const char begin[] = "0::", limit[] = "536870912\n";
     enum { LENGTH = 1 << 20 };
     char *text = (char *)malloc(LENGTH + 1);
@@ -462,7 +462,7 @@ static void long_texts_end(void) {
     free(text);
 }
 
-/* Sets a limit of the process, reads, and sets it back. */
+/* Reads the memory info under a limit of the process, and restores the limit. */
 static eitp_memory_info read_limited(const prepared *files, rlim_t data, rlim_t all) {
     struct rlimit old_data, old_all, new_data, new_all;
     eitp_memory_info info;
@@ -477,8 +477,8 @@ static eitp_memory_info read_limited(const prepared *files, rlim_t data, rlim_t 
     return info;
 }
 
-/* Limits so large that the sanitizers' addresses fit, in a process with more data than that. */
-static void limits_of_the_process_bound(void) {
+/* The limits are larger than the address space of the sanitizers; the process has more data than that. */
+static void limits_of_the_process_are_bounds(void) {
     static const prepared files[] = {
         {"/proc/self/status", "VmSize:\t 103079215104 kB\nVmRSS:\t 10240 kB\nVmData:\t 51539607552 kB\n"}, END};
     const rlim_t tebi = (rlim_t)1 << 40;
@@ -526,7 +526,7 @@ static void every_allocation_may_fail(void) {
     }
 }
 
-/* What cannot be read is unknown, the rest is not. */
+/* Values of unreadable files are unknown, all others are known. */
 static void every_file_call_may_fail(void) {
     static const prepared files[] = {
         STATUS, MEMINFO, V2_CGROUP, V2_MOUNT, LIMIT_AT("/sys/fs/cgroup/user.slice/job", "536870912\n"), END};
@@ -562,9 +562,8 @@ static void the_budget_leaves_a_margin(void) {
     CHECK(budget_of(UINT64_MAX) > UINT64_MAX / 100 * 94);
 }
 
-/* The machine that the test runs on. */
-/* What is left is the least of all bounds, whatever file cache a group has; short is less than half the margin. */
-static void short_is_what_the_tightest_bound_leaves(void) {
+/* `left` is the lowest of all bounds, page cache counted as free; short means less than half the margin. */
+static void memory_is_short_by_the_lowest_bound(void) {
     static const prepared machine[] = {STATUS, MEMINFO, END};
     static const prepared v2[] = {
         STATUS,
@@ -608,6 +607,7 @@ static void short_is_what_the_tightest_bound_leaves(void) {
     CHECK(!eitp_memory_is_short(&info) && !info.left);
 }
 
+/* The machine that the test runs on. */
 static void this_machine_makes_sense(void) {
     const eitp_host host = eitp_host_default();
     eitp_memory_info info;
@@ -623,26 +623,26 @@ static void this_machine_makes_sense(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(without_limits_the_machine_bounds),
+        TEST(without_limits_the_machine_is_the_bound),
         TEST(v2_finds_the_limit_of_a_parent),
-        TEST(v2_without_limits_is_none),
+        TEST(v2_without_limits),
         TEST(v2_throttling_is_a_limit),
         TEST(the_group_that_leaves_least_counts),
-        TEST(a_large_limit_leaves_the_machine),
-        TEST(a_limit_below_use_leaves_what_is_there),
+        TEST(a_limit_above_the_machine_has_no_effect),
+        TEST(a_limit_below_the_use_leaves_the_resident_memory),
         TEST(v1_finds_the_limit),
-        TEST(v1_has_a_number_for_no_limit),
+        TEST(v1_reports_a_number_for_no_limit),
         TEST(hybrid_reads_both),
         TEST(containers_map_the_path),
         TEST(without_proc_little_is_known),
-        TEST(nonsense_is_unknown),
-        TEST(a_mount_without_a_place_is_left_out),
-        TEST(long_texts_end),
-        TEST(limits_of_the_process_bound),
+        TEST(malformed_values_are_unknown),
+        TEST(a_mount_without_a_point_is_ignored),
+        TEST(long_paths_are_ignored),
+        TEST(limits_of_the_process_are_bounds),
         TEST(every_allocation_may_fail),
         TEST(every_file_call_may_fail),
         TEST(the_budget_leaves_a_margin),
-        TEST(short_is_what_the_tightest_bound_leaves),
+        TEST(memory_is_short_by_the_lowest_bound),
         TEST(this_machine_makes_sense),
     };
     return RUN_TESTS(tests, argc, argv);

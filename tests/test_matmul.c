@@ -1,10 +1,12 @@
-/* The matrix product and the head: every kernel set that this machine can run, against sums in double. */
+/* The matrix product and the head on every kernel set that this machine can run, compared with sums in double. */
 #include "tests/products.h"
 
 static void register_set(eitp__kernel_table *table, eitp__isa isa) {
     static void (*const writers[EITP__ISA_COUNT])(eitp__kernel_table *) = {
-        eitp__register_ref_kernels, eitp__register_avx2_kernels, eitp__register_avx512_kernels,
-        eitp__register_avx512bf16_kernels, eitp__register_amx_kernels};
+#define REGISTER(isa, name, in_build, f32, bf16, group) eitp__register_##name##_kernels,
+        EITP__ISAS(REGISTER)
+#undef REGISTER
+    };
     for (int i = 0; i <= (int)isa; i++)
         writers[i](table);
 }
@@ -32,7 +34,7 @@ static void find_sets(void) {
         printf("    skipped, not in this build: openblas\n");
 }
 
-/* Fused products along one chain: the sets that have them agree to the bit, whatever their blocks are. */
+/* Sets with fused multiply-add and one chain per element agree to the bit, whatever their blocks. */
 static void test_sets_agree(void) {
     enum { M = 133, N = 150, K = 300 };
     static float y[2][M * N];

@@ -1,4 +1,4 @@
-/* The matrix product and the head of the sets that this machine may lack, on emulated instructions. */
+/* The matrix product and the head of the sets that this machine may lack, with emulated instructions. */
 #include "tests/emulated.h"
 
 #include <stdio.h>

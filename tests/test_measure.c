@@ -1,4 +1,7 @@
-/* Limits and profiles: what they say of what is known, and that measuring changes no result. Never how long it took. */
+/*
+ * Limits and profiles: that they agree with what is known, and that measuring changes no result. Never how long it
+ * took.
+ */
 #include "tests/transformer.h"
 
 #include "tests/faults.h"
@@ -6,7 +9,7 @@
 /* ---- Limits ---- */
 
 static void loops_compute_what_they_count(void) {
-    /* Of what each sum becomes more in a round: 0.5 * 0.5, twice in pairs, 32 times in a tile. */
+    /* What each sum grows by in a round: 0.5 * 0.5, twice in pairs, 32 times in a tile. */
     static const double steps[EITP__ISA_COUNT] = {0, 0.25, 0.25, 0.5, 8};
     static const int sixth[EITP__ISA_COUNT] = {20, 40, 80, 80, 0}; /* where the sixth sum begins and ends */
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
@@ -110,7 +113,7 @@ static eitp_profiler recording(recorder *r) {
     return profiler;
 }
 
-/* The n-th step of an op, from 0; an empty profile where there are not as many. */
+/* The n-th step of an op, from 0; an empty profile if there are fewer. */
 static eitp_profile nth(const recorder *r, const char *op, int n) {
     eitp_profile none = EITP__ZERO;
     for (int i = 0; i < r->count && i < PROFILES; i++) {
@@ -133,8 +136,8 @@ static eitp_tensor *input(eitp_graph *graph, const char *name, eitp_dtype dtype,
     return eitp_input(graph, name, dtype, n ? 2 : 1, shape);
 }
 
-/* A table that is embedding and head at once: [11, 6]; 4 rows. */
-static void products_are_told_apart(void) {
+/* A table [11, 6] that is both embedding and output head, with 4 rows of tokens. */
+static void products_have_roles(void) {
     eitp_context *context = open_context("ref", 2);
     const int64_t table_shape[2] = {11, 6}, weight_shape[2] = {6, 6};
     const int32_t words[4] = {3, 0, 10, 3};
@@ -181,7 +184,7 @@ static void products_are_told_apart(void) {
     /* Four rows of the table are read, however large it is. */
     CHECK(is(nth(&r, "embedding", 0).bytes_read, 4.0 * (4 * 6 + 4)));
     CHECK(nth(&r, "embedding", 0).product == EITP_PRODUCT_NONE);
-    /* The head's gradient came first, so that of the embedding adds to it: ids, its own rows, those of the table. */
+    /* The head's gradient comes first, so that of the embedding adds to it: ids, its own rows, those of the table. */
     CHECK(is(nth(&r, "embedding_backward", 0).bytes_read, 4.0 * (4 + 4 * 6 + 4 * 6)));
     CHECK(is(nth(&r, "embedding_backward", 0).bytes_written, 4.0 * 4 * 6));
     CHECK(!strcmp(nth(&r, "embedding_backward", 0).variable, "gradient.table"));
@@ -194,8 +197,8 @@ static void products_are_told_apart(void) {
     eitp_context_destroy(context);
 }
 
-/* Of a tensor that parts are taken of, the parts are read. */
-static void parts_are_read_alone(void) {
+/* A slice or gather reads only the selected part of its operand. */
+static void only_selected_parts_are_read(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -223,8 +226,8 @@ static void parts_are_read_alone(void) {
     eitp_context_destroy(context);
 }
 
-/* What is added to is read too, but not where the carry is 0. */
-static void carried_gradients_are_read(void) {
+/* The accumulated value is read too, unless the carry is 0. */
+static void accumulated_gradients_are_read(void) {
     eitp_context *context = open_context("ref", 1);
     const int64_t shape[2] = {5, 7};
     eitp_graph *graph = NULL;
@@ -260,8 +263,8 @@ static void carried_gradients_are_read(void) {
 }
 
 /*
- * Two layers and a head over at most 8 rows, whose weight gradients are values that no variable keeps; the first layer
- * and the head are equally wide.
+ * Two layers and a head over at most 8 rows, whose weight gradients are not kept in variables. The first layer and the
+ * head have the same width.
  */
 typedef struct layers {
     eitp_graph *graph;
@@ -270,7 +273,7 @@ typedef struct layers {
 } layers;
 
 static layers make_layers(eitp_context *context) {
-    const int64_t shapes[3][2] = {{6, 5}, {5, 6}, {11, 6}}; /* the last is transposed */
+    const int64_t shapes[3][2] = {{6, 5}, {5, 6}, {11, 6}}; /* the last one is transposed */
     static const char *const names[3] = {"first", "second", "head"};
     const int64_t x_shape[2] = {8, 6};
     eitp_tensor *parameters[3], *gradients[3], *y;
@@ -292,7 +295,7 @@ static layers make_layers(eitp_context *context) {
 static int run_layers(layers *l, int64_t rows) {
     const float values[8 * 6] = EITP__ZERO;
     eitp_error error = EITP__ZERO;
-    return l->plan && !eitp_plan_set_count(l->plan, rows, &error) &&
+    return l->plan && !eitp_plan_set_rows(l->plan, rows, &error) &&
            !eitp_plan_write(l->plan, l->x, values, (size_t)rows * 6 * sizeof *values, &error) &&
            !eitp_plan_execute(l->plan, &error);
 }
@@ -302,7 +305,7 @@ static void destroy_layers(layers *l) {
     eitp_graph_destroy(l->graph);
 }
 
-static void gradients_that_nothing_keeps_name_their_parameter(void) {
+static void unkept_gradients_name_their_parameter(void) {
     static const char *const names[3] = {"first", "second", "head"};
     eitp_context *context = open_context("ref", 1);
     layers l = make_layers(context);
@@ -322,8 +325,8 @@ static void gradients_that_nothing_keeps_name_their_parameter(void) {
     eitp_context_destroy(context);
 }
 
-/* Arithmetic is that of the rows there are, not of the rows there could be. */
-static void fewer_rows_are_less_arithmetic(void) {
+/* Arithmetic is counted for the rows in use, not for the capacity. */
+static void arithmetic_follows_the_rows_in_use(void) {
     eitp_context *context = open_context("ref", 1);
     layers l = make_layers(context);
     double flops[2] = {0, 0};
@@ -337,15 +340,15 @@ static void fewer_rows_are_less_arithmetic(void) {
             flops[k] +=
                 !strcmp(r.profiles[i].op, "matmul") || !strcmp(r.profiles[i].op, "relu") ? r.profiles[i].flops : 0;
     }
-    /* Three products forwards, two of the gradients of their inputs, three of those of their weights. */
+    /* Three forward products, two gradients of their inputs, three of their weights. */
     CHECK_THAT(is(flops[0], 2.0 * 8 * (3 * (6 * 5 + 5 * 6 + 6 * 11) - 6 * 5) + 8 * (5 + 6)), "%g", flops[0]);
     CHECK_THAT(is(4 * flops[1], flops[0]), "%g of 2 rows, %g of 8", flops[1], flops[0]);
     destroy_layers(&l);
     eitp_context_destroy(context);
 }
 
-/* A whole model, forwards and backwards: the loss and the gradients of all parameters. */
-static void profiled_runs_give_the_same_bits(void) {
+/* A whole model, forward and backward: the loss and the gradients of all parameters. */
+static void profiled_executions_give_the_same_bits(void) {
     eitp_context *context = open_context("ref", 2);
     static float once[1 << 14], twice[1 << 14];
     eitp_tensor *gradients[TRANSFORMER_PARAMETERS];
@@ -389,12 +392,12 @@ int main(int argc, char **argv) {
         TEST(limits_are_plausible),
         TEST(limits_need_memory),
         TEST(null_device_has_no_limits),
-        TEST(products_are_told_apart),
-        TEST(carried_gradients_are_read),
-        TEST(profiled_runs_give_the_same_bits),
-        TEST(gradients_that_nothing_keeps_name_their_parameter),
-        TEST(fewer_rows_are_less_arithmetic),
-        TEST(parts_are_read_alone),
+        TEST(products_have_roles),
+        TEST(accumulated_gradients_are_read),
+        TEST(profiled_executions_give_the_same_bits),
+        TEST(unkept_gradients_name_their_parameter),
+        TEST(arithmetic_follows_the_rows_in_use),
+        TEST(only_selected_parts_are_read),
     };
     return RUN_TESTS(tests, argc, argv);
 }

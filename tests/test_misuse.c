@@ -1,9 +1,9 @@
-/* Wrong uses of the interface, as a beginner may make them: each is one clear error, none a crash or a wrong result. */
+/* Misuse of the interface, as by a beginner: each is one clear error, never a crash or a wrong result. */
 #include "tests/graphs.h"
 
 static eitp_error error_;
 
-/* Was a call refused, with both words in its message? */
+/* True if a call failed with both words in its message. */
 static int is_refused(eitp_status status, const char *word, const char *other) {
     int refused = status == EITP_ERROR_ARGUMENT && strstr(error_.message, word) && strstr(error_.message, other);
     if (!refused)
@@ -12,7 +12,7 @@ static int is_refused(eitp_status status, const char *word, const char *other) {
     return refused;
 }
 
-/* ---- An update of one parameter ---- */
+/* ---- Updates of one parameter ---- */
 
 enum { COUNT = 6 };
 
@@ -25,7 +25,7 @@ typedef struct fitting {
     eitp_status status;
 } fitting;
 
-/* Half the sum of squares of "w", minimized. */
+/* Minimizes half the sum of squares of "w". */
 static void fitting_begin(fitting *f, const char *name, eitp_moments moments) {
     const int64_t shape[2] = {2, COUNT / 2}, one[1] = {1};
     eitp_optimizer_config config = eitp_optimizer_config_default();
@@ -48,7 +48,7 @@ static void fitting_end(fitting *f) {
 
 static eitp_status write_hyper(fitting *f, float rate, float step) {
     const float hyper[2] = {rate, step};
-    return eitp_plan_write(f->plan, f->update.hyper, hyper, sizeof hyper, &error_);
+    return eitp_plan_write(f->plan, f->update.rate_and_step, hyper, sizeof hyper, &error_);
 }
 
 static eitp_status write_number(fitting *f, eitp_tensor *input, float value) {
@@ -63,7 +63,7 @@ static void steps_are_counted_from_one(void) {
     REQUIRE_OK(f.status, error_);
     REQUIRE_OK(eitp_plan_create(f.graph, &f.plan, &error_), error_);
     REQUIRE_OK(eitp_variable_write(f.context, "w", 0, before, sizeof before, &error_), error_);
-    REQUIRE_OK(write_number(&f, f.update.limit, 0), error_);
+    REQUIRE_OK(write_number(&f, f.update.max_norm, 0), error_);
     REQUIRE_OK(write_number(&f, f.scale, 1), error_);
     for (size_t i = 0; i < EITP__COUNT(wrong); i++)
         CHECK(is_refused(write_hyper(&f, 0.1f, wrong[i]), "step", "from 1"));
@@ -76,7 +76,7 @@ static void steps_are_counted_from_one(void) {
     fitting_end(&f);
 }
 
-static void updates_are_given_sensible_numbers(void) {
+static void invalid_update_inputs_are_refused(void) {
     fitting f;
     fitting_begin(&f, "w", EITP_MOMENTS_F32);
     REQUIRE_OK(f.status, error_);
@@ -84,43 +84,43 @@ static void updates_are_given_sensible_numbers(void) {
     CHECK(is_refused(write_hyper(&f, NAN, 1), "learning rate", "nan"));
     CHECK(is_refused(write_hyper(&f, INFINITY, 1), "learning rate", "inf"));
     CHECK(is_refused(write_hyper(&f, -0.5f, 1), "learning rate", "-0.5"));
-    CHECK(is_refused(write_number(&f, f.update.limit, NAN), "largest gradient norm", "nan"));
-    CHECK(is_refused(write_number(&f, f.update.limit, -1), "largest gradient norm", "-1"));
+    CHECK(is_refused(write_number(&f, f.update.max_norm, NAN), "maximum gradient norm", "nan"));
+    CHECK(is_refused(write_number(&f, f.update.max_norm, -1), "maximum gradient norm", "-1"));
     CHECK(is_refused(write_number(&f, f.scale, 0), "loss scale", "above 0"));
     CHECK(is_refused(write_number(&f, f.scale, NAN), "loss scale", "nan"));
-    CHECK(!write_hyper(&f, 0, 1) && !write_number(&f, f.update.limit, INFINITY) && !write_number(&f, f.scale, 2));
+    CHECK(!write_hyper(&f, 0, 1) && !write_number(&f, f.update.max_norm, INFINITY) && !write_number(&f, f.scale, 2));
     fitting_end(&f);
 }
 
-static void moments_are_of_a_kind_there_is(void) {
+static void unknown_moments_are_refused(void) {
     fitting f;
     fitting_begin(&f, "w", (eitp_moments)7);
     CHECK(is_refused(f.status, "moments", "7"));
     fitting_end(&f);
 }
 
-/* Names of states are made of the parameter's: where that does not fit, two could share a state. */
+/* Names of states contain the parameter's name: if that does not fit, two parameters could share a state. */
 static void long_names_do_not_share_a_state(void) {
     static const struct {
         eitp_moments moments;
-        size_t longest;
+        size_t max_length;
     } cases[] = {
         {EITP_MOMENTS_F32, 247}, {EITP_MOMENTS_8BIT, 241}, {EITP_MOMENTS_FACTORED, 235}, {EITP_MOMENTS_VELOCITY, 242}};
     for (size_t c = 0; c < EITP__COUNT(cases); c++) {
-        for (size_t length = cases[c].longest; length <= 300; length += length < 256 ? 1 : 44) {
+        for (size_t length = cases[c].max_length; length <= 300; length += length < 256 ? 1 : 44) {
             char name[301];
             fitting f;
             memset(name, 'n', length);
             name[length] = 0;
             fitting_begin(&f, name, cases[c].moments);
-            CHECK_THAT(length == cases[c].longest ? !f.status : is_refused(f.status, "nnn", "too long"),
+            CHECK_THAT(length == cases[c].max_length ? !f.status : is_refused(f.status, "nnn", "too long"),
                        "moments %d, a name of %d", (int)cases[c].moments, (int)length);
             fitting_end(&f);
         }
     }
 }
 
-/* The same of what a 16-bit parameter lacks. */
+/* The same for the remainder of a 16-bit parameter. */
 static void long_names_do_not_share_a_remainder(void) {
     const int64_t shape[1] = {4};
     float values[4] = {1.0009765625f, 2, 3, 4}, other[4] = {5.001f, 6, 7, 8}, read[4];
@@ -135,7 +135,7 @@ static void long_names_do_not_share_a_remainder(void) {
         names[i][260] = 0;
         eitp_variable_tensor(graph, names[i], EITP_PARAMETER, EITP_BF16, 1, shape);
     }
-    /* The name that both would be cut to. */
+    /* the name that both would be truncated to */
     memset(remainder + strlen(remainder), 'n', sizeof remainder - 1 - strlen(remainder));
     eitp_variable_tensor(graph, remainder, EITP_REMAINDER, EITP_I16, 1, shape);
     REQUIRE_OK(eitp_graph_status(graph, &error), error);
@@ -196,7 +196,10 @@ typedef struct classifying {
     eitp_tensor *x, *table, *targets, *losses, *gradient;
 } classifying;
 
-/* Losses of ROWS rows with the head apart, or in the loss; the targets an input as it is, reshaped, or computed. */
+/*
+ * Losses of ROWS rows with a separate head or with eitp_linear_cross_entropy; the targets an input, reshaped, or
+ * computed.
+ */
 static void classifying_begin(classifying *c, const char *set, eitp_dtype dtype, int is_linear, int way) {
     const int64_t x_shape[2] = {ROWS, WIDTH}, table_shape[2] = {CLASSES, WIDTH}, rows[1] = {ROWS};
     const int64_t square[2] = {2, ROWS / 2};
@@ -226,7 +229,7 @@ static void classifying_end(classifying *c) {
     eitp_context_destroy(c->context);
 }
 
-static void targets_outside_are_refused(void) {
+static void targets_out_of_range_are_refused(void) {
     static const int32_t wrong[] = {CLASSES, -1, -99, INT32_MAX, INT32_MIN};
     for (int i = 0; i < 4; i++) {
         classifying c;
@@ -244,8 +247,8 @@ static void targets_outside_are_refused(void) {
     }
 }
 
-/* Those that are computed cannot be seen where they are written: their losses and gradients are not numbers. */
-static void computed_targets_outside_are_no_numbers(void) {
+/* Computed targets cannot be checked when they are written: their losses and gradients are NaN. */
+static void computed_targets_out_of_range_give_nan(void) {
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16, EITP_F64};
     for (int i = 0; i < KERNEL_SETS * 4 * 2; i++) {
         eitp_dtype dtype = dtypes[i / 2 % 4];
@@ -279,7 +282,7 @@ static void computed_targets_outside_are_no_numbers(void) {
 
 /* ---- Sequences ---- */
 
-static void offsets_are_of_sequences_with(int separate) {
+static void check_offsets_with(int separate) {
     static const int32_t wrong[][3] = {{0, 5, 4}, {-1, 2, 4}, {0, 4, 9}, {0, 1, 6}, {4, 0, 4}};
     const int32_t right[][3] = {{0, 4, 8}, {0, 0, 0}, {2, 4, 6}};
     const int64_t shape[2] = {8, 6}, bounds = 3;
@@ -289,7 +292,7 @@ static void offsets_are_of_sequences_with(int separate) {
     eitp_attention_config config = EITP__ZERO;
     eitp_tensor *offsets, *x;
     config.heads = 1;
-    config.longest = 4;
+    config.max_length = 4;
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
     offsets = eitp_input(graph, "offsets", EITP_I32, 1, &bounds);
     x = eitp_input(graph, "x", EITP_F32, 2, shape);
@@ -305,9 +308,9 @@ static void offsets_are_of_sequences_with(int separate) {
     eitp_context_destroy(context);
 }
 
-static void offsets_are_of_sequences(void) {
-    offsets_are_of_sequences_with(0);
-    offsets_are_of_sequences_with(1);
+static void invalid_offsets_are_refused(void) {
+    check_offsets_with(0);
+    check_offsets_with(1);
 }
 
 /* ---- Contexts ---- */
@@ -329,7 +332,7 @@ static void empty_settings_are_refused(void) {
     CHECK(is_refused(eitp_context_create(&config, &context, &error_), "offload", "5"));
 }
 
-static void variables_that_are_not_there(void) {
+static void unknown_variables_are_refused(void) {
     const int64_t shape = 2;
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
@@ -352,7 +355,7 @@ static int names_null(eitp_status status, const char *argument) {
     return is_refused(status, argument, "NULL");
 }
 
-static void variables_of_null(void) {
+static void variables_with_null(void) {
     float value = 1;
     eitp_context *context = open_context("ref", 1);
     eitp_context *const none[2] = {NULL, context};
@@ -371,7 +374,7 @@ static void variables_of_null(void) {
     eitp_context_destroy(context);
 }
 
-static void data_of_null(void) {
+static void data_is_null(void) {
     fitting f;
     fitting_begin(&f, "w", EITP_MOMENTS_F32);
     REQUIRE_OK(eitp_plan_create(f.graph, &f.plan, &error_), error_);
@@ -379,12 +382,12 @@ static void data_of_null(void) {
     CHECK(names_null(eitp_variable_read(f.context, "w", 0, NULL, 4, &error_), "'w'"));
     CHECK(names_null(eitp_variable_write_f32(f.context, "w", 0, NULL, 1, &error_), "'w'"));
     CHECK(names_null(eitp_variable_read_f32(f.context, "w", 0, NULL, 1, &error_), "'w'"));
-    CHECK(names_null(eitp_plan_write(f.plan, f.update.limit, NULL, 4, &error_), "'largest gradient norm'"));
+    CHECK(names_null(eitp_plan_write(f.plan, f.update.max_norm, NULL, 4, &error_), "'maximum gradient norm'"));
     CHECK(names_null(eitp_plan_read(f.plan, f.update.norm, NULL, 4, &error_), "data"));
     fitting_end(&f);
 }
 
-static void graphs_and_plans_of_null(void) {
+static void graphs_and_plans_with_null(void) {
     const int64_t one = 1;
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
@@ -411,7 +414,7 @@ static void graphs_and_plans_of_null(void) {
         eitp_plan_config odd = {0, (eitp_recompute)9};
         CHECK(is_refused(eitp_plan_create_within(graph, &odd, &plan, &error_), "recompute", "9") && !plan);
     }
-    CHECK(names_null(eitp_plan_set_count(NULL, 1, &error_), "plan"));
+    CHECK(names_null(eitp_plan_set_rows(NULL, 1, &error_), "plan"));
     CHECK(names_null(eitp_plan_write(NULL, p, &value, 4, &error_), "plan"));
     CHECK(names_null(eitp_plan_read(NULL, p, &value, 4, &error_), "plan"));
     CHECK(names_null(eitp_plan_execute(NULL, &error_), "plan"));
@@ -430,7 +433,7 @@ static void graphs_and_plans_of_null(void) {
     eitp_context_destroy(context);
 }
 
-static void models_of_null(void) {
+static void models_with_null(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_host host = eitp_host_default();
     eitp_transformer_config config;
@@ -471,7 +474,7 @@ static eitp_status fill_nothing(void *user, const char *directory, eitp_error *e
     return EITP_OK;
 }
 
-static void files_of_null(void) {
+static void files_with_null(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_host host = eitp_host_default();
     eitp_lora_config lora;
@@ -504,7 +507,12 @@ static void files_of_null(void) {
     eitp_context_destroy(context);
 }
 
-static void texts_of_null(void) {
+static eitp_status take_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
+    (void)user, (void)ids, (void)count, (void)error;
+    return EITP_OK;
+}
+
+static void texts_with_null(void) {
     eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
     eitp_tokenizer_train_config settings = EITP__ZERO;
@@ -515,23 +523,42 @@ static void texts_of_null(void) {
     eitp_token_file *file = NULL;
     eitp_token_range range = {0, 0};
     eitp_windows windows;
-    const char *bytes;
-    int32_t ids[1];
+    eitp_token_source tokens;
+    const char *bytes = "x", *none = NULL;
+    int32_t ids[1] = {0};
     size_t size;
     CHECK(names_null(eitp_tokenizer_load(NULL, "x", &tokenizer, &error_), "host"));
     CHECK(names_null(eitp_tokenizer_load(&host, NULL, &tokenizer, &error_), "path"));
-    CHECK(names_null(eitp_tokenizer_bytes(NULL, &tokenizer, &error_), "host"));
+    CHECK(names_null(eitp_tokenizer_create_bytes(NULL, &tokenizer, &error_), "host"));
     CHECK(names_null(eitp_tokenizer_train(&host, NULL, &source, &tokenizer, &error_), "config"));
     CHECK(names_null(eitp_tokenizer_train(&host, &settings, NULL, &tokenizer, &error_), "source"));
+    CHECK(names_null(eitp_tokenizer_train(&host, &settings, &source, &tokenizer, &error_), "source->read"));
     CHECK(names_null(eitp_tokenizer_save(NULL, "x", &error_), "tokenizer"));
     CHECK(names_null(eitp_tokenizer_encode(NULL, "x", 1, ids, 1, &size, &error_), "tokenizer"));
     CHECK(names_null(eitp_tokenizer_token(NULL, 0, &bytes, &size, &error_), "tokenizer"));
     CHECK(names_null(eitp_tokenizer_decode(NULL, ids, 1, NULL, 0, &size, &error_), "tokenizer"));
+    REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error_), error_);
+    size = 9;
+    CHECK(names_null(eitp_tokenizer_encode(tokenizer, NULL, 1, ids, 1, &size, &error_), "text") && !size);
+    CHECK(names_null(eitp_tokenizer_encode(tokenizer, "x", 1, NULL, 1, &size, &error_), "ids"));
+    CHECK(!eitp_tokenizer_encode(tokenizer, NULL, 0, NULL, 0, &size, &error_) && !size);
+    CHECK(names_null(eitp_tokenizer_decode(tokenizer, NULL, 1, NULL, 0, &size, &error_), "ids"));
+    CHECK(names_null(eitp_tokenizer_decode(tokenizer, ids, 0, NULL, 1, &size, &error_), "text"));
+    CHECK(!eitp_tokenizer_decode(tokenizer, NULL, 0, NULL, 0, &size, &error_) && !size);
+    REQUIRE_OK(eitp_encoder_create(tokenizer, take_ids, NULL, &encoder, &error_), error_);
+    CHECK(names_null(eitp_encoder_add(encoder, NULL, 1, &error_), "text"));
+    CHECK(!eitp_encoder_add(encoder, NULL, 0, &error_));
+    eitp_encoder_destroy(encoder);
     CHECK(names_null(eitp_encoder_create(NULL, NULL, NULL, &encoder, &error_), "tokenizer"));
     CHECK(names_null(eitp_encoder_add(NULL, "x", 1, &error_), "encoder"));
     CHECK(names_null(eitp_encoder_finish(NULL, &error_), "encoder"));
     CHECK(names_null(eitp_pack(&host, NULL, &pack, "x", NULL, &error_), "tokenizer"));
+    pack.path_count = 1;
+    CHECK(names_null(eitp_pack(&host, tokenizer, &pack, "x", NULL, &error_), "paths"));
     CHECK(names_null(eitp_text_files_open(NULL, &bytes, 1, 0, &files, &error_), "host"));
+    CHECK(names_null(eitp_text_files_open(&host, &none, 1, 0, &files, &error_), "paths"));
+    source = eitp_text_files_source(NULL);
+    CHECK(names_null(source.read(source.user, &bytes, &size, &error_), "files"));
     CHECK(names_null(eitp_token_file_open(NULL, "x", 0, &file, &error_), "host"));
     CHECK(names_null(eitp_token_file_open(&host, NULL, 0, &file, &error_), "path"));
     CHECK(names_null(eitp_token_file_read(NULL, 0, 1, ids, &error_), "file"));
@@ -539,16 +566,19 @@ static void texts_of_null(void) {
     CHECK(names_null(eitp_split_tokens(100, 0.5, 4, NULL, &range, &error_), "training"));
     CHECK(names_null(eitp_windows_init(&windows, NULL, 4, &error_), "source"));
     CHECK(names_null(eitp_windows_read(NULL, 0, ids, ids, &error_), "windows"));
+    tokens = eitp_token_file_source(NULL, range);
+    CHECK(!tokens.count && names_null(tokens.read(tokens.user, 0, 1, ids, &error_), "file"));
+    eitp_tokenizer_destroy(tokenizer);
 }
 
-static void trainers_of_null(void) {
+static void trainers_with_null(void) {
     eitp_trainer_config config = eitp_trainer_config_default();
     eitp_trainer *trainer = NULL;
     eitp_step_report report;
     eitp_evaluation evaluation;
     eitp_shrink_report shrunk;
     eitp_fit fit;
-    eitp_rung rung;
+    eitp_fit_candidate rung;
     CHECK(names_null(eitp_trainer_create(NULL, &config, &trainer, &error_), "task"));
     CHECK(names_null(eitp_trainer_step(NULL, &report, &error_), "trainer"));
     CHECK(names_null(eitp_trainer_evaluate(NULL, 1, &evaluation, &error_), "trainer"));
@@ -556,16 +586,16 @@ static void trainers_of_null(void) {
     CHECK(names_null(eitp_trainer_save(NULL, "x", &error_), "trainer"));
     CHECK(names_null(eitp_trainer_resume(NULL, "x", &error_), "trainer"));
     CHECK(names_null(eitp_evaluate(NULL, EITP_TRAINING, 1, 1, &evaluation, &error_), "task"));
-    CHECK(names_null(eitp_rung_measure(NULL, &rung, &error_), "fit"));
-    CHECK(names_null(eitp_rung_measure(&fit, NULL, &error_), "rung"));
-    CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "asked"));
+    CHECK(names_null(eitp_fit_measure(NULL, &rung, &error_), "fit"));
+    CHECK(names_null(eitp_fit_measure(&fit, NULL, &error_), "candidate"));
+    CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "fit"));
     CHECK(names_null(eitp_fit_choose(&fit, NULL, NULL, &error_), "chosen"));
     CHECK(names_null(eitp_setting_set_integer(NULL, 1, &config, &error_), "setting"));
     CHECK(names_null(eitp_setting_set_number(NULL, 1, &config, &error_), "setting"));
 }
 
-/* What has no status gives nothing. */
-static void what_null_is(void) {
+/* Functions that return no status return zeros or NULL. */
+static void getters_of_null(void) {
     char text[4] = "x";
     eitp_model_inputs inputs = eitp_model_inputs_create(NULL, 1, 1, 1);
     CHECK(!*eitp_context_description(NULL) && !*eitp_context_numerics(NULL) && !*eitp_context_precision_name(NULL));
@@ -586,9 +616,9 @@ static void what_null_is(void) {
     CHECK(!eitp_tensor_rank(NULL) && !eitp_tensor_dimension(NULL, -1) && !eitp_tensor_elements(NULL));
     CHECK(!eitp_dtype_size(eitp_tensor_dtype(NULL)) && !eitp_tensor_graph(NULL));
     CHECK(!eitp_plan_statistics(NULL).nodes && !eitp_optimizer_get((eitp_optimizer)99));
-    CHECK(!eitp_model_context(NULL) && !eitp_model_parameter_count(NULL) && !eitp_model_trained_count(NULL));
+    CHECK(!eitp_model_context(NULL) && !eitp_model_parameter_count(NULL) && !eitp_model_trained_parameter_count(NULL));
     CHECK(!eitp_transformer_config_positions(NULL) && !eitp_model_positions(NULL));
-    CHECK(!eitp_model_config(NULL).layers && !eitp_model_lora(NULL).rank);
+    CHECK(!eitp_model_config(NULL).layers && !eitp_model_lora_config(NULL).rank);
     CHECK(!inputs.tokens && !inputs.key && !eitp_model_forward(NULL, NULL, &inputs, 1));
     CHECK(!eitp_model_losses(NULL, NULL, &inputs, 1, NULL, -100));
     CHECK(!eitp_model_hidden(NULL, NULL, &inputs, 1) && !eitp_model_logits(NULL, NULL));
@@ -613,8 +643,8 @@ static void what_null_is(void) {
     eitp_generator_destroy(NULL);
 }
 
-/* A dimension that a tensor has not is 0; a step before the first has the first rate. */
-static void what_is_not_there(void) {
+/* The extent of a dimension that does not exist is 0; a step before the first has the first rate. */
+static void values_out_of_range(void) {
     const int64_t shape[2] = {2, 3};
     eitp_schedule schedule = EITP__ZERO;
     eitp_context *context = open_context("ref", 1);
@@ -635,25 +665,25 @@ static void what_is_not_there(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(steps_are_counted_from_one),
-        TEST(updates_are_given_sensible_numbers),
-        TEST(moments_are_of_a_kind_there_is),
+        TEST(invalid_update_inputs_are_refused),
+        TEST(unknown_moments_are_refused),
         TEST(long_names_do_not_share_a_state),
         TEST(long_names_do_not_share_a_remainder),
         TEST(losses_are_scalars),
-        TEST(targets_outside_are_refused),
-        TEST(computed_targets_outside_are_no_numbers),
-        TEST(offsets_are_of_sequences),
+        TEST(targets_out_of_range_are_refused),
+        TEST(computed_targets_out_of_range_give_nan),
+        TEST(invalid_offsets_are_refused),
         TEST(empty_settings_are_refused),
-        TEST(variables_that_are_not_there),
-        TEST(variables_of_null),
-        TEST(data_of_null),
-        TEST(graphs_and_plans_of_null),
-        TEST(models_of_null),
-        TEST(files_of_null),
-        TEST(texts_of_null),
-        TEST(trainers_of_null),
-        TEST(what_null_is),
-        TEST(what_is_not_there),
+        TEST(unknown_variables_are_refused),
+        TEST(variables_with_null),
+        TEST(data_is_null),
+        TEST(graphs_and_plans_with_null),
+        TEST(models_with_null),
+        TEST(files_with_null),
+        TEST(texts_with_null),
+        TEST(trainers_with_null),
+        TEST(getters_of_null),
+        TEST(values_out_of_range),
     };
     return RUN_TESTS(tests, argc, argv);
 }

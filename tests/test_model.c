@@ -1,11 +1,11 @@
-/* Architectures: blocks of one's own, norms before and after, attention to both sides, and layouts in files. */
+/* Architectures: blocks in a program's own model, pre- and post-norm, bidirectional attention, layouts in files. */
 #include "tests/everything.h"
 #include "tests/faults.h"
 #include "tests/test.h"
 
 static eitp_error error_;
 
-/* ---- An architecture of this file alone ---- */
+/* ---- An architecture for tests ---- */
 
 static const eitp_transformer_config other_defaults = {
     NULL, 31, 20, 12, 3, 2, 0, 2, EITP_GELU_ERF, 1e-6, 0, 0, 0, 0.05, 1, 0, 1, 1, 1, {0, {0}}, {0, {0}}, {0, {0}},
@@ -19,7 +19,7 @@ static const eitp__config_key other_keys[] = {
     {"act", EITP__FIELD_ACTIVATION, 0, NULL},
     {"vocab", EITP__FIELD_VOCABULARY, 0, NULL},
     {"old_vocab", EITP__FIELD_VOCABULARY, 1, NULL},
-    {"longest", EITP__FIELD_POSITIONS, 0, NULL},
+    {"max_length", EITP__FIELD_POSITIONS, 0, NULL},
     {"hidden", EITP__FIELD_WIDTH, 0, NULL},
     {"heads", EITP__FIELD_HEADS, 0, NULL},
     {"layers", EITP__FIELD_LAYERS, 0, NULL},
@@ -95,7 +95,7 @@ static eitp_context *open_context(const eitp_host *host, const char *precision) 
     return context;
 }
 
-/* Values for every parameter, norms and biases too, that follow from its name. */
+/* Fills every parameter, norms and biases too, with values that depend on its name. */
 static void fill_all(eitp_context *context, uint64_t seed) {
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
@@ -126,7 +126,7 @@ typedef struct pass {
     eitp_plan *plan;
     eitp_model_inputs inputs;
     eitp_tensor *hidden;
-    int kinds; /* of segments */
+    int kinds; /* number of segments */
 } pass;
 
 static void run_pass(pass *p, float *hidden) {
@@ -173,13 +173,13 @@ static eitp_tensor *matrix(eitp_graph *graph, eitp_dtype dtype, const char *name
     return eitp_variable_tensor(graph, name, EITP_PARAMETER, dtype, 2, shape);
 }
 
-/* The hidden states of a model that is made of public functions alone. */
+/* The hidden states of a model built from public functions only. */
 static eitp_tensor *own_hidden(pass *p, const eitp_transformer_config *config, const eitp_lora_config *lora,
                                eitp_dtype dtype) {
     const int64_t width = WIDTH;
     eitp_block_inputs inputs = EITP__ZERO;
     eitp_tensor *x, *gain, *bias;
-    inputs.longest = LONGEST;
+    inputs.max_length = LONGEST;
     inputs.offsets = p->inputs.offsets;
     inputs.key = p->inputs.key;
     inputs.lora = lora;
@@ -225,7 +225,7 @@ static void check_own_blocks(const char *precision, int with_key, int with_lora)
     eitp_context_destroy(b);
 }
 
-static void blocks_of_ones_own_are_those_of_the_model(void) {
+static void own_blocks_match_the_model(void) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     for (size_t i = 0; i < EITP__COUNT(precisions); i++) {
         check_own_blocks(precisions[i], 0, 0);
@@ -234,8 +234,8 @@ static void blocks_of_ones_own_are_those_of_the_model(void) {
     }
 }
 
-/* The same variables with the same values, remainders too, whether blocks are declared by a model or filled alone. */
-static void blocks_start_as_those_of_the_model(void) {
+/* A model and eitp_block_initialize declare the same variables, remainders too, with the same values. */
+static void block_initialize_matches_the_model(void) {
     static const char *const precisions[] = {"fp32", "bf16"};
     for (size_t k = 0; k < EITP__COUNT(precisions); k++) {
         const eitp_transformer_config config = small_gpt2();
@@ -263,7 +263,7 @@ static void blocks_start_as_those_of_the_model(void) {
     }
 }
 
-/* The sums of embeddings before the blocks, through their norm, written out with the variables of the model. */
+/* The sum of the embeddings, through their norm, computed from the model's variables. */
 static eitp_tensor *own_embeddings(pass *p, const eitp_model *model, eitp_tensor *segments) {
     const eitp_transformer_config config = eitp_model_config(model);
     const int64_t width = WIDTH;
@@ -277,8 +277,8 @@ static eitp_tensor *own_embeddings(pass *p, const eitp_model *model, eitp_tensor
     return eitp_layer_norm(x, gain, bias, config.epsilon);
 }
 
-/* Segments and the norm of embeddings, of an architecture with post-norm blocks that ends in none. */
-static void embeddings_are_those_of_the_table(void) {
+/* Segments and the norm of embeddings, in an architecture with post-norm blocks and no final norm. */
+static void embeddings_follow_the_table(void) {
     eitp_transformer_config config = other_config();
     const int64_t rows = ROWS;
     eitp_context *context = open_context(NULL, "fp32");
@@ -295,11 +295,11 @@ static void embeddings_are_those_of_the_table(void) {
             pass p;
             REQUIRE_OK(eitp_graph_create(context, &p.graph, &error_), error_);
             p.inputs = eitp_model_inputs_create(p.graph, SEQUENCES, LONGEST, 0);
-            /* Without segments a model takes all to be 0. */
+            /* Without segments all are 0. */
             segments = own || kinds > 1 ? eitp_input_rows(p.graph, "kinds", EITP_I32, 1, &rows) : NULL;
             p.inputs.segments = segments;
             p.kinds = kinds;
-            attention.longest = LONGEST;
+            attention.max_length = LONGEST;
             attention.offsets = p.inputs.offsets;
             x = own ? own_embeddings(&p, model, segments) : NULL;
             for (int layer = 0; layer < 2 && own; layer++)
@@ -403,7 +403,7 @@ static void naive_attention(const naive_block *n, const double *qkv, double *y) 
     }
 }
 
-/* x becomes what the block makes of it. */
+/* Replaces x by the output of the block. */
 static void naive_apply(const naive_block *n, double *x) {
     static double normed[ROWS * WIDTH], wide[ROWS * 3 * WIDTH], added[ROWS * WIDTH], sums[ROWS * WIDTH];
     static const char *const norms[] = {"ln_1", "ln_2"};
@@ -448,7 +448,7 @@ static void check_naive(int post_norm, int bidirectional, int padded) {
         expected[i] = (double)(x[i] = (float)((i * 7919 % 1000) / 500.0 - 1));
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
     in = eitp_input_rows(graph, "x", EITP_F32, 2, shape);
-    inputs.longest = LONGEST;
+    inputs.max_length = LONGEST;
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offset_shape);
     inputs.lengths = padded ? eitp_input(graph, "lengths", EITP_I32, 1, &length_shape) : NULL;
     out = eitp_output(eitp_block(in, &config, "mine", 0, &inputs));
@@ -474,13 +474,13 @@ static void check_naive(int post_norm, int bidirectional, int padded) {
     eitp_context_destroy(context);
 }
 
-static void blocks_are_what_a_naive_one_computes(void) {
+static void blocks_match_a_naive_implementation(void) {
     for (int way = 0; way < 8; way++)
         check_naive(way & 1, way >> 1 & 1, way >> 2);
 }
 
-/* What a block, and who makes one, cannot take is an error that says it. */
-static void wrong_blocks_are_refused(void) {
+/* Invalid arguments of blocks are errors that name the problem. */
+static void invalid_blocks_are_errors(void) {
     static const struct {
         const char *name, *words;
         int heads, bidirectional, has_position, rank, layer;
@@ -520,7 +520,7 @@ static void wrong_blocks_are_refused(void) {
     }
     CHECK(eitp_block_initialize(NULL, &config, "mine", 1, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(!eitp_variable_count(context));
-    /* A variable of another shape has the name. */
+    /* A variable of this name has another shape. */
     config = small_gpt2();
     inputs.lora = NULL;
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
@@ -532,7 +532,7 @@ static void wrong_blocks_are_refused(void) {
     REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
     CHECK(eitp_generator_create(model, 0, &generator, &error_) == EITP_ERROR_UNSUPPORTED && !generator);
     CHECK_THAT(strstr(error_.message, "bidirectional") != NULL, "%s", error_.message);
-    /* GPT-2's config.json could not say it. */
+    /* A config.json of GPT-2 cannot express it. */
     REQUIRE(scratch_make(directory));
     CHECK(eitp_transformer_config_write(&host, scratch_path(directory, "config.json"), &config, -1, EITP_F32,
                                         &error_) == EITP_ERROR_UNSUPPORTED);
@@ -542,8 +542,8 @@ static void wrong_blocks_are_refused(void) {
     eitp_context_destroy(context);
 }
 
-/* Questions about a model, which callers ask instead of reading its configuration. */
-static void models_answer_questions(void) {
+/* Functions that give properties of a model. */
+static void models_give_their_properties(void) {
     eitp_transformer_config config = small_gpt2();
     eitp_lora_config lora = eitp_lora_config_default();
     eitp_context *context = open_context(NULL, "fp32");
@@ -578,8 +578,8 @@ static eitp_status parse(const eitp_architecture *architecture, const char *text
     return status;
 }
 
-/* Keys come from the table, and go back to where they came from. */
-static void keys_are_those_of_the_architecture(void) {
+/* Keys are those of the table, in reading and in writing. */
+static void config_keys_follow_the_architecture(void) {
     static const struct {
         const char *text, *words;
     } bad[] = {
@@ -587,7 +587,7 @@ static void keys_are_those_of_the_architecture(void) {
         {"{\"is_decoder\": true}", "is_decoder true (expected false)"},
         {"{\"is_decoder\": 1}", "is_decoder"},
         {"{\"act\": \"swish\"}", "act 'swish'"},
-        {"{\"hidden\": 13}", "hidden 13 cannot be shared among heads 3"},
+        {"{\"hidden\": 13}", "hidden 13 is not divisible by heads 3"},
         {"{\"vocab\": 0}", "vocab"},
         {"{\"dropout\": 1}", "dropout"},
         {"{\"segments\": 0}", "segments"},
@@ -620,23 +620,24 @@ static void keys_are_those_of_the_architecture(void) {
     CHECK_THAT(
         !strcmp(text.data,
                 "{\n  \"architectures\": [\"OtherModel\"],\n  \"model_type\": \"other\",\n"
-                "  \"act\": \"relu\",\n  \"vocab\": 50,\n  \"old_vocab\": 50,\n  \"longest\": 20,\n"
+                "  \"act\": \"relu\",\n  \"vocab\": 50,\n  \"old_vocab\": 50,\n  \"max_length\": 20,\n"
                 "  \"hidden\": 32,\n  \"heads\": 4,\n  \"layers\": 2,\n  \"intermediate\": 50,\n  \"segments\": 2,\n"
                 "  \"dropout\": 0.25,\n  \"tied\": true,\n  \"bos_token_id\": null,\n"
                 "  \"eos_token_id\": null,\n  \"pad_token_id\": null,\n"
                 "  \"torch_dtype\": \"float16\",\n  \"dtype\": \"float16\"\n}\n"),
         "%s", text.data);
     eitp__buffer_release(&text);
-    /* Only entries of the table are found by their model_type. */
+    /* Architectures that are not in the table are not found. */
     CHECK(eitp_transformer_config_read(&host, scratch_path(directory, "config.json"), &again, &error_) ==
           EITP_ERROR_UNSUPPORTED);
     CHECK_THAT(strstr(error_.message, "unsupported model_type 'other' (supported: gpt2") != NULL, "%s", error_.message);
     scratch_remove(directory);
 }
 
-/* Every size that the builder multiplies by has a key in each architecture, so that messages name it; names are told
- * apart. */
-static void tables_are_whole(void) {
+/* Each architecture has a key for every size that the builder multiplies by, so that messages name it. Names are
+ * unique.
+ */
+static void tables_are_complete(void) {
     const eitp_architecture *architecture;
     for (size_t a = 0; (architecture = eitp__architecture_at(a)); a++) {
         const eitp_transformer_config config = eitp__architecture_defaults(architecture);
@@ -664,7 +665,7 @@ static void tables_are_whole(void) {
 
 /* ---- Files ---- */
 
-/* Values of a tensor of a file. */
+/* The values of a tensor in a file. */
 static float *tensor_of(const eitp__safetensors *file, const char *name, int64_t rows, int64_t columns) {
     const eitp__safetensors_entry *entry = eitp__safetensors_find(file, name);
     float *values = entry ? (float *)malloc((size_t)entry->count * sizeof *values) : NULL;
@@ -675,7 +676,7 @@ static float *tensor_of(const eitp__safetensors *file, const char *name, int64_t
     return values;
 }
 
-/* Columns [first, first + columns) of a variable [rows, all] against a tensor, which has them transposed or not. */
+/* Compares columns [first, first + columns) of a variable [rows, all] with a tensor, transposed or not. */
 static void check_piece(eitp_context *context, const char *variable, const eitp__safetensors *file, const char *tensor,
                         int64_t rows, int64_t all, int64_t first, int64_t columns, int is_transposed) {
     int64_t count = 0, wrong = 0;
@@ -693,7 +694,7 @@ static void check_piece(eitp_context *context, const char *variable, const eitp_
     free(piece);
 }
 
-/* How many variables do not have the same bits in two contexts. */
+/* The number of variables that differ between two contexts. */
 static int differing(eitp_context *a, eitp_context *b) {
     int wrong = 0;
     for (size_t i = 0; i < eitp_variable_count(a); i++) {
@@ -708,7 +709,7 @@ static int differing(eitp_context *a, eitp_context *b) {
     return wrong;
 }
 
-/* A model of that architecture, and its directory; of 16 bits its values are those with remainders. */
+/* A model of that architecture, and its directory. 16-bit values include their remainders. */
 static void check_layouts(int64_t width, int64_t inner, const char *precision) {
     eitp_transformer_config config = other_config();
     char directory[512], path[600];
@@ -757,14 +758,14 @@ static void check_layouts(int64_t width, int64_t inner, const char *precision) {
     scratch_remove(directory);
 }
 
-/* Side by side and transposed, small and in several parts at a time; in 16 bits with what they round. */
-static void parameters_are_laid_out_as_the_table_says(void) {
+/* Side by side and transposed, small and large enough for several reads; in 16 bits with remainders. */
+static void parameters_are_laid_out_by_the_table(void) {
     check_layouts(12, 20, "fp32");
     check_layouts(12, 20, "bf16");
     check_layouts(600, 700, "fp32");
 }
 
-/* Files of a model without its prefix, without a piece, and with one of another shape. */
+/* Files without the prefix, with a missing piece, and with a piece of another shape. */
 static void pieces_are_found_and_checked(void) {
     const eitp_transformer_config config = other_config();
     const eitp_host host = eitp_host_default();
@@ -787,7 +788,7 @@ static void pieces_are_found_and_checked(void) {
             size_t length = strlen(from[way]);
             if (!strncmp(bytes.data + at, from[way], length) && way)
                 memcpy(bytes.data + at, to[way], length);
-            /* The quote moves to where the prefix ended. */
+            /* The quote moves to the end of the prefix. */
             if (!strncmp(bytes.data + at, "\"base.", 6) && !way)
                 memcpy(bytes.data + at, "     \"", 6);
         }
@@ -795,7 +796,7 @@ static void pieces_are_found_and_checked(void) {
         eitp__buffer_release(&bytes);
         CHECK_THAT(!eitp_model_load_weights(loaded, directory, &error_) == !way, "%d: %s", way, error_.message);
         CHECK_THAT(way != 1 || strstr(error_.message, "base.block.0.self.k.weight"), "%s", error_.message);
-        CHECK_THAT(way != 2 || strstr(error_.message, "another shape"), "%s", error_.message);
+        CHECK_THAT(way != 2 || strstr(error_.message, "has shape [20, 12], expected [12, 20]"), "%s", error_.message);
         CHECK(way || !differing(a, b));
         CHECK_THAT(eitp__model_read(loaded, path, 1, NULL, &error_) == EITP_ERROR_FORMAT, "%d", way);
     }
@@ -824,7 +825,7 @@ static eitp_status save_and_load(const eitp_host *host, const char *directory) {
     return status;
 }
 
-static void laid_out_files_survive_failures(void) {
+static void files_in_pieces_survive_failures(void) {
     char directory[512];
     REQUIRE(scratch_make(directory));
     for (int files = 0; files < 2; files++) {
@@ -856,8 +857,8 @@ static int is_trained(eitp_context *context, const char *name) {
     return index >= 0 && eitp_variable_at(context, (size_t)index).trained;
 }
 
-/* Words mean places of the table, not names of GPT-2. */
-static void parts_are_frozen_by_their_place(void) {
+/* "embeddings" and "layers:N" select places of the table, not GPT-2's names. */
+static void parts_are_frozen_by_place(void) {
     const eitp_transformer_config config = other_config();
     eitp_context *context = open_context(NULL, "fp32");
     eitp_model *model;
@@ -873,8 +874,8 @@ static void parts_are_frozen_by_their_place(void) {
     eitp_context_destroy(context);
 }
 
-/* Targets are named as the architecture does, and have the shapes of its rows. */
-static void adapters_go_to_rows_of_the_table(void) {
+/* Targets have the architecture's names, and adapters the shapes of its rows. */
+static void adapters_follow_the_table(void) {
     static const struct {
         const char *names, *written;
         unsigned targets;
@@ -905,7 +906,7 @@ static void adapters_go_to_rows_of_the_table(void) {
     lora.targets = 15;
     REQUIRE_OK(eitp_model_add_lora(model, &lora, &error_), error_);
     CHECK(is_trained(context, "base.block.1.up.lora_A.weight") && !is_trained(context, "base.block.1.up.weight"));
-    CHECK(eitp_model_trained_count(model) == 2 * 2 * (12 + 36 + 12 + 12 + 12 + 20 + 20 + 12));
+    CHECK(eitp_model_trained_parameter_count(model) == 2 * 2 * (12 + 36 + 12 + 12 + 12 + 20 + 20 + 12));
     REQUIRE(scratch_make(directory));
     REQUIRE_OK(eitp_lora_save(model, directory, NULL, NULL, &error_), error_);
     eitp__buffer_init(&text, &host);
@@ -921,19 +922,19 @@ static void adapters_go_to_rows_of_the_table(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(blocks_of_ones_own_are_those_of_the_model),
-        TEST(blocks_start_as_those_of_the_model),
-        TEST(embeddings_are_those_of_the_table),
-        TEST(blocks_are_what_a_naive_one_computes),
-        TEST(wrong_blocks_are_refused),
-        TEST(models_answer_questions),
-        TEST(keys_are_those_of_the_architecture),
-        TEST(tables_are_whole),
-        TEST(parameters_are_laid_out_as_the_table_says),
+        TEST(own_blocks_match_the_model),
+        TEST(block_initialize_matches_the_model),
+        TEST(embeddings_follow_the_table),
+        TEST(blocks_match_a_naive_implementation),
+        TEST(invalid_blocks_are_errors),
+        TEST(models_give_their_properties),
+        TEST(config_keys_follow_the_architecture),
+        TEST(tables_are_complete),
+        TEST(parameters_are_laid_out_by_the_table),
         TEST(pieces_are_found_and_checked),
-        TEST(laid_out_files_survive_failures),
-        TEST(parts_are_frozen_by_their_place),
-        TEST(adapters_go_to_rows_of_the_table),
+        TEST(files_in_pieces_survive_failures),
+        TEST(parts_are_frozen_by_place),
+        TEST(adapters_follow_the_table),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -1,4 +1,4 @@
-/* Variables in a file: the thread that moves them, windows that are read and written in order, disks that fail. */
+/* Offloaded variables: the worker thread, the order of reads and writes of windows, and disks that fail. */
 #include "tests/faults.h"
 #include "tests/training.h"
 
@@ -23,7 +23,7 @@ static eitp_status run_job(void *argument, eitp_error *error) {
 
 enum { JOBS = 500 };
 
-/* More jobs than may wait, in order; waiting for one is waiting for all before it. */
+/* More jobs than the queue holds run in order; waiting for one is waiting for all before it. */
 static void jobs_run_in_order(void) {
     const eitp_host host = eitp_host_default();
     eitp__worker *worker = NULL;
@@ -35,7 +35,7 @@ static void jobs_run_in_order(void) {
         jobs[i].number = i;
         jobs[i].next = &next;
         jobs[i].fails = 0;
-        last = eitp__worker_give(worker, run_job, &jobs[i]);
+        last = eitp__worker_submit(worker, run_job, &jobs[i]);
         CHECK(last == (uint64_t)i + 1);
         if (i % 100 == 50) {
             CHECK(!eitp__worker_wait(worker, last, &error_));
@@ -43,15 +43,15 @@ static void jobs_run_in_order(void) {
         }
     }
     CHECK(!eitp__worker_finish(worker, &error_) && next == JOBS);
-    /* What was given and not waited for is done before the end. */
+    /* A submitted job that nobody waits for is done before the end. */
     next = 0;
     for (int i = 0; i < 40; i++)
-        eitp__worker_give(worker, run_job, &jobs[i]);
+        eitp__worker_submit(worker, run_job, &jobs[i]);
     eitp__worker_destroy(worker);
     CHECK(next == 40);
 }
 
-static void a_job_that_fails_ends_those_after_it(void) {
+static void failed_job_cancels_later_jobs(void) {
     const eitp_host host = eitp_host_default();
     eitp__worker *worker = NULL;
     job jobs[6];
@@ -61,17 +61,17 @@ static void a_job_that_fails_ends_those_after_it(void) {
         jobs[i].number = i;
         jobs[i].next = &next;
         jobs[i].fails = i == 2 || i == 4;
-        eitp__worker_give(worker, run_job, &jobs[i]);
+        eitp__worker_submit(worker, run_job, &jobs[i]);
     }
     CHECK(eitp__worker_finish(worker, &error_) == EITP_ERROR_IO && !strcmp(error_.message, "job 2 fails"));
     CHECK(next == 2);
-    eitp__worker_give(worker, run_job, &jobs[2 + 1]);
+    eitp__worker_submit(worker, run_job, &jobs[2 + 1]);
     next = 3;
     CHECK(!eitp__worker_finish(worker, &error_) && (next == 3 || next == 4));
     eitp__worker_destroy(worker);
 }
 
-/* ---- A training step with variables in a file ---- */
+/* ---- Training steps with offloaded variables ---- */
 
 static eitp_status open_offloaded(const eitp_host *host, const char *path, eitp_offload offload, const char *precision,
                                   eitp_context **context, eitp_error *error) {
@@ -113,12 +113,12 @@ static uint32_t state_of(const training *s) {
     return crc;
 }
 
-/* Bytes that are read after they were changed are read when they are in the file, or on their way to it. */
+/* Bytes that are read after a step changed them have been written by then, or are being written. */
 static void check_windows(const eitp_plan *plan) {
     int changed = 0, before = 0, step = 0;
     for (size_t i = 0; i < plan->window_count; i++) {
         const eitp__window *a = &plan->windows[i];
-        changed += a->changes;
+        changed += a->is_dirty;
         CHECK(0 <= a->start && a->start <= a->first && a->first <= a->last && a->last < a->end);
         CHECK(a->end <= (int)plan->step_count);
         before += a->start < a->first;
@@ -126,9 +126,9 @@ static void check_windows(const eitp_plan *plan) {
             const eitp__window *b = &plan->windows[w];
             int overlap = a->offset < b->offset + b->size && b->offset < a->offset + a->size;
             CHECK(b->variable == a->variable && b->first <= a->first);
-            CHECK_THAT(!overlap || !b->changes || a->start > b->last, "read at %d, changed until %d", a->start,
+            CHECK_THAT(!overlap || !b->is_dirty || a->start > b->last, "read at %d, changed until %d", a->start,
                        b->last);
-            CHECK(!overlap || !a->changes || a->first > b->last);
+            CHECK(!overlap || !a->is_dirty || a->first > b->last);
         }
     }
     CHECK(changed > 10);
@@ -139,7 +139,7 @@ static void check_windows(const eitp_plan *plan) {
     }
 }
 
-static void streamed_steps_have_the_same_bits(void) {
+static void offloaded_steps_have_the_same_bits(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], path[600];
     uint32_t reference = 0;
@@ -166,7 +166,7 @@ static void streamed_steps_have_the_same_bits(void) {
             CHECK_THAT((double)resident < (offload == EITP_OFFLOAD_ALL ? 0.4 : 0.6) * (double)whole, "%zu of %zu",
                        resident, whole);
             check_windows(s.plan);
-            /* The file has no name any more: nothing is left, whatever becomes of the process. */
+            /* The file has no name any more, so nothing remains, however the process ends. */
             CHECK(access(path, F_OK) != 0);
         }
         end_offloaded(&s);
@@ -174,7 +174,7 @@ static void streamed_steps_have_the_same_bits(void) {
     scratch_remove(directory);
 }
 
-/* A profiler sees every step, and the bits are those of a plan that is not profiled. */
+/* A profiler receives every step, and the bits are those of a plan that is not profiled. */
 static void count_step(void *user, const eitp_profile *profile) {
     (void)profile;
     ++*(int *)user;
@@ -204,8 +204,8 @@ static void an_offloaded_plan_can_be_profiled(void) {
     scratch_remove(directory);
 }
 
-/* Rows of what was just changed, and the whole of it long after, are the values after the change. */
-static void what_was_changed_is_read_again(void) {
+/* Rows that were just changed, and all of it long after, have the new values. */
+static void changed_variables_are_read_back(void) {
     const eitp_host host = eitp_host_default();
     const int64_t shape[2] = {100, 100};
     char directory[512], path[600];
@@ -253,7 +253,7 @@ static void what_was_changed_is_read_again(void) {
 
 /* ---- Variables by name ---- */
 
-static void variables_in_a_file_are_read_and_written(void) {
+static void offloaded_variables_are_read_and_written(void) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     const int64_t shape[2] = {200, 130}, small[1] = {100};
     char directory[512], path[600];
@@ -298,7 +298,7 @@ static void variables_in_a_file_are_read_and_written(void) {
     scratch_remove(directory);
 }
 
-static void what_cannot_be_is_refused(void) {
+static void unsupported_offloads_are_refused(void) {
     const eitp_host host = eitp_host_default();
     const int64_t shape[2] = {100, 100};
     char directory[512], path[600];
@@ -313,7 +313,7 @@ static void what_cannot_be_is_refused(void) {
     snprintf(path, sizeof path, "%s/nowhere/offload", directory);
     CHECK(open_offloaded(&host, path, EITP_OFFLOAD_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT && !context);
     CHECK(strstr(error_.message, "nowhere"));
-    /* A plan's value of an offloaded variable is only in the file. */
+    /* A plan cannot read the value of an offloaded variable: it is only in the file. */
     snprintf(path, sizeof path, "%s/offload", directory);
     REQUIRE_OK(open_offloaded(&host, path, EITP_OFFLOAD_ALL, NULL, &context, &error_), error_);
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
@@ -331,9 +331,9 @@ static void what_cannot_be_is_refused(void) {
     scratch_remove(directory);
 }
 
-/* ---- What fails ---- */
+/* ---- Failures ---- */
 
-/* Each call of a file fails once: an error that names the file, everything given back, and no file left. */
+/* Each file call fails once: the error names the file, everything is released, and no file remains. */
 static void every_failed_file_call_is_an_error(void) {
     char directory[512], path[600];
     faults f;
@@ -359,7 +359,7 @@ static void every_failed_file_call_is_an_error(void) {
         } else {
             CHECK_THAT(!status, "call %ld: %s", n, error_.message);
         }
-        /* The failure is not remembered: what is asked for next is done. */
+        /* The failure is not remembered: the next call succeeds. */
         if (status && n > calls)
             CHECK_THAT(!training_step(&s, 1, 0.5f, NULL, &error_), "call %ld: %s", n, error_.message);
         end_offloaded(&s);
@@ -393,12 +393,12 @@ static void every_failed_allocation_is_an_error(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(jobs_run_in_order),
-        TEST(a_job_that_fails_ends_those_after_it),
-        TEST(streamed_steps_have_the_same_bits),
+        TEST(failed_job_cancels_later_jobs),
+        TEST(offloaded_steps_have_the_same_bits),
         TEST(an_offloaded_plan_can_be_profiled),
-        TEST(what_was_changed_is_read_again),
-        TEST(variables_in_a_file_are_read_and_written),
-        TEST(what_cannot_be_is_refused),
+        TEST(changed_variables_are_read_back),
+        TEST(offloaded_variables_are_read_and_written),
+        TEST(unsupported_offloads_are_refused),
         TEST(every_failed_file_call_is_an_error),
         TEST(every_failed_allocation_is_an_error),
     };

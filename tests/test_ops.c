@@ -1,4 +1,6 @@
-/* Every op in every kernel set against double: naive functions, PyTorch's values, and the expansions of fused ops. */
+/*
+ * Every op in every kernel set, against naive functions in double, PyTorch's values, and the expansions of fused ops.
+ */
 #include "tests/op_cases.h"
 
 typedef struct results {
@@ -13,8 +15,8 @@ static void results_release(results *r) {
     r->count = 0;
 }
 
-/* Runs the finished build; its outputs' values go to `r`. Returns 0 where there was no plan. */
-static int run_build(build *b, const char *what, results *r) {
+/* Executes the finished build, and stores the values of its outputs in `r`. Returns 0 if there is no plan. */
+static int execute_build(build *b, const char *what, results *r) {
     eitp_plan *plan = NULL;
     eitp_error error = EITP__ZERO;
     eitp_status status = eitp_plan_create(b->graph, &plan, &error);
@@ -33,7 +35,7 @@ static int run_build(build *b, const char *what, results *r) {
     return 1;
 }
 
-/* What build `b` gave against its expectations; where it has none, against `exact` (NULL: not at all). */
+/* Compares the results of build `b` with its expectations; outputs without any, with `exact` (NULL: not at all). */
 static void compare(const build *b, const results *r, const results *exact, double tolerance, const char *what) {
     for (int i = 0; i < r->count; i++) {
         const double *expected = b->expected[i] ? b->expected[i]->data : exact ? exact->values[i] : NULL;
@@ -46,7 +48,7 @@ static void compare(const build *b, const results *r, const results *exact, doub
     }
 }
 
-/* In f64 on ref, then in f32 with every set, small and large. `exact` is what f64 may differ by. */
+/* In F64 on ref, then in F32 with every set, small and large. `exact` is the tolerance of F64. */
 static void run_case(const op_case *c, double exact) {
     for (int small = 0; small < 2; small++) {
         eitp_context *reference = open_context("ref", 2);
@@ -56,7 +58,7 @@ static void run_case(const op_case *c, double exact) {
         build_begin(&b64, reference, EITP_F64, small);
         c->make(&b64);
         snprintf(what, sizeof what, "%s, f64, ref, %s", c->name, small ? "small" : "large");
-        if (run_build(&b64, what, &r64))
+        if (execute_build(&b64, what, &r64))
             compare(&b64, &r64, NULL, exact, what);
         for (int set = 0; set < KERNEL_SETS; set++) {
             eitp_context *context = open_context(kernel_sets[set], 2);
@@ -67,7 +69,7 @@ static void run_case(const op_case *c, double exact) {
             build_begin(&b, context, EITP_F32, small);
             c->make(&b);
             snprintf(what, sizeof what, "%s, f32, %s, %s", c->name, kernel_sets[set], small ? "small" : "large");
-            if (run_build(&b, what, &r))
+            if (execute_build(&b, what, &r))
                 compare(&b, &r, &r64, c->tolerance, what);
             results_release(&r);
             build_end(&b);
@@ -129,7 +131,7 @@ static double golden_number(build *b, const char *op, const char *name) {
     return golden(b, op, name)->data[0];
 }
 
-/* Puts y and the gradients of the xs, weighted by golden "<op>.<seed>". */
+/* Puts y, and the gradients of the xs weighted by golden "<op>.<seed>". */
 static void put_golden(build *b, const char *op, const char *seed, eitp_tensor *y, const char *y_name, int count,
                        eitp_tensor *const *xs, const char *const *gradient_names) {
     eitp_tensor *gradients[4] = {NULL, NULL, NULL, NULL};
@@ -141,7 +143,7 @@ static void put_golden(build *b, const char *op, const char *seed, eitp_tensor *
         put_like(b, gradients[i], golden(b, op, gradient_names[i]));
 }
 
-/* What the op of y keeps for its gradient. */
+/* Puts an output that the op of y saves for its gradient. */
 static void put_saved(build *b, eitp_tensor *y, int output, const array *expected) {
     if (y)
         put_like(b, y->node->outputs[output], expected);
@@ -206,13 +208,13 @@ static void golden_attention(build *b, const char *op) {
     eitp_tensor *qkv = golden_leaf(b, op, "qkv"), *offsets = golden_ids(b, op, "offsets");
     const array *bounds = values_of(b, offsets);
     eitp_tensor *y;
-    int64_t longest = 1;
+    int64_t max_length = 1;
     for (int64_t i = 0; i + 1 < bounds->count; i++)
-        longest = bounds->data[i + 1] - bounds->data[i] > (double)longest
-                      ? (int64_t)(bounds->data[i + 1] - bounds->data[i])
-                      : longest;
-    y = causal_attention(qkv, offsets, (int)golden_number(b, op, "heads"), longest, golden_number(b, op, "scale"), NULL,
-                         0);
+        max_length = bounds->data[i + 1] - bounds->data[i] > (double)max_length
+                         ? (int64_t)(bounds->data[i + 1] - bounds->data[i])
+                         : max_length;
+    y = causal_attention(qkv, offsets, (int)golden_number(b, op, "heads"), max_length, golden_number(b, op, "scale"),
+                         NULL, 0);
     put_golden(b, op, "grad_y", y, "y", 1, &qkv, names);
     put_saved(b, y, 1, golden(b, op, "logsumexp"));
 }
@@ -240,7 +242,7 @@ static void golden_embedding(build *b, const char *op) {
     put_golden(b, op, "grad_y", eitp_embedding(table, golden_ids(b, op, "ids")), "y", 1, &table, names);
 }
 
-/* Norm of two gradients together, and the gradients scaled by it. */
+/* The common norm of two gradients, and the gradients scaled by it. */
 static void golden_clip(build *b, const char *op) {
     eitp_tensor *p = golden_leaf(b, op, "gradient_a"), *q = golden_leaf(b, op, "gradient_b"), *inputs[2], *scale;
     eitp__node *commit;
@@ -262,9 +264,9 @@ typedef struct golden_case {
 } golden_case;
 
 /*
- * A mean of 1000 costs f32 ten bits of what is left when it is subtracted. Logits in the thousands leave the
- * log-sum-exp, which the gradient of cross-entropy is made from, few bits below 1; sharp attention is the same in
- * small. The clip's factor and norm are f32 also where the gradients are not.
+ * Subtracting a mean of 1000 costs F32 ten bits of the difference. Logits in the thousands leave the log-sum-exp, from
+ * which the gradient of cross-entropy is computed, few bits below 1; sharp attention does the same on a smaller scale.
+ * Factor and norm of clipping are F32 even if the gradients are not.
  */
 static const golden_case golden_cases[] = {
     {"layer_norm", golden_layer_norm, 1e-12, 1e-26},
@@ -302,7 +304,7 @@ static void run_golden(const golden_case *c, const char *set, eitp_dtype dtype) 
     snprintf(what, sizeof what, "golden %s, %s, %s", c->op, eitp_dtype_name(dtype), set);
     build_begin(&b, context, dtype, 0);
     c->make(&b, c->op);
-    if (run_build(&b, what, &r))
+    if (execute_build(&b, what, &r))
         compare(&b, &r, NULL, dtype == EITP_F64 ? c->exact : c->tolerance, what);
     results_release(&r);
     build_end(&b);
@@ -322,7 +324,7 @@ static void ops_against_pytorch(void) {
 
 /* ---- Separate attention ---- */
 
-/* The attention of q, k and v side by side, by eitp_attention or of slices of them, and its gradient, in f32. */
+/* Attention of q, k and v side by side, by eitp_attention or of slices, and its gradient, in F32. */
 static void put_attention(build *b, eitp_dtype dtype, int separate, int bidirectional, int padded, double dropout) {
     static const double ends[6] = {2, 67, 67, 68, 150, 190}, lengths[5] = {65, 3, 0, 47, -1}, key[3] = {9, 2, 40};
     enum { ROWS = 197, WIDTH = 24 };
@@ -332,7 +334,7 @@ static void put_attention(build *b, eitp_dtype dtype, int separate, int bidirect
     eitp_tensor *draws = dropout > 0 ? given(b, EITP_I64, 3, key) : NULL, *gradient = NULL, *seed;
     eitp_error error = EITP__ZERO;
     config.heads = 3;
-    config.longest = 90;
+    config.max_length = 90;
     config.scale = 0.4;
     config.dropout = dropout;
     config.bidirectional = bidirectional;
@@ -347,8 +349,8 @@ static void put_attention(build *b, eitp_dtype dtype, int separate, int bidirect
     put(b, eitp_cast(gradient, EITP_F32));
 }
 
-/* Without a mask it is eitp_attention, with the same draws of dropout. */
-static void separate_attention_is_attention(void) {
+/* Without a mask it equals eitp_attention, with the same dropout. */
+static void separate_attention_equals_attention(void) {
     for (int i = 0; i < 16 * KERNEL_SETS; i++) {
         eitp_context *context = open_context(kernel_sets[i / 16], 2);
         eitp_dtype dtype = i & 8 ? EITP_BF16 : EITP_F32;
@@ -358,7 +360,7 @@ static void separate_attention_is_attention(void) {
             build b;
             build_begin(&b, context, EITP_F32, 0);
             put_attention(&b, dtype, separate, i & 1, i & 2, i & 4 ? 0.3 : 0);
-            run_build(&b, "separate attention", &r[separate]);
+            execute_build(&b, "separate attention", &r[separate]);
             build_end(&b);
         }
         for (int j = 0; j < r[0].count && r[1].count; j++) {
@@ -372,8 +374,8 @@ static void separate_attention_is_attention(void) {
     }
 }
 
-/* With a scale of 0 all probabilities are equal; values of 0 and 1 show which are left, and how they are scaled. */
-static void dot_product_drops_probabilities(void) {
+/* With scale 0 all probabilities are equal; values of 0 and 1 show which are kept, and how they are scaled. */
+static void dot_product_dropout(void) {
     enum { ROWS = 40, KEYS = 50 };
     static const double key[3] = {3, 14, 0};
     eitp_context *context = open_context("ref", 2);
@@ -391,7 +393,7 @@ static void dot_product_drops_probabilities(void) {
     for (int i = 0; i < KEYS * KEYS; i++)
         b.values[2]->data[i] = i / KEYS == i % KEYS;
     put(&b, eitp_scaled_dot_product_attention(q, k, v, NULL, given(&b, EITP_I64, 3, key), &config));
-    REQUIRE(run_build(&b, "dropout of probabilities", &r));
+    REQUIRE(execute_build(&b, "dropout of probabilities", &r));
     for (int i = 0; i < ROWS * KEYS; i++) {
         CHECK(r.values[0][i] == 0 || fabs(r.values[0][i] - 1 / (0.75 * KEYS)) < 1e-6);
         dropped += r.values[0][i] == 0;
@@ -404,7 +406,7 @@ static void dot_product_drops_probabilities(void) {
 
 /* ---- Losses in 16 bits ---- */
 
-/* Smoothed losses and their gradients of 16-bit operands are those of the same values in f32. */
+/* Smoothed losses of 16-bit operands, and their gradients, equal those of the same values in F32. */
 static void smoothed_losses_in_16_bits(void) {
     enum { ROWS = 33, WIDTH = 48, CLASSES = 500 };
     static const double tolerances[4] = {1e-13, 1e-7, 3e-5, 3e-5}; /* no logits; logits in 16 bits; gradients */
@@ -437,7 +439,7 @@ static void smoothed_losses_in_16_bits(void) {
             put(&b, eitp_cast(gradients[0], EITP_F32));
             put(&b, eitp_cast(gradients[1], EITP_F32));
         }
-        REQUIRE(run_build(&b, "smoothed losses in 16 bits", &r));
+        REQUIRE(execute_build(&b, "smoothed losses in 16 bits", &r));
         for (int j = 0; j < 4; j++) {
             double difference = nmse(r.values[j], r.values[j + 4], r.elements[j]);
             CHECK_THAT(difference <= tolerances[j], "output %d, set %s: NMSE %.3g", j, kernel_sets[i / 2], difference);
@@ -470,7 +472,7 @@ static void check_variable(eitp_context *context, const char *name, eitp_dtype d
     CHECK_THAT(error_size <= tolerance, "%s, %s: NMSE %.3g, at most %.3g", what, name, error_size, tolerance);
 }
 
-/* One update; `apply` 0: nothing may change. */
+/* One update; with `apply` 0 nothing may change. */
 static void run_adamw(const char *op, const char *set, eitp_dtype dtype, int apply) {
     static const char *const names[] = {"parameter", "m", "v"}, *const new_names[] = {"new_parameter", "new_m",
                                                                                       "new_v"};
@@ -515,8 +517,10 @@ static void run_adamw(const char *op, const char *set, eitp_dtype dtype, int app
     eitp_context_destroy(context);
 }
 
-/* How a parameter, its gradient, its moments and its remainder are declared, which of the optional inputs there are
- * (from the remainder on: remainder, scale of m, scale of v, key), and a word of the refusal; NULL: none. */
+/*
+ * Types of a parameter, its gradient, moments and remainder; which optional inputs are present (remainder, scale of m,
+ * scale of v, key); and a word of the error message, NULL: none.
+ */
 typedef struct adamw_form {
     eitp_dtype parameter, gradient, m, v, remainder;
     int has[4];
@@ -526,7 +530,7 @@ typedef struct adamw_form {
 
 enum { FORM_ROWS = 3, FORM_COLUMNS = 25, FORM_GROUPS = 3 };
 
-/* Makes an update's inputs; a node, where that is not refused. */
+/* Creates an update's inputs and its node; NULL if it is refused. */
 static eitp__node *adamw_node(eitp_graph *graph, const adamw_form *f, eitp_tensor **inputs) {
     static const char *const names[] = {"p", "g", "m", "v", "", "", "remainder.p", "m.scale", "v.scale"};
     const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS}, two = 2, three = 3;
@@ -550,7 +554,7 @@ static eitp__node *adamw_node(eitp_graph *graph, const adamw_form *f, eitp_tenso
     return eitp__node_create(graph, EITP__OP_ADAMW, inputs, 10, &attributes);
 }
 
-/* The outputs are the memory of the inputs that there are; a step from zeros moves each parameter by the rate. */
+/* The outputs share the memory of the inputs; a step from zeros moves each parameter by the learning rate. */
 static void check_adamw_form(eitp_context *context, eitp_graph *graph, const adamw_form *f) {
     static const float hyper[2] = {0.25f, 1}, commit[2] = {1, 1};
     static const int64_t key[3] = {1, 2, 3};
@@ -604,7 +608,7 @@ static void adamw_forms(void) {
         {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I8, {1, 1, 1, 0}, 4, "bf16 [3]"},
         {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 0, 0, 0}, 3, "i16 or i8"},
         {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0}, 3, "or a key"},
-        {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_I8, {1, 0, 0, 1}, 3, "no remainder"},
+        {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_I8, {1, 0, 0, 1}, 3, "without a remainder"},
         {EITP_F32, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 0, 0, 1}, 3, "bf16"},
         {EITP_F32, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 0, 0, 0}, 3, "no remainder"},
     };
@@ -629,8 +633,10 @@ static void adamw_forms(void) {
 
 /* ---- SGD ---- */
 
-/* How an update is declared, which of the optional inputs there are (something in the place of v, hyper, remainder,
- * key), and a word of the refusal; NULL: none. */
+/*
+ * Types of an update, which inputs are present or replaced (something in place of v, hyper, remainder, key), and a word
+ * of the error message, NULL: none.
+ */
 typedef struct sgd_form {
     eitp_dtype parameter, gradient, velocity, remainder;
     int has[4];
@@ -653,7 +659,7 @@ static eitp__node *sgd_node(eitp_graph *graph, const sgd_form *f, eitp_tensor **
     return eitp__node_create(graph, EITP__OP_SGD, inputs, 8, &attributes);
 }
 
-/* Two steps of a quarter with the momentum of a half: gradients of 8 make velocities of 8 and 12. */
+/* Two steps with learning rate 1/4 and momentum 1/2: gradients of 8 give velocities of 8 and 12. */
 static void check_sgd_form(eitp_context *context, eitp_graph *graph, const sgd_form *f) {
     static const float hyper[2] = {0.25f, 1}, commit[2] = {1, 1};
     static const int64_t key[3] = {1, 2, 3};
@@ -694,7 +700,7 @@ static void sgd_forms(void) {
         {EITP_F32, EITP_BF16, EITP_F32, EITP_F32, {0, 1, 0, 0}, "gradient"},
         {EITP_BF16, EITP_F32, EITP_BF16, EITP_I16, {0, 1, 1, 0}, "velocity"},
         {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 1, 0, 0}, "absent"},
-        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 0, 0, 0}, "hyper"},
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 0, 0, 0}, "rate_and_step"},
         {EITP_BF16, EITP_F32, EITP_F32, EITP_I16, {0, 1, 0, 0}, "or a key"},
         {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 1, 1, 0}, "no remainder"},
     };
@@ -717,8 +723,8 @@ static void sgd_forms(void) {
     }
 }
 
-/* A step of a parameter that is rounded stochastically has a key: of x^2 from 1, by a quarter of the gradient. */
-static void sgd_of_a_rounded_parameter(void) {
+/* A stochastically rounded parameter needs a key. Steps of x^2 from 1 with learning rate 1/4. */
+static void sgd_of_a_stochastically_rounded_parameter(void) {
     static const float hyper[2] = {0.25f, 1}, limit = 0;
     static const int64_t key[3] = {1, 1, 0};
     const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS};
@@ -743,8 +749,8 @@ static void sgd_of_a_rounded_parameter(void) {
                "%s", error.message);
     if (plan) {
         CHECK(!eitp_variable_fill(context, "x", 1, &error));
-        CHECK(!eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error));
-        CHECK(!eitp_plan_write(plan, update.limit, &limit, sizeof limit, &error));
+        CHECK(!eitp_plan_write(plan, update.rate_and_step, hyper, sizeof hyper, &error));
+        CHECK(!eitp_plan_write(plan, update.max_norm, &limit, sizeof limit, &error));
         CHECK(!eitp_plan_write(plan, update.key, key, sizeof key, &error));
         CHECK(!eitp_plan_execute(plan, &error));
         CHECK(!eitp_variable_read_f32(context, "x", 0, values, FORM_ROWS * FORM_COLUMNS, &error));
@@ -756,7 +762,7 @@ static void sgd_of_a_rounded_parameter(void) {
     eitp_context_destroy(context);
 }
 
-/* Two parameters rounded stochastically, declared in one order or the other; their bits after some steps. */
+/* Two stochastically rounded parameters, declared in either order; their bits after some steps. */
 static void round_two(eitp_moments moments, int is_reversed, float values[2][FORM_ROWS * FORM_COLUMNS]) {
     static const char *const names[2] = {"a", "b"};
     static const float limit = 0;
@@ -788,8 +794,8 @@ static void round_two(eitp_moments moments, int is_reversed, float values[2][FOR
     for (int step = 1; step <= 3 && plan; step++) {
         const float hyper[2] = {0.003f, (float)step};
         const int64_t key[3] = {7, step, 0};
-        CHECK(!eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error));
-        CHECK(!eitp_plan_write(plan, update.limit, &limit, sizeof limit, &error));
+        CHECK(!eitp_plan_write(plan, update.rate_and_step, hyper, sizeof hyper, &error));
+        CHECK(!eitp_plan_write(plan, update.max_norm, &limit, sizeof limit, &error));
         CHECK(!eitp_plan_write(plan, update.key, key, sizeof key, &error));
         CHECK(!eitp_plan_execute(plan, &error));
     }
@@ -800,8 +806,8 @@ static void round_two(eitp_moments moments, int is_reversed, float values[2][FOR
     eitp_context_destroy(context);
 }
 
-/* The random bits of a parameter's rounding are its name's, whatever was declared before it. */
-static void rounding_follows_names(void) {
+/* The random bits that round a parameter depend on its name, not on the order of declaration. */
+static void rounding_depends_on_names(void) {
     static const eitp_moments all[] = {EITP_MOMENTS_F32, EITP_MOMENTS_8BIT, EITP_MOMENTS_FACTORED,
                                        EITP_MOMENTS_VELOCITY};
     for (size_t m = 0; m < EITP__COUNT(all); m++) {
@@ -850,7 +856,7 @@ static void commit_of_special_norms(void) {
             REQUIRE(commit);
             put(&b, commit->outputs[0]);
             put(&b, commit->outputs[1]);
-            REQUIRE(run_build(&b, "commit", &r));
+            REQUIRE(execute_build(&b, "commit", &r));
             CHECK_THAT(fabs(r.values[0][0] - cases[i][2]) < 1e-6 && r.values[0][1] == cases[i][3], "case %d: %g %g",
                        (int)i, r.values[0][0], r.values[0][1]);
             CHECK(isnan(cases[i][4]) ? isnan(r.values[1][0]) : r.values[1][0] == cases[i][4]);
@@ -863,7 +869,7 @@ static void commit_of_special_norms(void) {
 
 /* ---- Types ---- */
 
-/* Values that every type holds, and how each pair of types converts what only one holds. */
+/* Values that every type represents, and the conversion of others between each pair of types. */
 static void casts_between_all_types(void) {
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_F16, EITP_I64, EITP_I32, EITP_I8, EITP_U8};
     static const double values[] = {0, 1, 2, 3, 17, 100, 126, 127};
@@ -877,7 +883,7 @@ static void casts_between_all_types(void) {
             x = given(&b, dtypes[from], 8, values);
             for (int to = 0; to < 8; to++)
                 put_like(&b, eitp_affine(eitp_cast(eitp_cast(x, dtypes[to]), EITP_F64), 1, 0), values_of(&b, x));
-            if (run_build(&b, "cast", &r))
+            if (execute_build(&b, "cast", &r))
                 compare(&b, &r, NULL, 0, eitp_dtype_name(dtypes[from]));
             results_release(&r);
             build_end(&b);
@@ -886,7 +892,7 @@ static void casts_between_all_types(void) {
     }
 }
 
-/* To the nearest, halfway to the even one; towards zero for integers. */
+/* Floating-point types round to nearest, ties to even; integers round towards zero. */
 static void casts_round(void) {
     static const double values[] = {1.0 / 3, -2.75, 100.6, 1 + 1.0 / 256, 1 + 3.0 / 256, -0.99};
     static const double bf16[] = {0.333984375, -2.75, 100.5, 1, 1.015625, -0.98828125};
@@ -904,7 +910,7 @@ static void casts_round(void) {
         put(&b, eitp_cast(x, EITP_BF16));
         put(&b, eitp_cast(x, EITP_F16));
         put(&b, eitp_cast(x, EITP_I32));
-        REQUIRE(run_build(&b, "rounding casts", &r));
+        REQUIRE(execute_build(&b, "rounding casts", &r));
         for (int i = 0; i < 6; i++)
             CHECK_THAT(r.values[0][i] == bf16[i] && r.values[1][i] == f16[i] && r.values[2][i] == i32[i],
                        "%g becomes %g, %g, %g", values[i], r.values[0][i], r.values[1][i], r.values[2][i]);
@@ -914,7 +920,7 @@ static void casts_round(void) {
     }
 }
 
-/* What moves elements does it for elements of any size. */
+/* Ops that move elements do so for all element sizes. */
 static void movement_of_all_types(void) {
     static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_F16, EITP_I64, EITP_I32, EITP_I8, EITP_U8};
     static const int64_t shape[3] = {3, 4, 5}, wide[4] = {2, 3, 4, 5}, more[3] = {3, 9, 5};
@@ -944,7 +950,7 @@ static void movement_of_all_types(void) {
             put_like(&b, eitp_broadcast(x, 4, wide), naive_broadcast(&b, from, 4, wide));
             put_like(&b, eitp_gather(x, indices, 1), naive_gather(&b, from, values_of(&b, indices), 1));
             put_like(&b, eitp_where(condition, x, y), from);
-            if (run_build(&b, eitp_dtype_name(dtypes[i]), &r))
+            if (execute_build(&b, eitp_dtype_name(dtypes[i]), &r))
                 compare(&b, &r, NULL, 0, eitp_dtype_name(dtypes[i]));
             results_release(&r);
             build_end(&b);
@@ -955,8 +961,8 @@ static void movement_of_all_types(void) {
 
 /* ---- Generation ---- */
 
-/* Rows fed in pieces through the cache see what they see when they are one sequence. */
-static void cached_attention_is_attention(void) {
+/* Rows fed through the cache in pieces have the attention of one sequence. */
+static void cached_attention_equals_attention(void) {
     static const int64_t pieces[] = {3, 1, 1, 4, 2};
     enum { ROWS = 11, HEADS = 3, CHANNELS = 12, LONGEST = 13 };
     for (int set = 0; set < KERNEL_SETS; set++) {
@@ -972,7 +978,7 @@ static void cached_attention_is_attention(void) {
         build_begin(&b, context, EITP_F32, 0);
         qkv = real2(&b, ROWS, 3 * CHANNELS);
         put(&b, causal_attention(qkv, given(&b, EITP_I32, 2, bounds), HEADS, LONGEST, 0.4, NULL, 0));
-        REQUIRE(run_build(&b, "attention", &whole_rows));
+        REQUIRE(execute_build(&b, "attention", &whole_rows));
         for (int i = 0; i < 5; i++) {
             build piece;
             results r;
@@ -989,7 +995,7 @@ static void cached_attention_is_attention(void) {
             keys = eitp_variable_tensor(piece.graph, "keys", EITP_CACHE, EITP_F32, 2, cache);
             values = eitp_variable_tensor(piece.graph, "values", EITP_CACHE, EITP_F32, 2, cache);
             put(&piece, eitp_attention_cached(qkv, keys, values, given(&piece, EITP_I32, 1, &position), HEADS, 0.4));
-            REQUIRE(run_build(&piece, "cached attention", &r));
+            REQUIRE(execute_build(&piece, "cached attention", &r));
             CHECK(nmse(r.values[0], whole_rows.values[0] + done * CHANNELS, pieces[i] * CHANNELS) <= 1e-12);
             results_release(&r);
             build_end(&piece);
@@ -1003,8 +1009,10 @@ static void cached_attention_is_attention(void) {
 
 /* ---- Dropout ---- */
 
-/* Every set draws the same; the share that is dropped is the probability; a step cut in two draws as the whole. */
-static void dropout_draws_by_row_of_the_step(void) {
+/*
+ * Every set draws the same values; the dropped fraction matches the probability; a step in two parts draws as a whole.
+ */
+static void dropout_depends_on_the_row_within_the_step(void) {
     enum { ROWS = 600, COLUMNS = 37, CUT = 211 };
     static double first[ROWS * COLUMNS];
     for (int set = 0; set < KERNEL_SETS; set++) {
@@ -1018,12 +1026,12 @@ static void dropout_draws_by_row_of_the_step(void) {
             build_begin(&b, context, EITP_F32, 0);
             b.low = b.high = 1;
             put(&b, eitp_dropout(real2(&b, rows, COLUMNS), given(&b, EITP_I64, 3, key), 0.2));
-            REQUIRE(run_build(&b, "dropout", &r));
+            REQUIRE(execute_build(&b, "dropout", &r));
             for (int64_t i = 0; i < rows * COLUMNS; i++) {
                 CHECK(r.values[0][i] == 0 || fabs(r.values[0][i] - 1.25) < 1e-6);
                 dropped += r.values[0][i] == 0;
             }
-            /* Six standard deviations. */
+            /* six standard deviations */
             CHECK_THAT(fabs((double)dropped - 0.2 * (double)(rows * COLUMNS)) <
                            6 * sqrt(0.16 * (double)(rows * COLUMNS)),
                        "%lld of %lld are dropped", (long long)dropped, (long long)(rows * COLUMNS));
@@ -1050,7 +1058,7 @@ static void dropout_streams_differ(void) {
     for (int i = 0; i < 3; i++)
         put(&b, eitp_dropout(x, given(&b, EITP_I64, 3, keys[i]), 0.5));
     put(&b, eitp_dropout(x, b.leaves[1], 0.5));
-    REQUIRE(run_build(&b, "dropout", &r));
+    REQUIRE(execute_build(&b, "dropout", &r));
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < i; j++) {
             int64_t same = 0;
@@ -1067,20 +1075,20 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(ops_against_double),
         TEST(ops_against_pytorch),
-        TEST(separate_attention_is_attention),
-        TEST(dot_product_drops_probabilities),
+        TEST(separate_attention_equals_attention),
+        TEST(dot_product_dropout),
         TEST(smoothed_losses_in_16_bits),
-        TEST(rounding_follows_names),
+        TEST(rounding_depends_on_names),
         TEST(adamw_against_pytorch),
         TEST(adamw_forms),
         TEST(sgd_forms),
-        TEST(sgd_of_a_rounded_parameter),
+        TEST(sgd_of_a_stochastically_rounded_parameter),
         TEST(commit_of_special_norms),
         TEST(casts_between_all_types),
         TEST(casts_round),
         TEST(movement_of_all_types),
-        TEST(cached_attention_is_attention),
-        TEST(dropout_draws_by_row_of_the_step),
+        TEST(cached_attention_equals_attention),
+        TEST(dropout_depends_on_the_row_within_the_step),
         TEST(dropout_streams_differ),
     };
     return RUN_TESTS(tests, argc, argv);

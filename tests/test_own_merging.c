@@ -1,4 +1,4 @@
-/* How many micro-batches a pass takes changes no bit of a program's own model, or the trainer knows that it may. */
+/* The number of micro-batches per pass changes no bit of a user's own model, or the trainer knows that it may. */
 #include "tests/everything.h"
 #include "tests/faults.h"
 #include "tests/test.h"
@@ -10,7 +10,7 @@ static eitp_pass *current;
 static const int64_t square[] = {WIDTH, WIDTH}, row[] = {WIDTH}, one[] = {1}, words[] = {WORDS, WIDTH},
                      wide[] = {WIDTH, 2 * WIDTH};
 
-/* What a model computes of rows x [n, WIDTH] and their ids. */
+/* The computation of a model, on rows x [n, WIDTH] and their ids. */
 typedef eitp_tensor *(*layers)(eitp_graph *graph, eitp_tensor *x, eitp_tensor *ids);
 
 static eitp_tensor *weight(eitp_graph *graph) {
@@ -89,7 +89,7 @@ static eitp_tensor *lookup_and_head(eitp_graph *graph, eitp_tensor *x, eitp_tens
     return eitp_linear_cross_entropy(lookup(graph, x, ids), eitp_parameter(graph, "table", 2, words), ids, -1);
 }
 
-/* The lookup's gradient arrives between those of the products. */
+/* The lookup's gradient term arrives between those of the products. */
 static eitp_tensor *all_uses_of_a_table(eitp_graph *graph, eitp_tensor *x, eitp_tensor *ids) {
     eitp_tensor *table = eitp_parameter(graph, "table", 2, words);
     x = eitp_matmul(eitp_tanh(eitp_matmul_transposed(x, table, 0, 1)), table);
@@ -131,7 +131,7 @@ static eitp_tensor *regularised(eitp_graph *graph, eitp_tensor *x, eitp_tensor *
     return (void)ids, eitp_add(eitp_matmul(x, w), squares);
 }
 
-/* In 16 bits, as far as kernels are. */
+/* In 16 bits, as far as there are kernels. */
 static eitp_tensor *narrow(eitp_graph *graph, eitp_tensor *x, eitp_tensor *ids) {
     eitp_tensor *y =
         eitp_linear(eitp_cast(x, EITP_BF16), eitp_cast(weight(graph), EITP_BF16), vector(graph, "b"), EITP_GELU_TANH);
@@ -155,11 +155,11 @@ static eitp_tensor *narrow_cast_once(eitp_graph *graph, eitp_tensor *x, eitp_ten
 typedef struct model {
     const char *name;
     layers build;
-    int exact; /* else bits depend on the passes of a step, which the trainer knows */
+    int exact; /* otherwise bits depend on the passes of a step, and the trainer knows it */
     int per_sample;
 } model;
 
-/* Samples, unlike rows, follow one another without gaps. */
+/* Samples, unlike rows, are contiguous. */
 static const model samples_in_16_bits = {"a weight in 16 bits, for each sample", narrow, 1, 1};
 
 static const model models[] = {
@@ -205,7 +205,7 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *why) {
     eitp_tensor *y = m->build(eitp_pass_graph(pass), x, ids);
     if (y && y->rank > 1)
         y = eitp_sum(eitp_multiply(eitp_subtract(y, eitp_affine(x, 0.3, 0.1)), y), 2, 0);
-    if (m->per_sample) /* samples that are not there add nothing */
+    if (m->per_sample) /* unused samples add nothing */
         y = eitp_multiply(y, eitp_sum(eitp_multiply(x, x), 2, 0));
     eitp_pass_term(pass, "loss", y, NULL);
     return eitp_graph_status(eitp_pass_graph(pass), why);
@@ -221,7 +221,7 @@ static eitp_status read_sample(void *user, eitp_split split, uint64_t number, ei
     return (void)why, EITP_OK;
 }
 
-/* One way to run a model. */
+/* A configuration to train a model with. */
 typedef struct way {
     const char *isa, *precision;
     int64_t micro_batches_per_pass;
@@ -260,7 +260,7 @@ static void begin(run *r, const model *m, const way *w) {
     trainer.micro_batches_per_pass = w->micro_batches_per_pass;
     trainer.keep_gradients = w->keep_gradients;
     trainer.schedule.peak = 0.01;
-    trainer.max_grad_norm = 0; /* which would hide what becomes of a single number */
+    trainer.max_grad_norm = 0; /* otherwise it would hide the gradient of a single number */
     REQUIRE_OK(eitp_context_create(&config, &r->context, &error), error);
     task.user = (void *)(uintptr_t)m;
     task.context = r->context;
@@ -340,8 +340,8 @@ static int has_set(const kernel_set *set) {
     return 1;
 }
 
-/* Where it does, some kernels at least show it: nothing is said to be inexact that is not. */
-static void merging_changes_no_bit(void) {
+/* Where bits do differ, some kernels at least show it: no model is called inexact without a reason. */
+static void micro_batches_per_pass_change_no_bit(void) {
     int has[EITP__COUNT(sets)];
     for (size_t s = 0; s < EITP__COUNT(sets); s++)
         has[s] = has_set(&sets[s]);
@@ -356,8 +356,8 @@ static void merging_changes_no_bit(void) {
     }
 }
 
-/* Micro-batches of samples begin where products that add several terms at once can be cut. */
-static void samples_are_cut_where_sums_can_be(void) {
+/* Micro-batches of samples begin where products that sum several terms at once can be divided. */
+static void samples_are_divided_where_sums_can_be(void) {
     for (size_t s = 0; s < EITP__COUNT(sets); s++) {
         const way apart = {sets[s].isa, sets[s].precision, 1, 1, 0};
         run r;
@@ -370,7 +370,10 @@ static void samples_are_cut_where_sums_can_be(void) {
     }
 }
 
-/* What a model's checkpoint of passes of one micro-batch says to a trainer whose passes take two; "": it goes on. */
+/*
+ * The message of a trainer with two micro-batches per pass that resumes a model's checkpoint with one; "" if it
+ * resumes.
+ */
 static void resume_with_more(const model *m, const char *output, char *message, size_t size) {
     const way apart = {"ref", "fp32", 1, 1, 0}, together = {"ref", "fp32", 2, 1, 0};
     char checkpoint[700];
@@ -391,7 +394,7 @@ static void resume_with_more(const model *m, const char *output, char *message, 
     scratch_remove(output);
 }
 
-static void a_resume_is_refused_where_bits_would_differ(void) {
+static void resume_is_refused_if_bits_would_differ(void) {
     char directory[512], output[600], message[sizeof error.message];
     REQUIRE(scratch_make(directory));
     snprintf(output, sizeof output, "%s/out", directory);
@@ -409,7 +412,7 @@ static void take_log(void *user, eitp_log_level level, const char *message) {
     snprintf(log + strlen(log), 4096 - strlen(log), "%s\n", message);
 }
 
-static void shrinking_says_what_becomes_of_the_bits(void) {
+static void shrinking_reports_whether_bits_change(void) {
     int shrunk = 0;
     for (size_t m = 0; m < EITP__COUNT(models); m++) {
         const way all = {"ref", "fp32", 4, 1, 0};
@@ -423,7 +426,7 @@ static void shrinking_says_what_becomes_of_the_bits(void) {
         REQUIRE_OK(eitp_trainer_shrink(r.trainer, &report, &error), error);
         shrunk += report.shrunk && report.after.micro_batches_per_pass != report.before.micro_batches_per_pass;
         if (report.shrunk && report.after.micro_batches_per_pass != report.before.micro_batches_per_pass)
-            CHECK_THAT(strstr(log, models[m].exact ? "and the same bits" : "but the last bits differ") != NULL,
+            CHECK_THAT(strstr(log, models[m].exact ? "and bit-identical results" : "but the last bits differ") != NULL,
                        "%s: %s", models[m].name, log);
         end(&r);
     }
@@ -431,8 +434,8 @@ static void shrinking_says_what_becomes_of_the_bits(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(merging_changes_no_bit), TEST(samples_are_cut_where_sums_can_be),
-                                      TEST(a_resume_is_refused_where_bits_would_differ),
-                                      TEST(shrinking_says_what_becomes_of_the_bits)};
+    static const test_case tests[] = {
+        TEST(micro_batches_per_pass_change_no_bit), TEST(samples_are_divided_where_sums_can_be),
+        TEST(resume_is_refused_if_bits_would_differ), TEST(shrinking_reports_whether_bits_change)};
     return RUN_TESTS(tests, argc, argv);
 }

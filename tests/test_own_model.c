@@ -1,4 +1,4 @@
-/* A program's own model through planner, budget, accumulation, checkpoints, a kill and a resume. */
+/* A program's own model with planner, budget, accumulation, checkpoints, a kill and a resume. */
 #include "tests/everything.h"
 #include "tests/faults.h"
 #include "tests/test.h"
@@ -11,10 +11,10 @@ static eitp_error error;
 static char directory[512];
 static int threads = 2;
 
-/* An autoencoder of rows, whose hidden values are to become small: more so as the run goes on. */
+/* An autoencoder of rows, with a penalty on hidden values whose weight grows during the run. */
 static eitp_status build(void *user, eitp_pass *pass, eitp_error *why) {
     static const int64_t width[] = {WIDTH}, hidden[] = {HIDDEN}, encode[] = {WIDTH, HIDDEN}, decode[] = {HIDDEN, WIDTH};
-    const eitp_schedule rising = {EITP_SCHEDULE_CONSTANT, 0.1, 0, STEPS, 0};
+    const eitp_schedule rising = {EITP_SCHEDULE_CONSTANT, 0.1, 0, STEPS, 0, 0};
     eitp_graph *graph = ((void)user, eitp_pass_graph(pass));
     eitp_tensor *x = eitp_pass_row_input(pass, "x", EITP_F32, 1, width, 0), *key = eitp_pass_key(pass), *y, *miss;
     eitp_tensor *code = eitp_linear(x, eitp_parameter(graph, "encode", 2, encode),
@@ -24,7 +24,7 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *why) {
     miss = eitp_subtract(y, x);
     eitp_pass_term(pass, "reconstruction", eitp_sum(eitp_multiply(miss, miss), 2, 0), NULL);
     eitp_pass_term(pass, "activity", eitp_mean(eitp_multiply(code, code), 2, 0), &rising);
-    eitp_pass_measure(pass, "largest", eitp_max(eitp_multiply(miss, miss), 2, 0));
+    eitp_pass_metric(pass, "largest", eitp_max(eitp_multiply(miss, miss), 2, 0));
     return eitp_graph_status(graph, why);
 }
 
@@ -55,7 +55,7 @@ static eitp_fit describe(void) {
     fit.trainer.batch_size = 64;
     fit.trainer.grad_accum = 4;
     fit.trainer.schedule.peak = 0.01;
-    fit.make = make_task;
+    fit.create_task = make_task;
     fit.process = 1000000;
     return fit;
 }
@@ -66,8 +66,8 @@ typedef struct run {
     eitp_step_report report;
 } run;
 
-/* Begins, or goes on from the newest checkpoint, within a budget of so many bytes. */
-static eitp_status begin(run *r, size_t budget, const char *output, eitp_rung *rung) {
+/* Starts, or resumes from the newest checkpoint, within `budget` bytes. */
+static eitp_status begin(run *r, size_t budget, const char *output, eitp_fit_candidate *rung) {
     eitp_fit fit = describe();
     eitp_task task;
     int64_t newest = -1;
@@ -95,8 +95,8 @@ static eitp_status begin(run *r, size_t budget, const char *output, eitp_rung *r
     return status;
 }
 
-/* Trains to the end, saving after each step; the checksum of the last weights, 0 after a failure. */
-static uint32_t train(size_t budget, const char *output, eitp_rung *rung, run *r) {
+/* Trains to the end, saving after each step. Returns the checksum of the final weights, 0 after a failure. */
+static uint32_t train(size_t budget, const char *output, eitp_fit_candidate *rung, run *r) {
     eitp_status status = begin(r, budget, output, rung);
     float weights[WIDTH * HIDDEN];
     while (!status && eitp_trainer_steps_done(r->trainer) < STEPS) {
@@ -112,8 +112,8 @@ static uint32_t train(size_t budget, const char *output, eitp_rung *rung, run *r
     return status ? 0 : eitp__crc32c(0, weights, sizeof weights);
 }
 
-static void a_killed_run_ends_in_the_same_bits(void) {
-    eitp_rung free_rung, rung;
+static void a_killed_and_resumed_run_has_the_same_bits(void) {
+    eitp_fit_candidate free_rung, rung;
     run straight, other;
     uint32_t expected;
     char output[600];
@@ -129,11 +129,11 @@ static void a_killed_run_ends_in_the_same_bits(void) {
         snprintf(output, sizeof output, "%s/killed-%d", directory, kill_at);
         if (!child) {
             run r;
-            threads = 1; /* OpenMP's do not survive a fork */
+            threads = 1; /* OpenMP threads do not survive a fork */
             begin(&r, free_rung.total - free_rung.arena / 4, output, &rung);
             while (!eitp_trainer_step(r.trainer, &r.report, &error) && !eitp_trainer_save(r.trainer, output, &error))
                 if (r.report.step == kill_at)
-                    raise(SIGKILL); /* after its last save; a kill within one leaves the one before */
+                    raise(SIGKILL); /* after its last save */
             _exit(1);
         }
         CHECK(child > 0 && waitpid(child, NULL, 0) == child);
@@ -144,6 +144,6 @@ static void a_killed_run_ends_in_the_same_bits(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(a_killed_run_ends_in_the_same_bits)};
+    static const test_case tests[] = {TEST(a_killed_and_resumed_run_has_the_same_bits)};
     return RUN_TESTS(tests, argc, argv);
 }

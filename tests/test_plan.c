@@ -1,7 +1,7 @@
-/* Plans: what can be read and written, where everything lies in the arena, and several plans side by side. */
+/* Plans: reading and writing, the layout of the arena, and several plans in one context. */
 #include "tests/training.h"
 
-/* ---- What a graph can be read and written by ---- */
+/* ---- Reading and writing ---- */
 
 static void graphs_without_outputs(void) {
     eitp_context *context = open_context("ref", 1);
@@ -18,7 +18,7 @@ static void graphs_without_outputs(void) {
     x = eitp_input(graph, "x", EITP_F32, 1, shape);
     eitp_exp(x);
     CHECK(eitp_plan_create(graph, &plan, &error) == EITP_ERROR_ARGUMENT && !plan);
-    /* Nothing to compute, but something to read. */
+    /* nothing to compute, but an output to read */
     view = eitp_output(eitp_reshape(x, 2, two));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
     CHECK(eitp_plan_statistics(plan).nodes == 0);
@@ -31,7 +31,7 @@ static void graphs_without_outputs(void) {
     eitp_context_destroy(context);
 }
 
-static void reading_and_writing_is_checked(void) {
+static void reads_and_writes_are_checked(void) {
     eitp_context *context = open_context("ref", 1);
     const int64_t shape[1] = {4};
     float values[8] = {1, 2, 3, 4, 0, 0, 0, 0};
@@ -62,13 +62,13 @@ static void reading_and_writing_is_checked(void) {
     CHECK(strstr(error.message, "eitp_output"));
     CHECK(eitp_plan_read(plan, far, values, 16, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_plan_read(plan, NULL, values, 16, &error) == EITP_ERROR_ARGUMENT);
-    /* Marked, or made, when the plan was there already. */
+    /* Marked as output, or created, after the plan. */
     CHECK(eitp_plan_read(plan, eitp_output(hidden), values, 16, &error) == EITP_ERROR_ARGUMENT);
     late = eitp_output(eitp_exp(y));
     CHECK(eitp_plan_read(plan, late, values, 16, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp_plan_write(plan, eitp_input(graph, "late", EITP_F32, 1, shape), values, 16, &error) ==
           EITP_ERROR_ARGUMENT);
-    CHECK(eitp_plan_set_count(plan, 2, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "capacity"));
+    CHECK(eitp_plan_set_rows(plan, 2, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "capacity"));
     REQUIRE_OK(eitp_plan_read(plan, y, values, 16, &error), error);
     CHECK(fabs((double)values[0] - exp(1) - 1) < 1e-5);
     REQUIRE_OK(eitp_plan_read(plan, p, values, 16, &error), error);
@@ -117,36 +117,36 @@ static float loss_of(training *s, int64_t step) {
     return loss;
 }
 
-/* No two stretches in use at the same time share a byte, and every operand is in use when a step needs it. */
+/* Blocks in use at the same time do not overlap, and every operand is in use at the steps that need it. */
 static void check_layout(const eitp_plan *plan) {
-    for (size_t i = 0; i < plan->stretch_count; i++) {
-        const eitp__stretch *a = &plan->stretches[i];
+    for (size_t i = 0; i < plan->block_count; i++) {
+        const eitp__arena_block *a = &plan->blocks[i];
         CHECK(a->offset + a->size <= plan->stats.arena_bytes && a->offset % EITP__ALIGNMENT == 0);
         for (size_t j = 0; j < i; j++) {
-            const eitp__stretch *b = &plan->stretches[j];
+            const eitp__arena_block *b = &plan->blocks[j];
             int together = a->first <= b->last && b->first <= a->last;
             CHECK_THAT(!together || a->offset + a->size <= b->offset || b->offset + b->size <= a->offset,
-                       "stretches %d and %d overlap", (int)i, (int)j);
+                       "blocks %d and %d overlap", (int)i, (int)j);
         }
     }
     for (size_t s = 0; s < plan->step_count; s++) {
         for (int i = 0; i < plan->calls[s].input_count + plan->calls[s].output_count; i++) {
             int is_input = i < plan->calls[s].input_count;
-            const eitp__place *place =
+            const eitp__location *place =
                 is_input ? &plan->bindings[s].inputs[i] : &plan->bindings[s].outputs[i - plan->calls[s].input_count];
             const eitp__operand *operand =
                 is_input ? &plan->calls[s].inputs[i] : &plan->calls[s].outputs[i - plan->calls[s].input_count];
-            const eitp__stretch *stretch;
-            if (place->stretch < 0)
+            const eitp__arena_block *block;
+            if (place->block < 0)
                 continue;
-            stretch = &plan->stretches[place->stretch];
-            CHECK(stretch->first <= (int)s && (int)s <= stretch->last);
-            CHECK((size_t)operand->elements * eitp_dtype_size(operand->dtype) <= stretch->size);
+            block = &plan->blocks[place->block];
+            CHECK(block->first <= (int)s && (int)s <= block->last);
+            CHECK((size_t)operand->elements * eitp_dtype_size(operand->dtype) <= block->size);
         }
     }
 }
 
-static void arena_is_tight_and_nothing_overlaps(void) {
+static void arena_is_compact_and_blocks_do_not_overlap(void) {
     transformer_config deep = wide_transformer;
     eitp_context *context = open_context("ref", 1);
     training s;
@@ -154,9 +154,9 @@ static void arena_is_tight_and_nothing_overlaps(void) {
     if (training_begin_initialized(&s, context, &deep)) {
         eitp_plan_stats stats = eitp_plan_statistics(s.plan);
         check_layout(s.plan);
-        CHECK_THAT((double)stats.arena_bytes <= 1.15 * (double)stats.largest_bytes, "%zu bytes for %zu",
-                   stats.arena_bytes, stats.largest_bytes);
-        CHECK(stats.arena_bytes >= stats.largest_bytes && stats.largest_bytes > 0);
+        CHECK_THAT((double)stats.arena_bytes <= 1.15 * (double)stats.peak_bytes, "%zu bytes for %zu", stats.arena_bytes,
+                   stats.peak_bytes);
+        CHECK(stats.arena_bytes >= stats.peak_bytes && stats.peak_bytes > 0);
         CHECK(eitp_context_arena_bytes(context) >= stats.arena_bytes + stats.workspace_bytes);
         /* Three products of a matrix cost at least six times its size. */
         CHECK(stats.flops > 6.0 * 96 * (12 * 64 * 64 * 12 + 64 * 500));
@@ -165,7 +165,7 @@ static void arena_is_tight_and_nothing_overlaps(void) {
     eitp_context_destroy(context);
 }
 
-/* Values of the loss and all gradients; `keep_all` makes every tensor an output, so that none shares memory. */
+/* Values of the loss and all gradients. `keep_all` makes every tensor an output, so that none shares memory. */
 static double *transformer_gradients(eitp_context *context, int keep_all, unsigned char filling, int64_t *total,
                                      eitp_plan_stats *stats) {
     eitp_graph *graph = NULL;
@@ -206,8 +206,8 @@ static double *transformer_gradients(eitp_context *context, int keep_all, unsign
     return values;
 }
 
-/* Sharing memory and what the arena held before make no difference. */
-static void shared_memory_changes_nothing(void) {
+/* Neither in-place reuse nor the earlier contents of the arena change a result. */
+static void in_place_reuse_changes_no_bit(void) {
     for (int set = 0; set < KERNEL_SETS; set++) {
         eitp_context *context = open_context(kernel_sets[set], 2);
         double *values[3];
@@ -228,7 +228,7 @@ static void shared_memory_changes_nothing(void) {
     }
 }
 
-static void results_take_over_memory(void) {
+static void results_are_computed_in_place(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -241,7 +241,7 @@ static void results_take_over_memory(void) {
     chain = eitp_affine(input, 1, 1);
     for (int i = 0; i < 10; i++)
         chain = eitp_affine(chain, 1, 1);
-    kept = eitp_affine(chain, 2, 0); /* chain is needed again: not in its place */
+    kept = eitp_affine(chain, 2, 0); /* chain is read later, so it is not computed in place */
     sum = eitp_output(eitp_add(eitp_affine(kept, 1, 0.5), chain));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
     CHECK_THAT(eitp_plan_statistics(plan).arena_bytes == 2 * sizeof x, "%zu", eitp_plan_statistics(plan).arena_bytes);
@@ -258,7 +258,7 @@ static void results_take_over_memory(void) {
     eitp_context_destroy(context);
 }
 
-/* A plan that needs a larger arena moves it; the plans before it go on working. */
+/* A plan that needs a larger arena moves it; earlier plans keep working. */
 static void plans_share_the_arena(void) {
     eitp_context *context = open_context("ref", 2);
     training small, large;
@@ -286,7 +286,7 @@ static void plans_share_the_arena(void) {
     eitp_context_destroy(context);
 }
 
-/* Allocates as the C library does, but nothing of `limit` bytes and more. */
+/* Allocates as the C library does, but fails for `limit` bytes and more. */
 static void *limited_allocate(void *user, size_t size, size_t alignment) {
     eitp_host host = eitp_host_default();
     return size < *(const size_t *)user ? host.allocator.allocate(host.allocator.user, size, alignment) : NULL;
@@ -303,8 +303,10 @@ static eitp_tensor *make_doubling(eitp_graph *graph, int64_t count, eitp_tensor 
     return eitp_output(eitp_affine(*input, 2, 0));
 }
 
-/* Where the arena cannot grow, earlier plans go on; where it cannot even be had again, they say so. */
-static void arena_that_cannot_grow(void) {
+/*
+ * If the arena cannot grow, earlier plans keep working. If the former arena cannot be allocated again, they report it.
+ */
+static void failure_to_grow_the_arena(void) {
     enum { COUNT = 50000 };
     for (int lost = 0; lost < 2; lost++) {
         eitp_context_config config = eitp_context_config_default();
@@ -326,7 +328,7 @@ static void arena_that_cannot_grow(void) {
         y = make_doubling(graph, COUNT, &x);
         make_doubling(larger, 2 * COUNT, &ignored);
         REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
-        /* Between the two arenas, or below both. */
+        /* Between the two arena sizes, or below both. */
         limit = lost ? COUNT * sizeof(float) : 3 * COUNT * sizeof(float);
         CHECK(eitp_plan_create(larger, &refused, &error) == EITP_ERROR_MEMORY && !refused);
         CHECK(strstr(error.message, "arena"));
@@ -342,7 +344,7 @@ static void arena_that_cannot_grow(void) {
             REQUIRE_OK(eitp_plan_read(plan, y, read, sizeof read, &error), error);
             CHECK(read[7] == 3 && read[8] == 0);
         }
-        /* With memory again, the larger plan can be had, and the first works. */
+        /* With memory available again, the larger plan can be created, and the first works. */
         limit = SIZE_MAX;
         REQUIRE_OK(eitp_plan_create(larger, &refused, &error), error);
         REQUIRE_OK(eitp_plan_write(plan, x, values, sizeof values, &error), error);
@@ -357,7 +359,7 @@ static void arena_that_cannot_grow(void) {
     }
 }
 
-/* A second plan of a graph, made when the first has expanded ops; in f64 everything fused is. */
+/* A second plan of a graph, created after the first has expanded ops. In F64 all fused ops are expanded. */
 static void several_plans_of_one_graph(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_plan *first = NULL, *second = NULL, *third = NULL;
@@ -372,7 +374,7 @@ static void several_plans_of_one_graph(void) {
     REQUIRE_OK(eitp_plan_create(b.graph, &first, &error), error);
     run_leaves(&b, first);
     read_values(first, y, once);
-    /* It reads what was expanded, by a node from before the expansion and by new ones. */
+    /* It reads an expanded tensor, by a node from before the expansion and by new nodes. */
     z = eitp_output(eitp_softmax(eitp_exp(y)));
     REQUIRE_OK(eitp_plan_create(b.graph, &second, &error), error);
     run_leaves(&b, second);
@@ -398,8 +400,8 @@ static void several_plans_of_one_graph(void) {
     eitp_context_destroy(context);
 }
 
-/* A product does what follows it, and in f32 the residual's bits are those of a product and a sum. */
-static void products_do_what_follows_them(void) {
+/* A product computes what follows it. In F32 a fused residual has the bits of a product and a sum. */
+static void products_fuse_epilogues(void) {
     for (size_t i = 0; i < EITP__COUNT(kernel_sets); i++) {
         eitp_context *context = open_context(kernel_sets[i], 2);
         eitp_plan *fused = NULL, *apart = NULL;
@@ -420,7 +422,7 @@ static void products_do_what_follows_them(void) {
         CHECK(eitp_plan_statistics(fused).nodes == 1);
         run_leaves(&b, fused);
         REQUIRE_OK(eitp_plan_read(fused, z, together, sizeof together, &error), error);
-        /* What is read itself must be there. */
+        /* An output must be stored. */
         eitp_output(y);
         REQUIRE_OK(eitp_plan_create(b.graph, &apart, &error), error);
         CHECK(eitp_plan_statistics(apart).nodes == 2);
@@ -430,7 +432,7 @@ static void products_do_what_follows_them(void) {
         eitp_plan_destroy(fused);
         eitp_plan_destroy(apart);
         build_end(&b);
-        /* A linear layer and its gradient by x: two products that also do the activation and its derivative. */
+        /* A linear layer and its gradient by x: two products that also compute the activation and its derivative. */
         for (int a = 0; a < 3; a++) {
             static const eitp_activation activations[] = {EITP_GELU_TANH, EITP_GELU_ERF, EITP_SILU};
             build_begin(&b, context, EITP_F32, 1);
@@ -450,13 +452,15 @@ static void products_do_what_follows_them(void) {
 
 /* ---- Rows ---- */
 
-/* Adds rows of a tensor to its graph in two ways, which must have the same bits: cut from the whole, and without it. */
+/*
+ * Adds rows of a tensor to its graph in two ways, which must have the same bits: sliced from the whole, and without it.
+ */
 static void add_rows(eitp_tensor *whole, int64_t begin, int64_t end, eitp_tensor **first, eitp_tensor **second) {
     *first = eitp_output(eitp_slice(whole, 0, begin, end));
     *second = eitp_output(eitp_affine(eitp__rows(whole, begin, end), 1, 0));
 }
 
-static void rows_are_those_of_the_whole(void) {
+static void rows_equal_those_of_the_whole(void) {
     enum { TOKENS = 7, WIDTH = 12, WORDS = 10, CASES = 6 };
     static const int64_t bounds[][2] = {{0, 3}, {3, 10}, {9, 10}};
     const int64_t table_shape[2] = {WORDS, WIDTH}, weight_shape[2] = {WIDTH, 5}, tokens = TOKENS;
@@ -495,8 +499,8 @@ static void rows_are_those_of_the_whole(void) {
     eitp_context_destroy(context);
 }
 
-/* A view of rows reads and writes the variable's own memory; what it gives a gradient to are those rows alone. */
-static void a_view_of_rows(void) {
+/* A view of rows reads and writes the variable's memory. Its gradient contributes to those rows alone. */
+static void updates_through_views_of_rows(void) {
     const int64_t shape[2] = {6, 3};
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
@@ -562,13 +566,15 @@ static eitp_tensor *sum_of_parts(eitp_tensor *x, part_kind kind, int64_t parts, 
     return loss;
 }
 
-/* The gradient of each part is added to that of those before it in place: there is one, however many parts. */
-static void gradients_of_parts_have_one_place(void) {
+/*
+ * The gradient of each part is added in place to that of the earlier parts: one buffer, however many parts there are.
+ */
+static void gradients_of_parts_accumulate_in_place(void) {
     static const char *const kinds[] = {"rows", "slices", "columns", "gathers"};
     enum { PARTS = 256 };
     for (int i = 0; i < 2 * PART_KINDS; i++) {
         part_kind kind = (part_kind)(i / 2);
-        /* What is scattered in 16 bits is summed in F32 between casts, and what these give is not in one place. */
+        /* 16-bit scatters are summed in F32 between casts, and the casts are not in one buffer. */
         eitp_dtype dtype = i % 2 && kind != PART_GATHER ? EITP_BF16 : EITP_F32;
         const int64_t shape[2] = {kind == PART_COLUMNS ? 3072 : PARTS, kind == PART_COLUMNS ? PARTS : 3072};
         eitp_context *context = open_context("ref", 1);
@@ -591,8 +597,8 @@ static void gradients_of_parts_have_one_place(void) {
     }
 }
 
-/* Gradients and second derivatives through overlapping parts, beside those through a sum with the same terms. */
-static void gradients_of_parts_are_right(void) {
+/* Gradients and second derivatives through overlapping parts equal those through a sum of the same terms. */
+static void gradients_of_parts_are_correct(void) {
     enum { ROWS = 6, COLUMNS = 5, COUNT = ROWS * COLUMNS };
     const int64_t shape[2] = {ROWS, COLUMNS};
     for (int kind = 0; kind < PART_KINDS; kind++) {
@@ -634,8 +640,10 @@ static void gradients_of_parts_are_right(void) {
     }
 }
 
-/* Within what memory there is, or an error that says what is needed; with the least that there is, always. */
-static void plans_keep_to_a_limit(void) {
+/*
+ * A plan meets its limit, or fails with an error that names the memory it needs. A plan of minimum memory never fails.
+ */
+static void plans_respect_the_memory_limit(void) {
     eitp_context *context = open_context("ref", 1);
     eitp_plan_config config = EITP__ZERO;
     eitp_plan_stats whole, least;
@@ -645,7 +653,7 @@ static void plans_keep_to_a_limit(void) {
     char needed[32];
     REQUIRE(training_begin_initialized(&s, context, &wide_transformer));
     whole = eitp_plan_statistics(s.plan);
-    config.memory = EITP_LEAST_MEMORY;
+    config.memory = EITP_MINIMUM_MEMORY;
     REQUIRE_OK(eitp_plan_create_within(s.graph, &config, &plan, &error), error);
     least = eitp_plan_statistics(plan);
     eitp_plan_destroy(plan);
@@ -657,7 +665,7 @@ static void plans_keep_to_a_limit(void) {
     config.memory = 1000;
     CHECK(eitp_plan_create_within(s.graph, &config, &plan, &error) == EITP_ERROR_MEMORY && !plan);
     snprintf(needed, sizeof needed, "%zu bytes", least.arena_bytes + least.workspace_bytes);
-    CHECK_THAT(strstr(error.message, needed) && strstr(error.message, "1000 are allowed"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, needed) && strstr(error.message, "limit is 1000"), "%s", error.message);
     training_end(&s);
     eitp_context_destroy(context);
 }
@@ -665,20 +673,20 @@ static void plans_keep_to_a_limit(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(graphs_without_outputs),
-        TEST(reading_and_writing_is_checked),
+        TEST(reads_and_writes_are_checked),
         TEST(null_backend_counts_calls),
-        TEST(arena_is_tight_and_nothing_overlaps),
-        TEST(shared_memory_changes_nothing),
-        TEST(results_take_over_memory),
+        TEST(arena_is_compact_and_blocks_do_not_overlap),
+        TEST(in_place_reuse_changes_no_bit),
+        TEST(results_are_computed_in_place),
         TEST(plans_share_the_arena),
-        TEST(arena_that_cannot_grow),
+        TEST(failure_to_grow_the_arena),
         TEST(several_plans_of_one_graph),
-        TEST(products_do_what_follows_them),
-        TEST(rows_are_those_of_the_whole),
-        TEST(a_view_of_rows),
-        TEST(gradients_of_parts_have_one_place),
-        TEST(gradients_of_parts_are_right),
-        TEST(plans_keep_to_a_limit),
+        TEST(products_fuse_epilogues),
+        TEST(rows_equal_those_of_the_whole),
+        TEST(updates_through_views_of_rows),
+        TEST(gradients_of_parts_accumulate_in_place),
+        TEST(gradients_of_parts_are_correct),
+        TEST(plans_respect_the_memory_limit),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -1,10 +1,10 @@
-/* Runs: records, stopping and saving by request, pruning, the best, early stopping, memory, what is refused. */
+/* Runs: records, requests to stop and save, pruning, best checkpoint, early stopping, memory, errors. */
 #include "tests/trainer_run.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a run said and recorded, and what it is asked while it goes on. */
+/* The events and records of a run, and the requests made while it trains. */
 typedef struct watcher {
     eitp_run *run;
     int64_t stop_after, save_after, exit_after, exit_saved; /* steps; 0: never */
@@ -23,8 +23,8 @@ static void notice(void *user, const eitp_run_event *event) {
     w->events[event->kind]++;
     CHECK(event->message[0] && event->report);
     if (event->kind == EITP_EVENT_SAVED && w->saves < 32)
-        w->saved[w->saves++] = event->report->saved;
-    if (event->kind == EITP_EVENT_SAVED && event->report->saved == w->exit_saved)
+        w->saved[w->saves++] = event->report->saved_step;
+    if (event->kind == EITP_EVENT_SAVED && event->report->saved_step == w->exit_saved)
         _exit(0);
     if (event->kind != EITP_EVENT_STEP)
         return;
@@ -61,7 +61,7 @@ static eitp_status take_sync(void *user, eitp_error *error) {
     return EITP_OK;
 }
 
-/* A run in a scratch directory: the trainer, and the configuration of what is tested. */
+/* A run in a scratch directory: the trainer, and the configuration under test. */
 typedef struct fixture {
     run trained;
     char directory[512], output[600];
@@ -84,7 +84,7 @@ static int begin_fixture(fixture *f) {
     f->config.steps = 6;
     f->config.eval_steps = f->config.save_steps = 0;
     f->config.eval_samples = 4;
-    f->config.memory_seconds = -1;
+    f->config.memory_check_seconds = -1;
     f->config.listener.user = f->sink.user = &f->w;
     f->config.listener.notify = notice;
     f->sink.record = take_record;
@@ -95,7 +95,7 @@ static int begin_fixture(fixture *f) {
     return 1;
 }
 
-/* One thread: processes that fork have no others. */
+/* One thread: others do not survive a fork. */
 static eitp_status make_trainer(fixture *f) {
     variant v = default_variant();
     run *r = &f->trained;
@@ -114,7 +114,7 @@ static eitp_status make_trainer(fixture *f) {
     return eitp_trainer_create(&r->task, &r->config, &r->trainer, &error_);
 }
 
-/* Creates the run, trains, and destroys everything; f->report says how it went. */
+/* Creates the run, trains, and destroys everything; sets f->report. */
 static eitp_status train(fixture *f) {
     eitp_status status = make_trainer(f);
     if (!status)
@@ -127,7 +127,7 @@ static eitp_status train(fixture *f) {
     return status;
 }
 
-/* The same in a process that ends, as if killed, when it has made a step, or its checkpoint. */
+/* The same in a process that exits, as if killed, after a step or its checkpoint. */
 static void train_killed(fixture *f, int64_t step, int64_t saved) {
     int status = 1;
     pid_t child;
@@ -188,12 +188,13 @@ static void records_go_to_every_sink(void) {
     read_text(&f, "metrics.jsonl", text, sizeof text);
     CHECK(count_of(text, "\n") == 7 && count_of(text, "\"applied\": true}\n") == 4);
     CHECK(!strncmp(text, "{\"step\": 0, \"val_loss\": ", 23));
-    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.done == 4 && f.report.saved == 4 && f.report.evaluations == 3);
-    CHECK(f.report.items == 4 * 4 * 32 && f.report.evaluated == 4);
+    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.steps_done == 4 && f.report.saved_step == 4 &&
+          f.report.evaluations == 3);
+    CHECK(f.report.items == 4 * 4 * 32 && f.report.evaluated_step == 4);
     scratch_remove(f.directory);
 }
 
-static void a_sink_that_fails_ends_the_run(void) {
+static void a_failing_sink_ends_the_run(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.w.refuses = EITP_ERROR_IO;
@@ -209,8 +210,8 @@ static eitp_status refuse_step_2(void *user, const eitp_record *record, eitp_err
                : EITP_OK;
 }
 
-/* What one sink refuses the others have, and best.json: the checkpoint that is left is of that step. */
-static void a_sink_that_fails_keeps_nothing_from_others(void) {
+/* A record that one sink refuses reaches the others and best.json; the checkpoint left behind is of that step. */
+static void other_sinks_receive_what_one_refuses(void) {
     char step[] = "loss", evaluation[] = "val_loss", text[4096];
     for (int i = 0; i < 2; i++) {
         fixture f;
@@ -221,7 +222,7 @@ static void a_sink_that_fails_keeps_nothing_from_others(void) {
         f.sink.sync = NULL;
         f.config.eval_steps = 2;
         f.config.keep_best = "loss";
-        CHECK(train(&f) == EITP_ERROR_IO && f.report.saved == 2);
+        CHECK(train(&f) == EITP_ERROR_IO && f.report.saved_step == 2);
         read_text(&f, "metrics.jsonl", text, sizeof text);
         CHECK_THAT(count_of(text, "\"loss\": ") == 2 && count_of(text, "\"val_loss\": ") == 1 + i, "%s", text);
         if (i)
@@ -231,7 +232,7 @@ static void a_sink_that_fails_keeps_nothing_from_others(void) {
     }
 }
 
-static void jsonl_values_and_cutting(void) {
+static void jsonl_values_and_truncation(void) {
     static const char *const kept = "{\"step\": 1, \"a\": 0.5, \"b\": -3, \"c\": true, \"d\": \"x\\\"y\"}\n"
                                     "{\"step\": 2, \"val_a\": null}\n";
     const eitp_value values[] = {{"a", EITP_VALUE_NUMBER, 0.5, 0, NULL},
@@ -263,7 +264,7 @@ static void jsonl_values_and_cutting(void) {
     scratch_remove(f.directory);
 }
 
-static int refused_writes; /* before the files work again */
+static int refused_writes; /* number of writes that fail */
 
 static int write_later(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
     const eitp_host host = eitp_host_default();
@@ -274,7 +275,18 @@ static int write_later(void *user, void *file, uint64_t offset, const void *data
     return ENOSPC;
 }
 
-/* A record that could not be written is written with the next: a checkpoint is not saved without it. */
+static void the_sink_of_null_is_refused(void) {
+    const eitp_host host = eitp_host_default();
+    const eitp_record_sink sink = eitp_jsonl_sink(NULL);
+    eitp_run_config config = eitp_run_config_default();
+    eitp_run *made = (eitp_run *)&config;
+    config.sinks = &sink;
+    config.sink_count = 1;
+    CHECK(eitp_run_create(&host, &config, &made, &error_) == EITP_ERROR_ARGUMENT && !made);
+    CHECK_THAT(strstr(error_.message, "record function"), "%s", error_.message);
+}
+
+/* A record that could not be written is written with the next one: no checkpoint is saved without it. */
 static void jsonl_keeps_what_it_could_not_write(void) {
     const eitp_value value = {"a", EITP_VALUE_INTEGER, 0, 7, NULL};
     const eitp_record record = {1, &value, 1};
@@ -299,37 +311,39 @@ static void jsonl_keeps_what_it_could_not_write(void) {
 
 /* ---- Requests ---- */
 
-/* A handler may run before the run is made. */
-static void requests_of_no_run_do_nothing(void) {
+/* A signal handler may be called before the run is created. */
+static void requests_accept_null(void) {
     eitp_run_request_stop(NULL, 1);
     eitp_run_request_save(NULL);
 }
 
-static void stop_saves_and_resume_goes_on(void) {
+static void stop_saves_and_resume_continues(void) {
     char straight[8192];
     fixture f, g;
     REQUIRE(begin_fixture(&f) && begin_fixture(&g));
     CHECK_THAT(!train(&g), "%s", error_.message);
     f.w.stop_after = 2;
     CHECK_THAT(!train(&f), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_STOPPED && f.report.stop_reason == 15 && f.report.done == 2 && f.report.saved == 2);
+    CHECK(f.report.end == EITP_RUN_STOPPED && f.report.stop_reason == 15 && f.report.steps_done == 2 &&
+          f.report.saved_step == 2);
     CHECK(has_checkpoint(&f, 2) && f.report.evaluations == 0);
     f.w.stop_after = 0;
     f.config.resume = EITP_RESUME_NEWEST;
     CHECK_THAT(!train(&f), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.first == 2 && f.report.done == 6 && f.w.resumed == 2);
+    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.start_step == 2 && f.report.steps_done == 6 &&
+          f.w.resumed == 2);
     CHECK(f.report.step.loss >= g.report.step.loss && f.report.step.loss <= g.report.step.loss);
     CHECK(f.report.evaluation.loss >= g.report.evaluation.loss && f.report.evaluation.loss <= g.report.evaluation.loss);
     read_text(&f, "metrics.jsonl", straight, sizeof straight);
     CHECK(count_of(straight, "\"loss\": ") == 6 && count_of(straight, "\"val_loss\": ") == 1);
-    /* Once more there is nothing to do. */
+    /* Run again: nothing to do. */
     CHECK(!train(&f) && f.report.end == EITP_RUN_FINISHED && f.w.events[EITP_EVENT_NOTHING_TO_DO] == 1);
-    CHECK(f.report.evaluations == 0 && f.report.evaluated == 6);
+    CHECK(f.report.evaluations == 0 && f.report.evaluated_step == 6);
     scratch_remove(f.directory);
     scratch_remove(g.directory);
 }
 
-static void save_now_saves_and_goes_on(void) {
+static void save_request_saves_and_continues(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.w.save_after = 3;
@@ -338,7 +352,7 @@ static void save_now_saves_and_goes_on(void) {
     scratch_remove(f.directory);
 }
 
-static void seconds_save_after_every_step_of_slow_ones(void) {
+static void save_seconds_saves_after_slow_steps(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.config.steps = 3;
@@ -348,7 +362,28 @@ static void seconds_save_after_every_step_of_slow_ones(void) {
     scratch_remove(f.directory);
 }
 
-static void without_steps_it_ends_with_the_data(void) {
+/* Steps in which an epoch ends, or a part of one. */
+static void epochs_set_when_to_evaluate_and_save(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f) && !make_trainer(&f));
+    const double step = 4.0 / (double)f.trained.task.samples[EITP_TRAINING];
+    end_run(&f.trained);
+    f.config.eval_epochs = 1.5 * step; /* before step 1, and after 2, 3, 5 and 6 */
+    f.config.save_epochs = 4 * step;   /* after step 4, and the last */
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.evaluations == 5 && f.report.evaluated_step == 6);
+    CHECK(f.w.saves == 2 && f.w.saved[0] == 4 && f.w.saved[1] == 6);
+    scratch_remove(f.directory);
+    REQUIRE(begin_fixture(&f));
+    f.config.eval_epochs = -1;
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT);
+    f.config.eval_epochs = 0;
+    f.config.save_epochs = (double)NAN;
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT);
+    scratch_remove(f.directory);
+}
+
+static void without_steps_a_run_ends_with_the_data(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.config.steps = 0;
@@ -358,15 +393,16 @@ static void without_steps_it_ends_with_the_data(void) {
     REQUIRE_OK(eitp_trainer_create(&f.trained.task, &f.trained.config, &f.trained.trainer, &error_), error_);
     REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
     CHECK_THAT(!eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_END_OF_DATA && f.report.done == 3 && f.report.steps == 3 && f.report.saved == 3);
-    CHECK(f.report.evaluated == 3 && f.w.events[EITP_EVENT_DATA_ENDED] == 1);
+    CHECK(f.report.end == EITP_RUN_END_OF_DATA && f.report.steps_done == 3 && f.report.steps == 3 &&
+          f.report.saved_step == 3);
+    CHECK(f.report.evaluated_step == 3 && f.w.events[EITP_EVENT_END_OF_DATA] == 1);
     CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_ERROR_ARGUMENT);
     eitp_run_destroy(f.w.run);
     end_run(&f.trained);
     scratch_remove(f.directory);
 }
 
-/* ---- The best, and early stopping ---- */
+/* ---- Best checkpoint and early stopping ---- */
 
 static void best_of_values(void) {
     static const double values[] = {3, 2, 2, (double)NAN, 1, 1.5, (double)INFINITY};
@@ -396,9 +432,9 @@ static void best_of_values(void) {
     scratch_remove(directory);
 }
 
-/* Numbers of a best.json that no run wrote: it is refused, or counting goes on. */
-static void best_of_a_file_by_hand(void) {
-    static const char text[] = "{\"measure\": \"loss\", \"before\": {\"step\": 1, \"value\": 1, "
+/* Values in best.json that no run writes: refused, or counting continues. */
+static void best_of_an_edited_file(void) {
+    static const char text[] = "{\"metric\": \"loss\", \"before\": {\"step\": 1, \"value\": 1, "
                                "\"evaluations_since\": 9223372036854775807}, \"evaluations\": []}\n";
     eitp__best best;
     fixture f;
@@ -415,7 +451,7 @@ static void best_of_a_file_by_hand(void) {
     scratch_remove(f.directory);
 }
 
-static void best_forgets_no_more_than_it_must(void) {
+static void best_forgets_the_oldest_evaluations_only(void) {
     eitp__best best;
     eitp__best_init(&best, 0);
     for (int i = 0; i < 3 * EITP__BEST_EVALUATIONS; i++)
@@ -429,29 +465,30 @@ static void waver(fixture *f) {
     f->rate = 0.05;
     f->config.steps = 30;
     f->config.eval_steps = 2;
+    f->config.eval_samples = 0;
     f->config.save_steps = 1;
     f->config.save_total_limit = 1;
     f->config.keep_best = "loss";
     f->config.patience = 3;
 }
 
-static void the_best_is_kept_and_patience_ends(void) {
+static void the_best_is_kept_and_patience_stops(void) {
     char text[4096], expected[64];
     fixture f;
     int64_t end;
     REQUIRE(begin_fixture(&f));
     waver(&f);
     CHECK_THAT(!train(&f), "%s", error_.message);
-    end = f.report.done;
-    CHECK(f.report.end == EITP_RUN_EARLY_STOP && end < 30 && f.w.events[EITP_EVENT_NOT_IMPROVED] == 1);
-    CHECK(f.report.best_step > 0 && end == f.report.best_step + 3 * 2 && f.report.saved == end);
+    end = f.report.steps_done;
+    CHECK(f.report.end == EITP_RUN_EARLY_STOP && end < 30 && f.w.events[EITP_EVENT_EARLY_STOP] == 1);
+    CHECK(f.report.best_step > 0 && end == f.report.best_step + 3 * 2 && f.report.saved_step == end);
     CHECK(has_checkpoint(&f, f.report.best_step) && has_checkpoint(&f, end) && !has_checkpoint(&f, end - 1));
     read_text(&f, "best.json", text, sizeof text);
     snprintf(expected, sizeof expected, "\"best\": {\"step\": %lld, ", (long long)f.report.best_step);
     CHECK_THAT(strstr(text, expected), "%s", text);
-    /* A run that has stopped early stays so. */
+    /* A run that has stopped early stops again when resumed. */
     f.config.resume = EITP_RESUME_NEWEST;
-    CHECK(!train(&f) && f.report.end == EITP_RUN_EARLY_STOP && f.report.done == end && f.report.step.step == 0);
+    CHECK(!train(&f) && f.report.end == EITP_RUN_EARLY_STOP && f.report.steps_done == end && f.report.step.step == 0);
     scratch_remove(f.directory);
 }
 
@@ -464,12 +501,12 @@ static void patience_survives_kills(void) {
     f.config.save_steps = g.config.save_steps = 3;
     CHECK_THAT(!train(&f), "%s", error_.message);
     g.config.resume = EITP_RESUME_NEWEST;
-    for (int64_t step = 2; step < f.report.done; step++)
+    for (int64_t step = 2; step < f.report.steps_done; step++)
         train_killed(&g, step, 0);
     CHECK_THAT(!train(&g), "%s", error_.message);
     CHECK(f.report.end == EITP_RUN_EARLY_STOP && g.report.end == EITP_RUN_EARLY_STOP);
-    CHECK_THAT(f.report.done == g.report.done && f.report.best_step == g.report.best_step, "%d %d", (int)f.report.done,
-               (int)g.report.done);
+    CHECK_THAT(f.report.steps_done == g.report.steps_done && f.report.best_step == g.report.best_step, "%d %d",
+               (int)f.report.steps_done, (int)g.report.steps_done);
     read_text(&f, "best.json", straight, sizeof straight);
     read_text(&g, "best.json", killed, sizeof killed);
     CHECK(!strcmp(straight, killed));
@@ -482,7 +519,7 @@ static void patience_survives_kills(void) {
     scratch_remove(g.directory);
 }
 
-/* What the checkpoint of the best evaluation is resumed from knows that it is the best. */
+/* A run resumed from the checkpoint of the best evaluation knows that it is the best. */
 static void a_kill_right_after_saving_the_best(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -492,26 +529,26 @@ static void a_kill_right_after_saving_the_best(void) {
     train_killed(&f, 0, 8);
     CHECK(has_checkpoint(&f, 2) && has_checkpoint(&f, 8));
     CHECK_THAT(!train(&f), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.first == 8 && f.report.best_step == 8);
-    CHECK(f.report.done == 14 && has_checkpoint(&f, 8) && !has_checkpoint(&f, 2));
+    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.start_step == 8 && f.report.best_step == 8);
+    CHECK(f.report.steps_done == 14 && has_checkpoint(&f, 8) && !has_checkpoint(&f, 2));
     scratch_remove(f.directory);
 }
 
-/* A run that goes on in another directory takes the evaluations along, before it makes one of its own. */
-static void evaluations_go_along(void) {
+/* A run resumed in another directory copies the evaluations before its own first one. */
+static void evaluations_are_copied_to_another_directory(void) {
     char text[4096], checkpoint[700];
     fixture f;
     REQUIRE(begin_fixture(&f));
     waver(&f);
     f.config.eval_steps = 3;
     f.w.stop_after = 4;
-    CHECK_THAT(!train(&f) && f.report.saved == 4, "%s", error_.message);
+    CHECK_THAT(!train(&f) && f.report.saved_step == 4, "%s", error_.message);
     snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-4", f.output);
     snprintf(f.output, sizeof f.output, "%s/elsewhere", f.directory);
     f.config.resume = EITP_RESUME_NAMED;
     f.config.checkpoint = checkpoint;
     f.w.stop_after = 5;
-    CHECK_THAT(!train(&f) && f.report.saved == 5, "%s", error_.message);
+    CHECK_THAT(!train(&f) && f.report.saved_step == 5, "%s", error_.message);
     read_text(&f, "best.json", text, sizeof text);
     CHECK_THAT(count_of(text, "\n{\"step\": ") == 1 && strstr(text, "\"best\": {\"step\": 3, "), "%s", text);
     scratch_remove(f.directory);
@@ -527,8 +564,8 @@ static void a_better_evaluation_is_saved_at_once(void) {
     scratch_remove(f.directory);
 }
 
-/* What an older run in the directory left is not taken for the new one's, once its checkpoints are removed. */
-static void a_new_run_knows_no_older_best(void) {
+/* A new run in the directory of an older one, whose checkpoints were removed, ignores what is left of it. */
+static void a_new_run_ignores_an_older_best(void) {
     char path[700];
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -543,15 +580,15 @@ static void a_new_run_knows_no_older_best(void) {
     f.config.steps = 6;
     f.config.eval_steps = 6;
     f.w.stop_after = 3;
-    CHECK_THAT(!train(&f) && f.report.saved == 3, "%s", error_.message);
+    CHECK_THAT(!train(&f) && f.report.saved_step == 3, "%s", error_.message);
     f.config.resume = EITP_RESUME_NEWEST;
     f.w.stop_after = 4;
-    CHECK_THAT(!train(&f) && f.report.saved == 4, "%s", error_.message);
+    CHECK_THAT(!train(&f) && f.report.saved_step == 4, "%s", error_.message);
     CHECK_THAT(f.report.best_step == -1, "%d", (int)f.report.best_step);
     scratch_remove(f.directory);
 }
 
-static int refused_bests; /* before best.json can be written again */
+static int refused_bests; /* number of writes of best.json that fail */
 
 static int open_without_best(void *user, const char *path, eitp_file_mode mode, void **file) {
     const eitp_host host = eitp_host_default();
@@ -562,8 +599,8 @@ static int open_without_best(void *user, const char *path, eitp_file_mode mode, 
     return ENOSPC;
 }
 
-/* The checkpoint that a failed run leaves has no evaluation that best.json lacks. */
-static void a_checkpoint_waits_for_the_best(void) {
+/* The checkpoint of a failed run has no evaluation that best.json lacks. */
+static void a_checkpoint_is_written_after_best_json(void) {
     char text[4096];
     for (int refused = 1; refused <= 2; refused++) {
         fixture f;
@@ -572,7 +609,7 @@ static void a_checkpoint_waits_for_the_best(void) {
         f.config.keep_best = "loss";
         f.host.files.open = open_without_best;
         refused_bests = refused;
-        CHECK(train(&f) == EITP_ERROR_IO && f.report.done == 2);
+        CHECK(train(&f) == EITP_ERROR_IO && f.report.steps_done == 2);
         CHECK(has_checkpoint(&f, 2) == (refused == 1) && exists(&f, "best.json") == (refused == 1));
         refused_bests = 0;
         f.config.resume = EITP_RESUME_NEWEST;
@@ -586,7 +623,7 @@ static void a_checkpoint_waits_for_the_best(void) {
 
 /* ---- The directory ---- */
 
-/* A process that was forked while the run was there, as a worker is, does not keep its directory. */
+/* A child process forked during the run, such as a worker, does not keep the lock. */
 static void a_child_does_not_keep_the_lock(void) {
     eitp_run *run_;
     fixture f;
@@ -595,7 +632,7 @@ static void a_child_does_not_keep_the_lock(void) {
     pid_t child;
     REQUIRE(begin_fixture(&f));
     REQUIRE(!pipe(ends));
-    snprintf(f.output, sizeof f.output, "%s", f.directory); /* which is not removed in between */
+    snprintf(f.output, sizeof f.output, "%s", f.directory); /* not removed between the runs */
     REQUIRE_OK(eitp_run_create(&f.host, &f.config, &run_, &error_), error_);
     fflush(stdout);
     child = fork();
@@ -619,8 +656,8 @@ static int lock_of_another(void *user, const char *path, void **lock) {
     return EWOULDBLOCK;
 }
 
-/* Another process may have begun between this one's look and its lock: the directory is that one's. */
-static void a_directory_that_another_locked_stays(void) {
+/* If another process locks the directory first, it is not removed. */
+static void a_directory_locked_by_another_process_stays(void) {
     eitp_run *run_;
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -637,18 +674,18 @@ static void a_directory_has_one_run_at_a_time(void) {
     REQUIRE(begin_fixture(&f));
     REQUIRE_OK(eitp_run_create(&f.host, &f.config, &first, &error_), error_);
     CHECK(eitp_run_create(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT && !second);
-    CHECK_THAT(strstr(error_.message, "another process trains in"), "%s", error_.message);
+    CHECK_THAT(strstr(error_.message, "another process is training in"), "%s", error_.message);
     child = fork();
     if (!child)
         _exit(eitp_run_create(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT ? 0 : 1);
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(exists(&f, "metrics.jsonl"));
     eitp_run_destroy(first);
-    /* What did not train leaves nothing, directories neither. */
+    /* A run that did not train leaves nothing, not even directories. */
     CHECK(!exists(&f, "") && !exists(&f, ".."));
     REQUIRE_OK(eitp_run_create(&f.host, &f.config, &first, &error_), error_);
     eitp_run_destroy(first);
-    /* A table without locks locks nothing. */
+    /* Without lock functions nothing is locked. */
     f.host.files.lock = NULL;
     f.host.files.unlock = NULL;
     CHECK(!eitp_run_create(&f.host, &f.config, &first, &error_));
@@ -664,15 +701,15 @@ static void another_run_is_refused(void) {
     REQUIRE(begin_fixture(&f));
     f.config.save_steps = 3;
     CHECK_THAT(!train(&f), "%s", error_.message);
-    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "has checkpoint-6 already"));
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "already has checkpoint-6"));
     snprintf(first, sizeof first, "%s", f.output);
     snprintf(checkpoint, sizeof checkpoint, "%s/./checkpoint-3/", first);
     f.config.resume = EITP_RESUME_NAMED;
     f.config.checkpoint = checkpoint;
     CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "has checkpoint-6 of later steps"));
-    /* Elsewhere it goes on. */
+    /* In another directory it can be resumed. */
     snprintf(f.output, sizeof f.output, "%s/elsewhere", f.directory);
-    CHECK_THAT(!train(&f) && f.report.first == 3 && f.report.done == 6, "%s", error_.message);
+    CHECK_THAT(!train(&f) && f.report.start_step == 3 && f.report.steps_done == 6, "%s", error_.message);
     snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-6", first);
     f.config.steps = 7;
     CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "has checkpoint-6 of another run"));
@@ -681,7 +718,7 @@ static void another_run_is_refused(void) {
 
 /* ---- Memory and numbers ---- */
 
-/* The system's files, but /proc says that memory is short. */
+/* The system's files, except that /proc reports short memory. */
 static int short_open(void *user, const char *path, eitp_file_mode mode, void **file) {
     const fixture *f = (const fixture *)user;
     const eitp_host host = eitp_host_default();
@@ -703,11 +740,11 @@ static int begin_short(fixture *f) {
     fclose(file);
     f->host.files.user = f;
     f->host.files.open = short_open;
-    f->config.memory_seconds = 0;
+    f->config.memory_check_seconds = 0;
     return 1;
 }
 
-static void short_memory_is_said_once(void) {
+static void short_memory_is_reported_once(void) {
     char text[8192];
     fixture f;
     REQUIRE(begin_short(&f));
@@ -725,8 +762,9 @@ static void a_run_that_cannot_shrink_stops(void) {
     REQUIRE(begin_short(&f));
     f.config.steps = 100;
     f.config.auto_shrink = 1;
-    CHECK(train(&f) == EITP_ERROR_PRESSURE && strstr(error_.message, "memory stays short, with 1.0 MB left"));
-    CHECK(f.report.end == EITP_RUN_PRESSURE && f.report.saved == f.report.done && has_checkpoint(&f, f.report.done));
+    CHECK(train(&f) == EITP_ERROR_PRESSURE && strstr(error_.message, "memory stays short: 1.0 MB left"));
+    CHECK(f.report.end == EITP_RUN_MEMORY_PRESSURE && f.report.saved_step == f.report.steps_done &&
+          has_checkpoint(&f, f.report.steps_done));
     CHECK(f.w.events[EITP_EVENT_NOT_SHRUNK] == 1 && f.w.events[EITP_EVENT_MEMORY_SHORT] > 1);
     read_text(&f, "metrics.jsonl", text, sizeof text);
     CHECK(count_of(text, "\"shrunk\": true}") == f.w.events[EITP_EVENT_MEMORY_SHORT] - 1);
@@ -746,22 +784,22 @@ static void steps_that_are_not_finite_end_the_run(void) {
     REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
     f.config.patience = 0;
     CHECK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_) == EITP_OK);
-    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.done == 1 && f.report.best_step == -1);
+    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.steps_done == 1 && f.report.best_step == -1);
     eitp_run_destroy(f.w.run);
     snprintf(f.output, sizeof f.output, "%s/b", f.directory);
     REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
     CHECK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_) == EITP_ERROR_NOT_FINITE);
     CHECK_THAT(!strncmp(error_.message, "2 steps in a row", 16), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_NOT_FINITE && f.report.done == 3 && has_checkpoint(&f, 3));
+    CHECK(f.report.end == EITP_RUN_NOT_FINITE && f.report.steps_done == 3 && has_checkpoint(&f, 3));
     CHECK(f.w.events[EITP_EVENT_SKIPPED_STEP] == 3);
     eitp_run_destroy(f.w.run);
     end_run(&f.trained);
     scratch_remove(f.directory);
 }
 
-/* ---- Refusals and failures ---- */
+/* ---- Errors ---- */
 
-static void what_makes_no_sense_is_refused(void) {
+static void invalid_configurations_are_refused(void) {
     fixture f;
     eitp_run *made;
     REQUIRE(begin_fixture(&f));
@@ -781,11 +819,11 @@ static void what_makes_no_sense_is_refused(void) {
     f.config.patience = 0;
     f.config.eval_steps = 1;
     f.config.keep_best = "beauty";
-    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "unknown measure 'beauty'"));
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "unknown metric 'beauty'"));
     scratch_remove(f.directory);
 }
 
-static void fewer_steps_than_none_are_refused(void) {
+static void negative_steps_are_refused(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.w.exit_saved = -1;
@@ -822,7 +860,7 @@ static void each_allocation_and_file_call_may_fail(void) {
     scratch_remove(f.directory);
 }
 
-/* Whatever fails of the run's own, nothing leaks, and what is resumed ends as if nothing had failed. */
+/* Whatever fails in the run itself, nothing leaks, and the resumed run ends as if nothing had failed. */
 static void a_failure_while_training_loses_nothing(void) {
     double undisturbed = 0;
     for (int kind = 0; kind < 2; kind++) {
@@ -862,34 +900,36 @@ static void a_failure_while_training_loses_nothing(void) {
 
 static const test_case tests[] = {
     TEST(records_go_to_every_sink),
-    TEST(a_sink_that_fails_ends_the_run),
-    TEST(a_sink_that_fails_keeps_nothing_from_others),
-    TEST(jsonl_values_and_cutting),
+    TEST(a_failing_sink_ends_the_run),
+    TEST(other_sinks_receive_what_one_refuses),
+    TEST(jsonl_values_and_truncation),
+    TEST(the_sink_of_null_is_refused),
     TEST(jsonl_keeps_what_it_could_not_write),
-    TEST(requests_of_no_run_do_nothing),
-    TEST(stop_saves_and_resume_goes_on),
-    TEST(save_now_saves_and_goes_on),
-    TEST(seconds_save_after_every_step_of_slow_ones),
-    TEST(without_steps_it_ends_with_the_data),
+    TEST(requests_accept_null),
+    TEST(stop_saves_and_resume_continues),
+    TEST(save_request_saves_and_continues),
+    TEST(save_seconds_saves_after_slow_steps),
+    TEST(epochs_set_when_to_evaluate_and_save),
+    TEST(without_steps_a_run_ends_with_the_data),
     TEST(best_of_values),
-    TEST(best_of_a_file_by_hand),
-    TEST(best_forgets_no_more_than_it_must),
-    TEST(the_best_is_kept_and_patience_ends),
+    TEST(best_of_an_edited_file),
+    TEST(best_forgets_the_oldest_evaluations_only),
+    TEST(the_best_is_kept_and_patience_stops),
     TEST(patience_survives_kills),
     TEST(a_kill_right_after_saving_the_best),
-    TEST(evaluations_go_along),
+    TEST(evaluations_are_copied_to_another_directory),
     TEST(a_better_evaluation_is_saved_at_once),
-    TEST(a_new_run_knows_no_older_best),
-    TEST(a_checkpoint_waits_for_the_best),
+    TEST(a_new_run_ignores_an_older_best),
+    TEST(a_checkpoint_is_written_after_best_json),
     TEST(a_child_does_not_keep_the_lock),
-    TEST(a_directory_that_another_locked_stays),
+    TEST(a_directory_locked_by_another_process_stays),
     TEST(a_directory_has_one_run_at_a_time),
     TEST(another_run_is_refused),
-    TEST(short_memory_is_said_once),
+    TEST(short_memory_is_reported_once),
     TEST(a_run_that_cannot_shrink_stops),
     TEST(steps_that_are_not_finite_end_the_run),
-    TEST(what_makes_no_sense_is_refused),
-    TEST(fewer_steps_than_none_are_refused),
+    TEST(invalid_configurations_are_refused),
+    TEST(negative_steps_are_refused),
     TEST(each_allocation_and_file_call_may_fail),
     TEST(a_failure_while_training_loses_nothing),
 };

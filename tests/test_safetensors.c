@@ -1,4 +1,4 @@
-/* Reading and writing safetensors files, one and several. */
+/* Reading and writing safetensors, in one file and in several. */
 #include "tests/everything.h"
 
 #include "base/checksum.h"
@@ -27,7 +27,7 @@ static void put(const char *name, const void *data, size_t size) {
     CHECK_THAT(!eitp__write_file(&host, in(name), data, size, &error), "%s", error.message);
 }
 
-/* A file of a header and so many bytes of data: 0, 1, 2, ... */
+/* Writes a file of a header and `data_size` bytes of data: 0, 1, 2, ... */
 static void put_header(const char *name, const char *header, size_t data_size) {
     unsigned char bytes[2048];
     size_t size = strlen(header);
@@ -53,7 +53,7 @@ static int read_f32(const eitp__safetensors *collection, const char *name, float
     return entry && !eitp__safetensors_read_f32(collection, entry, 0, entry->count, values, NULL, &error);
 }
 
-/* Made by the format's own library (version 0.8.0). */
+/* Written by the reference implementation, version 0.8.0. */
 static void reads_what_the_official_library_writes(void) {
     static const char *const names[] = {"bytes", "double", "empty", "h.0.ln_1.bias", "h.0.mlp.weight",
                                         "mask",  "short",  "step",  "wte.weight"};
@@ -96,7 +96,8 @@ static void reads_what_the_official_library_writes(void) {
     entry = eitp__safetensors_find(collection, "short");
     CHECK(!eitp__safetensors_read(collection, entry, 0, 2, shorts, NULL, &error) && shorts[1] == 300);
     CHECK(eitp__safetensors_read_f32(collection, entry, 0, 2, values, NULL, &error) == EITP_ERROR_UNSUPPORTED);
-    CHECK_THAT(strstr(error.message, "tensor 'short' has type I16"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "tensor 'short' has unsupported dtype I16 (expected F32, F16, BF16 or F64)"), "%s",
+               error.message);
     entry = eitp__safetensors_find(collection, "bytes");
     CHECK(entry->dtype == EITP_U8 && entry->size == 3);
     CHECK(!strcmp(eitp__safetensors_path(collection, entry), "tests/corpus/safetensors/official.safetensors"));
@@ -122,7 +123,7 @@ static void ranges_are_checked(void) {
     eitp__safetensors_close(collection);
 }
 
-static void refuses_headers_that_are_wrong(void) {
+static void refuses_invalid_headers(void) {
     static const struct {
         const char *header;
         size_t data_size;
@@ -131,39 +132,47 @@ static void refuses_headers_that_are_wrong(void) {
     } cases[] = {
         {"[]", 0, EITP_ERROR_FORMAT, "does not begin with '{'"},
         {" {}", 0, EITP_ERROR_FORMAT, "does not begin with '{'"},
-        {"{} x", 0, EITP_ERROR_FORMAT, "only spaces after it"},
+        {"{} x", 0, EITP_ERROR_FORMAT, "followed by white space only"},
         {"{]", 0, EITP_ERROR_FORMAT, "entry 1 of the header"},
-        {"{,}", 0, EITP_ERROR_FORMAT, "entry 1 of the header: there is a comma without a tensor"},
-        {"{\"a\":{}", 0, EITP_ERROR_FORMAT, "ends inside of entry 1"},
-        {"{\"a", 0, EITP_ERROR_FORMAT, "ends inside of entry 1"},
-        {"{\"a\":1}", 0, EITP_ERROR_FORMAT, "tensor 'a': it is no object"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}]", 1, EITP_ERROR_FORMAT, "no JSON object"},
+        {"{,}", 0, EITP_ERROR_FORMAT, "entry 1 of the header: expected a tensor"},
+        {"{\"a\":{}", 0, EITP_ERROR_FORMAT, "ends inside entry 1"},
+        {"{\"a", 0, EITP_ERROR_FORMAT, "ends inside entry 1"},
+        {"{\"a\":1}", 0, EITP_ERROR_FORMAT, "tensor 'a': expected an object"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}]", 1, EITP_ERROR_FORMAT,
+         "must be a JSON object"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},}", 1, EITP_ERROR_FORMAT, "entry 2"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}\"b\":1}", 1, EITP_ERROR_FORMAT, "entry 1"},
-        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "it has no \"dtype\""},
+        {"{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "missing \"dtype\""},
         {"{\"a\":{\"dtype\":1,\"shape\":[1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
          "'dtype' must be a string"},
-        {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "it has no array \"shape\""},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":{},\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "no array \"shape\""},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "its \"shape\""},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1.0],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "its \"shape\""},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[\"1\"],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "its \"shape\""},
+        {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "\"shape\" must be an array"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":{},\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
+         "\"shape\" must be an array"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
+         "\"shape\" must list sizes"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1.0],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
+         "\"shape\" must list sizes"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[\"1\"],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
+         "\"shape\" must list sizes"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_UNSUPPORTED,
-         "tensor 'a': it has 7 dimensions, and eitp takes 6"},
+         "tensor 'a': 7 dimensions exceed the limit of 6"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, EITP_ERROR_FORMAT,
          "too large"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}", 0, EITP_ERROR_FORMAT,
-         "do not take the 0 bytes"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, EITP_ERROR_FORMAT, "no \"data_offsets\""},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}", 1, EITP_ERROR_FORMAT, "no \"data_offsets\""},
+         "do not fit its 0 bytes"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, EITP_ERROR_FORMAT, "\"data_offsets\" must be an array"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}", 1, EITP_ERROR_FORMAT,
+         "\"data_offsets\" must be an array"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1,1]}}", 1, EITP_ERROR_FORMAT, "two numbers"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,0]}}", 1, EITP_ERROR_FORMAT, "in order"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[-1,0]}}", 1, EITP_ERROR_FORMAT, "in order"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[null,1]}}", 1, EITP_ERROR_FORMAT, "in order"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,0]}}", 1, EITP_ERROR_FORMAT, "in ascending order"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[-1,0]}}", 1, EITP_ERROR_FORMAT,
+         "in ascending order"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[null,1]}}", 1, EITP_ERROR_FORMAT,
+         "in ascending order"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 1, EITP_ERROR_FORMAT,
-         "it ends at byte 2 of the data, and there are 1; the file is cut short"},
+         "ends at byte 2 of the data, which has 1; the file is truncated"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,7]}}", 7, EITP_ERROR_FORMAT,
-         "2 elements of type F32 do not take the 7 bytes"},
+         "2 elements of type F32 do not fit its 7 bytes"},
         {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT,
          "3 elements of type F4"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
@@ -174,18 +183,18 @@ static void refuses_headers_that_are_wrong(void) {
          4, EITP_ERROR_FORMAT, "overlap"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
          "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[5,9]}}",
-         9, EITP_ERROR_FORMAT, "1 bytes before tensor 'b' belong to none"},
+         9, EITP_ERROR_FORMAT, "1 bytes before tensor 'b' belong to no tensor"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[1,5]}}", 5, EITP_ERROR_FORMAT, "before tensor 'a'"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 6, EITP_ERROR_FORMAT,
          "the last 2 bytes belong to no tensor"},
         {"{}", 1, EITP_ERROR_FORMAT, "the last 1 bytes belong to no tensor"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
          "\"\\u0061\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-         2, EITP_ERROR_FORMAT, "tensor 'a' is there twice"},
+         2, EITP_ERROR_FORMAT, "duplicate tensor 'a'"},
         {"{\"a\\u0000\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, EITP_ERROR_FORMAT, "U+0000"},
-        {"{\"__metadata__\":[]}", 0, EITP_ERROR_FORMAT, "\"__metadata__\" is no object"},
-        {"{\"__metadata__\":{\"a\":1}}", 0, EITP_ERROR_FORMAT, "\"__metadata__\" has 'a', which is no string"},
-        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, EITP_ERROR_FORMAT, "\"__metadata__\" is there twice"},
+        {"{\"__metadata__\":[]}", 0, EITP_ERROR_FORMAT, "\"__metadata__\" must be an object"},
+        {"{\"__metadata__\":{\"a\":1}}", 0, EITP_ERROR_FORMAT, "'a' in \"__metadata__\" must be a string"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, EITP_ERROR_FORMAT, "duplicate \"__metadata__\""},
     };
     eitp_error error;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
@@ -201,7 +210,7 @@ static void refuses_headers_that_are_wrong(void) {
     }
 }
 
-static void takes_what_the_format_allows(void) {
+static void accepts_what_the_format_allows(void) {
     eitp_error error;
     float value = 0;
     put_header("right",
@@ -226,7 +235,7 @@ static void takes_what_the_format_allows(void) {
     eitp__safetensors_close(collection);
 }
 
-static void refuses_files_that_are_no_safetensors(void) {
+static void refuses_other_files(void) {
     static const char pointer[] = "version 1\noid sha256:0123456789\nsize 548105171\n";
     static const unsigned char vast[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, '{', '}'};
     static const unsigned char beyond[] = {3, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
@@ -244,9 +253,9 @@ static void refuses_files_that_are_no_safetensors(void) {
     CHECK(!open_file(in("missing"), &error) && error.status == EITP_ERROR_ARGUMENT);
 }
 
-/* A file cut anywhere, or with any byte of its header changed, is refused or still consistent; it never reads out of
-   bounds. */
-static void damage_is_survived(void) {
+/* A file that is truncated anywhere, or has any byte of its header changed, is refused or still consistent, and never
+   read out of bounds. */
+static void damaged_files_are_survived(void) {
     static char bytes[4096];
     eitp_error error;
     FILE *file = fopen("tests/corpus/safetensors/official.safetensors", "rb");
@@ -272,8 +281,8 @@ static void damage_is_survived(void) {
     CHECK_THAT(refused > (size - 84) / 2, "%llu", (unsigned long long)refused);
 }
 
-/* Memory follows the bytes that are in the file, not what they would make as one tree. */
-static void memory_follows_the_header(void) {
+/* Memory is proportional to the size of the header, not to that of its tree. */
+static void memory_is_proportional_to_the_header(void) {
     faults f;
     eitp__safetensors *collection = NULL;
     eitp__buffer bytes;
@@ -298,7 +307,7 @@ static void memory_follows_the_header(void) {
     eitp__safetensors_close(collection);
     CHECK_THAT(f.peak_bytes < 8 * bytes.size, "%llu", (unsigned long long)f.peak_bytes);
     faults_end(&f);
-    /* One member of many values is refused before it becomes a tree. */
+    /* A member with too many values is refused before it is parsed. */
     eitp__buffer_clear(&bytes);
     eitp__buffer_add(&bytes, "\0\0\0\0\0\0\0\0{\"a\":[0", 15);
     for (int i = 0; i < 100000; i++)
@@ -365,7 +374,7 @@ static eitp_status write_tensors(const eitp_host *host, const char *path, uint32
     return eitp__safetensors_finish(writer, error);
 }
 
-/* Reads them again, with what they must be. */
+/* Reads them back and compares. */
 static eitp_status read_tensors(const eitp_host *host, const char *path, const uint32_t crcs[TENSORS],
                                 eitp_error *error) {
     static float values[LONG];
@@ -412,7 +421,7 @@ static eitp_status read_tensors(const eitp_host *host, const char *path, const u
     return status;
 }
 
-static void what_is_written_reads_back(void) {
+static void written_files_read_back(void) {
     uint32_t crcs[TENSORS];
     faults f;
     eitp_error error;
@@ -445,20 +454,20 @@ static void an_empty_file_can_be_written(void) {
     eitp__safetensors_close(collection);
 }
 
-static void what_cannot_be_written_is_refused(void) {
+static void invalid_tensors_are_refused(void) {
     static const struct {
         eitp__safetensors_tensor tensor;
         const char *message;
     } cases[] = {
-        {{"__metadata__", EITP_F32, 0, {0, 0, 0, 0, 0, 0}}, "no tensor can be called '__metadata__'"},
-        {{"\xff", EITP_F32, 0, {0, 0, 0, 0, 0, 0}}, "no tensor can be called"},
-        {{"a", (eitp_dtype)99, 0, {0, 0, 0, 0, 0, 0}}, "no valid dtype"},
-        {{"a", EITP_F32, 7, {1, 1, 1, 1, 1, 1}}, "no valid dtype or rank"},
-        {{"a", EITP_F32, -1, {1, 1, 1, 1, 1, 1}}, "no valid dtype or rank"},
-        {{"a", EITP_F32, 1, {-1, 0, 0, 0, 0, 0}}, "a size below 0"},
+        {{"__metadata__", EITP_F32, 0, {0, 0, 0, 0, 0, 0}}, "invalid tensor name '__metadata__'"},
+        {{"\xff", EITP_F32, 0, {0, 0, 0, 0, 0, 0}}, "invalid tensor name"},
+        {{"a", (eitp_dtype)99, 0, {0, 0, 0, 0, 0, 0}}, "invalid dtype or rank"},
+        {{"a", EITP_F32, 7, {1, 1, 1, 1, 1, 1}}, "invalid dtype or rank"},
+        {{"a", EITP_F32, -1, {1, 1, 1, 1, 1, 1}}, "invalid dtype or rank"},
+        {{"a", EITP_F32, 1, {-1, 0, 0, 0, 0, 0}}, "a negative size"},
         {{"a", EITP_F32, 2, {INT64_MAX, 2, 0, 0, 0, 0}}, "too large"},
         {{"a", EITP_F32, 1, {INT64_MAX, 0, 0, 0, 0, 0}}, "too large"},
-        {{"b", EITP_F32, 1, {1, 0, 0, 0, 0, 0}}, "two tensors are called 'b'"},
+        {{"b", EITP_F32, 1, {1, 0, 0, 0, 0, 0}}, "duplicate tensor name 'b'"},
         {{"a", EITP_U8, 1, {INT64_MAX, 0, 0, 0, 0, 0}}, "too large for one file"},
     };
     const eitp_host host = eitp_host_default();
@@ -472,7 +481,7 @@ static void what_cannot_be_written_is_refused(void) {
     }
 }
 
-static void a_file_must_be_whole(void) {
+static void a_file_must_be_complete(void) {
     static const eitp__safetensors_tensor two[] = {{"a", EITP_I32, 1, {2, 0, 0, 0, 0, 0}},
                                                    {"b", EITP_F32, 1, {2, 0, 0, 0, 0, 0}}};
     static const float values[] = {1, 2, 3};
@@ -489,9 +498,9 @@ static void a_file_must_be_whole(void) {
     REQUIRE_OK(eitp__safetensors_write(writer, 0, values, 2, NULL, &error), error);
     REQUIRE_OK(eitp__safetensors_write(writer, 1, values, 1, NULL, &error), error);
     CHECK(eitp__safetensors_write(writer, 1, values, 2, NULL, &error) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error.message, "tensor 'b' has 2 elements, of which 1 are written"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "cannot write 2 elements of tensor 'b': 1 of 2 are written"), "%s", error.message);
     CHECK(eitp__safetensors_finish(writer, &error) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error.message, "of tensor 'b', 1 of 2 elements are written"), "%s", error.message);
+    CHECK_THAT(strstr(error.message, "is incomplete: 1 of 2 elements of tensor 'b' are written"), "%s", error.message);
     CHECK(!is_there("whole.tmp"));
     REQUIRE_OK(eitp__safetensors_begin(&host, in("whole"), two, 2, NULL, 0, &writer, &error), error);
     eitp__safetensors_abandon(writer);
@@ -516,7 +525,7 @@ static void writing_fails_cleanly(void) {
     REQUIRE(file);
     old_size = fread(old, 1, sizeof old, file);
     fclose(file);
-    old[old_size - 1] = (char)(old[old_size - 1] ^ 1); /* so that the new file is another */
+    old[old_size - 1] = (char)(old[old_size - 1] ^ 1); /* so that the new file differs */
     for (int kind = 0; kind < 4; kind++) {
         int more = 1;
         for (long n = 1; more; n++) {
@@ -536,7 +545,7 @@ static void writing_fails_cleanly(void) {
             size_t size = fread(now, 1, sizeof now, file);
             int is_old = size == old_size && !memcmp(now, old, size);
             fclose(file);
-            /* Only the sync of the directory comes after the renaming. */
+            /* Only the sync of the directory follows the rename. */
             CHECK(is_old == (status != EITP_OK && !(f.failed_call && !strcmp(f.failed_call, "sync_directory"))));
             CHECK(kind == 2 || !is_there("kept.tmp"));
             if (!is_old)
@@ -563,7 +572,7 @@ static void reading_fails_cleanly(void) {
             f.all_file_calls = kind == 2;
             eitp_status status = read_tensors(&f.host, in("model"), crcs, &error);
             more = faults_end(&f);
-            /* A close that fails after reading loses nothing. */
+            /* A failing close after reading is harmless. */
             if (more && !(f.failed_call && !strcmp(f.failed_call, "close")))
                 CHECK_THAT(status == (kind ? EITP_ERROR_IO : EITP_ERROR_MEMORY), "%s", error.message);
             else
@@ -608,25 +617,25 @@ static void an_index_joins_files(void) {
     eitp__safetensors_close(collection);
 }
 
-static void an_index_that_is_wrong_is_refused(void) {
+static void an_invalid_index_is_refused(void) {
     static const struct {
         const char *text;
         const char *message;
     } cases[] = {
-        {"[]", "no object \"weight_map\""},
-        {"{\"weight_map\":[]}", "no object \"weight_map\""},
-        {"{\"weight_map\":{\"a\":1}}", "'a' must be in a file of the same directory"},
-        {"{\"weight_map\":{\"a\":\"../one.safetensors\"}}", "of the same directory"},
-        {"{\"weight_map\":{\"a\":\"/one.safetensors\"}}", "of the same directory"},
-        {"{\"weight_map\":{\"a\":\"..\"}}", "of the same directory"},
-        {"{\"weight_map\":{\"a\":\"\"}}", "of the same directory"},
-        {"{\"weight_map\":{\"a\":\"x\\u0000\"}}", "of the same directory"},
+        {"[]", "missing object \"weight_map\""},
+        {"{\"weight_map\":[]}", "missing object \"weight_map\""},
+        {"{\"weight_map\":{\"a\":1}}", "'a' must be the name of a file in the same directory"},
+        {"{\"weight_map\":{\"a\":\"../one.safetensors\"}}", "a file in the same directory"},
+        {"{\"weight_map\":{\"a\":\"/one.safetensors\"}}", "a file in the same directory"},
+        {"{\"weight_map\":{\"a\":\"..\"}}", "a file in the same directory"},
+        {"{\"weight_map\":{\"a\":\"\"}}", "a file in the same directory"},
+        {"{\"weight_map\":{\"a\":\"x\\u0000\"}}", "a file in the same directory"},
         {"{\"weight_map\":{\"a\\u0000\":\"x\"}}", "U+0000"},
-        {"{\"weight_map\":{\"d\":\"one.safetensors\"}}", "tensor 'd' is not in 'one.safetensors'"},
-        {"{\"weight_map\":{\"a\":\"one.safetensors\",\"aa\":\"one.safetensors\"}}", "tensor 'aa' is not in"},
+        {"{\"weight_map\":{\"d\":\"one.safetensors\"}}", "tensor 'd' is missing in 'one.safetensors'"},
+        {"{\"weight_map\":{\"a\":\"one.safetensors\",\"aa\":\"one.safetensors\"}}", "tensor 'aa' is missing in"},
         {"{\"weight_map\":{\"a\":\"none.safetensors\"}}", "no such file"},
-        {"{\"weight_map\":{\"a\":\"index\"}}", "is no safetensors file"},
-        {"{\"weight_map\":", "not valid JSON"},
+        {"{\"weight_map\":{\"a\":\"index\"}}", "is not a safetensors file"},
+        {"{\"weight_map\":", "invalid JSON"},
     };
     const eitp_host host = eitp_host_default();
     eitp__safetensors *collection = NULL;
@@ -673,19 +682,19 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(reads_what_the_official_library_writes),
         TEST(ranges_are_checked),
-        TEST(refuses_headers_that_are_wrong),
-        TEST(takes_what_the_format_allows),
-        TEST(refuses_files_that_are_no_safetensors),
-        TEST(damage_is_survived),
-        TEST(memory_follows_the_header),
-        TEST(what_is_written_reads_back),
+        TEST(refuses_invalid_headers),
+        TEST(accepts_what_the_format_allows),
+        TEST(refuses_other_files),
+        TEST(damaged_files_are_survived),
+        TEST(memory_is_proportional_to_the_header),
+        TEST(written_files_read_back),
         TEST(an_empty_file_can_be_written),
-        TEST(what_cannot_be_written_is_refused),
-        TEST(a_file_must_be_whole),
+        TEST(invalid_tensors_are_refused),
+        TEST(a_file_must_be_complete),
         TEST(writing_fails_cleanly),
         TEST(reading_fails_cleanly),
         TEST(an_index_joins_files),
-        TEST(an_index_that_is_wrong_is_refused),
+        TEST(an_invalid_index_is_refused),
         TEST(opening_an_index_fails_cleanly),
     };
     int failed;

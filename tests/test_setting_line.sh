@@ -1,5 +1,5 @@
 #!/bin/sh
-# A setting is one line: the command, built with an eitp.h whose table has three rows more, offers, checks, records,
+# A setting is one line: the command, built with an eitp.h with three more rows in the table, offers, checks, records,
 # saves, resumes and compares them.
 LC_ALL=C
 export LC_ALL
@@ -20,7 +20,7 @@ check() {
     fi
 }
 
-# The three lines, and the members that they are about.
+# The three rows, and their members.
 awk '/^} eitp_trainer_config;$/ { print "    double how_much; eitp_shuffle which_one; int keep_it;" }
     { print }
     /^static const eitp_setting eitp__settings\[\] = {$/ {
@@ -52,7 +52,7 @@ check "help: a flag" grep -q '^  --keep-it  *made-up flag$' out
 check "help: a number" grep -q '^  --how-much X  *made-up number (default: 0)$' out
 check "help: a choice" grep -q '^  --which-one this|that  *made-up choice (default: this)$' out
 check "--config, --print-config" run train --config config.json --which_one=that --print-config
-check "--config" grep -q '^how-much  *0.25  (config)$' out
+check "--config" grep -q '^how-much  *0.25  (config.json:1)$' out
 check "the command line" grep -q '^which-one  *"that"  (command line)$' out
 check "the default" grep -q '^keep-it  *false  (default)$' out
 check "bounds" test "$(./eitp train --how-much 1 2>&1)" = \
@@ -60,7 +60,7 @@ check "bounds" test "$(./eitp train --how-much 1 2>&1)" = \
 check "another name is suggested" test "$(./eitp train --how-mach 1 2>&1)" = \
     "error: unknown option 'how-mach'; did you mean 'how-much'?"
 check "without it" run train $train --steps 1 --output-dir without
-check "checkpoints without it are as ever" sh -c '! grep -q "keep_it\|how_much\|which_one" without/checkpoint-1/*.json'
+check "checkpoints omit defaults" sh -c '! grep -q "keep_it\|how_much\|which_one" without/checkpoint-1/*.json'
 check "with it" run train $train --steps 1 --how-much 0.25 --keep-it --which-one that --output-dir with
 check "run.json" grep -q '"keep-it": true, .*"how-much": 0.25, "which-one": "that"' with/run.json
 check "the checkpoint" grep -q '^  "how_much": 0.25,$' with/checkpoint-1/trainer_state.json
@@ -69,8 +69,8 @@ check "a difference is logged" grep -q "keep_it was true in '.*' and is false fr
 check "what is the same is not" sh -c '! grep -q "how_much\|which_one" err'
 check "what was kept" grep -q '^  "which_one": 1,$' with/checkpoint-2/trainer_state.json
 check "a difference is refused" test "$(./eitp train --resume auto --output-dir with --steps 3 --how-much 0 2>&1)" = \
-    "error: 'with/checkpoint-2' was made with how_much 0.25, and this run has 0; leave --how-much out, or start from the \
-weights with --model"
+    "error: 'with/checkpoint-2' was trained with how_much 0.25, and a resumed run keeps it (got 0); leave --how-much out, \
+or start from the weights with --model"
 check "a checkpoint without it" run train --resume auto --output-dir without --steps 2 --which-one that
 check "a checkpoint without it has the default" grep -q "which_one was this in '.*' and is that from here on" err
 echo "$passed passed, $failed failed"

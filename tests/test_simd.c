@@ -1,6 +1,6 @@
 /*
- * The vector kernels beside the matrix product, on every set that this machine can run: f32 against formulas in double,
- * and the 16-bit columns against those of f32. With TEST_EMULATED the machine is one that has AVX-512, in software.
+ * The vector kernels without the matrix product, on every set that this machine can run: f32 compared with formulas in
+ * double, and 16-bit columns with those of f32. With TEST_EMULATED the machine has AVX-512 in software.
  */
 #include "tests/kernel_sets.h"
 
@@ -9,11 +9,11 @@
 enum { FIRST_SET = EITP__ISA_AVX2, LAST_SET = EITP__ISA_AVX512, GUARD = 32, ROOM = 1 << 17 };
 
 static float input[EITP__MAX_INPUTS][ROOM];
-static double output[EITP__MAX_OUTPUTS][ROOM], again[EITP__MAX_OUTPUTS][ROOM]; /* f32 or f64 */
+static double output[EITP__MAX_OUTPUTS][ROOM], repeated[EITP__MAX_OUTPUTS][ROOM]; /* f32 or f64 */
 static double exact[EITP__MAX_OUTPUTS][ROOM];
 static double workspace[1 << 17];
 
-/* A copy of an operand that ends where a page starts that must not be read. */
+/* A copy of an operand that ends at a page that must not be read. */
 static void *guarded_copy(int which, const eitp__operand *x) {
     static char *regions[EITP__MAX_INPUTS];
     const size_t page = 65536, room = ROOM * sizeof(float);
@@ -69,7 +69,7 @@ static size_t output_bytes(const eitp__call *call, int which) {
     return (size_t)call->outputs[which].elements * eitp_dtype_size(call->outputs[which].dtype);
 }
 
-/* Points the outputs into `memory` between guard bytes; what they hold before is in `before`, or not a number. */
+/* Points the outputs into `memory` between guard bytes; before the call they hold `before`, or NaN. */
 static void place_outputs(eitp__call *call, double (*memory)[ROOM], const float *before) {
     for (int o = 0; o < call->output_count; o++) {
         size_t bytes = output_bytes(call, o);
@@ -91,8 +91,10 @@ static double result(const eitp__call *call, int which, int64_t index) {
     return (double)value;
 }
 
-/* Runs the call on a set, whole and in pieces of 1 and of 7 items, last first; compares with `exact`: an error may be
-   `tolerance` of the value and `floor_` besides. */
+/*
+ * Runs the call on a set, whole and in pieces of 1 and of 7 items in reverse order, and compares with `exact`. The
+ * allowed error is `tolerance` times the value, plus `floor_`.
+ */
 static void check_set(int set, const eitp__call *original, const float *before, double tolerance, double floor_) {
     eitp__call copy = *original, *call = &copy;
     const eitp__kernel *kernel = &tables[set].kernels[call->slot][call->dtype];
@@ -103,7 +105,7 @@ static void check_set(int set, const eitp__call *original, const float *before, 
         call->inputs[i].data = guarded_copy(i, &call->inputs[i]);
         REQUIRE(call->inputs[i].data);
     }
-    REQUIRE(kernel->run != tables[set - 1].kernels[call->slot][call->dtype].run); /* the set has its own */
+    REQUIRE(kernel->run != tables[set - 1].kernels[call->slot][call->dtype].run); /* the set has a kernel of its own */
     REQUIRE(!kernel->workspace || kernel->workspace(call) <= sizeof workspace);
     place_outputs(call, output, before);
     kernel->run(call, 0, items, workspace);
@@ -128,11 +130,11 @@ static void check_set(int set, const eitp__call *original, const float *before, 
             CHECK(start[i] == 0x5a && start[GUARD + output_bytes(call, o) + (size_t)i] == 0x5a);
     }
     for (int64_t piece = 1; piece <= 7; piece += 6) {
-        place_outputs(call, again, before);
+        place_outputs(call, repeated, before);
         for (int64_t i = (items + piece - 1) / piece - 1; i >= 0; i--)
             kernel->run(call, i * piece, (i + 1) * piece < items ? (i + 1) * piece : items, workspace);
         for (int o = 0; o < call->output_count; o++)
-            CHECK_THAT(memcmp(output[o], again[o], output_bytes(call, o) + 2 * GUARD) == 0,
+            CHECK_THAT(memcmp(output[o], repeated[o], output_bytes(call, o) + 2 * GUARD) == 0,
                        "%s %s %s: pieces of %d items give other bits", eitp__isa_name((eitp__isa)set),
                        eitp__slot_name(call->slot), eitp_dtype_name(call->dtype), (int)piece);
     }
@@ -144,7 +146,7 @@ static void check_call(const eitp__call *call, const float *before, double toler
             check_set(set, call, before, tolerance, floor_);
 }
 
-/* The distance of a float from a value, in units of the last place of the value. */
+/* The distance of a float from a value, in units in the last place of the value. */
 static double units(float value, double right) {
     double unit;
     int exponent;
@@ -176,7 +178,7 @@ static void test_functions(void) {
     static const struct {
         eitp__slot slot;
         double (*function)(double);
-        double limit, least; /* anything that is no larger is right below `least` */
+        double limit, least; /* below `least` any result up to `least` is right */
     } functions[] = {{EITP__SLOT_EXP, exp, 1.5, 0},
                      {EITP__SLOT_TANH, tanh, 2, 0},
                      {EITP__SLOT_LOG, log, 1, 0},
@@ -243,7 +245,7 @@ static void test_gelu(void) {
         double x = (double)input[0][i];
         exact[0][i] = x * sigmoid(2 * k * (x + 0.044715 * x * x * x));
     }
-    check_call(&call, NULL, 2e-5, 1e-30); /* far below 0 the rounding of the exponent shows */
+    check_call(&call, NULL, 2e-5, 1e-30); /* far below 0 the rounding of the exponent is visible */
     call.slot = EITP__SLOT_GELU_TANH_BACKWARD;
     add_input(&call, 1, N, 1, 1);
     for (int i = 0; i < N; i++) {
@@ -285,7 +287,7 @@ static void test_binary(void) {
             static const eitp__slot slots[] = {EITP__SLOT_ADD,    EITP__SLOT_SUBTRACT, EITP__SLOT_MULTIPLY,
                                                EITP__SLOT_DIVIDE, EITP__SLOT_MINIMUM,  EITP__SLOT_MAXIMUM};
             eitp__call call = new_call(slots[op]);
-            int64_t skip = b[0] == 1 ? b[1] == 1 ? 2 : 1 : 0; /* b with as few dimensions as it can have */
+            int64_t skip = b[0] == 1 ? b[1] == 1 ? 2 : 1 : 0; /* b with its lowest rank */
             add_input(&call, 3, a[0], a[1], a[2]);
             if (skip == 2)
                 add_input(&call, 1, b[2], 1, 1);
@@ -530,7 +532,7 @@ static void test_rms_norm(void) {
     }
 }
 
-/* Row 3 has the ignored target, which costs nothing; rows 4 and 5 have some that are no index, which are no numbers. */
+/* Row 3 has the ignored target, whose loss is 0; rows 4 and 5 have targets out of range, whose loss is NaN. */
 static void test_cross_entropy(void) {
     enum { ROWS = 8 };
     static const int64_t sizes[] = {1, 7, 64, 1001};
@@ -603,8 +605,8 @@ static void test_accumulate(void) {
 /* ---- 16 bits ---- */
 
 /*
- * A slot and its operands, a letter for each: x [rows, columns], c [columns], r [rows], s [rows, 1], b [rows, blocks of
- * HEAD], t [9, columns]; small ones have the slot's dtype, capital ones F32; i are ids of the rows, k is a key.
+ * A slot and its operands, one letter each: x [rows, columns], c [columns], r [rows], s [rows, 1], b [rows, blocks of
+ * HEAD], t [9, columns]. Lower-case letters have the slot's dtype, capitals F32; i are row ids, k is a key.
  */
 typedef struct column_case {
     eitp__slot slot;
@@ -680,7 +682,7 @@ static eitp__operand column_operand(void *data, eitp_dtype dtype, char letter, i
     }
 }
 
-/* The case in `dtype`; its inputs are in `data`. */
+/* The case in `dtype`, with inputs in `data`. */
 static eitp__call column_call(const column_case *what, eitp_dtype dtype, void *data, int64_t rows, int64_t columns) {
     static const int64_t key[] = {-9, 5000000000, 3};
     static int32_t ids[64];
@@ -705,8 +707,8 @@ static eitp__call column_call(const column_case *what, eitp_dtype dtype, void *d
 }
 
 /*
- * A 16-bit column gives what f32 gives for the same values, rounded where it is stored. Inputs are above 0 for the sake
- * of LOG, SQRT and RSQRT.
+ * A 16-bit column gives the result of f32 for the same values, rounded when stored. Inputs are positive for LOG, SQRT
+ * and RSQRT.
  */
 static void check_column(int set, const column_case *what, eitp_dtype dtype, int64_t rows, int64_t columns) {
     static float narrow[EITP__MAX_INPUTS][ROOM];
@@ -747,7 +749,7 @@ static void test_columns(void) {
                     check_column(set, &column_cases[c], (eitp_dtype)dtype, 11, columns[i]);
 }
 
-/* All that rounding to 16 bits distinguishes: halves, their neighbours, infinities, and NaNs, which stay such. */
+/* Every case of rounding to 16 bits: halves, their neighbours, infinities, and NaNs, which stay NaN. */
 static void test_rounding(void) {
     static const uint32_t offsets[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xfff, 0x1000, 0x1001};
     enum { STEP = 37 };
@@ -767,13 +769,13 @@ static void test_rounding(void) {
                 eitp__convert_from_f32((eitp_dtype)dtype, &input[0][i], &right, 1);
                 wrong += ((const uint16_t *)call.outputs[0].data)[i] != right;
             }
-            CHECK_THAT(!wrong, "%s rounds %lld of %lld otherwise", eitp__isa_name((eitp__isa)set), (long long)wrong,
-                       (long long)count);
+            CHECK_THAT(!wrong, "%s: %lld of %lld are rounded differently", eitp__isa_name((eitp__isa)set),
+                       (long long)wrong, (long long)count);
         }
     }
 }
 
-/* Many blocks of random numbers, also where the lower half of a block's number ends. */
+/* Many blocks of random numbers, across an overflow of the lower half of a block's number. */
 static void test_dropout(void) {
     static int64_t key[3] = {-77, 5000000001, 0};
     enum { N = 3001 };
@@ -795,7 +797,7 @@ static void test_dropout(void) {
     }
 }
 
-/* A row of many parts: the largest of each scales what was before. */
+/* A row of many parts, each with a larger maximum, which rescales the sum before it. */
 static void test_long_row(void) {
     enum { V = 50257 };
     static int32_t target[1] = {50000};
@@ -819,7 +821,7 @@ static void test_long_row(void) {
     }
 }
 
-/* Rows of a sequence whose first `position` ones are in the cache, against sums in double. */
+/* Rows of a sequence whose first `position` rows are in the cache, compared with sums in double. */
 static void check_attention_cached(eitp_dtype dtype, int64_t heads, int64_t d, int64_t rows, int32_t position) {
     enum { LONGEST = 45 };
     static int32_t at[1];
@@ -830,8 +832,8 @@ static void check_attention_cached(eitp_dtype dtype, int64_t heads, int64_t d, i
     for (int part = 0; part < 3; part++) {
         call.inputs[part] = operand(input[part], dtype, 2, part ? LONGEST : rows, part ? c : 3 * c, 1);
         fill(part, call.inputs[part].elements, 1);
-        eitp__convert_from_f32(dtype, input[part], again[0], (size_t)call.inputs[part].elements);
-        memcpy(input[part], again[0], (size_t)call.inputs[part].elements * eitp_dtype_size(dtype));
+        eitp__convert_from_f32(dtype, input[part], repeated[0], (size_t)call.inputs[part].elements);
+        memcpy(input[part], repeated[0], (size_t)call.inputs[part].elements * eitp_dtype_size(dtype));
         eitp__convert_to_f32(dtype, input[part], part ? cache[part - 1] : qkv, (size_t)call.inputs[part].elements);
         call.outputs[part] = operand(NULL, dtype, 2, part ? LONGEST : rows, c, 1);
     }
@@ -876,7 +878,7 @@ static void test_attention_cached(void) {
     }
 }
 
-/* The loss from the parts of a row: many blocks, one, and a last vector that is not whole. */
+/* The loss from the parts of a row: many blocks, one block, and a partial last vector. */
 static void test_head_loss(void) {
     static const int64_t blocks[] = {1, 5, 16, 262};
     enum { ROWS = 4, VOCABULARY = 1000 };

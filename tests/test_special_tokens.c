@@ -1,4 +1,4 @@
-/* Special tokens from the tokenizer and from the token file, through training, into what a checkpoint says of them. */
+/* Special tokens in checkpoints: from the tokenizer, or from the token file if there is no tokenizer. */
 #include "tests/everything.h"
 
 #include "tests/faults.h"
@@ -16,7 +16,7 @@ static void put(const char *name, const char *text) {
     CHECK_THAT(!eitp__write_file(&host, at(name), text, strlen(text), &error_), "%s", error_.message);
 }
 
-/* Whether a file of JSON has these members. */
+/* True if a JSON file has these members. */
 static int says(const char *name, const char *members) {
     const eitp_host host = eitp_host_default();
     eitp__buffer text;
@@ -29,11 +29,11 @@ static int says(const char *name, const char *members) {
     return found;
 }
 
-/* The tokenizer of bytes with ids that another tokenizer_config.json gives: "~" 126 ends a text, "^" 94 begins one. */
+/* The byte tokenizer with a tokenizer_config.json that names "~" (126) as end and "^" (94) as beginning of a text. */
 static eitp_tokenizer *make_tokenizer(void) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer;
-    CHECK(!eitp_tokenizer_bytes(&host, &tokenizer, &error_));
+    CHECK(!eitp_tokenizer_create_bytes(&host, &tokenizer, &error_));
     CHECK(!eitp_tokenizer_save(tokenizer, at("tokenizer"), &error_));
     eitp_tokenizer_destroy(tokenizer);
     put("tokenizer/tokenizer_config.json",
@@ -64,7 +64,7 @@ typedef struct run {
     eitp_trainer *trainer;
 } run;
 
-/* Where a run's configuration and weights are from: a model directory or, NULL, nowhere. */
+/* Source of a run's configuration and weights: a model directory, or NULL for random weights. */
 typedef struct origin {
     const char *config, *weights;
 } origin;
@@ -120,7 +120,7 @@ static eitp_status step_and_save(run *r, const char *output) {
     return status ? status : eitp_trainer_save(r->trainer, output, &error_);
 }
 
-static void a_checkpoint_has_the_tokenizers(void) {
+static void checkpoints_have_the_tokenizers_special_tokens(void) {
     eitp_tokenizer *tokenizer;
     eitp_token_file *file;
     origin from = EITP__ZERO;
@@ -140,8 +140,8 @@ static void a_checkpoint_has_the_tokenizers(void) {
     scratch_remove(directory);
 }
 
-/* A token file without its tokenizer still knows what ends a document; GPT-2's 50256 is of no token here. */
-static void a_checkpoint_has_the_token_files(void) {
+/* A token file has the end-of-text id even without its tokenizer; GPT-2's 50256 is outside this vocabulary. */
+static void checkpoints_have_the_token_files_end_of_text(void) {
     eitp_tokenizer *tokenizer;
     eitp_token_file *file;
     origin from = EITP__ZERO;
@@ -159,7 +159,7 @@ static void a_checkpoint_has_the_token_files(void) {
     scratch_remove(directory);
 }
 
-/* What generation_config.json says is there after training from a model directory, and after a resume. */
+/* Settings of generation_config.json survive training from a model directory, and a resume. */
 static void generation_settings_survive_training_and_resume(void) {
     static const char expected[] = "{\n  \"top_k\": 7,\n  \"bos_token_id\": 94,\n  \"eos_token_id\": [126, 10],\n";
     eitp_tokenizer *tokenizer;
@@ -193,8 +193,8 @@ static void generation_settings_survive_training_and_resume(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(a_checkpoint_has_the_tokenizers),
-        TEST(a_checkpoint_has_the_token_files),
+        TEST(checkpoints_have_the_tokenizers_special_tokens),
+        TEST(checkpoints_have_the_token_files_end_of_text),
         TEST(generation_settings_survive_training_and_resume),
     };
     return RUN_TESTS(tests, argc, argv);

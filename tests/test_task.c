@@ -1,4 +1,4 @@
-/* Tasks of a program's own: loss terms, inputs, what rows and samples that are not there hold, what is refused. */
+/* A program's own tasks: loss terms, inputs, values of unused rows and samples, errors. */
 #include "tests/own_task.h"
 
 static eitp_error error;
@@ -6,7 +6,7 @@ static eitp_error error;
 static int begin_in(own *o, const char *precision, int parts) {
     const eitp_host host = eitp_host_default();
     eitp_status status = own_begin(o, &host, precision, parts, &error);
-    o->config.adamw.weight_decay = 0;
+    o->config.optimizer_config.weight_decay = 0;
     CHECK_THAT(!status, "%s", error.message);
     return !status;
 }
@@ -15,7 +15,7 @@ static int begin(own *o, int parts) {
     return begin_in(o, "fp32", parts);
 }
 
-/* "w" and "u" after so many steps of a task that own_begin began, which ends with it; 0 where something fails. */
+/* Trains a task from own_begin for `steps` steps, reads "w" and "u", and ends it. Returns 0 if something fails. */
 static int end_after(own *o, int steps, float weights[2 * OWN_WIDTH], eitp_step_report *report) {
     eitp_status status = own_train(o, &error);
     for (int i = 0; i < steps && !status; i++)
@@ -35,7 +35,7 @@ static int same_bits(const float *a, const float *b) {
 
 /* ---- Loss terms ---- */
 
-/* What a step over samples [first, last) must say and do, with the weights that a task begins with. */
+/* The expected step over samples [first, last) with the initial weights. */
 typedef struct naive_step {
     double row, sample; /* sums */
     int64_t rows, labelled;
@@ -64,7 +64,7 @@ static naive_step naive(const own *o, int64_t first, int64_t last) {
     return step;
 }
 
-/* After a step over samples [first, last) of "row" and "sample", which has the weight `weight`. */
+/* Checks a step over samples [first, last) with terms "row" and "sample", the latter with weight `weight`. */
 static void check_step(const own *o, int64_t first, int64_t last, double weight, const eitp_step_report *report,
                        double tolerance) {
     const naive_step step = naive(o, first, last);
@@ -90,8 +90,8 @@ static double stand_still(void *user, int64_t step) {
     return 0;
 }
 
-/* Each term is divided by its own items over the whole step; weights follow their schedules. */
-static void loss_and_gradient_are_those_of_the_weighted_sum(void) {
+/* Each term is divided by its own items of the whole step, and weights follow their schedules. */
+static void loss_and_gradient_match_the_weighted_sum(void) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     for (int i = 0; i < 3 * 2 * 3; i++) {
         const int merged = 1 + i / 3 % 3, varies = i / 9;
@@ -106,7 +106,7 @@ static void loss_and_gradient_are_those_of_the_weighted_sum(void) {
         o.weight.steps = 3;
         REQUIRE_OK(own_train(&o, &error), error);
         if (i % 3 == 2)
-            o.trainer->loss_scale = 256; /* the first one is too large for such gradients */
+            o.trainer->loss_scale = 256; /* the default overflows with such gradients */
         for (int64_t step = 0; step < 3; step++) {
             eitp_step_report report;
             REQUIRE_OK(eitp_trainer_step(o.trainer, &report, &error), error);
@@ -117,7 +117,7 @@ static void loss_and_gradient_are_those_of_the_weighted_sum(void) {
     }
 }
 
-static void two_terms_are_their_sum_written_out(void) {
+static void two_terms_equal_their_explicit_sum(void) {
     float two[2 * OWN_WIDTH], one[2 * OWN_WIDTH];
     eitp_step_report report, summed;
     own o;
@@ -128,7 +128,7 @@ static void two_terms_are_their_sum_written_out(void) {
     CHECK(own_near(report.loss, summed.loss, 1e-6) && own_near(report.grad_norm, summed.grad_norm, 1e-6));
 }
 
-static void a_weight_of_zero_leaves_a_term_out(void) {
+static void a_weight_of_zero_disables_a_term(void) {
     float with[2 * OWN_WIDTH], without[2 * OWN_WIDTH], other[2 * OWN_WIDTH];
     eitp_step_report report, alone;
     own o;
@@ -141,7 +141,7 @@ static void a_weight_of_zero_leaves_a_term_out(void) {
     CHECK(!same_bits(with, other));
 }
 
-static void a_number_is_the_sum_of_its_values(void) {
+static void a_single_value_is_the_sum_of_its_rows(void) {
     float number[2 * OWN_WIDTH], rows[2 * OWN_WIDTH];
     eitp_step_report report, expected;
     for (int merged = 1; merged <= 3; merged++) {
@@ -169,11 +169,11 @@ static void a_term_without_items_changes_nothing(void) {
     CHECK(own_near(report.terms[1].mean, 0, 0) && own_near(report.loss, alone.loss, 0));
 }
 
-/* ---- Rows and samples that are not there ---- */
+/* ---- Unused rows and samples ---- */
 
-/* What a buffer of a pass holds in rows or samples [first, last). */
+/* Checks the values of a pass's buffer in rows or samples [first, last). */
 static void check_empty(const own *o, int64_t pass, int64_t first, int64_t last, int of_rows) {
-    void *const *values = o->trainer->plans.batches[pass].values;
+    void *const *values = o->trainer->plans.batches.passes[pass].values;
     for (int64_t i = first; i < last; i++) {
         if (of_rows) {
             CHECK(((float *)values[1])[i] == 0.5f && ((float *)values[2])[i] == 0);
@@ -186,8 +186,8 @@ static void check_empty(const own *o, int64_t pass, int64_t first, int64_t last,
     }
 }
 
-/* Micro-batches of 10 rows, which begin every 32: two in the first pass, and one in the second. */
-static void empty_values_are_seen_in_gaps_and_beyond_the_last_sample(void) {
+/* Micro-batches of 10 rows that begin at multiples of 32: two in the first pass, one in the second. */
+static void gaps_and_unused_samples_hold_empty(void) {
     eitp_step_report report;
     own o;
     REQUIRE(begin_in(&o, "bf16", OWN_ROW | OWN_EMPTY));
@@ -195,9 +195,10 @@ static void empty_values_are_seen_in_gaps_and_beyond_the_last_sample(void) {
     o.config.micro_batches_per_pass = 2;
     REQUIRE_OK(own_train(&o, &error), error);
     REQUIRE_OK(eitp_trainer_step(o.trainer, &report, &error), error);
-    CHECK(report.items == 30 && o.trainer->plans.batches[0].rows == 42 && o.trainer->plans.batches[1].rows == 10);
+    CHECK(report.items == 30 && o.trainer->plans.batches.passes[0].rows == 42 &&
+          o.trainer->plans.batches.passes[1].rows == 10);
     CHECK_THAT(own_near(report.terms[1].mean * 30, 22, 1e-6), "%g empty rows", report.terms[1].mean * 30);
-    /* Of 34 places in each pass four and two have samples; two of these have no label. */
+    /* Each pass has 34 places. Four and two of them have samples, two of these without a label. */
     CHECK_THAT(own_near(report.terms[2].mean * 30, 30 + 32 + 2, 1e-6), "%g empty samples", report.terms[2].mean * 30);
     check_empty(&o, 0, 10, 32, 1);
     check_empty(&o, 0, 2, 32, 0);
@@ -205,8 +206,8 @@ static void empty_values_are_seen_in_gaps_and_beyond_the_last_sample(void) {
     own_end(&o);
 }
 
-/* Merging changes no bit, with gaps, rows that vary, and a step whose end is the last sample. */
-static void merging_changes_no_bit(void) {
+/* The number of micro-batches in a pass changes no bit, with gaps, varying rows, and a last step. */
+static void micro_batches_per_pass_change_no_bit(void) {
     for (int i = 0; i < 8; i++) {
         float weights[4][2 * OWN_WIDTH];
         eitp_step_report report;
@@ -225,7 +226,7 @@ static void merging_changes_no_bit(void) {
     }
 }
 
-static void micro_batches_are_not_merged_where_gaps_are_refused(void) {
+static void a_task_without_gaps_refuses_passes_that_need_padding_rows(void) {
     own o;
     REQUIRE(begin_in(&o, "bf16", OWN_ROW | OWN_SAMPLE));
     pretend_sums_of_32(o.context);
@@ -235,7 +236,7 @@ static void micro_batches_are_not_merged_where_gaps_are_refused(void) {
     eitp_trainer_destroy(o.trainer);
     o.config.micro_batches_per_pass = 2;
     CHECK(own_train(&o, &error) == EITP_ERROR_UNSUPPORTED && !o.trainer);
-    CHECK_THAT(strstr(error.message, "micro-batches of 10 rows cannot be merged") &&
+    CHECK_THAT(strstr(error.message, "micro-batches of 10 rows cannot share a pass") &&
                    strstr(error.message, "dense_rows"),
                "%s", error.message);
     o.config.dense_rows = 1;
@@ -243,7 +244,7 @@ static void micro_batches_are_not_merged_where_gaps_are_refused(void) {
     CHECK(eitp_trainer_micro_batches_per_pass(o.trainer) == 2);
     eitp_trainer_destroy(o.trainer);
     o.config.dense_rows = 0;
-    o.task.rows = 16; /* 32 of a micro-batch: no gap */
+    o.task.rows = 16; /* 32 rows in a micro-batch: no gap */
     REQUIRE_OK(own_train(&o, &error), error);
     eitp_trainer_destroy(o.trainer);
     o.task.rows_vary = 1;
@@ -260,7 +261,7 @@ static void remember(void *user, eitp_log_level level, const char *message) {
     snprintf((char *)user, 1000, "%s", message);
 }
 
-/* Begins a task whose passes are large enough that half a micro-batch needs less. */
+/* Begins a task with passes so large that half a micro-batch needs less memory. */
 static int begin_large(own *o, char log[1000], int64_t batch_size, int64_t rows) {
     eitp_host host = eitp_host_default();
     host.log.user = log;
@@ -273,7 +274,7 @@ static int begin_large(own *o, char log[1000], int64_t batch_size, int64_t rows)
     return !own_train(o, &error);
 }
 
-static void shrinking_knows_of_gaps_and_of_sums_over_samples(void) {
+static void shrinking_respects_gaps_and_sums_over_samples(void) {
     char log[1000] = "";
     eitp_shrink_report report;
     eitp_step_report step;
@@ -311,7 +312,7 @@ static void hear(void *user, const eitp_step_report *report) {
     CHECK(own_near(report->learning_rate, halved(NULL, report->step), 1e-12));
 }
 
-static void a_program_sets_rates_and_hears_of_steps(void) {
+static void a_program_sets_rates_and_is_notified_of_steps(void) {
     float rated[2 * OWN_WIDTH], scheduled[2 * OWN_WIDTH];
     eitp_step_report report;
     heard h = EITP__ZERO;
@@ -335,9 +336,9 @@ static void a_program_sets_rates_and_hears_of_steps(void) {
     CHECK(same_bits(rated, scheduled));
 }
 
-/* ---- What is refused ---- */
+/* ---- Errors ---- */
 
-/* Builds that are wrong, by number. */
+/* Invalid builds, by number. */
 enum {
     NO_TERM,
     MANY_INPUTS,
@@ -366,9 +367,9 @@ static void build_terms_badly(int which, eitp_pass *pass, eitp_tensor *x) {
     if (which == SAME_TERMS)
         eitp_pass_term(pass, "fine", x, NULL);
     if (which == SAME_MEASURE)
-        eitp_pass_measure(pass, "fine", x);
+        eitp_pass_metric(pass, "fine", x);
     if (which == MEASURE_CALLED_LOSS)
-        eitp_pass_measure(pass, "loss", x);
+        eitp_pass_metric(pass, "loss", x);
     if (which == LONG_NAME)
         eitp_pass_term(pass, "a name of thirty-two characters.", x, NULL);
     if (which == NO_NAME)
@@ -376,7 +377,7 @@ static void build_terms_badly(int which, eitp_pass *pass, eitp_tensor *x) {
     if (which == NULL_NAME)
         eitp_pass_term(pass, NULL, x, NULL);
     if (which == LATE_TERM) {
-        eitp_pass_measure(pass, "measured", x);
+        eitp_pass_metric(pass, "measured", x);
         eitp_pass_term(pass, "late", x, NULL);
     }
     if (which == WIDE_VALUES)
@@ -387,7 +388,7 @@ static void build_terms_badly(int which, eitp_pass *pass, eitp_tensor *x) {
 
 static void build_inputs_badly(int which, eitp_pass *pass) {
     eitp_tensor *unique, *inverse, *ids;
-    for (int i = 0; which == MANY_INPUTS && i < EITP_PASS_INPUTS; i++)
+    for (int i = 0; which == MANY_INPUTS && i < EITP_MAX_PASS_INPUTS; i++)
         eitp_pass_sample_input(pass, "one more", EITP_I32, 0, NULL, 0);
     if (which == NULL_INPUT)
         eitp_pass_row_input(pass, NULL, EITP_F32, 0, NULL, 0);
@@ -413,19 +414,27 @@ static eitp_status build_badly(void *user, eitp_pass *pass, eitp_error *why) {
         eitp_pass_term(pass, "fine", x, NULL);
     build_inputs_badly(o->parts, pass);
     build_terms_badly(o->parts, pass, x);
-    return (void)why, EITP_OK; /* the trainer looks at the graph */
+    return (void)why, EITP_OK; /* the trainer checks the graph */
 }
 
-static void builds_are_refused(void) {
+static void invalid_builds_are_refused(void) {
     static const char *const words[BAD_BUILDS] = {
-        "no loss term",    "at most 16 inputs",
-        "at most 8 terms", "'fine'",
-        "'fine'",          "'loss'",
-        "1 to 31",         "1 to 31",
-        "1 to 31",         "name",
-        "'wide'",          "'late': add loss terms before measures",
-        "'wide'",          "matmul",
-        "row input",       "one such lookup",
+        "no loss term",
+        "limit of 16 inputs",
+        "limit of 8 loss terms",
+        "'fine'",
+        "'fine'",
+        "'loss'",
+        "1 to 31",
+        "1 to 31",
+        "1 to 31",
+        "name",
+        "'wide'",
+        "'late': add loss terms before metrics",
+        "'wide'",
+        "matmul",
+        "row input",
+        "one call in a task",
     };
     for (int i = 0; i < BAD_BUILDS; i++) {
         own o;
@@ -450,21 +459,21 @@ static void check_refused(own *o, const char *words) {
     CHECK_THAT(strstr(error.message, words) || strstr(error.message, "samples"), "%s", error.message);
 }
 
-static void passes_of_null_give_null(void) {
+static void functions_of_passes_accept_null(void) {
     const int64_t one[] = {1};
     eitp_tensor *unique, *inverse;
-    CHECK(!eitp_pass_graph(NULL) && !eitp_pass_trains(NULL) && !eitp_pass_longest(NULL));
+    CHECK(!eitp_pass_graph(NULL) && !eitp_pass_is_training(NULL) && !eitp_pass_max_length(NULL));
     CHECK(!eitp_pass_row_input(NULL, "x", EITP_F32, 1, one, 0) && !eitp_pass_embedding(NULL, NULL, NULL));
     CHECK(!eitp_pass_sample_input(NULL, "x", EITP_F32, 1, one, 0) && !eitp_pass_positions(NULL));
     CHECK(!eitp_pass_offsets(NULL) && !eitp_pass_key(NULL) && !eitp_pass_sample_key(NULL));
     eitp_pass_unique(NULL, NULL, 1, &unique, &inverse);
     CHECK(!unique && !inverse && !eitp_pass_model_inputs(NULL, NULL).tokens);
     eitp_pass_term(NULL, "x", NULL, NULL);
-    eitp_pass_measure(NULL, "x", NULL);
+    eitp_pass_metric(NULL, "x", NULL);
     eitp_task_release(NULL);
 }
 
-static void tasks_are_refused(void) {
+static void invalid_tasks_are_refused(void) {
     own o;
     REQUIRE(begin(&o, OWN_ROW));
     check_refused(&o, "context, build and read"); /* it has no context yet */
@@ -476,16 +485,16 @@ static void tasks_are_refused(void) {
     check_refused(&o, "context, build and read");
     o.task.read = own_read;
     o.task.rows = 0;
-    check_refused(&o, "1 to 16777216 (got 0)");
+    check_refused(&o, "rows are 0; they must be 1 to 16777216");
     o.task.rows = 16777217;
-    check_refused(&o, "1 to 16777216 (got 16777217)");
+    check_refused(&o, "rows are 16777217; they must be 1 to 16777216");
     o.task.rows = OWN_ROWS;
     o.task.samples[EITP_TRAINING] = 0;
     check_refused(&o, "no training samples");
     own_end(&o);
 }
 
-/* Rows and items that a sample cannot have, in turn. */
+/* Invalid rows and items of a sample, in turn. */
 static eitp_status read_badly(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *why) {
     own *o = (own *)user;
     const eitp_status status = own_read(user, split, number, sample, why);
@@ -497,7 +506,7 @@ static eitp_status read_badly(void *user, eitp_split split, uint64_t number, eit
     return status;
 }
 
-static void samples_are_refused(void) {
+static void invalid_samples_are_refused(void) {
     for (int i = 0; i < 6; i++) {
         own o;
         eitp_step_report report;
@@ -516,7 +525,7 @@ static void samples_are_refused(void) {
 
 /* ---- Failures of the program's functions ---- */
 
-static void a_build_that_fails_is_told(void) {
+static void a_failing_build_is_reported(void) {
     own o;
     eitp_evaluation evaluation;
     REQUIRE(begin(&o, OWN_ROW));
@@ -528,7 +537,7 @@ static void a_build_that_fails_is_told(void) {
     own_end(&o);
 }
 
-static void a_read_that_fails_changes_nothing(void) {
+static void a_failing_read_changes_nothing(void) {
     float disturbed[2 * OWN_WIDTH], straight[2 * OWN_WIDTH];
     eitp_step_report report;
     eitp_evaluation evaluation;
@@ -540,8 +549,7 @@ static void a_read_that_fails_changes_nothing(void) {
     o.read_fails = EITP_ERROR_IO;
     report.step = -7;
     CHECK(eitp_trainer_step(o.trainer, &report, &error) == EITP_ERROR_IO && report.step == -7);
-    CHECK_THAT(strstr(error.message, "step 2 was not made, and nothing was changed: sample 8 is torn"), "%s",
-               error.message);
+    CHECK_THAT(strstr(error.message, "step 2 failed, and nothing was changed: sample 8 is torn"), "%s", error.message);
     o.reads = 0;
     evaluation.items = -7;
     CHECK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error) == EITP_ERROR_IO && evaluation.items == -7);
@@ -554,7 +562,7 @@ static void a_read_that_fails_changes_nothing(void) {
     own_end(&o);
 }
 
-static void a_checkpoint_that_fails_changes_nothing(void) {
+static void a_failing_resume_changes_nothing(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
     int64_t newest = 0;
@@ -570,6 +578,9 @@ static void a_checkpoint_that_fails_changes_nothing(void) {
     CHECK(eitp_trainer_save(o.trainer, directory, &error) == EITP_ERROR_FORMAT && strstr(error.message, "no name"));
     CHECK(!eitp_checkpoint_newest(&host, directory, &newest, &error) && newest == -1);
     o.identify_fails = EITP_OK;
+    o.identity.count = (uint64_t)1 << 63;
+    CHECK(eitp_trainer_save(o.trainer, directory, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "identify"));
+    o.identity.count = OWN_SAMPLES;
     REQUIRE_OK(eitp_trainer_save(o.trainer, directory, &error), error);
     o.identify_fails = EITP_ERROR_FORMAT;
     CHECK(eitp_trainer_resume(o.trainer, scratch_path(directory, "checkpoint-1"), &error) == EITP_ERROR_FORMAT);
@@ -581,11 +592,11 @@ static void a_checkpoint_that_fails_changes_nothing(void) {
     scratch_remove(directory);
 }
 
-/* Data are what the task says they are, in its own unit. */
+/* The identity of the data is the task's. */
 static void a_checkpoint_of_other_data_is_refused(void) {
     static const char *const words[] = {"which had 23 items, and this run has 22",
-                                        "began after 0 items, and those of this run after 1",
-                                        "as many items, but other content"};
+                                        "started after 0 items; those of this run start after 1",
+                                        "the same number of items, but different content"};
     char directory[512];
     eitp_step_report report;
     own o;
@@ -610,7 +621,7 @@ static void a_checkpoint_of_other_data_is_refused(void) {
 
 static eitp_status work_with(own *o, const eitp_host *host) {
     eitp_evaluation evaluation;
-    eitp_status status = own_begin(o, host, "fp32", OWN_ROW | OWN_SAMPLE | OWN_MEASURES, &error);
+    eitp_status status = own_begin(o, host, "fp32", OWN_ROW | OWN_SAMPLE | OWN_METRICS, &error);
     if (!status)
         status = own_train(o, &error);
     return status ? status : eitp_evaluate(&o->task, EITP_TRAINING, 4, 0, &evaluation, &error);
@@ -634,23 +645,23 @@ static void every_failed_allocation_is_an_error(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(loss_and_gradient_are_those_of_the_weighted_sum),
-        TEST(two_terms_are_their_sum_written_out),
-        TEST(a_weight_of_zero_leaves_a_term_out),
-        TEST(a_number_is_the_sum_of_its_values),
+        TEST(loss_and_gradient_match_the_weighted_sum),
+        TEST(two_terms_equal_their_explicit_sum),
+        TEST(a_weight_of_zero_disables_a_term),
+        TEST(a_single_value_is_the_sum_of_its_rows),
         TEST(a_term_without_items_changes_nothing),
-        TEST(empty_values_are_seen_in_gaps_and_beyond_the_last_sample),
-        TEST(merging_changes_no_bit),
-        TEST(micro_batches_are_not_merged_where_gaps_are_refused),
-        TEST(shrinking_knows_of_gaps_and_of_sums_over_samples),
-        TEST(a_program_sets_rates_and_hears_of_steps),
-        TEST(builds_are_refused),
-        TEST(passes_of_null_give_null),
-        TEST(tasks_are_refused),
-        TEST(samples_are_refused),
-        TEST(a_build_that_fails_is_told),
-        TEST(a_read_that_fails_changes_nothing),
-        TEST(a_checkpoint_that_fails_changes_nothing),
+        TEST(gaps_and_unused_samples_hold_empty),
+        TEST(micro_batches_per_pass_change_no_bit),
+        TEST(a_task_without_gaps_refuses_passes_that_need_padding_rows),
+        TEST(shrinking_respects_gaps_and_sums_over_samples),
+        TEST(a_program_sets_rates_and_is_notified_of_steps),
+        TEST(invalid_builds_are_refused),
+        TEST(functions_of_passes_accept_null),
+        TEST(invalid_tasks_are_refused),
+        TEST(invalid_samples_are_refused),
+        TEST(a_failing_build_is_reported),
+        TEST(a_failing_read_changes_nothing),
+        TEST(a_failing_resume_changes_nothing),
         TEST(a_checkpoint_of_other_data_is_refused),
         TEST(every_failed_allocation_is_an_error),
     };

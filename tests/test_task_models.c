@@ -1,15 +1,15 @@
-/* Tasks with models of their own, samples of any length: attention, a tied table, labels; merging changes no bit. */
+/* Tasks with their own models and samples of varying length: attention, a tied table, labels; passes of any size. */
 #include "tests/trainer_run.h"
 
 enum { VOCABULARY = 40, WIDTH = 16, LONGEST = 9, CLASSES = 4, SAMPLES = 50 };
 
-/* What the task builds beside a loss for each token. */
+/* What the task builds in addition to a loss for each token. */
 enum { WITH_LABELS = 1, WITHOUT_UNIQUE = 2, WITH_TWO_TABLES = 4 };
 
 typedef struct model {
-    run r; /* of which it uses the context, the task, the configuration and the trainer */
+    run r; /* only its context, task, configuration and trainer are used */
     int parts;
-    int64_t bad_sample; /* whose first id is outside the table; -1: none */
+    int64_t bad_sample; /* the sample whose first id is outside the table; -1: none */
 } model;
 
 static unsigned noise(uint64_t number, int64_t place) {
@@ -39,17 +39,17 @@ static eitp_status read_sample(void *user, eitp_split split, uint64_t number, ei
     return EITP_OK;
 }
 
-/* A parameter of the precision that the model computes in. */
+/* A parameter in the precision of the context. */
 static eitp_tensor *matrix(const model *m, eitp_pass *pass, const char *name, int64_t rows, int64_t columns) {
     const int64_t shape[] = {rows, columns};
     return eitp_variable_tensor(eitp_pass_graph(pass), name, EITP_PARAMETER, eitp_context_precision(m->r.context), 2,
                                 shape);
 }
 
-/* A classifier of samples by features of their own. */
+/* A classifier of samples, from features of each sample. */
 static void build_labels(const model *m, eitp_pass *pass) {
     static const int64_t width[] = {WIDTH};
-    const eitp_schedule half = {EITP_SCHEDULE_CONSTANT, 0.5, 0, 0, 0};
+    const eitp_schedule half = {EITP_SCHEDULE_CONSTANT, 0.5, 0, 0, 0, 0};
     eitp_tensor *features = eitp_pass_sample_input(pass, "features", EITP_F32, 1, width, 0);
     eitp_tensor *labels = eitp_pass_sample_input(pass, "labels", EITP_I32, 0, NULL, -1), *logits;
     eitp_tensor *key = eitp_pass_sample_key(pass);
@@ -58,7 +58,7 @@ static void build_labels(const model *m, eitp_pass *pass) {
     logits = key ? eitp_dropout(logits, key, 0.2) : logits;
     logits = eitp_linear(logits, matrix(m, pass, "classes.weight", WIDTH, CLASSES), NULL, EITP_NO_ACTIVATION);
     eitp_pass_term(pass, "labels", eitp_cross_entropy(logits, labels, -1), &half);
-    eitp_pass_measure(pass, "accuracy", eitp_equal(eitp_argmax(logits, -1, 0), labels));
+    eitp_pass_metric(pass, "accuracy", eitp_equal(eitp_argmax(logits, -1, 0), labels));
 }
 
 static eitp_tensor *build_attention(const model *m, eitp_pass *pass, eitp_tensor *x) {
@@ -66,7 +66,7 @@ static eitp_tensor *build_attention(const model *m, eitp_pass *pass, eitp_tensor
     eitp_attention_config config = EITP__ZERO;
     eitp_tensor *key = eitp_pass_key(pass), *qkv;
     config.heads = 2;
-    config.longest = eitp_pass_longest(pass);
+    config.max_length = eitp_pass_max_length(pass);
     config.scale = 0.35;
     config.dropout = 0.1;
     qkv = eitp_linear(x, matrix(m, pass, "qkv.weight", WIDTH, 3 * WIDTH),
@@ -92,7 +92,7 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *error) {
     return eitp_graph_status(eitp_pass_graph(pass), error);
 }
 
-/* Parameters from the same noise, whichever there are. */
+/* Fills all parameters from the same noise. */
 static eitp_status fill(eitp_context *context) {
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
@@ -136,7 +136,7 @@ static eitp_status begin(model *m, const variant *v, int parts) {
     return status ? status : fill(m->r.context);
 }
 
-/* The bits after a few steps; 0 where one fails. */
+/* A checksum after a few steps; 0 if one fails. */
 static uint32_t train(const variant *v, int parts) {
     model m;
     uint32_t crc = 0;
@@ -150,7 +150,7 @@ static uint32_t train(const variant *v, int parts) {
 
 /* ---- Tests ---- */
 
-/* Batches of an odd number of samples, whose rows are no multiple of what is summed at once. */
+/* Batches with an odd number of samples, whose rows do not fill the groups of a sum. */
 static void check_merging(variant v, int parts) {
     uint32_t reference = 0;
     v.batch_size = 3;
@@ -167,7 +167,7 @@ static void check_merging(variant v, int parts) {
     }
 }
 
-static void merging_changes_no_bit(void) {
+static void micro_batches_per_pass_change_no_bit(void) {
     variant v = default_variant();
     size_t set = 0;
     while (next_set(&set, &v)) {
@@ -178,8 +178,8 @@ static void merging_changes_no_bit(void) {
     }
 }
 
-/* The head and the lookup add to one gradient: what each adds is summed over the step first. */
-static void a_table_that_is_looked_up_plainly_is_exact_too(void) {
+/* The head and the lookup contribute to one gradient. Each contribution is summed over the step first. */
+static void a_table_looked_up_by_eitp_embedding_is_exact_too(void) {
     uint32_t crcs[2];
     variant v = default_variant();
     v.isa = "ref";
@@ -195,7 +195,7 @@ static void a_table_that_is_looked_up_plainly_is_exact_too(void) {
 static void two_lookups_are_refused(void) {
     const variant v = default_variant();
     model m;
-    CHECK(begin(&m, &v, WITH_TWO_TABLES) == EITP_ERROR_ARGUMENT && strstr(error_.message, "one such lookup"));
+    CHECK(begin(&m, &v, WITH_TWO_TABLES) == EITP_ERROR_ARGUMENT && strstr(error_.message, "one call in a task"));
     end_run(&m.r);
 }
 
@@ -220,8 +220,8 @@ static void ids_outside_the_table_change_nothing(void) {
     end_run(&m.r);
 }
 
-/* A measure may be of any type: here of bytes, 0 or 1. */
-static void accuracy_is_a_measure(void) {
+/* A metric may have any dtype: here bytes, 0 or 1. */
+static void accuracy_is_a_metric(void) {
     variant v = default_variant();
     model m;
     eitp_evaluation evaluation;
@@ -229,18 +229,20 @@ static void accuracy_is_a_measure(void) {
     v.precision = "fp32";
     REQUIRE_OK(begin(&m, &v, WITH_LABELS), error_);
     REQUIRE_OK(eitp_trainer_evaluate(m.r.trainer, 0, &evaluation, &error_), error_);
-    CHECK(evaluation.measure_count == 3 && !strcmp(evaluation.measures[2].name, "accuracy"));
-    CHECK(evaluation.measures[2].items == SAMPLES && evaluation.measures[2].error > 0);
-    CHECK_THAT(evaluation.measures[2].mean > 0 && evaluation.measures[2].mean < 0.6, "%g", evaluation.measures[2].mean);
-    CHECK(fabs(evaluation.measures[2].mean * SAMPLES - round(evaluation.measures[2].mean * SAMPLES)) < 1e-9);
+    CHECK(evaluation.metric_count == 3 && !strcmp(evaluation.metrics[2].name, "accuracy"));
+    CHECK(evaluation.metrics[2].items == SAMPLES && evaluation.metrics[2].error > 0);
+    CHECK_THAT(evaluation.metrics[2].mean > 0 && evaluation.metrics[2].mean < 0.6, "%g", evaluation.metrics[2].mean);
+    CHECK(fabs(evaluation.metrics[2].mean * SAMPLES - round(evaluation.metrics[2].mean * SAMPLES)) < 1e-9);
     end_run(&m.r);
 }
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(merging_changes_no_bit),  TEST(a_table_that_is_looked_up_plainly_is_exact_too),
-        TEST(two_lookups_are_refused), TEST(ids_outside_the_table_change_nothing),
-        TEST(accuracy_is_a_measure),
+        TEST(micro_batches_per_pass_change_no_bit),
+        TEST(a_table_looked_up_by_eitp_embedding_is_exact_too),
+        TEST(two_lookups_are_refused),
+        TEST(ids_outside_the_table_change_nothing),
+        TEST(accuracy_is_a_metric),
     };
     return RUN_TESTS(tests, argc, argv);
 }

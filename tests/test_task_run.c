@@ -1,9 +1,9 @@
-/* A program's own task of two terms through eitp_run: what it records, and the best by a measure. */
+/* A program's own task with two terms in eitp_run: its records, and the best checkpoint by a metric. */
 #include "tests/own_task.h"
 
 static eitp_error error;
 
-/* A run in a scratch directory, and what its evaluations said. */
+/* A run in a scratch directory, and its evaluations. */
 typedef struct fixture {
     own o;
     char directory[512];
@@ -18,7 +18,7 @@ static void notice(void *user, const eitp_run_event *event) {
     fixture *f = (fixture *)user;
     if (event->kind != EITP_EVENT_EVALUATION || f->count == 16)
         return;
-    f->steps[f->count] = event->report->evaluated;
+    f->steps[f->count] = event->report->evaluated_step;
     f->evaluations[f->count++] = event->report->evaluation;
 }
 
@@ -28,14 +28,14 @@ static int begin(fixture *f) {
     memset(f, 0, sizeof *f);
     if (!scratch_make(f->directory))
         return 0;
-    status = own_begin(&f->o, &host, "fp32", OWN_ROW | OWN_SAMPLE | OWN_MEASURES, &error);
+    status = own_begin(&f->o, &host, "fp32", OWN_ROW | OWN_SAMPLE | OWN_METRICS, &error);
     CHECK_THAT(!status, "%s", error.message);
     f->config = eitp_run_config_default();
     f->config.directory = f->directory;
     f->config.steps = 6;
     f->config.eval_steps = f->config.save_steps = 1;
     f->config.save_total_limit = 1;
-    f->config.memory_seconds = -1;
+    f->config.memory_check_seconds = -1;
     f->config.listener.user = f;
     f->config.listener.notify = notice;
     return !status;
@@ -65,7 +65,7 @@ static void read_text(const fixture *f, const char *name, char *text, size_t siz
         fclose(file);
 }
 
-/* The line of metrics.jsonl that begins so. */
+/* The line of metrics.jsonl with this start. */
 static void read_line(const fixture *f, const char *start, char *line, size_t size) {
     char text[16384], *found;
     read_text(f, "metrics.jsonl", text, sizeof text);
@@ -74,7 +74,7 @@ static void read_line(const fixture *f, const char *start, char *line, size_t si
     snprintf(line, size, "%.*s", found ? (int)strcspn(found, "\n") : 0, found ? found : "");
 }
 
-/* The number of a key; NaN, and a failure, where it is not there. */
+/* The number of a key; NaN and a failed check if it is missing. */
 static double number_of(const char *line, const char *key) {
     char quoted[80];
     const char *found;
@@ -98,7 +98,7 @@ static int exists(const fixture *f, int64_t step) {
 
 /* ---- Tests ---- */
 
-static void records_name_terms_and_measures(void) {
+static void records_name_terms_and_metrics(void) {
     char step[2048], evaluation[2048];
     fixture f;
     REQUIRE(begin(&f));
@@ -113,7 +113,7 @@ static void records_name_terms_and_measures(void) {
     CHECK(number_of(evaluation, "val_loss_error") > 0 && number_of(evaluation, "val_loss_row_error") > 0);
     CHECK(number_of(evaluation, "val_loss_sample_error") > 0);
     CHECK(number_of(evaluation, "val_row size") > 0 && number_of(evaluation, "val_row size_error") > 0);
-    CHECK(own_near(number_of(evaluation, "val_sample size"), f.evaluations[2].measures[3].mean, 1e-9));
+    CHECK(own_near(number_of(evaluation, "val_sample size"), f.evaluations[2].metrics[3].mean, 1e-9));
     CHECK(number_of(evaluation, "val_total") > 0 && own_near(number_of(evaluation, "val_total_error"), 0, 0));
     CHECK(own_near(number_of(evaluation, "val_items"), OWN_VALIDATION * OWN_ROWS, 0));
     CHECK(lacks(evaluation, "tokens") && lacks(evaluation, "perplexity") && lacks(evaluation, "val_loss_total"));
@@ -121,8 +121,8 @@ static void records_name_terms_and_measures(void) {
     end(&f);
 }
 
-/* The task's own word for items is in the keys. */
-static void records_have_the_unit_of_the_task(void) {
+/* Keys contain the task's unit. */
+static void records_contain_the_unit_of_the_task(void) {
     char step[2048], evaluation[2048];
     fixture f;
     REQUIRE(begin(&f));
@@ -135,19 +135,19 @@ static void records_have_the_unit_of_the_task(void) {
     end(&f);
 }
 
-/* Of a name, the best of the evaluations after step 0, as they came. */
+/* The best of the evaluations after step 0 by a quantity. */
 static int64_t best_of(const fixture *f, int quantity, int higher) {
     int best = -1;
     for (int i = 0; i < f->count; i++) {
-        const double value = f->evaluations[i].measures[quantity].mean;
-        const double most = best < 0 ? 0 : f->evaluations[best].measures[quantity].mean;
+        const double value = f->evaluations[i].metrics[quantity].mean;
+        const double most = best < 0 ? 0 : f->evaluations[best].metrics[quantity].mean;
         if (f->steps[i] > 0 && (best < 0 || (higher ? value > most : value < most)))
             best = i;
     }
     return best < 0 ? -1 : f->steps[best];
 }
 
-static void the_best_is_kept_by_a_term_or_a_measure(void) {
+static void the_best_is_kept_by_a_term_or_a_metric(void) {
     static const struct {
         const char *name;
         int quantity, higher;
@@ -164,7 +164,7 @@ static void the_best_is_kept_by_a_term_or_a_measure(void) {
         best = best_of(&f, ways[i].quantity, ways[i].higher);
         CHECK_THAT(f.count == 7 && f.report.best_step == best, "%s: step %d is not %d", ways[i].name,
                    (int)f.report.best_step, (int)best);
-        CHECK(own_near(f.report.best_value, f.evaluations[best].measures[ways[i].quantity].mean, 1e-12));
+        CHECK(own_near(f.report.best_value, f.evaluations[best].metrics[ways[i].quantity].mean, 1e-12));
         CHECK(exists(&f, best) && exists(&f, 6));
         different += best != 6 && !exists(&f, best == 5 ? 4 : 5);
         read_text(&f, "best.json", json, sizeof json);
@@ -174,7 +174,7 @@ static void the_best_is_kept_by_a_term_or_a_measure(void) {
     CHECK(different > 0); /* the best is not always the last */
 }
 
-static void what_is_no_measure_cannot_be_kept(void) {
+static void keep_best_rejects_an_unknown_metric(void) {
     fixture f;
     REQUIRE(begin(&f));
     f.config.keep_best = "accuracy";
@@ -185,10 +185,10 @@ static void what_is_no_measure_cannot_be_kept(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(records_name_terms_and_measures),
-        TEST(records_have_the_unit_of_the_task),
-        TEST(the_best_is_kept_by_a_term_or_a_measure),
-        TEST(what_is_no_measure_cannot_be_kept),
+        TEST(records_name_terms_and_metrics),
+        TEST(records_contain_the_unit_of_the_task),
+        TEST(the_best_is_kept_by_a_term_or_a_metric),
+        TEST(keep_best_rejects_an_unknown_metric),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -1,16 +1,16 @@
-/* A language model trained on tokens of a file, of memory, and of a callback: the same bits and checkpoints. */
+/* A language model trained on tokens from a file, memory and a callback: the same bits and checkpoints. */
 #include "tests/trainer_run.h"
 
 typedef enum place { FROM_FILE, FROM_MEMORY, FROM_CALLBACK, PLACES } place;
 
 static char directory[512];
 
-/* What a program's own source has: tokens in pieces, and what it was asked for. */
+/* A program's own source: tokens read in pieces, and the requests it received. */
 typedef struct pieces {
     int32_t *ids;
     uint64_t count;
     int reads, expected;
-    int64_t fail_at; /* which read fails; 0: none */
+    int64_t fail_at; /* number of the read that fails; 0: none */
 } pieces;
 
 static eitp_status read_pieces(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error) {
@@ -40,7 +40,7 @@ static eitp_token_source source_of(const run *r, place from, pieces *p, eitp_tok
     return source;
 }
 
-/* A trainer on all tokens of the text, from a place. End it with end. */
+/* A trainer on all tokens of the text from one kind of source. Release it with end. */
 static int begin(run *r, pieces *p, place from, const char *precision) {
     const eitp_host host = eitp_host_default();
     variant v = default_variant();
@@ -73,7 +73,7 @@ static void end(run *r, pieces *p) {
 
 /* ---- Tests ---- */
 
-/* Each begins, and the next goes on. */
+/* Each source starts a run, and the next one resumes it. */
 static void check_places(const char *precision) {
     uint32_t halves[PLACES], wholes[PLACES];
     double losses[PLACES];
@@ -91,7 +91,7 @@ static void check_places(const char *precision) {
         CHECK(fingerprint(&r) == halves[from] && step_many(&r, 3, &losses[from]));
         wholes[from] = fingerprint(&r);
         REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 5, &evaluation, &error_), error_);
-        CHECK(!strcmp(evaluation.measures[0].name, "loss") && evaluation.items == 5 * 32);
+        CHECK(!strcmp(evaluation.metrics[0].name, "loss") && evaluation.items == 5 * 32);
         CHECK((from + 1) % PLACES != FROM_CALLBACK || (p.reads == 2 * (3 * 4 + 5) && p.expected == 3 * 4));
         end(&r, &p);
         CHECK(halves[from] == halves[0] && wholes[from] == wholes[0] && halves[0] != wholes[0]);
@@ -117,7 +117,7 @@ static void other_tokens_are_refused(void) {
     end(&r, &p);
     REQUIRE(begin(&r, &p, FROM_MEMORY, "fp32"));
     checkpoint = scratch_path(directory, "checkpoint-1");
-    p.ids[p.count - 1] ^= 1; /* not even one that is trained on */
+    p.ids[p.count - 1] ^= 1; /* even though it is not trained on */
     eitp_task_release(&r.task);
     eitp_trainer_destroy(r.trainer);
     r.trainer = NULL;
@@ -149,14 +149,14 @@ static void other_ranges_are_refused(void) {
         REQUIRE_OK(eitp_language_task(&r.language, &r.task, &error_), error_);
         REQUIRE_OK(eitp_trainer_create(&r.task, &r.config, &r.trainer, &error_), error_);
         CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_ARGUMENT);
-        CHECK_THAT(strstr(error_.message, i ? "began after 0 tokens" : "tokens, and this run has"), "%s",
+        CHECK_THAT(strstr(error_.message, i ? "started after 0 tokens" : "tokens, and this run has"), "%s",
                    error_.message);
     }
     end(&r, &p);
     scratch_remove(directory);
 }
 
-static void a_callback_that_fails_changes_nothing(void) {
+static void a_failing_callback_changes_nothing(void) {
     uint32_t before;
     eitp_step_report report;
     run r;
@@ -177,7 +177,7 @@ int main(int argc, char **argv) {
         TEST(tokens_from_anywhere_give_the_same_bits),
         TEST(other_tokens_are_refused),
         TEST(other_ranges_are_refused),
-        TEST(a_callback_that_fails_changes_nothing),
+        TEST(a_failing_callback_changes_nothing),
     };
     return RUN_TESTS(tests, argc, argv);
 }

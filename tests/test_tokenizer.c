@@ -1,5 +1,5 @@
-/* Byte-level BPE: against the library `tokenizers`, in pieces, learnt, saved, loaded, refused, and with failing calls.
- */
+/* Byte-level BPE: compared with the library `tokenizers`, in chunks, trained, saved, loaded, refused, and with failing
+   calls. */
 #include "tests/everything.h"
 
 #include "tests/faults.h"
@@ -7,12 +7,12 @@
 
 #define GOLDEN "tests/golden/tokenizer"
 
-/* A text or an array that grows and is never given back before the program ends its test. */
+/* A growing list of ids. */
 typedef struct id_list {
     int32_t *ids;
     size_t count, capacity;
     size_t calls;
-    size_t fail_call; /* of the sink, from 1 */
+    size_t fail_call; /* number of the sink's call that fails, from 1; 0: none */
 } id_list;
 
 static eitp_status id_list_add(void *user, const int32_t *ids, size_t count, eitp_error *error) {
@@ -37,7 +37,7 @@ static int id_list_equal(const id_list *a, const id_list *b) {
     return a->count == b->count && (!a->count || !memcmp(a->ids, b->ids, a->count * sizeof *a->ids));
 }
 
-/* The ids of a text given in chunks of `chunk` bytes. */
+/* Encodes a text in chunks of `chunk` bytes. */
 static eitp_status encode_chunks(const eitp_tokenizer *tokenizer, const char *text, size_t size, size_t chunk,
                                  id_list *list) {
     eitp_encoder *encoder;
@@ -72,7 +72,7 @@ static eitp_tokenizer *load_golden(void) {
     return tokenizer;
 }
 
-/* Numbers that look random and are the same everywhere. */
+/* Pseudorandom numbers, the same on every machine. */
 static uint32_t next_number(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;
     return *state >> 8;
@@ -88,7 +88,7 @@ static void test_utf8_code_points(void) {
         int valid;
         if (code_point >= 0xD800 && code_point < 0xE000)
             continue;
-        size_t size = eitp__utf8_put(code_point, bytes);
+        size_t size = eitp__utf8_encode(code_point, bytes);
         wrong += eitp__utf8_next(bytes, size, &read, &valid) != size || read != code_point || !valid;
         wrong += eitp__utf8_valid_prefix(bytes, size) != size || eitp__utf8_incomplete(bytes, size);
         for (size_t part = 1; part < size; part++) {
@@ -99,7 +99,7 @@ static void test_utf8_code_points(void) {
     CHECK_THAT(!wrong, "%d wrong answers", wrong);
 }
 
-/* Every pair of bytes: whole characters, one replacement for a maximal subpart, or one for a byte. */
+/* All pairs of bytes: valid characters, one U+FFFD for a maximal subpart, or one for each byte. */
 static void test_utf8_pairs(void) {
     for (unsigned pair = 0; pair < 65536; pair++) {
         const unsigned char bytes[2] = {(unsigned char)(pair >> 8), (unsigned char)pair};
@@ -212,7 +212,7 @@ static void test_golden_ids(void) {
     id_list_release(&list);
 }
 
-/* What was text comes back, and what was not has U+FFFD in its place. */
+/* Valid text is restored, invalid bytes become U+FFFD. */
 static void test_golden_decode(void) {
     golden_cases golden;
     id_list list = EITP__ZERO;
@@ -250,7 +250,7 @@ static void test_bytes(void) {
     size_t count, size;
     const char *bytes = NULL;
     char decoded[32];
-    REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+    REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error), error);
     CHECK(eitp_tokenizer_size(tokenizer) == 257 && eitp_tokenizer_end_of_text(tokenizer) == 256);
     REQUIRE_OK(eitp_tokenizer_encode(tokenizer, text, sizeof text - 1, ids, 16, &count, &error), error);
     CHECK(count == 6 && !memcmp(ids, expected, sizeof expected));
@@ -272,15 +272,15 @@ static void test_bytes(void) {
     eitp_tokenizer_destroy(NULL);
 }
 
-/* A piece seen before gives the same ids, whether its length is one that the cache holds or not. */
-static void test_pieces_again(void) {
+/* A repeated piece gives the same ids, whether it is short enough for the cache or not. */
+static void test_repeated_pieces(void) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer;
     eitp_error error;
     char text[4096];
     int32_t ids[4096];
     size_t size = 0, count;
-    REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+    REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error), error);
     for (size_t length = 1; length < 60; length++) {
         for (size_t i = 0; i < 2 * length; i++)
             text[size++] = i % length ? (char)('a' + i % length % 26) : ' ';
@@ -311,7 +311,7 @@ static void test_ids_outside(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* Pieces in one text: their bytes, and after each its id. */
+/* Collects pieces in one text: the bytes of each, followed by its id. */
 static eitp_status piece_list_add(void *user, const unsigned char *bytes, size_t size, int32_t id, eitp_error *error) {
     (void)error;
     eitp__buffer_add((eitp__buffer *)user, bytes, size);
@@ -319,7 +319,7 @@ static eitp_status piece_list_add(void *user, const unsigned char *bytes, size_t
     return EITP_OK;
 }
 
-/* Random chunks, and a window that is cut as soon as it holds 16 bytes, through text that has much of everything. */
+/* Text with all kinds of pieces, in random chunks, and with a window that is cut from 16 bytes on. */
 static void test_random_chunks(void) {
     static const char *const atoms[] = {" ",
                                         "  ",
@@ -378,7 +378,7 @@ static void test_random_chunks(void) {
         eitp__buffer_clear(&pieces);
         eitp__splitter_init(&splitter, &tokenizer->host, tokenizer->added, tokenizer->added_count, round & 1,
                             piece_list_add, &pieces);
-        splitter.smallest = splitter.full = 16;
+        splitter.min_full = splitter.full = 16;
         while (begin < size) {
             size_t part = next_number(&state) % 12;
             part = part < size - begin ? part : size - begin;
@@ -403,8 +403,8 @@ static void append_ids(const eitp_tokenizer *tokenizer, const char *text, size_t
     id_list_release(&part);
 }
 
-/* A run is cut after the last character within its first 1,048,576 bytes, whole or in chunks. */
-static void test_long_runs(void) {
+/* A match is cut after the last character within its first 1,048,576 bytes, given whole or in chunks. */
+static void test_long_matches(void) {
     static const struct {
         const char *unit, *after;
         size_t first; /* bytes of the first piece */
@@ -440,7 +440,7 @@ static void test_long_runs(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* The definition: as long as a pair of neighbours merges, the first one of the lowest rank does. */
+/* By definition: merges the first adjacent pair of the lowest rank, as long as there is one. */
 static size_t merge_by_definition(const eitp__bpe *bpe, const unsigned char *text, size_t size, int32_t *ids) {
     for (size_t i = 0; i < size; i++)
         ids[i] = bpe->byte_ids[text[i]];
@@ -462,10 +462,10 @@ static size_t merge_by_definition(const eitp__bpe *bpe, const unsigned char *tex
     }
 }
 
-/* Short and long pieces go different ways. */
+/* Short and long pieces are merged by different algorithms. */
 static void test_merges(void) {
     eitp_tokenizer *tokenizer = load_golden();
-    eitp__bpe_space space = EITP__ZERO;
+    eitp__bpe_workspace space = EITP__ZERO;
     uint32_t state = 9;
     REQUIRE(tokenizer);
     for (int round = 0; round < 1500; round++) {
@@ -479,7 +479,7 @@ static void test_merges(void) {
                        !memcmp(one, other, count * sizeof *one),
                    "%zu bytes", size);
     }
-    eitp__bpe_space_release(&space, &tokenizer->host);
+    eitp__bpe_workspace_release(&space, &tokenizer->host);
     eitp_tokenizer_destroy(tokenizer);
 }
 
@@ -497,7 +497,7 @@ static void test_sink_failure(void) {
     CHECK(eitp_encoder_add(encoder, text, sizeof text, &error) == EITP_ERROR_IO);
     CHECK(!strcmp(error.message, "the sink is full"));
     eitp_encoder_reset(encoder);
-    REQUIRE_OK(eitp_encoder_add(encoder, text, sizeof text, &error), error); /* and leave it */
+    REQUIRE_OK(eitp_encoder_add(encoder, text, sizeof text, &error), error); /* abandoned */
     eitp_encoder_reset(encoder);
     list.count = 0;
     REQUIRE_OK(eitp_encoder_add(encoder, "the", 3, &error), error);
@@ -512,12 +512,12 @@ static void test_sink_failure(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* Learning */
+/* Training */
 
 typedef struct memory_source {
     const char *text;
     size_t size, at;
-    size_t piece; /* bytes at a time */
+    size_t piece; /* bytes per read */
     size_t fail_after;
 } memory_source;
 
@@ -557,8 +557,8 @@ static int same_token(const eitp_tokenizer *a, int32_t a_id, const eitp_tokenize
            !memcmp(one, other, one_size);
 }
 
-/* The library learnt the same merges from the same text; its <|endoftext|> is first, ours is last. */
-static void test_train_as_library(void) {
+/* The library `tokenizers` learns the same merges from the same text; its <|endoftext|> is first, ours is last. */
+static void test_train_matches_library(void) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer_train_config config = EITP__ZERO;
     eitp_tokenizer *tokenizer, *library = load_golden();
@@ -600,12 +600,12 @@ static void test_train_same_in_pieces(void) {
     eitp__buffer_release(&text);
 }
 
-/* What is learnt by hand: ties, overlaps, a frequency that is too small, documents, <|endoftext|> in the text. */
+/* Small cases worked out by hand: ties, overlaps, a minimum frequency, documents, <|endoftext|> in the text. */
 static void test_train_small(void) {
     static const struct {
         const char *text;
         int64_t minimum;
-        const char *learnt; /* tokens, a bar between them */
+        const char *trained; /* tokens, separated by a bar */
     } cases[] = {
         {"", 0, ""},
         {"a b c", 0, " b| c"},
@@ -622,7 +622,7 @@ static void test_train_small(void) {
         eitp_tokenizer_train_config config = EITP__ZERO;
         eitp_tokenizer *tokenizer;
         eitp_error error;
-        char learnt[200] = "";
+        char trained[200] = "";
         config.vocabulary_size = 1000;
         config.minimum_frequency = cases[i].minimum;
         REQUIRE_OK(train_on(&host, cases[i].text, strlen(cases[i].text), 3, &config, &tokenizer, &error), error);
@@ -632,10 +632,10 @@ static void test_train_small(void) {
             const char *bytes = NULL;
             size_t size = 0;
             CHECK(eitp_tokenizer_token(tokenizer, id, &bytes, &size, NULL) == EITP_OK);
-            snprintf(learnt + strlen(learnt), sizeof learnt - strlen(learnt), "%s%.*s", id > 256 ? "|" : "", (int)size,
-                     bytes);
+            snprintf(trained + strlen(trained), sizeof trained - strlen(trained), "%s%.*s", id > 256 ? "|" : "",
+                     (int)size, bytes);
         }
-        CHECK_THAT(!strcmp(learnt, cases[i].learnt), "\"%s\": \"%s\"", cases[i].text, learnt);
+        CHECK_THAT(!strcmp(trained, cases[i].trained), "\"%s\": \"%s\"", cases[i].text, trained);
         eitp_tokenizer_destroy(tokenizer);
     }
 }
@@ -647,11 +647,11 @@ static void test_train_refuses(void) {
         uint64_t memory;
         const char *words;
     } cases[] = {
-        {0, 0, 0, "vocabulary_size of 0"},
-        {256, 0, 0, "it must be 257"},
+        {0, 0, 0, "(got 0)"},
+        {256, 0, 0, "must be 257"},
         {INT32_MAX, 0, 0, "to 16777216"},
-        {300, -1, 0, "minimum_frequency of -1"},
-        {300, 0, 1000, "memory_limit of 1000 bytes"},
+        {300, -1, 0, "minimum_frequency must be at least 0 (got -1)"},
+        {300, 0, 1000, "(got 1000)"},
     };
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer;
@@ -679,11 +679,11 @@ static void test_train_refuses(void) {
 }
 
 static void count_warnings(void *user, eitp_log_level level, const char *message) {
-    if (level == EITP_LOG_WARNING && strstr(message, "were forgotten"))
+    if (level == EITP_LOG_WARNING && strstr(message, "dropped"))
         ++*(int *)user;
 }
 
-/* Many distinct pieces and little memory: what was frequent is learnt, though it is long ago. */
+/* Many distinct pieces and little memory: frequent pieces are trained on even if they appear early. */
 static void test_train_bounded(void) {
     eitp_tokenizer_train_config config = EITP__ZERO;
     eitp_tokenizer *tokenizer;
@@ -747,8 +747,8 @@ static void test_save_and_load(void) {
     scratch_remove(directory);
 }
 
-/* vocab.json and merges.txt say the same as tokenizer.json where nothing but <|endoftext|> was added. */
-static void test_load_pair(void) {
+/* vocab.json and merges.txt give the same tokenizer as tokenizer.json if only <|endoftext|> is added. */
+static void test_load_vocab_and_merges(void) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer_train_config config = EITP__ZERO;
     eitp_tokenizer *tokenizer, *again;
@@ -774,14 +774,14 @@ static void test_load_pair(void) {
     } cases[] = {
         {"#version: 0.2\r\na b\r\n\r\n", "", EITP_OK},
         {"a b", "", EITP_OK},
-        {"ab\n", "line 1: \"ab\" is not two tokens", EITP_ERROR_FORMAT},
-        {"#version\na b\na b\n", "same two tokens", EITP_ERROR_FORMAT},
-        {"a b c\n", "alphabet of bytes", EITP_ERROR_FORMAT},
-        {" b\n", "alphabet of bytes", EITP_ERROR_FORMAT},
-        {"q \xC4\x80\n", "what they make is not in the vocabulary", EITP_ERROR_FORMAT},
-        {"qqqq a\n", "the first is not in the vocabulary", EITP_ERROR_FORMAT},
-        {"a qqqq\n", "the second is not in the vocabulary", EITP_ERROR_FORMAT},
-        {"\xFF a\n", "alphabet of bytes", EITP_ERROR_FORMAT},
+        {"ab\n", "line 1: \"ab\" must be two tokens", EITP_ERROR_FORMAT},
+        {"#version\na b\na b\n", "same pair of tokens", EITP_ERROR_FORMAT},
+        {"a b c\n", "byte alphabet", EITP_ERROR_FORMAT},
+        {" b\n", "byte alphabet", EITP_ERROR_FORMAT},
+        {"q \xC4\x80\n", "the merged token is not in the vocabulary", EITP_ERROR_FORMAT},
+        {"qqqq a\n", "the left token is not in the vocabulary", EITP_ERROR_FORMAT},
+        {"a qqqq\n", "the right token is not in the vocabulary", EITP_ERROR_FORMAT},
+        {"\xFF a\n", "byte alphabet", EITP_ERROR_FORMAT},
     };
     REQUIRE_OK(train_on(&host, "ab", 2, 2, &config, &again, &error), error);
     REQUIRE_OK(eitp_tokenizer_save(again, directory, &error), error);
@@ -809,7 +809,7 @@ static void test_load_pair(void) {
     scratch_remove(directory);
 }
 
-/* A tokenizer.json of bytes, "ab" (id 256), and what a case puts in place of the usual parts. */
+/* A tokenizer.json with the bytes and "ab" (id 256), in which a case replaces one part. */
 typedef struct json_parts {
     const char *top;      /* before the model */
     const char *splitter; /* the pre_tokenizer */
@@ -833,9 +833,9 @@ static void write_json(eitp__buffer *out, const json_parts *parts, int skipped_b
                         parts->splitter, parts->added, parts->model);
     for (int byte = 0, id = 0; byte < 256; byte++) {
         unsigned char character[8];
-        size_t size = eitp__utf8_put(eitp__byte_to_character((unsigned char)byte), character);
+        size_t size = eitp__utf8_encode(eitp__byte_to_character((unsigned char)byte), character);
         if (byte == skipped_byte)
-            size += eitp__utf8_put('~', character + size);
+            size += eitp__utf8_encode('~', character + size);
         eitp__buffer_add_text(out, id ? "," : "");
         eitp__json_write_text(out, (const char *)character, size);
         eitp__buffer_format(out, ":%d", id++);
@@ -854,7 +854,7 @@ static eitp_status load_parts(const json_parts *parts, int skipped_byte, eitp_to
     return status;
 }
 
-/* Of a post_processor: a template of such pieces. */
+/* A post_processor with a template of such pieces. */
 #define TEMPLATE(pieces) "{\"type\":\"TemplateProcessing\",\"single\":[" pieces "],\"pair\":[],\"special_tokens\":{}}"
 #define SEQUENCE(id) "{\"Sequence\":{\"id\":\"" id "\",\"type_id\":0}}"
 #define SPECIAL(id) "{\"SpecialToken\":{\"id\":\"" id "\",\"type_id\":0}}"
@@ -895,7 +895,7 @@ static void test_load_parts(void) {
         {TOP, "\"post_processor\":{\"type\":\"Sequence\"},", EITP_ERROR_UNSUPPORTED, "\"Sequence\""},
         {TOP, "\"post_processor\":{\"type\":\"BertProcessing\"},", EITP_ERROR_UNSUPPORTED, "\"BertProcessing\""},
         {TOP, "\"decoder\":{\"type\":\"WordPiece\"},", EITP_ERROR_UNSUPPORTED, "decoder \"WordPiece\""},
-        {SPLITTER, "null", EITP_ERROR_UNSUPPORTED, "no pre_tokenizer"},
+        {SPLITTER, "null", EITP_ERROR_UNSUPPORTED, "pre_tokenizer is missing"},
         {SPLITTER, "{\"type\":\"Split\"}", EITP_ERROR_UNSUPPORTED, "it must be ByteLevel"},
         {SPLITTER, "{\"type\":\"ByteLevel\"}", EITP_ERROR_FORMAT, "add_prefix_space"},
         {SPLITTER, "{\"type\":\"ByteLevel\",\"add_prefix_space\":1}", EITP_ERROR_FORMAT, "add_prefix_space"},
@@ -904,39 +904,39 @@ static void test_load_parts(void) {
         {MODEL, "", EITP_OK, ""},
         {MODEL, "\"dropout\":0.0,\"unk_token\":\"x\",\"continuing_subword_prefix\":\"\",", EITP_OK, ""},
         {MODEL, "\"type\":\"WordPiece\",", EITP_ERROR_UNSUPPORTED, "model \"WordPiece\""},
-        {MODEL, "\"dropout\":0.1,", EITP_ERROR_UNSUPPORTED, "dropout of 0.1"},
+        {MODEL, "\"dropout\":0.1,", EITP_ERROR_UNSUPPORTED, "dropout 0.1"},
         {MODEL, "\"dropout\":2,", EITP_ERROR_FORMAT, "dropout"},
         {MODEL, "\"ignore_merges\":true,", EITP_ERROR_UNSUPPORTED, "ignore_merges"},
         {MODEL, "\"continuing_subword_prefix\":\"##\",", EITP_ERROR_UNSUPPORTED, "continuing_subword_prefix"},
         {MODEL, "\"end_of_word_suffix\":\"</w>\",", EITP_ERROR_UNSUPPORTED, "end_of_word_suffix"},
         {TOKENS, ",\"ab\":257", EITP_ERROR_FORMAT, "id 257"},
         {TOKENS, ",\"ab\":3000000000", EITP_ERROR_FORMAT, "id 3000000000"},
-        {TOKENS, ",\"ab\":-1", EITP_ERROR_FORMAT, "no whole number"},
-        {TOKENS, ",\"ab\":1.5", EITP_ERROR_FORMAT, "no whole number"},
-        {TOKENS, ",\"ab\":\"1\"", EITP_ERROR_FORMAT, "no whole number"},
-        {TOKENS, ",\"ab\":255", EITP_ERROR_FORMAT, "another one has too"},
-        {TOKENS, "", EITP_ERROR_FORMAT, "what they make is not in the vocabulary"},
+        {TOKENS, ",\"ab\":-1", EITP_ERROR_FORMAT, "must be an integer"},
+        {TOKENS, ",\"ab\":1.5", EITP_ERROR_FORMAT, "must be an integer"},
+        {TOKENS, ",\"ab\":\"1\"", EITP_ERROR_FORMAT, "must be an integer"},
+        {TOKENS, ",\"ab\":255", EITP_ERROR_FORMAT, "ids must be unique"},
+        {TOKENS, "", EITP_ERROR_FORMAT, "the merged token is not in the vocabulary"},
         {TOKENS, ",\"ab\":256,\"\xE6\x97\xA5\":257", EITP_OK, ""},
         {MERGES, "[\"a\",\"b\"]", EITP_OK, ""},
         {MERGES, "", EITP_OK, ""},
-        {MERGES, "\"ab\"", EITP_ERROR_FORMAT, "merge 0 is neither"},
-        {MERGES, "\"a b\",[\"a\"]", EITP_ERROR_FORMAT, "merge 1 is neither"},
-        {MERGES, "[\"a\",1]", EITP_ERROR_FORMAT, "merge 0 is neither"},
-        {MERGES, "[\"a\",\"b\",\"c\"]", EITP_ERROR_FORMAT, "merge 0 is neither"},
-        {MERGES, "\"a b\",\"a b\"", EITP_ERROR_FORMAT, "same two tokens"},
-        {MERGES, "\"a \xE6\x97\xA5\"", EITP_ERROR_FORMAT, "alphabet of bytes"},
-        {MERGES, "[\"\",\"ab\"]", EITP_ERROR_FORMAT, "alphabet of bytes"},
+        {MERGES, "\"ab\"", EITP_ERROR_FORMAT, "merge 0 must be"},
+        {MERGES, "\"a b\",[\"a\"]", EITP_ERROR_FORMAT, "merge 1 must be"},
+        {MERGES, "[\"a\",1]", EITP_ERROR_FORMAT, "merge 0 must be"},
+        {MERGES, "[\"a\",\"b\",\"c\"]", EITP_ERROR_FORMAT, "merge 0 must be"},
+        {MERGES, "\"a b\",\"a b\"", EITP_ERROR_FORMAT, "same pair of tokens"},
+        {MERGES, "\"a \xE6\x97\xA5\"", EITP_ERROR_FORMAT, "byte alphabet"},
+        {MERGES, "[\"\",\"ab\"]", EITP_ERROR_FORMAT, "byte alphabet"},
         {ADDED, TOKEN(256, "ab", ",\"special\":true"), EITP_OK, ""},
         {ADDED, TOKEN(257, "x y", "") "," TOKEN(258, "\xE6\x97\xA5", ""), EITP_OK, ""},
-        {ADDED, TOKEN(258, "x y", ""), EITP_ERROR_FORMAT, "must be 257"},
-        {ADDED, TOKEN(2, "ab", ""), EITP_ERROR_FORMAT, "must be 256"},
-        {ADDED, TOKEN(257, "x", ""), EITP_ERROR_FORMAT, "must be 120"},
-        {ADDED, TOKEN(257, "", ""), EITP_ERROR_FORMAT, "without content"},
-        {ADDED, "{\"id\":257}", EITP_ERROR_FORMAT, "without content"},
-        {ADDED, "7", EITP_ERROR_FORMAT, "without content"},
+        {ADDED, TOKEN(258, "x y", ""), EITP_ERROR_FORMAT, "expected 257"},
+        {ADDED, TOKEN(2, "ab", ""), EITP_ERROR_FORMAT, "expected 256"},
+        {ADDED, TOKEN(257, "x", ""), EITP_ERROR_FORMAT, "expected 120"},
+        {ADDED, TOKEN(257, "", ""), EITP_ERROR_FORMAT, "must have a non-empty content"},
+        {ADDED, "{\"id\":257}", EITP_ERROR_FORMAT, "must have a non-empty content"},
+        {ADDED, "7", EITP_ERROR_FORMAT, "must have a non-empty content"},
         {ADDED, TOKEN(-1, "x y", ""), EITP_ERROR_FORMAT, "id"},
         {ADDED, TOKEN(257, "x y", "") "," TOKEN(258, "x y", ""), EITP_ERROR_FORMAT, "same text"},
-        {ADDED, TOKEN(256, "ab", "") "," TOKEN(256, "ab", ""), EITP_ERROR_FORMAT, "there twice"},
+        {ADDED, TOKEN(256, "ab", "") "," TOKEN(256, "ab", ""), EITP_ERROR_FORMAT, "duplicate added token"},
         {ADDED, TOKEN(233, "\xC3\xA9", ""), EITP_ERROR_UNSUPPORTED, "spelling of other bytes"},
         {ADDED, TOKEN(257, "x y", ",\"lstrip\":true"), EITP_ERROR_UNSUPPORTED, "lstrip"},
         {ADDED, TOKEN(257, "x y", ",\"rstrip\":true"), EITP_ERROR_UNSUPPORTED, "rstrip"},
@@ -965,7 +965,7 @@ static void test_load_parts(void) {
     }
 }
 
-/* Whatever changes the ids changes the fingerprint. */
+/* Changes that affect ids change the fingerprint. */
 static void test_fingerprint(void) {
     json_parts parts[6];
     uint64_t fingerprints[6];
@@ -1009,10 +1009,10 @@ static void test_load_not_a_tokenizer(void) {
     }
 }
 
-/* Merges in an order that no text would teach: many a pair in the heap is out of date when its turn comes. */
+/* Merges in an order that no text yields: many heap entries are outdated when they reach the top. */
 static void test_random_merges(void) {
     uint32_t state = 3;
-    eitp__bpe_space space = EITP__ZERO;
+    eitp__bpe_workspace space = EITP__ZERO;
     const eitp_host host = eitp_host_default();
     for (int round = 0; round < 40; round++) {
         static const char *const letters[] = {"a", "b", "c"};
@@ -1061,10 +1061,10 @@ static void test_random_merges(void) {
         eitp__buffer_release(&tokens);
         eitp__buffer_release(&merges);
     }
-    eitp__bpe_space_release(&space, &host);
+    eitp__bpe_workspace_release(&space, &host);
 }
 
-/* An added token is found where it is longest, and a shorter one where the longer one fails. */
+/* The longest added token wins; a shorter one is found if the longer one does not match. */
 static void test_added_tokens(void) {
     json_parts parts = usual_parts;
     eitp_tokenizer *tokenizer;
@@ -1082,7 +1082,7 @@ static void test_added_tokens(void) {
     id_list_release(&list);
 }
 
-/* ---- Special tokens ---- */
+/* Special tokens */
 
 typedef struct log_lines {
     int warnings;
@@ -1097,7 +1097,7 @@ static void keep_warnings(void *user, eitp_log_level level, const char *message)
     snprintf(lines->last, sizeof lines->last, "%s", message);
 }
 
-/* Texts are encoded whole: a limit or filling in tokenizer.json is said not to be kept. */
+/* Texts are encoded whole: truncation and padding in tokenizer.json are ignored with a warning. */
 static void test_truncation_and_padding(void) {
     static const struct {
         const char *top, *words;
@@ -1129,7 +1129,8 @@ static void test_truncation_and_padding(void) {
     }
 }
 
-/* A directory with "<s>" 257, "</s>" 258 and "<pad>" 259 as special tokens, "ab" 256, and these files; NULL: none. */
+/* A directory with "ab" 256, the special tokens "<s>" 257, "</s>" 258 and "<pad>" 259, and these files; NULL: no
+   file. */
 typedef struct special_case {
     const char *config, *map, *generation, *model;
     int32_t ids[4]; /* end, begin, padding, unknown */
@@ -1173,7 +1174,7 @@ static int has_special_ids(const eitp_tokenizer *tokenizer, const int32_t ids[4]
     return same && eitp_tokenizer_end_of_text(tokenizer) == ids[0];
 }
 
-/* As transformers 4 and 5 have it: tokenizer_config.json, and special_tokens_map.json over it where the former has no
+/* As in transformers 4 and 5: special_tokens_map.json overrides tokenizer_config.json if that has no
    added_tokens_decoder. */
 static void test_special_tokens(void) {
     static const special_case cases[] = {
@@ -1205,12 +1206,12 @@ static void test_special_tokens(void) {
         {NULL, "{\"eos_token\":\"</s>\"}", NULL, NULL, {258, -1, -1, -1}, NULL},
         {NULL, NULL, NULL, "{\"eos_token_id\":258,\"bos_token_id\":257}", {258, 257, -1, -1}, NULL},
         {NULL, NULL, "{\"eos_token_id\":[258,257]}", "{\"eos_token_id\":257}", {258, -1, -1, -1}, NULL},
-        /* What is not a special token of the tokenizer is an id of another one. */
+        /* An id that is not of a special token is ignored. */
         {NULL, NULL, NULL, "{\"eos_token_id\":50256,\"bos_token_id\":3,\"pad_token_id\":-1}", {-1, -1, -1, -1}, NULL},
         {NULL, NULL, NULL, "{\"eos_token_id\":\"</s>\",\"bos_token_id\":[]}", {-1, -1, -1, -1}, NULL},
         {"{\"eos_token\":null}", NULL, NULL, "{\"eos_token_id\":258}", {-1, -1, -1, -1}, NULL},
         {"{\"eos_token\":\"</s>\"}", NULL, NULL, "{\"eos_token_id\":257}", {258, -1, -1, -1}, NULL},
-        /* A token of the vocabulary becomes an added one. */
+        /* A token of the vocabulary becomes an added token. */
         {"{\"eos_token\":\"ab\"}", NULL, NULL, NULL, {256, -1, -1, -1}, NULL},
         {"{\"eos_token\":\"<end>\"}", NULL, NULL, NULL, {-1, -1, -1, -1}, "eos_token \"<end>\""},
         {"{\"eos_token\":{\"content\":\"ab\",\"lstrip\":true}}", NULL, NULL, NULL, {-1, -1, -1, -1}, "lstrip"},
@@ -1245,7 +1246,7 @@ static void test_special_tokens(void) {
     scratch_remove(directory);
 }
 
-/* GPT-2's defaults, where no file says otherwise; a name that is only in one of the files is not lost silently. */
+/* GPT-2's defaults apply unless a file names a token; a named token that the tokenizer lacks gives a warning. */
 static void test_special_tokens_by_default(void) {
     static const char added[] =
         TOKEN(257, "<|endoftext|>", ",\"special\":true") "," TOKEN(258, "</s>", ",\"special\":true");
@@ -1278,7 +1279,7 @@ static void test_special_tokens_by_default(void) {
     scratch_remove(directory);
 }
 
-/* As in transformers, tokenizer_config.json decides on the space before a text, and on a token there. */
+/* As in transformers, tokenizer_config.json overrides add_prefix_space, and add_bos_token without tokenizer.json. */
 static void test_tokenizer_config(void) {
     static const struct {
         const char *config;
@@ -1290,7 +1291,7 @@ static void test_tokenizer_config(void) {
         {"{\"add_prefix_space\":true}", 0, 1, 1, NULL},
         {"{\"add_prefix_space\":true}", 1, 1, 1, NULL},
         {"{\"add_prefix_space\":1}", 0, 0, 0, "add_prefix_space"},
-        {"{\"add_bos_token\":true}", 0, 0, 0, NULL}, /* the post-processor of tokenizer.json says what is added */
+        {"{\"add_bos_token\":true}", 0, 0, 0, NULL}, /* tokenizer.json has its own post-processor */
         {"{\"add_bos_token\":true}", 1, 0, 0, "add_bos_token"},
         {"{\"add_bos_token\":false}", 1, 0, 0, NULL},
     };
@@ -1301,7 +1302,7 @@ static void test_tokenizer_config(void) {
         eitp_tokenizer *tokenizer;
         eitp_error error;
         log_lines lines;
-        REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+        REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error), error);
         REQUIRE_OK(eitp_tokenizer_save(tokenizer, directory, &error), error);
         eitp_tokenizer_destroy(tokenizer);
         write_text(directory, "tokenizer_config.json", cases[i].config);
@@ -1323,8 +1324,8 @@ static void test_tokenizer_config(void) {
     scratch_remove(directory);
 }
 
-/* What tokenizer_config.json says is there after loading and saving, whoever reads it then. */
-static void test_special_tokens_again(void) {
+/* Members of tokenizer_config.json survive loading and saving. */
+static void test_special_tokens_round_trip(void) {
     static const special_case from = {
         "{\"eos_token\":{\"content\":\"<s>\"},\"bos_token\":\"<s>\",\"pad_token\":null,\"model_max_length\":"
         "1000000000000000019884624838656,\"chat_template\":\"{{ x }}\\n\",\"tokenizer_class\":\"GPT2TokenizerFast\","
@@ -1363,7 +1364,7 @@ static void test_special_tokens_again(void) {
     scratch_remove(directory);
 }
 
-/* Without a tokenizer_config.json to keep: any model's, with the inputs that transformers 4 is to make. */
+/* Without a loaded tokenizer_config.json: one that fits any model, with the inputs for transformers 4. */
 static void test_new_tokenizer_config(void) {
     const eitp_host host = eitp_host_default();
     char directory[512];
@@ -1371,7 +1372,7 @@ static void test_new_tokenizer_config(void) {
     eitp_error error;
     eitp__buffer text;
     REQUIRE(scratch_make(directory));
-    REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+    REQUIRE_OK(eitp_tokenizer_create_bytes(&host, &tokenizer, &error), error);
     REQUIRE_OK(eitp_tokenizer_save(tokenizer, directory, &error), error);
     eitp_tokenizer_destroy(tokenizer);
     eitp__buffer_init(&text, &host);
@@ -1467,19 +1468,19 @@ int main(int argc, char **argv) {
         TEST(test_golden_ids),
         TEST(test_golden_decode),
         TEST(test_bytes),
-        TEST(test_pieces_again),
+        TEST(test_repeated_pieces),
         TEST(test_ids_outside),
         TEST(test_random_chunks),
-        TEST(test_long_runs),
+        TEST(test_long_matches),
         TEST(test_merges),
         TEST(test_sink_failure),
-        TEST(test_train_as_library),
+        TEST(test_train_matches_library),
         TEST(test_train_same_in_pieces),
         TEST(test_train_small),
         TEST(test_train_refuses),
         TEST(test_train_bounded),
         TEST(test_save_and_load),
-        TEST(test_load_pair),
+        TEST(test_load_vocab_and_merges),
         TEST(test_load_parts),
         TEST(test_fingerprint),
         TEST(test_load_without_a_byte),
@@ -1490,7 +1491,7 @@ int main(int argc, char **argv) {
         TEST(test_special_tokens),
         TEST(test_special_tokens_by_default),
         TEST(test_tokenizer_config),
-        TEST(test_special_tokens_again),
+        TEST(test_special_tokens_round_trip),
         TEST(test_new_tokenizer_config),
         TEST(test_failing_memory),
         TEST(test_failing_files),

@@ -1,9 +1,9 @@
-/* The kernels of updates, COMMIT, ADAMW and SGD, for every form of parameter and every set, against double. */
+/* The update kernels COMMIT, ADAMW and SGD compared with double, for every form of parameter and every kernel set. */
 #include "tests/kernel_sets.h"
 
 #include "kernels/update.h"
 
-/* More than one block of sums, and no whole number of groups or vectors in the last. */
+/* More than one block of sums; the last one ends inside a group and a vector. */
 enum { MOST = EITP__SUM_BLOCK + 133, MOST_GROUPS = (MOST + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP };
 
 typedef union plane {
@@ -15,7 +15,7 @@ typedef union plane {
     uint8_t u8[MOST];
 } plane;
 
-/* What an update changes; of SGD m is the velocity. */
+/* The values that an update changes. With SGD, m is the velocity. */
 typedef struct state {
     plane parameter, m, v, remainder;
     uint16_t m_scale[MOST_GROUPS], v_scale[MOST_GROUPS];
@@ -64,7 +64,7 @@ static eitp_dtype gradient_dtype(const form *f) {
     return f->has_narrow_gradient ? EITP_BF16 : eitp__wide(f->dtype);
 }
 
-/* The value that is updated, of any kind of parameter. */
+/* The value that is updated, for any form of parameter. */
 static double get_parameter(const form *f, int64_t i) {
     if (f->remainder == EITP_I16)
         return (double)eitp__join_bf16(now.parameter.bits[i], now.remainder.i16[i]);
@@ -92,7 +92,7 @@ static double scale_of(const uint16_t *scales, int64_t i) {
     return (double)eitp__bf16_to_f32(scales[i / EITP__MOMENT_GROUP]);
 }
 
-/* m, and the root of v where that is of 8 bits, as docs and paper have it. */
+/* Decoded m, and the root of v, which is what 8 bits store. */
 static double get_m(const form *f, int64_t i) {
     double z = now.m.i8[i] / 127.0;
     return f->is_packed ? scale_of(now.m_scale, i) * z / (2 - fabs(z)) : get(&now.m, eitp__wide(f->dtype), i);
@@ -112,7 +112,7 @@ typedef struct update_case {
     double step, scale, apply;
 } update_case;
 
-/* Of the calls that are made. */
+/* Operands of the calls. */
 static eitp__slot slot = EITP__SLOT_ADAMW;
 static double beta1, beta2, epsilon, decay;
 static int64_t key[3];
@@ -133,7 +133,7 @@ static void begin_calls(const update_case *c) {
     commit[1] = (float)c->apply;
 }
 
-/* A state and a gradient of one: some groups of moments are all zeros. */
+/* A state and a gradient; some groups of moments are all zeros. */
 static void fill_case(const update_case *c) {
     eitp_dtype wide = eitp__wide(c->f->dtype);
     begin_calls(c);
@@ -157,7 +157,7 @@ static void fill_case(const update_case *c) {
     before = now;
 }
 
-/* What the update makes of the state, in double. */
+/* The updated state in double. */
 static void find_exact(const update_case *c) {
     double rate = (double)hyper[0];
     for (int64_t i = 0; i < c->count; i++) {
@@ -228,13 +228,13 @@ static void run(const eitp__kernel *kernel, const form *f, int64_t first, int64_
         kernel->run(&call, block, block + 1, NULL);
 }
 
-/* How far from a value what is stored of it may be. */
+/* Maximum difference between a value and its stored form. */
 static double parameter_step(const form *f, double value) {
     double half_unit = ldexp(1, ilogb(value) - 8);
     return f->remainder == EITP_I8 ? 1.01 * half_unit / 254 : is_stochastic(f) ? 2 * half_unit : 0;
 }
 
-/* Scales are the largest of their groups, rounded up; moments are next to the exact ones. */
+/* Scales are the maxima of their groups, rounded up; moments are within one code of the exact ones. */
 static void check_packed(const update_case *c, const char *set) {
     double tops[2] = {0, 0};
     int64_t others = 0;
@@ -262,7 +262,7 @@ static void check_packed(const update_case *c, const char *set) {
     CHECK_THAT(others <= c->count / 100, "%s: %d codes are rounded another way", set, (int)others);
 }
 
-/* The sums of squares of the update and of the parameter, from what the exact update would be. */
+/* The sums of squares of the update and of the parameter, for the exact update. */
 static void check_sums(const update_case *c, const double *old, const char *set) {
     for (int64_t block = 0; block * EITP__SUM_BLOCK < c->count; block++) {
         double update = 0, whole = 0;
@@ -301,7 +301,7 @@ static void check_set(const update_case *c, const eitp__kernel *kernel, const ch
     check_sums(c, old, set);
 }
 
-/* In one call, and in two: the same bits. */
+/* One call and two calls give the same bits. */
 static void check_pieces(const update_case *c, const eitp__kernel *kernel, const char *set) {
     int64_t cut = c->f->is_packed ? 37 * EITP__MOMENT_GROUP : 77;
     fill_case(c);
@@ -361,8 +361,8 @@ static void test_sgd(void) {
 }
 
 /*
- * Steps one after the other from a velocity of zeros, of which some are clipped and one is not applied, beside the same
- * in double; with and without momentum. A parameter that is rounded goes on from what it was rounded to.
+ * Consecutive steps from a velocity of zeros, some clipped and one not applied, compared with the same in double, with
+ * and without momentum. A rounded parameter continues from its rounded value.
  */
 static void check_steps(const form *f, const eitp__kernel *kernel, double momentum, const char *set) {
     static const double scales[] = {1, 0.125, 1, 0, 0.5, 1};
@@ -406,7 +406,7 @@ static void check_steps(const form *f, const eitp__kernel *kernel, double moment
     }
 }
 
-static void test_sgd_goes_on(void) {
+static void test_sgd_consecutive_steps(void) {
     slot = EITP__SLOT_SGD;
     for (size_t i = 0; i < EITP__COUNT(forms); i++) {
         for (int isa = 0; isa < EITP__ISA_COUNT && !forms[i].is_packed; isa++) {
@@ -420,7 +420,7 @@ static void test_sgd_goes_on(void) {
 
 static const form stochastic = {EITP_BF16, NO_REMAINDER, 0, 0};
 
-/* Decay alone: each parameter is to become 1 - 0.001, or -1 + 0.001, between two bf16. */
+/* Weight decay only: each parameter becomes 1 - 0.001 or -1 + 0.001, which is between two bf16. */
 static double mean_of_decayed(const eitp__kernel *kernel, int sign, int64_t step, int64_t seed) {
     const double above = 1, below = 1 - 1.0 / 256;
     update_case c;
@@ -445,7 +445,7 @@ static double mean_of_decayed(const eitp__kernel *kernel, int sign, int64_t step
     return sum / MOST;
 }
 
-/* On average the value; the same of every set; others at another step or of another seed. */
+/* The mean is the exact value. Every kernel set rounds alike; another step or seed rounds differently. */
 static void check_stochastic_rounding(void) {
     const double drawn = 20.0 * MOST, deviation = 1.0 / 256 * sqrt(0.256 * 0.744 / drawn);
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
@@ -473,7 +473,7 @@ static void test_stochastic_rounding(void) {
     slot = EITP__SLOT_ADAMW;
 }
 
-/* What is finite stays so next to the largest, what is not stays what it is. */
+/* Finite values stay finite near the largest; infinities and NaN are unchanged. */
 static void test_stochastic_rounding_of_extremes(void) {
     static const float values[] = {3.4e38f, -3.4e38f, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-45f};
     for (size_t i = 0; i < EITP__COUNT(values); i++)
@@ -509,8 +509,8 @@ static void test_stochastic_rounding_of_extremes(void) {
 }
 
 /*
- * Gradients that come seldom, beside one that is always large: their v is stored as 0, their m is not. AdamW's own
- * bound on m / sqrt(v) follows from the inequality of Cauchy and Schwarz.
+ * Rare gradients in a group with one that is always large: their v is stored as 0, their m is not. AdamW's bound on
+ * m / sqrt(v) follows from the Cauchy-Schwarz inequality.
  */
 static void test_moments_bound_the_update(void) {
     const form *f = &forms[6];
@@ -543,8 +543,7 @@ static void test_moments_bound_the_update(void) {
     }
 }
 
-/* Without a gradient moments shrink, though by less than half a step at a time; and the mean of v is what it should
- * be. */
+/* Without a gradient moments shrink, although by less than half a code at a time, and v has the right mean. */
 static void test_moments_shrink(void) {
     enum { COUNT = 512, STEPS = 1500 };
     const form *f = &forms[6];
@@ -579,7 +578,7 @@ static void test_moments_shrink(void) {
     }
 }
 
-/* Codes are what their own values are stored as. */
+/* Storing the value of a code gives that code. */
 static void test_moments_round_trip(void) {
     static const float scales[] = {1.0f, 0.00390625f, 3e-30f, 1.75e10f, 1e-39f};
     for (size_t s = 0; s < EITP__COUNT(scales); s++) {
@@ -598,7 +597,8 @@ static void test_moments_round_trip(void) {
     CHECK(isfinite(eitp__moment_scale(INFINITY)) && eitp__pack_v(INFINITY, eitp__moment_scale(INFINITY), 0) == 255);
 }
 
-/* The nearest bf16, and of half its unit the nearest 127th: half a 127th is 129 units of the last place of f32. */
+/* The nearest bf16, and the correction in 127ths of half its last place: half of one is 129 units in the last place of
+   f32. */
 static void test_correction(void) {
     static const uint32_t patterns[] = {0,          0x80000000, 1,          0x3f800000, 0x3f7fffff,
                                         0x3f808000, 0x3f7f8000, 0xbf7f9000, 0x7f7f0000, 0x00008000};
@@ -621,7 +621,7 @@ static void test_correction(void) {
     }
 }
 
-/* The two planes give back every f32, and the upper one is the nearest bf16. */
+/* The two planes reproduce every f32, and the upper one is the nearest bf16. */
 static void test_planes(void) {
     static const uint32_t patterns[] = {0,          0x80000000, 1,          0x3f800000, 0x3f807fff,
                                         0x3f808000, 0x3f808001, 0x3f818000, 0xbf808000, 0x7f7fffff,
@@ -680,7 +680,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(test_adamw),
         TEST(test_sgd),
-        TEST(test_sgd_goes_on),
+        TEST(test_sgd_consecutive_steps),
         TEST(test_stochastic_rounding),
         TEST(test_stochastic_rounding_of_extremes),
         TEST(test_moments_bound_the_update),

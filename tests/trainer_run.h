@@ -1,4 +1,4 @@
-/* A small training run on made-up text, its variants, and a fingerprint of what it left: for tests of bits. */
+/* A small training run on made-up text, its variants, and a fingerprint of its result: for tests of bits. */
 #ifndef EITP_TEST_TRAINER_RUN_H
 #define EITP_TEST_TRAINER_RUN_H
 
@@ -24,7 +24,7 @@ typedef struct run {
     char directory[512];
 } run;
 
-/* What may differ between runs that must give the same bits, or different ones. */
+/* The differences between runs whose bits are compared. */
 typedef struct variant {
     int threads;
     const char *isa, *products, *precision;
@@ -34,14 +34,15 @@ typedef struct variant {
     int64_t block_size; /* 0: 32 */
     int64_t lora_rank;  /* 0: no adapters */
     int dense_rows;
-    int sums_of_32; /* the backend says that products add 32 terms at once, as those of AMX do */
+    int sums_of_32; /* the backend reports that products sum 32 terms at once, as AMX does */
     uint64_t last_sample;
     int unclipped, keep_gradients;
-    int is_wide;        /* matrices are larger than a block of sums, so that they can be cut into pieces */
+    int is_wide;        /* matrices are larger than a block of sums, so that they can be split into pieces */
     size_t piece_bytes; /* 0: the default */
     double beta1;       /* 0: the default */
     eitp_plan_config plan;
     eitp_offload offload;
+    int64_t data_workers, prefetch; /* prefetch 0: the default */
 } variant;
 
 static RUN_UNUSED variant default_variant(void) {
@@ -67,7 +68,7 @@ static RUN_UNUSED eitp_transformer_config small_model(double dropout) {
     return config;
 }
 
-/* Text of words that follow one another by a rule, so that there is something to learn. */
+/* Writes text whose words follow a rule that can be learned. */
 static RUN_UNUSED int write_text(const char *directory) {
     static const char *const words[] = {"tree ", "leaf ", "root ", "bark ", "seed\n", "wood ", "moss ", "fern. "};
     FILE *file = fopen(scratch_path(directory, "text.txt"), "wb");
@@ -94,7 +95,7 @@ static RUN_UNUSED void pretend_sums_of_32(eitp_context *context) {
     context->backend->interface = &interface;
 }
 
-/* Adapters everywhere. */
+/* Adds adapters to all linear layers. */
 static RUN_UNUSED eitp_status add_adapters(eitp_model *model, int64_t rank, double dropout, eitp_error *error) {
     eitp_lora_config lora = eitp_lora_config_default();
     eitp_status status = eitp_lora_targets_parse(NULL, "all-linear", &lora.targets, error);
@@ -156,17 +157,20 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     r->config.dense_rows = v->dense_rows;
     r->config.plan = v->plan;
     r->config.optimizer = v->optimizer;
+    r->config.data_workers = v->data_workers;
+    if (v->prefetch)
+        r->config.prefetch = v->prefetch;
     if (v->unclipped)
         r->config.max_grad_norm = 0;
     if (v->piece_bytes)
-        r->config.adamw.piece_bytes = v->piece_bytes;
+        r->config.optimizer_config.piece_bytes = v->piece_bytes;
     if (v->beta1 > 0)
-        r->config.adamw.beta1 = v->beta1;
+        r->config.optimizer_config.beta1 = v->beta1;
     status = eitp_context_create(&context, &r->context, error);
     if (!status && v->sums_of_32)
         pretend_sums_of_32(r->context);
     if (!status)
-        status = eitp_tokenizer_bytes(host, &r->tokenizer, error);
+        status = eitp_tokenizer_create_bytes(host, &r->tokenizer, error);
     if (!status)
         status = eitp_pack(host, r->tokenizer, &pack, packed, NULL, error);
     if (!status)
@@ -223,7 +227,7 @@ static RUN_UNUSED uint32_t fingerprint(const run *r) {
     return crc;
 }
 
-/* The fingerprint after `steps` steps of a variant; 0 where it failed. */
+/* The fingerprint after `steps` steps of a variant; 0 after a failure. */
 static RUN_UNUSED uint32_t train_variant(const variant *v, const char *directory, int64_t steps) {
     const eitp_host host = eitp_host_default();
     run r;
@@ -232,13 +236,13 @@ static RUN_UNUSED uint32_t train_variant(const variant *v, const char *directory
         printf("    %s\n", error_.message);
     else if (step_many(&r, steps, NULL))
         crc = fingerprint(&r);
-    CHECK_THAT(!r.trainer || !r.trainer->plans.cut_parameter[0], "merging may change the bits of '%s'",
+    CHECK_THAT(!r.trainer || !r.trainer->plans.cut_parameter[0], "passes may change the bits of '%s'",
                r.trainer->plans.cut_parameter);
     end_run(&r);
     return crc;
 }
 
-/* The ways this machine and build can compute: kernel sets, with OpenBLAS and without, precisions. */
+/* Sets *v to the next combination of kernel set, products, precision and optimizer that this machine has; 0: none. */
 static RUN_UNUSED int next_set(size_t *index, variant *v) {
     static const struct {
         const char *isa, *products, *precision;

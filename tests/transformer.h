@@ -1,18 +1,18 @@
-/* A small GPT-2-like language model made of public ops alone, for tests of whole graphs. */
+/* A small GPT-2-like language model built from public ops only, for tests of whole graphs. */
 #ifndef EITP_TEST_TRANSFORMER_H
 #define EITP_TEST_TRANSFORMER_H
 
 #include "tests/graphs.h"
 
 typedef struct transformer_config {
-    int64_t rows, words, width, heads, layers, longest, sequences;
-    int capacity; /* are the rows a capacity? */
+    int64_t rows, words, width, heads, layers, max_length, sequences;
+    int capacity; /* 1: rows are a capacity */
     double dropout;
 } transformer_config;
 
 static const transformer_config tiny_transformer = {24, 29, 12, 3, 2, 10, 4, 0, 0.1};
 
-/* Large enough that its tensors are cut into several pieces. */
+/* Large enough that its tensors are split into several pieces. */
 static const transformer_config wide_transformer = {96, 500, 64, 4, 2, 40, 3, 0, 0.1};
 
 enum { TRANSFORMER_PARAMETERS = 160 }; /* enough for 12 layers */
@@ -66,7 +66,7 @@ static GRAPHS_UNUSED eitp_tensor *transformer_block(transformer *t, eitp_graph *
     double scale = 1 / sqrt((double)(c->width / c->heads));
     eitp_tensor *y = transformer_norm(t, graph, "norm1", layer, x);
     y = transformer_linear(t, graph, "qkv", layer, y, c->width, 3 * c->width, EITP_NO_ACTIVATION);
-    y = causal_attention(y, t->offsets, (int)c->heads, c->longest, scale, t->key, c->dropout);
+    y = causal_attention(y, t->offsets, (int)c->heads, c->max_length, scale, t->key, c->dropout);
     y = transformer_linear(t, graph, "out", layer, y, c->width, c->width, EITP_NO_ACTIVATION);
     x = eitp_add(x, eitp_dropout(y, t->key, c->dropout));
     y = transformer_norm(t, graph, "norm2", layer, x);
@@ -93,7 +93,7 @@ static GRAPHS_UNUSED transformer transformer_make(eitp_graph *graph, const trans
     t.key = eitp_input(graph, "key", EITP_I64, 1, &three);
     t.weight = eitp_input(graph, "weight", EITP_F32, 1, &one);
     table = transformer_parameter(&t, graph, "words", config->words, config->width);
-    x = eitp_embedding(transformer_parameter(&t, graph, "places", config->longest, config->width), t.positions);
+    x = eitp_embedding(transformer_parameter(&t, graph, "places", config->max_length, config->width), t.positions);
     x = eitp_add(eitp_embedding(table, t.tokens), x);
     for (int layer = 0; layer < config->layers; layer++)
         x = transformer_block(&t, graph, layer, x);
@@ -104,7 +104,7 @@ static GRAPHS_UNUSED transformer transformer_make(eitp_graph *graph, const trans
     return t;
 }
 
-/* The same values whatever the graph is. */
+/* The same values in any graph. */
 static GRAPHS_UNUSED void transformer_initialize(eitp_context *context) {
     eitp_error error = EITP__ZERO;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
@@ -115,10 +115,10 @@ static GRAPHS_UNUSED void transformer_initialize(eitp_context *context) {
     }
 }
 
-/* Writes the inputs of step `step` for `rows` rows. Sequences are cut by hand; the last takes what is left. */
+/* Writes the inputs of step `step` for `rows` rows. The last sequence has the remaining rows. */
 static GRAPHS_UNUSED void transformer_write(const transformer *t, eitp_plan *plan, int64_t rows, int64_t step) {
     int32_t tokens[128], positions[128], targets[128], offsets[16];
-    int64_t key[3], length = t->config.longest - 3;
+    int64_t key[3], length = t->config.max_length - 3;
     float weight = rows ? 1.0f / (float)rows : 0.0f;
     size_t size = (size_t)rows * sizeof(int32_t);
     eitp_error error = EITP__ZERO;

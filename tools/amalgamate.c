@@ -1,12 +1,12 @@
 /*
- * Makes eitp.h from the modules that src/manifest lists, and checks their rules on the way.
+ * Makes eitp.h from the modules listed in src/manifest, and checks their rules.
  *
  *     amalgamate [--root DIRECTORY] [--check | --list SECTION]
  *
- * Without an option it writes eitp.h, beside it first, so that a failure leaves the old one as it was. --check compares
- * it byte for byte instead. --list prints the paths of one section of the manifest. The rules are checked every time;
- * each breach is one line, "file:line: what is wrong and what to do". Exit status: 0, or 1 after a breach or a failure,
- * or 2 for a wrong command line.
+ * Without an option it writes eitp.h, through a temporary file, so that a failure leaves the old one unchanged. --check
+ * compares eitp.h byte for byte instead. --list prints the paths of one section of the manifest. The rules are always
+ * checked; each finding is one line, "file:line: what is wrong and what to do". The exit status is 0, 1 after a finding
+ * or failure, or 2 for a wrong command line.
  */
 #define _DEFAULT_SOURCE 1
 
@@ -22,11 +22,10 @@
 
 #define OUTPUT_NEW "eitp.h.new"
 #define MEND "run `make eitp.h`"
-#define DEEPEST_TEMPLATE 8
 
 /* ---- packing ---- */
 
-/* What becomes of the lines of a file: 0 copied, -1 dropped, n > 0 replaced by templates[n - 1]. */
+/* The fate of each line of a file: 0 copied, -1 dropped, n > 0 replaced by templates[n - 1]. */
 typedef struct lines {
     int *fate;
     source **templates;
@@ -64,21 +63,11 @@ static int drop_guard(const source *file, lines *to) {
     return 1;
 }
 
-/* Takes the name of the guard out of the macros that are linted. */
+/* Removes the name of the guard from the macros that are linted. */
 static void forget_guard(source *file) {
     size_t second = directive_end(file, 0);
     memmove(file->tokens + second, file->tokens + second + 3, (file->count - second - 3) * sizeof(token));
     file->count -= 3;
-}
-
-static source *template_at(const source *from, size_t line, const char *path) {
-    source *file = find_source(path);
-    if (file)
-        return file;
-    file = add_source(path, -1, line);
-    load(file, from->path);
-    lint(file);
-    return file;
 }
 
 static void plan_include(source *file, size_t i, lines *to) {
@@ -102,7 +91,7 @@ static void plan_include(source *file, size_t i, lines *to) {
     }
     check_layer(file, line, path);
     if (is_template(path)) {
-        target = template_at(file, line, path);
+        target = find_source(path);
         to->templates = (source **)grow(to->templates, (size_t)(to->template_count + 1) * sizeof(source *));
         to->templates[to->template_count++] = target;
         to->fate[line] = to->template_count;
@@ -110,7 +99,7 @@ static void plan_include(source *file, size_t i, lines *to) {
     }
     target = find_source(path);
     if (!ends_with(path, ".h"))
-        finding(file->path, line, "%s is no header and no template (.inc): it cannot be included", path);
+        finding(file->path, line, "%s is neither a header nor a template (.inc): it cannot be included", path);
     else if (!target)
         finding(file->path, line, "%s is not in " MANIFEST ": add it there", path);
     else if (!target->pasted)
@@ -118,15 +107,36 @@ static void plan_include(source *file, size_t i, lines *to) {
                 file->path);
 }
 
-static void paste(source *file, text *output, int depth) {
+/*
+ * Replaces a line that includes a section by its macro, and the last of consecutive ones also by the inclusion of
+ * eitp.h. `next` is the template that the next line includes, or NULL.
+ */
+static void paste_inclusion(const source *file, const source *next, text *output) {
+    static int is_checked;
+    char name[LONGEST_PATH];
+    const source *first = file;
+    while (first->previous)
+        first = first->previous;
+    section_name(first, name);
+    if (file == first)
+        text_format(output, "#define %s /* >>%s%s */\n", name, file->path, file->next ? " and on" : "");
+    if (next && next->is_section && (next == file->next || (!next->previous && next->place > first->place)))
+        return;
+    text_format(output, "#include EITP_FILE\n");
+    if (!is_checked)
+        text_format(output,
+                    "#ifdef %s\n"
+                    "#error \"EITP_FILE names another file: define it as the name of this one, in quotes\"\n"
+                    "#endif\n",
+                    name);
+    is_checked = 1;
+}
+
+static void paste(source *file, text *output) {
     lines to = {NULL, NULL, 0};
     const char *p = file->content.data, *end = p + file->content.size;
     size_t line, i, first_line = 1;
     int blank = 1;
-    if (depth > DEEPEST_TEMPLATE) {
-        finding(file->path, 1, "templates include each other more than %d deep: is there a circle?", DEEPEST_TEMPLATE);
-        return;
-    }
     to.fate = (int *)grow(NULL, (file->lines + 2) * sizeof(int));
     memset(to.fate, 0, (file->lines + 2) * sizeof(int));
     if (ends_with(file->path, ".h") && !drop_guard(file, &to))
@@ -139,7 +149,11 @@ static void paste(source *file, text *output, int depth) {
         const char *stop = (const char *)memchr(p, '\n', (size_t)(end - p));
         const char *next = stop ? stop + 1 : end;
         if (to.fate[line] > 0) {
-            paste(to.templates[to.fate[line] - 1], output, depth + 1);
+            source *template = to.templates[to.fate[line] - 1];
+            if (template->is_section)
+                paste_inclusion(template, to.fate[line + 1] > 0 ? to.templates[to.fate[line + 1] - 1] : NULL, output);
+            else
+                paste(template, output);
             blank = 0;
         } else if (to.fate[line] == 0 && !(blank && next - p == 1)) {
             text_add(output, p, (size_t)(next - p));
@@ -159,7 +173,7 @@ static void paste_section(int section, text *output) {
     size_t i;
     for (i = 0; i < source_count; i++)
         if (sources[i]->section == section)
-            paste(sources[i], output, 0);
+            paste(sources[i], output);
 }
 
 static void paste_plain(int section, text *output, const char *before, const char *after) {
@@ -171,6 +185,53 @@ static void paste_plain(int section, text *output, const char *before, const cha
             text_format(output, "%s", after);
         }
 }
+
+static void paste_templates(text *output) {
+    char name[LONGEST_PATH];
+    size_t i;
+    text_format(output, "\n#else\n\n/*\n"
+                        " * Templates. To instantiate some, the implementation defines their parameters and the macros "
+                        "below, and includes\n"
+                        " * this file again by the name EITP_FILE.\n */\n");
+    for (i = 0; i < section_count; i++) {
+        source *file = sections[i];
+        section_name(file, name);
+        text_format(output, "\n#ifdef %s\n#undef %s\n", name, name);
+        for (; file; file = file->next)
+            paste(file, output);
+        text_format(output, "#endif\n");
+    }
+}
+
+/* The macro that the implementation includes its own file by. */
+static const char file_name[] = "\n"
+                                "/* The name that this file includes itself by. Compilers without __FILE_NAME__ need "
+                                "it if the file is renamed. */\n"
+                                "#ifndef EITP_FILE\n"
+                                "#ifdef __FILE_NAME__\n"
+                                "#define EITP_FILE __FILE_NAME__\n"
+                                "#else\n"
+                                "#define EITP_FILE \"eitp.h\"\n"
+                                "#endif\n"
+                                "#endif\n"
+                                "#ifdef __has_include\n"
+                                "#if !__has_include(EITP_FILE)\n"
+                                "#error \"this file is not named EITP_FILE: define EITP_FILE as its name, in quotes\"\n"
+                                "#endif\n"
+                                "#endif\n";
+
+/* Unsupported systems get one error: the modules are skipped. */
+static const char implementation_begin[] =
+    "\n#if !defined(__GNUC__) || defined(_WIN32) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || \\\n"
+    "    (defined(__cplusplus) && __cplusplus < 201103L) || \\\n"
+    "    (!defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L))\n"
+    "#error \"eitp needs gcc or clang, C11 or C++11 or later, and a little-endian POSIX system (Linux, macOS, BSD)\"\n"
+    "#else\n"
+    "/* Public functions may be unused where EITP_API is static. */\n"
+    "#pragma GCC diagnostic push\n"
+    "#pragma GCC diagnostic ignored \"-Wunused-function\"\n";
+
+static const char implementation_end[] = "\n#pragma GCC diagnostic pop\n#endif\n";
 
 static void pack(text *output) {
     paste_plain(SECTION_DOCUMENTATION, output, "", "\n");
@@ -184,8 +245,14 @@ static void pack(text *output) {
     paste_section(SECTION_PUBLIC, output);
     text_format(output, "\n#endif /* EITP_H */\n\n"
                         "#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)\n#define EITP_IMPLEMENTED\n");
+    text_format(output, "%s", implementation_begin);
+    if (section_count)
+        text_format(output, "%s", file_name);
     paste_section(SECTION_PRIVATE, output);
     paste_section(SECTION_IMPLEMENTATION, output);
+    text_format(output, "%s", implementation_end);
+    if (section_count)
+        paste_templates(output);
     text_format(output, "\n#endif /* EITP_IMPLEMENTATION */\n");
     paste_plain(SECTION_LICENSE, output, "\n/*\n", "*/\n");
 }
@@ -198,7 +265,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Visits every C source below a folder in the order of its name, so that the findings have an order too. */
+/* Visits every C source below a folder in the order of names, so that findings have an order. */
 static void walk(const char *folder, file_visitor visit) {
     static const char *const suffixes[] = {".c", ".h", ".inc", ".cu", ".cuh"};
     char path[2 * LONGEST_PATH];
@@ -264,8 +331,7 @@ static int check(const text *output) {
     for (i = 0; i < old.size && i < output->size && old.data[i] == output->data[i]; i++)
         line += old.data[i] == '\n';
     if (i < old.size || i < output->size)
-        finding(OUTPUT, line,
-                "differs here from what its modules make; change the modules, never this file, then " MEND);
+        finding(OUTPUT, line, "differs from its modules here; change the modules, never this file, then " MEND);
     free(old.data);
     return findings != 0;
 }
@@ -287,7 +353,7 @@ static int write_output(const text *output) {
     if (file)
         remove(OUTPUT_NEW);
     fprintf(stderr,
-            "amalgamate: cannot write " OUTPUT_NEW " and rename it to " OUTPUT ": %s; " OUTPUT " is as it was\n",
+            "amalgamate: cannot write " OUTPUT_NEW " and rename it to " OUTPUT ": %s; " OUTPUT " is unchanged\n",
             strerror(reason));
     return 1;
 }
@@ -298,9 +364,10 @@ static int list(const char *name) {
     while (section < SECTION_COUNT && strcmp(section_names[section], name) != 0)
         section++;
     if (section == SECTION_COUNT) {
-        fprintf(stderr,
-                "amalgamate: no section `%s`: there are documentation, public, private, implementation and license\n",
-                name);
+        fprintf(
+            stderr,
+            "amalgamate: unknown section `%s` (choose from documentation, public, private, implementation, license)\n",
+            name);
         return 2;
     }
     for (i = 0; i < source_count; i++)
@@ -314,7 +381,7 @@ static int make(int only_check) {
     size_t i, count = source_count;
     for (i = 0; i < count; i++)
         load(sources[i], MANIFEST);
-    if (!findings)
+    if (!findings && find_templates() == 0)
         pack(&output);
     for (i = 0; i < count; i++) {
         lines ignored = {NULL, NULL, 0};
@@ -333,7 +400,7 @@ static int make(int only_check) {
         walk("examples", visit_foreign);
     }
     if (findings) {
-        fprintf(stderr, "amalgamate: %d finding%s; " OUTPUT " is as it was\n", findings, findings == 1 ? "" : "s");
+        fprintf(stderr, "amalgamate: %d finding%s; " OUTPUT " is unchanged\n", findings, findings == 1 ? "" : "s");
         return 1;
     }
     return only_check ? check(&output) : write_output(&output);

@@ -11,11 +11,11 @@
 
 /* ---- amalgamate_text.c: memory, text and findings ---- */
 
-/* How many breaches of rules were reported; one is "path:line: " and what is wrong and what to do. */
+/* The number of findings so far. A finding is one line: "path:line: " and what is wrong and what to do. */
 extern int findings;
 void finding(const char *path, size_t line, const char *format, ...);
 
-/* realloc that ends the program where memory runs out. */
+/* realloc that ends the program if there is no memory. */
 void *grow(void *memory, size_t size);
 
 typedef struct text {
@@ -55,20 +55,32 @@ typedef struct source {
     size_t lines;
     int pasted;
     int allocates;
+    /* of a template: */
+    enum { UNKNOWN, COUNTING, KNOWN } state;
+    size_t copies;                  /* how often it would be pasted */
+    int is_nested;                  /* a template includes it */
+    int is_section;                 /* it is in eitp.h once */
+    struct source *previous, *next; /* the templates before and after every inclusion of it: one section with it */
+    size_t place;                   /* position of its section, from 1 */
 } source;
 
 int token_is(const token *t, const char *string);
 int token_starts(const token *t, const char *prefix);
 
-/* Comments vanish, directives are marked; a text that ends inside a comment or a string just ends. */
+/*
+ * Splits a file into tokens without comments and marks directives. A file that ends inside a comment or string just
+ * ends.
+ */
 void tokenize(source *file);
 
-/* The index after the directive that token `i`, its '#', begins; does token `i` begin one, and that one? */
+/* The index after the directive that token `i`, its '#', begins; whether token `i` begins one; and one of that name. */
 size_t directive_end(const source *file, size_t i);
 int is_directive_start(const source *file, size_t i);
 int directive_is(const source *file, size_t i, const char *name);
 
-/* Of the directive that token `i` begins: 1 and the name in a quoted #include, 2 and the name of a system header, or 0.
+/*
+ * For the directive that token `i` begins: 1 and the name of a quoted #include, 2 and the name of a system header, or
+ * 0.
  */
 int include_name(const source *file, size_t i, char name[LONGEST_PATH]);
 
@@ -91,25 +103,37 @@ int is_template(const char *path);
 int is_public(const source *file);
 int is_code(const source *file);
 
+/* ---- amalgamate_templates.c: what is pasted, and what stands once ---- */
+
+/* The first template of each section; the others follow as its `next`. */
+extern source **sections;
+extern size_t section_count;
+
+/* Finds all templates and their sections; -1 after a finding. */
+int find_templates(void);
+
+/* The macro that selects a section. */
+void section_name(const source *file, char name[LONGEST_PATH]);
+
 /* ---- amalgamate_lint.c: the rules ---- */
 
-/* May a file include this path from that line? */
+/* Reports an include that the layers forbid. */
 void check_layer(const source *from, size_t line, const char *to);
 
-/* The path of a quoted include: beside the file, in src/, or from the root, as a compiler with -Isrc -I. finds it. */
+/* Resolves a quoted include: beside the file, in src/, or in the root, as a compiler with -Isrc -I. does. */
 int resolve(const char *from, const char *name, char path[2 * LONGEST_PATH]);
 
-/* All rules, for a file of eitp.h; those for any file; what files may include that eitp.h is not made from. */
+/* All rules for a file of eitp.h; the rules for any file; the include rules of files outside eitp.h. */
 void lint(source *file);
 void check_bytes(const source *file);
 void check_foreign_includes(const source *file);
 
 /* ---- amalgamate_cycles.c: modules that need each other ---- */
 
-/* A module defines a function that others can call. */
+/* Notes that a module defines a function that others can call. */
 void note_definition(const source *file, const token *name);
 
-/* Reports modules in a circle, of which each names a function of the next, when all definitions are noted. */
+/* Reports modules in a circle, each of which uses a function of the next. Call it after all definitions are noted. */
 void check_cycles(void);
 
 #endif

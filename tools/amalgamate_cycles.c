@@ -1,4 +1,4 @@
-/* Modules that need each other: one cannot be read, tested or changed without the other. */
+/* Modules that depend on each other: none can be read, tested or changed alone. */
 #include "amalgamate.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int compare_definitions(const void *left, const void *right) {
     return order ? order : (a->length > b->length) - (a->length < b->length);
 }
 
-/* For each pair of modules the first place where one names a function of the other; NULL: it does not need it. */
+/* For each pair of modules the first use of a function of the other, or NULL. */
 static const token **find_uses(void) {
     const token **uses = (const token **)grow(NULL, source_count * source_count * sizeof *uses);
     size_t i, k;
@@ -54,8 +54,8 @@ static const token **find_uses(void) {
 }
 
 /*
- * The shortest way from a module back to itself over later ones: before[m] is the module before m on it. Returns the
- * one before the first, or the number of modules if none is reached.
+ * Finds the shortest path from a module back to itself through later ones: before[m] is the module before m on it.
+ * Returns the last one, or the number of modules if there is no path.
  */
 static size_t find_cycle(const token **uses, size_t first, size_t *before, size_t *queue) {
     size_t begin = 0, end = 0, i;
@@ -75,7 +75,7 @@ static size_t find_cycle(const token **uses, size_t first, size_t *before, size_
     return source_count;
 }
 
-/* "a.c -> b.c (eitp__x) -> a.c (eitp__y)": each with what it needs of the next. */
+/* Writes "a.c -> b.c (eitp__x) -> a.c (eitp__y)": each module with the function that the one before it uses. */
 static void describe_cycle(const token **uses, size_t first, size_t last, const size_t *before, text *way) {
     size_t *order = (size_t *)grow(NULL, (source_count + 1) * sizeof *order), count = 0, i;
     order[count++] = first;

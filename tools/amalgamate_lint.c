@@ -1,4 +1,4 @@
-/* The rules of the modules: which may include which, names, and what C leaves to taste. */
+/* The rules of the modules: layers, names, and restrictions beyond C. */
 #include "amalgamate.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@
 
 typedef struct layer {
     const char *folder;
-    const char *sees[9]; /* folders or files, apart from the layer itself */
+    const char *sees[9]; /* folders or files, besides the layer itself */
 } layer;
 
 static const layer layers[] = {
@@ -43,7 +43,8 @@ static const layer *layer_of(const char *path) {
     return NULL;
 }
 
-/* A kernel set sees its own folder, what lies directly in kernels/, and every template; not what another set declares.
+/*
+ * A kernel set sees its own folder, the headers directly in kernels/, and every template, but no other set's headers.
  */
 static int kernel_may_include(const char *from, const char *to) {
     const char *slash = strrchr(from, '/');
@@ -59,7 +60,7 @@ void check_layer(const source *from, size_t line, const char *to) {
     size_t i;
     if (!own) {
         finding(from->path, line,
-                "the folder is no layer: CONTRIBUTING.md has the table, tools/amalgamate_lint.c enforces it");
+                "the folder is not a layer: add it to the tables in CONTRIBUTING.md and tools/amalgamate_lint.c");
         return;
     }
     if (strcmp(own->folder, "kernels/") == 0 ? kernel_may_include(from->path, to) : starts_with(to, own->folder))
@@ -91,7 +92,7 @@ int resolve(const char *from, const char *name, char path[2 * LONGEST_PATH]) {
 
 /* ---- lint: names ---- */
 
-/* The one file that gives names of the system back where a strict mode has hidden them. */
+/* The one file that may define names of the system, which strict modes hide. */
 #define SYSTEM_NAMES "src/base/posix.h"
 #define FEATURE_MACRO "_DEFAULT_SOURCE"
 
@@ -102,7 +103,8 @@ static void check_macro(const source *file, size_t i) {
     name = &file->tokens[i + 2];
     if (token_is(name, FEATURE_MACRO) && strcmp(file->path, "src/base/base.h") == 0)
         return;
-    if (token_starts(name, "EITP__") || token_starts(name, "eitp__") || token_starts(name, "EITP_WITH_"))
+    if (token_starts(name, "EITP__") || token_starts(name, "eitp__") || token_starts(name, "EITP_WITH_") ||
+        token_starts(name, "EITP_WITHOUT_"))
         return;
     if (token_starts(name, "EITP_") || token_starts(name, "eitp_")) {
         if (!is_public(file))
@@ -110,8 +112,9 @@ static void check_macro(const source *file, size_t i) {
                     (int)name->length - 5, name->start + 5);
         return;
     }
-    finding(file->path, name->line, "macro %.*s would land in every program that includes eitp.h: call it EITP__%.*s",
-            (int)name->length, name->start, (int)name->length, name->start);
+    finding(file->path, name->line,
+            "macro %.*s would be defined in every program that includes eitp.h: call it EITP__%.*s", (int)name->length,
+            name->start, (int)name->length, name->start);
 }
 
 static int is_all_capitals(const token *t) {
@@ -133,15 +136,15 @@ static int is_reserved(const token *t) {
     return t->length > 2 && t->start[0] == '_' && (t->start[1] == '_' || isupper((unsigned char)t->start[1]));
 }
 
-/* What is known of a declaration at file scope while it is read. */
+/* What is known about a declaration at file scope while it is read. */
 typedef struct declaration {
     int is_static, is_private, is_api, is_typedef, is_extern, is_constant, has_body;
-    size_t first, end; /* tokens, without the directives' */
+    size_t first, end; /* tokens outside directives */
     size_t name_end;   /* where the initialiser or the body begins */
-    const token *tag;  /* of the struct, union or enum it names */
+    const token *tag;  /* of a struct, union or enum */
 } declaration;
 
-/* The index after the bracket that matches the one at `i`. */
+/* The index after the bracket that closes the one at `i`. */
 static size_t skip_brackets(const token *tokens, size_t count, size_t i) {
     int depth = 0;
     for (; i < count; i++) {
@@ -156,7 +159,7 @@ static size_t skip_brackets(const token *tokens, size_t count, size_t i) {
 static void check_name(const source *file, const token *name, const char *what, int is_private_name) {
     const char *prefix = is_all_capitals(name) ? "EITP_" : "eitp_";
     if (!token_starts(name, prefix) || (is_private_name && name->length > 5 && name->start[5] != '_'))
-        finding(file->path, name->line, "%s %.*s: everything lands in one file, so its name must start with %s%s", what,
+        finding(file->path, name->line, "%s %.*s: everything is in one file, so its name must start with %s%s", what,
                 (int)name->length, name->start, prefix, is_private_name ? "_" : "");
 }
 
@@ -196,7 +199,7 @@ static void check_object(const source *file, const declaration *d, const token *
         check_name(file, name, "type", !is_public(file));
         return;
     }
-    /* What EITP__PRIVATE declares without parentheses is a function whose type has a name. */
+    /* A declaration with EITP__PRIVATE and without parentheses is a function whose type has a name. */
     if (d->is_extern || (!d->is_static && !d->is_private))
         finding(file->path, name->line,
                 "variable %.*s is visible to other files: make it static const and hand it out by a function",
@@ -207,7 +210,7 @@ static void check_object(const source *file, const declaration *d, const token *
     check_name(file, name, "variable", 1);
 }
 
-/* Names what a declaration declares. A name made by a macro, EITP__NAME(add), is the macro's business. */
+/* Checks the names in a declaration. A name made by a macro, EITP__NAME(add), is not checked. */
 static void check_declaration(const source *file, const token *tokens, const declaration *d) {
     size_t i = d->first;
     const token *last = NULL, *function = NULL;
@@ -248,7 +251,7 @@ static void check_declaration(const source *file, const token *tokens, const dec
     }
 }
 
-/* One declaration at file scope, from token `i`; the index after it. */
+/* Reads one declaration at file scope from token `i`. Returns the index after it. */
 static size_t read_declaration(const source *file, const token *tokens, size_t count, size_t i) {
     declaration d;
     int before_name_end = 1;
@@ -260,7 +263,7 @@ static size_t read_declaration(const source *file, const token *tokens, size_t c
         if (t->kind == TOKEN_NAME && before_name_end) {
             d.is_static |= token_is(t, "static");
             d.is_private |= token_is(t, "EITP__PRIVATE");
-            /* A private macro in front stands for `static`; where it does not, the test of symbols tells. */
+            /* A leading private macro counts as `static`; the test of symbols finds those that are not. */
             d.is_static |= i == d.first && token_starts(t, "EITP__") && is_all_capitals(t) && !d.is_private;
             d.is_api |= token_is(t, "EITP_API");
             d.is_typedef |= token_is(t, "typedef");
@@ -338,7 +341,7 @@ void check_bytes(const source *file) {
         finding(file->path, line, "the last line has no line feed: add one");
 }
 
-/* Characters of a literal with every escape counted once. */
+/* The length of a literal, counting every escape as one character. */
 static size_t string_length(const token *t) {
     size_t i, length = 0;
     for (i = 1; i + 1 < t->length; i++, length++)
@@ -347,7 +350,7 @@ static size_t string_length(const token *t) {
     return length;
 }
 
-/* Literals beside each other are one; a name in capitals between them (PRId64) is taken for another literal. */
+/* Adjacent literals are one; a name in capitals between them (PRId64) counts as a literal. */
 static void check_strings(const source *file) {
     size_t i, length = 0;
     const token *first = NULL;
@@ -373,7 +376,7 @@ static void check_strings(const source *file) {
     }
 }
 
-/* An option of the command, as in "use --device cpu": it means nothing to other callers of the library. */
+/* Options of the command, as in "use --device cpu", mean nothing to other callers of the library. */
 static void check_options(const source *file) {
     size_t i, k;
     for (i = 0; i < file->count; i++) {
@@ -398,7 +401,7 @@ static int is_one_of(const token *t, const char *const *names, size_t count) {
     return 0;
 }
 
-/* What may not be called at all, and memory, which one file of src/base/ takes from the C library for everyone. */
+/* Functions that may not be called, and memory functions, which only one file of src/base/ may call. */
 static void check_calls(source *file) {
     static const char *const never[] = {"abort",   "exit",     "_Exit", "_exit",   "quick_exit", "assert", "printf",
                                         "fprintf", "vfprintf", "puts",  "putchar", "perror",     "system"};

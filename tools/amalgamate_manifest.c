@@ -1,4 +1,4 @@
-/* Which files eitp.h is made from. */
+/* The files that eitp.h is made from. */
 #include "amalgamate.h"
 
 #include <ctype.h>
@@ -34,13 +34,13 @@ static void check_manifest_line(const char *path, int section, size_t line) {
     const char *wanted = section == SECTION_IMPLEMENTATION ? ".c" : ".h";
     if (section < 0)
         finding(MANIFEST, line,
-                "%s stands before the first section: put it under `public:`, `private:` or "
+                "%s comes before the first section: put it under `public:`, `private:` or "
                 "`implementation:`",
                 path);
     else if (find_source(path))
         finding(MANIFEST, line, "%s is listed twice: remove one line", path);
     else if (section != SECTION_LICENSE && !ends_with(path, wanted))
-        finding(MANIFEST, line, "%s is no %s file, and only those stand under `%s:`: move the line", path, wanted,
+        finding(MANIFEST, line, "%s is not a %s file, unlike the others under `%s:`: move the line", path, wanted,
                 section_names[section]);
     else if (strlen(path) > LONGEST_PATH / 2 || strstr(path, "..") || path[0] == '/')
         finding(MANIFEST, line, "%s: write the path from the root of the repository", path);
@@ -73,8 +73,8 @@ void read_manifest(void) {
             section = i;
             if (section == SECTION_COUNT) {
                 finding(MANIFEST, line,
-                        "unknown section `%s:`: there are documentation, public, private, implementation "
-                        "and license",
+                        "unknown section `%s:` (choose from documentation, public, private, implementation, "
+                        "license)",
                         p);
                 break;
             }

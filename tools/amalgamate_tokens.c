@@ -1,4 +1,4 @@
-/* C as tokens, and its directives. */
+/* The tokens and directives of C. */
 #include "amalgamate.h"
 
 #include <ctype.h>

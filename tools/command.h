@@ -1,4 +1,4 @@
-/* What the files of the command share: exit codes, failures, subcommands. */
+/* Shared by the files of the command: exit codes, failures, memory, subcommands. */
 #ifndef COMMAND_H
 #define COMMAND_H
 
@@ -25,7 +25,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Exit codes. Stopped by a signal: 128 and its number. */
+/* Exit codes. After a signal: 128 plus its number. */
 enum {
     COMMAND_FINISHED = 0,
     COMMAND_WRONG = 1, /* the command, the configuration or the content of a file */
@@ -37,16 +37,16 @@ enum {
 
 int command_exit_code(eitp_status status);
 
-/* Fills in an error as the library does: what is wrong, where, and what to do. Returns `status`. */
+/* Fills in an error. The message says what is wrong, where, and what to do. Returns `status`. */
 eitp_status command_fail(eitp_error *error, eitp_status status, const char *format, ...) COMMAND_PRINTF(3, 4);
 
-/* Memory of the command itself; without it there is nothing to do but to end with an error. */
+/* Memory of the command itself. If it runs out, the process ends with an error. */
 void *command_allocate(size_t size); /* zeroed */
 void *command_resize(void *memory, size_t size);
 char *command_copy(const char *text);
 char *command_format(const char *format, ...) COMMAND_PRINTF(1, 2);
 
-/* The subcommands: the arguments after the name; they return the exit code. */
+/* The subcommands. They take the arguments after their name and return the exit code. */
 int command_train(int count, char **arguments);
 int command_eval(int count, char **arguments);
 int command_generate(int count, char **arguments);

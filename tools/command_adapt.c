@@ -4,26 +4,27 @@
 #include "command_model.h"
 #include "command_output.h"
 
-int adapt_is_asked(const option_set *o) {
+int adapt_is_requested(const option_set *o) {
     return options_integer(o, OPTION_LORA_RANK) > 0;
 }
 
 eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *error) {
     static const option_id others[] = {OPTION_LORA_ALPHA, OPTION_LORA_DROPOUT, OPTION_LORA_TARGETS, OPTION_LORA_RSLORA};
     unsigned targets;
-    for (size_t i = 0; i < COMMAND_COUNT(others) && !adapt_is_asked(o); i++) {
+    for (size_t i = 0; i < COMMAND_COUNT(others) && !adapt_is_requested(o); i++) {
         if (options_is_explicit(o, others[i]))
-            return command_fail(error, EITP_ERROR_ARGUMENT, "--%s goes with --lora-rank, which makes adapters",
+            return command_fail(error, EITP_ERROR_ARGUMENT, "--%s requires --lora-rank, which adds adapters",
                                 options_name(others[i]));
     }
-    if (!adapt_is_asked(o))
+    if (!adapt_is_requested(o))
         return EITP_OK;
     if (!starts_from_model)
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--lora-rank needs --model: adapters are of weights that are there and stay");
+                            "--lora-rank requires --model: adapters are trained on top of existing weights");
     if (options_has(o, OPTION_FREEZE))
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--freeze and --lora-rank exclude each other: beside adapters nothing is trained");
+        return command_fail(
+            error, EITP_ERROR_ARGUMENT,
+            "--freeze and --lora-rank cannot be used together: with adapters all other weights are frozen");
     return eitp_lora_targets_parse(NULL, options_text(o, OPTION_LORA_TARGETS), &targets, error);
 }
 
@@ -42,7 +43,7 @@ void adapt_take_options(option_set *o, const eitp_lora_config *lora) {
 eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *error) {
     eitp_lora_config lora = eitp_lora_config_default();
     eitp_status status;
-    if (!adapt_is_asked(o))
+    if (!adapt_is_requested(o))
         return options_has(o, OPTION_FREEZE) ? eitp_model_freeze(model, options_text(o, OPTION_FREEZE), error)
                                              : EITP_OK;
     lora.rank = options_integer(o, OPTION_LORA_RANK);
@@ -56,7 +57,7 @@ eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *erro
 
 /* ---- Directories ---- */
 
-/* The directory with adapters that `path` names: itself, or the newest checkpoint in it. */
+/* The directory with adapters: `path`, or the newest checkpoint in it. */
 static eitp_status find_adapter(const char *path, char **directory, eitp_error *error) {
     const eitp_host host = command_host();
     int64_t step = -1;
@@ -67,7 +68,7 @@ static eitp_status find_adapter(const char *path, char **directory, eitp_error *
         return EITP_OK;
     }
     if (files_info(path).kind != EITP_PATH_DIRECTORY)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "there is no directory '%s'; name one with adapters", path);
+        return command_fail(error, EITP_ERROR_ARGUMENT, "no directory '%s'; name one with adapters", path);
     if (eitp_checkpoint_newest(&host, path, &step, error))
         return error->status;
     found = command_format("%s/checkpoint-%lld", path, (long long)step);
@@ -77,16 +78,16 @@ static eitp_status find_adapter(const char *path, char **directory, eitp_error *
     }
     free(found);
     return command_fail(error, EITP_ERROR_ARGUMENT,
-                        "'%s' has no adapters: neither an adapter_config.json nor a checkpoint with one", path);
+                        "no adapters in '%s': it has neither an adapter_config.json nor a checkpoint with one", path);
 }
 
-/* Are there adapters in a directory, and no weights? */
+/* True if a directory has adapters and no weights. */
 static int has_adapters_only(const char *directory) {
     return files_is_file(directory, "adapter_config.json") && !files_is_file(directory, "model.safetensors") &&
            !files_is_file(directory, "model.safetensors.index.json");
 }
 
-/* The directory of the model that the adapters in `adapter` name. */
+/* The directory of the base model that the adapters in `adapter` name. */
 static eitp_status find_named_base(const char *adapter, char **base, eitp_error *error) {
     const eitp_host host = command_host();
     eitp_lora_config config;
@@ -94,19 +95,18 @@ static eitp_status find_named_base(const char *adapter, char **base, eitp_error 
     eitp_status status = eitp_lora_config_read(&host, adapter, &config, name, sizeof name, error);
     if (!status && files_info(name).kind != EITP_PATH_DIRECTORY)
         status = command_fail(error, EITP_ERROR_ARGUMENT,
-                              "the adapters in '%s' are of the model '%s', which is no directory here; give its "
-                              "directory with --model",
-                              adapter, name);
+                              "the base model '%s' of the adapters in '%s' is not a directory here; name its directory "
+                              "with --model",
+                              name, adapter);
     return status ? status : model_find_directory(name, base, error);
 }
 
-/* A path that is found from anywhere. */
-static void make_whole(char **path) {
-    char *whole = *path ? realpath(*path, NULL) : NULL;
-    if (!whole)
+static void make_absolute(char **path) {
+    char *absolute = *path ? realpath(*path, NULL) : NULL;
+    if (!absolute)
         return;
     free(*path);
-    *path = whole;
+    *path = absolute;
 }
 
 eitp_status adapt_find_base(const option_set *o, const char *checkpoint, char **base, eitp_error *error) {
@@ -114,13 +114,13 @@ eitp_status adapt_find_base(const option_set *o, const char *checkpoint, char **
     *base = NULL;
     if (checkpoint && !files_is_file(checkpoint, "adapter_config.json"))
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' has no adapters to go on with; begin some with --model %s and another --output-dir",
+                            "'%s' has no adapters to resume; start new ones with --model %s and another --output-dir",
                             checkpoint, checkpoint);
     if (options_has(o, OPTION_MODEL))
         status = model_find_directory(options_text(o, OPTION_MODEL), base, error);
     else
         status = find_named_base(checkpoint, base, error);
-    make_whole(base);
+    make_absolute(base);
     return status;
 }
 
@@ -137,7 +137,7 @@ eitp_status adapt_open_model(const option_set *o, const char *directory, eitp_co
         *base = command_copy(directory);
     else if (!status)
         status = find_named_base(*adapter, base, error);
-    make_whole(base);
+    make_absolute(base);
     if (!status)
         status = eitp_model_load(context, *base, model, error);
     if (!status && *adapter)
@@ -146,13 +146,13 @@ eitp_status adapt_open_model(const option_set *o, const char *directory, eitp_co
 }
 
 void adapt_log(const eitp_model *model) {
-    int64_t trained = eitp_model_trained_count(model), all = eitp_model_parameter_count(model);
-    eitp_lora_config lora = eitp_model_lora(model);
+    int64_t trained = eitp_model_trained_parameter_count(model), all = eitp_model_parameter_count(model);
+    eitp_lora_config lora = eitp_model_lora_config(model);
     char targets[200];
     eitp_lora_targets_format(eitp_model_config(model).architecture, lora.targets, targets, sizeof targets);
     if (lora.rank)
-        output_info("adapters of rank %lld, alpha %g, for %s: %lld parameters are trained, %.3g %% of the model's",
+        output_info("adapters: rank %lld, alpha %g, layers %s; training %lld parameters, %.3g %% of the model's",
                     (long long)lora.rank, lora.alpha, targets, (long long)trained, 100 * (double)trained / (double)all);
     else if (trained < all)
-        output_info("%lld parameters are trained, the others are frozen", (long long)trained);
+        output_info("training %lld of %lld parameters; the others are frozen", (long long)trained, (long long)all);
 }

@@ -6,32 +6,32 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Do the options of a run ask for adapters? */
-int adapt_is_asked(const option_set *o);
+/* True if the options of a run ask for adapters. */
+int adapt_is_requested(const option_set *o);
 
-/* Do the options of a run go together? `starts_from_model`: it has weights to start from. */
+/* Checks the options of adapters and freezing. `starts_from_model`: the run has weights to start from. */
 eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *error);
 
-/* What a checkpoint says of its adapters, as options. */
+/* Sets the options to the adapters of a checkpoint. */
 void adapt_take_options(option_set *o, const eitp_lora_config *lora);
 
-/* Adds adapters to a model that has no values yet, or freezes parts of it, as a run's options say. */
+/* Adds adapters to a model without values, or freezes parts of it, as the options say. */
 eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *error);
 
 /*
- * The whole path of the directory whose weights a run with adapters, or one from --model, begins with: --model, else
- * what the adapters in `checkpoint` name.
+ * The absolute path of the directory with the weights that a run with adapters, or one from --model, starts from:
+ * --model, else the base model that the adapters in `checkpoint` name.
  */
 eitp_status adapt_find_base(const option_set *o, const char *checkpoint, char **base, eitp_error *error);
 
 /*
- * Loads the model in `directory` and the adapters of --adapter. `directory` may be NULL, or have adapters only: their
- * base model is loaded. *base and *adapter, which is NULL where there are none, are new texts.
+ * Loads the model in `directory` and the adapters of --adapter. If `directory` is NULL or has only adapters, their base
+ * model is loaded. *base and *adapter are new texts; *adapter is NULL without adapters.
  */
 eitp_status adapt_open_model(const option_set *o, const char *directory, eitp_context *context, eitp_model **model,
                              char **base, char **adapter, eitp_error *error);
 
-/* A line on what is trained, where that is not the whole model. */
+/* Logs what is trained, unless it is the whole model. */
 void adapt_log(const eitp_model *model);
 
 EITP_END_DECLARATIONS

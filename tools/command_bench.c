@@ -1,6 +1,8 @@
-/* eitp bench: kernels and training steps, against what the machine allows and against an earlier result. */
+/* eitp bench: kernels and training steps, compared with the limits of the machine and with earlier results. */
 #include "command_bench.h"
 
+#include "command_bench_machine.h"
+#include "command_fit.h"
 #include "command_json.h"
 #include "command_model.h"
 #include "command_output.h"
@@ -11,7 +13,7 @@
 typedef struct earlier_reader {
     bench *b;
     size_t seconds; /* read so far */
-    int right;      /* it is of the same kind */
+    int matches;    /* 1: the file is of the same kind of bench */
 } earlier_reader;
 
 static bench_line *lines_extend(bench_lines *lines) {
@@ -25,7 +27,7 @@ static eitp_status read_earlier(void *user, const json_value *value, eitp_error 
     bench_lines *earlier = &reader->b->earlier;
     (void)error;
     if (!strcmp(value->name, "bench"))
-        reader->right = value->kind == JSON_STRING && !strcmp(value->text, reader->b->kind);
+        reader->matches = value->kind == JSON_STRING && !strcmp(value->text, reader->b->kind);
     else if (!strcmp(value->name, "name") && value->in_array)
         snprintf(lines_extend(earlier)->name, sizeof earlier->lines->name, "%s", value->text);
     else if (!strcmp(value->name, "seconds") && value->in_array && reader->seconds < earlier->count)
@@ -37,14 +39,13 @@ static eitp_status open_earlier(bench *b, eitp_error *error) {
     const char *path = options_text(&b->options, OPTION_COMPARE);
     earlier_reader reader;
     eitp_status status;
-    if (!path)
+    if (!path || b->options.positional_count) /* files of options are no results */
         return EITP_OK;
     memset(&reader, 0, sizeof reader);
     reader.b = b;
     status = json_read_file(path, "", read_earlier, &reader, error);
-    if (!status && (!reader.right || !b->earlier.count || reader.seconds != b->earlier.count))
-        status =
-            command_fail(error, EITP_ERROR_FORMAT, "'%s' is not what 'eitp bench %s --json' prints", path, b->kind);
+    if (!status && (!reader.matches || !b->earlier.count || reader.seconds != b->earlier.count))
+        status = command_fail(error, EITP_ERROR_FORMAT, "'%s' is not output of 'eitp bench %s --json'", path, b->kind);
     return status;
 }
 
@@ -61,22 +62,34 @@ void bench_report_missing(const bench *b) {
     for (size_t i = 0; i < b->earlier.count; i++) {
         const char *name = b->earlier.lines[i].name;
         if (!find_line(&b->results, name) && (!filter || strstr(name, filter)))
-            output_warning("'%s' has '%s', which was not measured now", path, name);
+            output_warning("'%s' in '%s' was not measured now", name, path);
     }
     for (size_t i = 0; i < b->results.count && path; i++) {
         const char *name = b->results.lines[i].name;
         if (!find_line(&b->earlier, name))
-            output_warning("'%s' has no '%s'", path, name);
+            output_warning("no '%s' in '%s'", name, path);
     }
 }
 
 /* ---- The context and its limits ---- */
 
+void bench_print_machine(const bench *b) {
+    bench_machine machine = bench_machine_read();
+    text_buffer t = {NULL, 0, 0};
+    text_format(&t, "machine: %s, %d processors, memory %s (%s available)\n", machine.processor, machine.processors,
+                output_bytes(machine.memory), output_bytes(machine.available));
+    text_format(&t, "kernels: %s\n", eitp_context_description(b->context));
+    output_result(t.data, t.size);
+    text_release(&t);
+}
+
 eitp_status bench_open(bench *b, eitp_error *error) {
     char isa[MODEL_ISA_SIZE];
     eitp_context_config config = model_context_config(&b->options, NULL, isa);
     eitp_status status = open_earlier(b, error);
-    config.parameters = EITP_PARAMETERS_EXACT;
+    config.parameters = eitp_optimizer_get(fit_optimizer(&b->options))->parameters;
+    if (config.parameters != EITP_PARAMETERS_EXACT && !strcmp(config.precision, "auto"))
+        config.precision = "bf16"; /* as the planner does */
     if (!status)
         status = eitp_context_create(&config, &b->context, error);
     if (!status)
@@ -101,7 +114,7 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-/* No limit of memory is exceeded: of what is read, of what is written, and of both together. */
+/* The slowest of: arithmetic, bytes read, bytes written, and bytes read and written together. */
 double bench_limit(const eitp_limits *limits, const eitp_profile *profile) {
     double flops = limits->flops[profile->dtype];
     double seconds = (profile->bytes_read + profile->bytes_written) / larger(limits->update, limits->read);
@@ -139,19 +152,22 @@ static double ratio(const bench_line *line) {
 
 static void print_heading(const bench *b, text_buffer *t) {
     const eitp_limits *limits = &b->limits;
-    text_format(t,
-                "limits: products of %s %.1f GFLOP/s; memory read %.1f, written %.1f, updated %.1f GB/s, which what is "
-                "in caches exceeds\n",
-                eitp_dtype_name(b->dtype), limits->flops[b->dtype] / 1e9, limits->read / 1e9, limits->write / 1e9,
-                limits->update / 1e9);
+    text_format(
+        t,
+        "limits: products in %s %.1f GFLOP/s; memory read %.1f, written %.1f, updated %.1f GB/s (data in caches "
+        "is faster)\n",
+        eitp_dtype_name(b->dtype), limits->flops[b->dtype] / 1e9, limits->read / 1e9, limits->write / 1e9,
+        limits->update / 1e9);
     text_format(t, "%-42s %12s %12s %9s %9s %9s%s\n", "", "best ms", "median ms", "GFLOP/s", "GB/s", "of limit",
                 b->earlier.count ? "    times" : "");
 }
 
 static void print_line(const bench *b, const bench_line *line) {
     text_buffer t = {NULL, 0, 0};
-    if (b->results.count == 1)
+    if (b->results.count == 1) {
+        bench_print_machine(b);
         print_heading(b, &t);
+    }
     text_format(&t, "%-42s %12.4f %12.4f %9.1f %9.2f %7.1f %%", line->name, 1e3 * line->seconds, 1e3 * line->median,
                 per_second(line->flops, line->seconds) / 1e9, per_second(line->bytes, line->seconds) / 1e9,
                 100 * per_second(line->limit, line->seconds));
@@ -182,6 +198,9 @@ void bench_json_begin(const bench *b, text_buffer *t) {
     text_json_member_string(t, "build", eitp_build_info());
     text_json_member_string(t, "device", eitp_context_description(b->context));
     text_json_member_string(t, "precision", eitp_dtype_name(b->dtype));
+    bench_machine_json(t);
+    if (!b->measured)
+        return;
     text_json_name(t, "limits");
     text_format(t, "{");
     text_json_member_number(t, "f32_flops", b->limits.flops[EITP_F32]);
@@ -251,7 +270,9 @@ void bench_json_lines(const bench *b, text_buffer *t) {
     }
 }
 
-/* ---- Which of them ---- */
+/* ---- The command ---- */
+
+enum { ACTION_KERNELS, ACTION_STEP };
 
 static const struct {
     const char *name, *whole_name;
@@ -262,8 +283,7 @@ static const struct {
     {"step", "bench step", OPTIONS_BENCH_STEP, bench_step},
 };
 
-/* Those of options that have others in other commands. */
-static void set_step_defaults(option_set *o) {
+void bench_step_defaults(option_set *o) {
     options_set_text(o, OPTION_MODEL, "gpt2", SOURCE_DEFAULT);
     options_set_integer(o, OPTION_STEPS, 5, SOURCE_DEFAULT);
     options_set_number(o, OPTION_DROPOUT, 0, SOURCE_DEFAULT);
@@ -276,10 +296,12 @@ static int run_action(size_t action, int count, char **arguments) {
     eitp_status status;
     memset(&b, 0, sizeof b);
     b.kind = actions[action].name;
+    b.argument_count = count;
+    b.arguments = arguments;
     status =
         options_read(&b.options, actions[action].whole_name, actions[action].command, count, arguments, &ended, &error);
     if (!status && actions[action].command == OPTIONS_BENCH_STEP)
-        set_step_defaults(&b.options);
+        bench_step_defaults(&b.options);
     if (!status && !ended && options_integer(&b.options, OPTION_PRINT_CONFIG))
         options_print(&b.options, (int)options_integer(&b.options, OPTION_JSON));
     else if (!status && !ended)
@@ -303,6 +325,9 @@ int command_bench(int count, char **arguments) {
             options_print_help(actions[i].whole_name, actions[i].command);
         return output_finish(COMMAND_FINISHED);
     }
+    /* Options without an action are those of step. */
+    if (count > 0 && !strncmp(arguments[0], "--", 2))
+        return run_action(ACTION_STEP, count, arguments);
     output_error("%s%s%s: use eitp bench kernels or step", count > 0 ? "unknown action '" : "an action is missing",
                  count > 0 ? arguments[0] : "", count > 0 ? "'" : "");
     return COMMAND_WRONG;

@@ -1,16 +1,14 @@
 /*
- * eitp bench step: whole training steps on random tokens, and then a few whose plans are profiled, to tell which kind
- * of work takes how long.
+ * eitp bench step: whole training steps on random tokens, then a few with profiled plans, which show the time of each
+ * kind of work.
  */
-#include "command_bench.h"
-
-#include "command_bench_tokens.h"
+#include "command_bench_compare.h"
+#include "command_bench_rounds.h"
 #include "command_files.h"
-#include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
 
-enum { WARM_UP = 1, PROFILED = 3, MOST_TOKENS = 1 << 28 };
+enum { PROFILED = 3 };
 
 typedef enum component {
     COMPONENT_FORWARD,
@@ -39,19 +37,15 @@ static const char *const component_names[COMPONENT_COUNT] = {
     "other",
 };
 
-typedef struct stepping {
+typedef struct step_bench {
     bench *b;
-    eitp_model *model;
-    bench_tokens tokens;
-    eitp_task task;
-    eitp_trainer *trainer;
-    int64_t block_size, step_tokens;
-    bench_line components[COMPONENT_COUNT]; /* of the profiled step under way */
-    bench_line best[COMPONENT_COUNT];       /* of the fastest of them */
-    double seconds, fastest;                /* in the plans of the one under way; of the whole of the fastest */
-    double model_flops;                     /* of the one under way, in products and attention */
+    bench_trainer training;
+    bench_line components[COMPONENT_COUNT]; /* of the current profiled step */
+    bench_line best[COMPONENT_COUNT];       /* of the fastest profiled step */
+    double seconds, fastest;                /* in the plans of the current step; of the whole fastest step */
+    double model_flops;                     /* of the current step, in products and attention */
     bench_line whole;                       /* of the steps that are not profiled */
-} stepping;
+} step_bench;
 
 /* ---- Components ---- */
 
@@ -98,7 +92,7 @@ static component profile_component(const eitp_profile *profile) {
 }
 
 static void add_profile(void *user, const eitp_profile *profile) {
-    stepping *s = (stepping *)user;
+    step_bench *s = (step_bench *)user;
     component kind = profile_component(profile);
     bench_line *line = &s->components[kind];
     line->seconds += profile->seconds;
@@ -110,97 +104,27 @@ static void add_profile(void *user, const eitp_profile *profile) {
         s->model_flops += profile->flops;
 }
 
-/* ---- The trainer ---- */
-
-/* Random weights in a shape of a name or a config.json, or the model of a directory. */
-static eitp_status make_model(stepping *s, eitp_error *error) {
-    const char *name = options_text(&s->b->options, OPTION_MODEL);
-    const eitp_host host = command_host();
-    size_t length = strlen(name);
-    eitp_transformer_config config;
-    char *directory = NULL;
-    eitp_status status;
-    if (files_info(name).kind == EITP_PATH_DIRECTORY) {
-        status = model_find_directory(name, &directory, error);
-        if (!status)
-            status = eitp_model_load(s->b->context, directory, &s->model, error);
-        free(directory);
-        return status;
-    }
-    if (length > 5 && !strcmp(name + length - 5, ".json"))
-        status = eitp_transformer_config_read(&host, name, &config, error);
-    else
-        status = eitp_transformer_config_named(name, &config, error);
-    if (!status)
-        status = eitp_model_create(s->b->context, &config, &s->model, error);
-    return status ? status : eitp_model_initialize(s->model, 0, error);
-}
-
-static eitp_status make_trainer(stepping *s, eitp_error *error) {
-    const option_set *o = &s->b->options;
-    eitp_trainer_config config = eitp_trainer_config_default();
-    double dropout = options_number(o, OPTION_DROPOUT);
-    eitp_language_config language;
-    eitp_token_range all;
-    eitp_status status;
-    config.batch_size = options_integer(o, OPTION_BATCH_SIZE);
-    s->block_size = model_block_size(o, NULL, eitp_model_positions(s->model));
-    config.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
-    if ((double)config.batch_size * (double)config.grad_accum * (double)s->block_size > MOST_TOKENS)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "a step of more than %d tokens; lower --batch-size",
-                            MOST_TOKENS);
-    s->step_tokens = config.batch_size * config.grad_accum * s->block_size;
-    all.first = 0;
-    all.count = 2 * (uint64_t)s->step_tokens + 1;
-    status = eitp_model_set_dropout(s->model, dropout, dropout, dropout, error);
-    if (!status)
-        status = bench_tokens_open(&s->tokens, (size_t)all.count, eitp_model_vocabulary(s->model), error);
-    memset(&language, 0, sizeof language);
-    language.model = s->model;
-    language.block_size = s->block_size;
-    if (!status)
-        language.training = eitp_token_file_source(s->tokens.file, all);
-    if (!status)
-        status = eitp_language_task(&language, &s->task, error);
-    if (!status)
-        status = eitp_trainer_create(&s->task, &config, &s->trainer, error);
-    return status;
-}
-
 /* ---- Steps ---- */
 
-static eitp_status make_step(stepping *s, double *seconds, eitp_error *error) {
-    eitp_step_report report;
-    double began = process_time();
-    eitp_status status = eitp_trainer_step(s->trainer, &report, error);
-    *seconds = process_time() - began;
-    if (!status)
-        status = bench_check_stopped(error);
-    if (!status && !report.applied)
-        status = command_fail(error, EITP_ERROR_NOT_FINITE, "step %lld had a gradient that is not finite",
-                              (long long)report.step);
-    return status;
-}
-
-static eitp_status time_steps(stepping *s, eitp_error *error) {
+static eitp_status time_steps(step_bench *s, eitp_error *error) {
     int64_t steps = options_integer(&s->b->options, OPTION_STEPS);
     double *seconds = NULL, warm;
     eitp_status status = EITP_OK;
-    for (int i = 0; i < WARM_UP && !status; i++)
-        status = make_step(s, &warm, error);
+    for (int i = 0; i < BENCH_WARM_UP && !status; i++)
+        status = bench_trainer_step(&s->training, &warm, error);
     for (int64_t i = 0; i < steps && !status; i++) {
         seconds = (double *)command_resize(seconds, (size_t)(i + 1) * sizeof *seconds);
-        status = make_step(s, &seconds[i], error);
+        status = bench_trainer_step(&s->training, &seconds[i], error);
     }
     if (!status) {
         s->whole.median = bench_median(seconds, (size_t)steps);
-        s->whole.seconds = seconds[0]; /* they are in order now */
+        s->whole.seconds = seconds[0]; /* bench_median has sorted them */
     }
     free(seconds);
     return status;
 }
 
-static eitp_status profile_steps(stepping *s, eitp_error *error) {
+static eitp_status profile_steps(step_bench *s, eitp_error *error) {
     eitp_profiler profiler;
     eitp_status status = EITP_OK;
     profiler.user = s;
@@ -210,8 +134,8 @@ static eitp_status profile_steps(stepping *s, eitp_error *error) {
         double seconds;
         memset(s->components, 0, sizeof s->components);
         s->seconds = s->model_flops = 0;
-        status = make_step(s, &seconds, error);
-        /* What is in no plan: reading tokens, writing inputs. */
+        status = bench_trainer_step(&s->training, &seconds, error);
+        /* Outside of plans: reading tokens, writing inputs. */
         s->components[COMPONENT_OTHER].seconds += seconds > s->seconds ? seconds - s->seconds : 0;
         if (!i || seconds < s->fastest) {
             memcpy(s->best, s->components, sizeof s->best);
@@ -224,7 +148,7 @@ static eitp_status profile_steps(stepping *s, eitp_error *error) {
 
 /* ---- Results ---- */
 
-static void add_lines(stepping *s) {
+static void add_lines(step_bench *s) {
     snprintf(s->whole.name, sizeof s->whole.name, "step");
     for (int c = 0; c < COMPONENT_COUNT; c++) {
         bench_line *line = &s->best[c];
@@ -240,29 +164,33 @@ static void add_lines(stepping *s) {
     bench_add(s->b, &s->whole);
 }
 
-/* The part of the products that the device could have made in that time; norms, losses and the update count nothing. */
-static double flops_utilization(const stepping *s, double seconds) {
+/* FLOPs of products and attention over those that the device could do in that time. */
+static double flops_utilization(const step_bench *s, double seconds) {
     double peak = s->b->limits.flops[s->b->dtype];
     return peak > 0 ? s->model_flops / seconds / peak : 0;
 }
 
-static void print_json(const stepping *s) {
+static void print_json(const step_bench *s) {
     const option_set *o = &s->b->options;
     text_buffer t = {NULL, 0, 0};
     bench_json_begin(s->b, &t);
     text_json_member_string(&t, "model", options_text(o, OPTION_MODEL));
-    text_json_member_integer(&t, "parameters", eitp_model_parameter_count(s->model));
+    text_json_member_integer(&t, "parameters", eitp_model_parameter_count(s->training.model));
     text_json_member_integer(&t, "batch_size", options_integer(o, OPTION_BATCH_SIZE));
-    text_json_member_integer(&t, "block_size", s->block_size);
+    text_json_member_integer(&t, "block_size", s->training.plan.block_size);
     text_json_member_integer(&t, "grad_accum", options_integer(o, OPTION_GRAD_ACCUM));
     text_json_member_integer(&t, "steps", options_integer(o, OPTION_STEPS));
-    text_json_member_integer(&t, "tokens", s->step_tokens);
-    text_json_member_number(&t, "tokens_per_s", (double)s->step_tokens / s->whole.median);
-    text_json_member_number(&t, "tokens_per_s_best", (double)s->step_tokens / s->whole.seconds);
+    text_json_member_integer(&t, "tokens", s->training.step_tokens);
+    text_json_member_number(&t, "tokens_per_s", (double)s->training.step_tokens / s->whole.median);
+    text_json_member_number(&t, "tokens_per_s_best", (double)s->training.step_tokens / s->whole.seconds);
     text_json_member_number(&t, "of_limit", s->whole.limit / s->whole.median);
     text_json_member_number(&t, "of_limit_best", s->whole.limit / s->whole.seconds);
     text_json_member_number(&t, "flops_utilization", flops_utilization(s, s->whole.median));
     text_json_member_number(&t, "flops_utilization_best", flops_utilization(s, s->whole.seconds));
+    text_json_member_string(&t, "optimizer", eitp_optimizer_get(s->training.rung.optimizer)->name);
+    text_json_member_string(&t, "recompute", bench_trainer_recompute(&s->training));
+    text_json_member_integer(&t, "recomputed", s->training.rung.recomputed);
+    text_json_member_integer(&t, "planned_bytes", (int64_t)s->training.rung.total);
     text_json_member_integer(&t, "peak_rss_bytes", (int64_t)process_peak_memory());
     bench_json_lines(s->b, &t);
     text_format(&t, "}\n");
@@ -270,34 +198,36 @@ static void print_json(const stepping *s) {
     text_release(&t);
 }
 
-static void print_summary(const stepping *s) {
-    double tokens = (double)s->step_tokens, median = s->whole.median, best = s->whole.seconds, limit = s->whole.limit;
+static void print_summary(const step_bench *s) {
+    const eitp_fit_candidate *rung = &s->training.rung;
+    double tokens = (double)s->training.step_tokens, median = s->whole.median, best = s->whole.seconds,
+           limit = s->whole.limit;
     text_buffer t = {NULL, 0, 0};
-    text_format(&t, "%lld tokens a step: %.1f tokens/s (best %.1f)\n", (long long)s->step_tokens, tokens / median,
-                tokens / best);
-    text_format(&t, "roofline %.1f tokens/s, of which this is %.1f %% (best %.1f %%)\n", tokens / limit,
-                100 * limit / median, 100 * limit / best);
-    text_format(&t, "model FLOPs utilization %.1f %% (best %.1f %%); peak memory %s\n",
-                100 * flops_utilization(s, median), 100 * flops_utilization(s, best),
-                output_bytes((double)process_peak_memory()));
+    text_format(&t, "%lld tokens per step: %.1f tokens/s (best %.1f)\n", (long long)s->training.step_tokens,
+                tokens / median, tokens / best);
+    text_format(&t, "roofline %.1f tokens/s: %.1f %% reached (best %.1f %%)\n", tokens / limit, 100 * limit / median,
+                100 * limit / best);
+    text_format(&t, "model FLOPs utilization %.1f %% (best %.1f %%)\n", 100 * flops_utilization(s, median),
+                100 * flops_utilization(s, best));
+    text_format(&t, "peak memory %s, planned %s; %d values recomputed (%.0f %% more arithmetic)\n",
+                output_bytes((double)process_peak_memory()), output_bytes((double)rung->total), rung->recomputed,
+                100 * rung->recomputed_flops / (rung->flops - rung->recomputed_flops));
     output_result(t.data, t.size);
     text_release(&t);
 }
 
-eitp_status bench_step(bench *b, eitp_error *error) {
-    stepping s;
+static eitp_status measure_step(bench *b, eitp_error *error) {
+    step_bench s;
     eitp_status status;
     memset(&s, 0, sizeof s);
     s.b = b;
-    status = bench_open(b, error);
-    if (!status)
-        status = make_model(&s, error);
+    status = bench_trainer_plan(&s.training, &b->options, process_memory(), 0, error);
     if (!status)
         status = bench_measure(b, error);
-    /* What measuring took is given back, and no part of a step. */
+    /* Measuring the limits has released its memory, which is no part of a step. */
     process_reset_peak_memory();
     if (!status)
-        status = make_trainer(&s, error);
+        status = bench_trainer_open(&s.training, b->context, error);
     if (!status)
         status = time_steps(&s, error);
     if (!status)
@@ -310,9 +240,29 @@ eitp_status bench_step(bench *b, eitp_error *error) {
         else
             print_summary(&s);
     }
-    eitp_trainer_destroy(s.trainer);
-    eitp_task_release(&s.task);
-    bench_tokens_close(&s.tokens);
-    eitp_model_destroy(s.model);
+    bench_trainer_close(&s.training);
     return status;
+}
+
+/* --memory-budget, by default what the machine has left. */
+static eitp_status read_budget(option_set *o, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_memory_info info;
+    eitp_status status = eitp_memory_info_read(&host, &info, error);
+    if (!status && !options_integer(o, OPTION_MEMORY_BUDGET))
+        options_set_integer(o, OPTION_MEMORY_BUDGET, (int64_t)eitp_memory_budget_default(&info), SOURCE_COMMAND_LINE);
+    return status;
+}
+
+eitp_status bench_step(bench *b, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (options_choice(&b->options, OPTION_MONITOR))
+        return command_fail(error, EITP_ERROR_UNSUPPORTED, "--monitor %s: eitp has no monitor to measure, use off",
+                            options_text(&b->options, OPTION_MONITOR));
+    status = read_budget(&b->options, error);
+    if (!status)
+        status = bench_open(b, error);
+    if (status)
+        return status;
+    return bench_compares(b) ? bench_compare(b, error) : measure_step(b, error);
 }

@@ -2,7 +2,7 @@
 
 #include "command_files.h"
 
-enum { HEADER_BYTES = 1024, LARGEST_ID = 65535 };
+enum { HEADER_BYTES = 1024, MAX_ID = 65535 };
 
 static int tokens_open(void *user, const char *path, eitp_file_mode mode, void **file) {
     (void)path;
@@ -40,10 +40,10 @@ static void put_number(unsigned char *bytes, uint32_t number) {
 
 eitp_status bench_tokens_open(bench_tokens *tokens, size_t count, int64_t vocabulary, eitp_error *error) {
     eitp_host host = command_host();
-    uint32_t state = 1, ids = vocabulary > LARGEST_ID ? (uint32_t)LARGEST_ID : (uint32_t)vocabulary;
+    uint32_t state = 1, ids = vocabulary > MAX_ID ? (uint32_t)MAX_ID : (uint32_t)vocabulary;
     tokens->size = HEADER_BYTES + 2 * count;
     tokens->bytes = (unsigned char *)command_allocate(tokens->size);
-    put_number(tokens->bytes, 20240520); /* llm.c's mark and version */
+    put_number(tokens->bytes, 20240520); /* llm.c's magic number and version */
     put_number(tokens->bytes + 4, 1);
     put_number(tokens->bytes + 8, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {

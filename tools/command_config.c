@@ -6,6 +6,9 @@
 #define CHECKPOINTS "checkpoint checkpoints checkpointing save saving"
 #define INTERVALS "steps every interval freq frequency"
 
+#define ONE_PROCESS                                                                                                    \
+    "eitp trains in one process on one device; --threads sets its processors, --grad-accum a larger batch"
+
 /* Of the entries for a section the first that matches applies. */
 static const config_name names[] = {
     /* ---- data ---- */
@@ -13,23 +16,23 @@ static const config_name names[] = {
     {"data dataset", "val validation eval val_path val_file val_files validation_path eval_path", "val-data", "", NULL},
     {VALIDATION, DATA_PATHS " data text", "val-data", "", NULL},
     {VALIDATION, "fraction split", "val-fraction", "", NULL},
+    {VALIDATION, "strategy", "eval", "", NULL},
     {VALIDATION, INTERVALS, "eval-steps", "", NULL},
     {VALIDATION, "windows", "eval-windows", "", NULL},
-    {VALIDATION, "batch_size", NULL, "", "validation takes the batch size of training"},
-    {"", "eval_batch_size per_device_eval_batch_size", NULL, "", "validation takes the batch size of training"},
+    {VALIDATION, "batch_size", NULL, "", "validation uses the batch size of training"},
+    {"", "eval_batch_size per_device_eval_batch_size", NULL, "", "validation uses the batch size of training"},
     {"", "eval_freq eval_interval", "eval-steps", "", NULL},
-    {"", "eval_strategy evaluation_strategy", "eval-steps", "steps= no=0", NULL},
-    {"", "val_check_interval", NULL, "", "eval_steps sets how often to validate"},
-    {"", "limit_val_batches", NULL, "", "eval_windows sets how much to validate on"},
-    {"", "persistent_workers prefetch_factor", NULL, "", "data is read by position, without workers"},
+    {"", "pin_memory dataloader_pin_memory non_blocking", NULL, "", "on a CPU nothing is copied to a device"},
+    {"", "persistent_workers dataloader_persistent_workers", NULL, "",
+     "the threads of data_workers always live for the whole run"},
     {"", "use_dynamic_padding dynamic_padding", NULL, "", "all training windows have the same length"},
-    {"", "drop_last", NULL, "", "every batch has batch_size windows"},
 
     /* ---- model ---- */
     {"model", "name path name_or_path", "model", "", NULL},
     {"model", "config shape size", "init", "", NULL},
     {"model", "dtype", "precision", "", NULL},
-    {"", "torch_dtype", NULL, "", "precision and optimizer set how weights are stored"},
+    {"", "torch_dtype model_dtype dtype", NULL, "", "precision and optimizer set how weights are stored"},
+    {"", "low_cpu_mem_usage", NULL, "", "weights are always read directly into place"},
     {"tokenizer", "name path name_or_path", "tokenizer", "", NULL},
     {"lora peft", "rank r", "lora-rank", "", NULL},
     {"lora peft", "alpha", "lora-alpha", "", NULL},
@@ -38,43 +41,60 @@ static const config_name names[] = {
     {"lora peft", "rslora", "lora-rslora", "", NULL},
 
     /* ---- optimizer and schedule ---- */
+    {"deepspeed.optimizer", "type", "optimizer", "Adam=adamw FusedAdam=adamw AdamW=adamw", NULL},
+    {"deepspeed.scheduler", "type", "lr-schedule", "WarmupLR=constant WarmupDecayLR=linear WarmupCosineLR=cosine",
+     NULL},
     {"optimizer optim", "type name", "optimizer", "", NULL},
     {"", "betas adam_betas", "beta1 beta2", "", NULL},
     {SCHEDULERS, "type name", "lr-schedule", "", NULL},
     {SCHEDULERS, "eta_min", "final-lr", "", NULL},
     {"", "warmup_num_steps", "warmup-steps", "", NULL},
-    {"", "gradient_clipping", "max-grad-norm", "", NULL},
 
     /* ---- training ---- */
-    {"", "max_epochs", "epochs", "", NULL},
+    {"deepspeed", "train_batch_size", NULL, "",
+     "a step has train_micro_batch_size_per_gpu x gradient_accumulation_steps sequences"},
     {"", "train_micro_batch_size_per_gpu", "batch-size", "", NULL},
-    {"", "amp", "precision", "true=fp16 false=", NULL},
     {"", "mixed_precision", "precision", "true=fp16 false=fp32 no=fp32", NULL},
-    {"fp16 amp", "enabled", "precision", "true=fp16 false=", NULL},
-    {"bf16 bfloat16", "enabled", "precision", "true=bf16 false=", NULL},
-    {"fp16 bf16", "*", NULL, "", "the loss is scaled as the precision needs"},
-    {"zero_optimization", "*", NULL, "", "eitp trains in one process; see optimizer and offload"},
-    {"", "memory_efficient_attention flash_attention use_flash_attention", NULL, "",
-     "attention always runs in tiles, without the matrix of scores"},
-    {"", "detect_anomaly", NULL, "", "gradients that are not finite are always detected"},
+    {"fp16 amp", "enabled", "precision", "true=fp16 false=~fp32", NULL},
+    {"bf16 bfloat16", "enabled", "precision", "true=bf16 false=~fp32", NULL},
+    {"fp16 bf16 bfloat16",
+     "loss_scale loss_scale_window initial_scale_power hysteresis consecutive_hysteresis min_loss_scale auto_cast",
+     NULL, "", "eitp scales the loss as fp16 needs"},
+    {"zero_optimization", "*", NULL, "",
+     "eitp trains in one process; optimizer adamw8 or factored, and offload, save memory instead"},
+    {"", "accelerator", "device", "", NULL},
+    {"", "devices num_devices gpus num_gpus n_gpu nproc_per_node num_processes num_nodes nnodes", CONFIG_REFUSED,
+     "1= 0= -1= auto=", ONE_PROCESS},
+    {"", "strategy distributed_strategy", CONFIG_REFUSED, "auto= single_device= no= none=", ONE_PROCESS},
+    {"", "local_rank", CONFIG_REFUSED, "0= -1=", ONE_PROCESS},
+    {"", "memory_efficient_attention flash_attention use_flash_attention attn_implementation", NULL, "",
+     "attention always runs in tiles, without storing the scores"},
+    {"", "compile compile_model torch_compile", NULL, "", "eitp always plans and fuses a pass before the first step"},
+    {"", "tf32", NULL, "", "precision sets the type of products"},
+    {"", "detect_anomaly", NULL, "", "every gradient is checked for values that are not finite"},
     {"", "sync_batchnorm", NULL, "", "no model has batch normalization"},
     {"", "enable_model_summary", NULL, "", "eitp plan prints it"},
 
     /* ---- memory, output, records ---- */
     {"memory", "budget limit max", "memory-budget", "", NULL},
+    {"", "empty_cache_every empty_cache_interval torch_empty_cache_steps clear_cache_every", NULL, "",
+     "the arena does not fragment, so there is no cache to empty"},
+    {"", "max_split_size_mb pytorch_cuda_alloc_conf", NULL, "", "the arena is one block of memory, planned in advance"},
     {"output", "dir directory path", "output-dir", "", NULL},
     {CHECKPOINTS, "dir directory", "output-dir", "", NULL},
+    {CHECKPOINTS, "strategy", "save-strategy", "", NULL},
     {CHECKPOINTS, INTERVALS, "save-steps", "", NULL},
     {CHECKPOINTS, "keep keep_last limit max_to_keep total_limit", "save-total-limit", "", NULL},
     {"", "checkpoint_freq checkpoint_interval save_freq save_interval", "save-steps", "", NULL},
     {"", "max_checkpoints", "save-total-limit", "", NULL},
-    {"", "save_strategy", "save-steps", "steps= no=0", NULL},
     {"log logging", INTERVALS, "log-every", "", NULL},
-    {"", "log_freq steps_per_print", "log-every", "", NULL},
+    {"", "steps_per_print", "log-every", "", NULL},
     {"monitor", "verbose update_frequency plot_frequency window_size", NULL, "", "metrics.jsonl has every step"},
     {"", "eval_log_freq", NULL, "", "metrics.jsonl has every evaluation"},
-    {"", "perf_log_freq gpu_log_freq", NULL, "", "metrics.jsonl has every step"},
-    {"", "flops_profile_freq wall_clock_breakdown", NULL, "", "eitp bench step prints it"},
+    {"", "perf_log_freq perf_every gpu_log_freq gpu_report_every", NULL, "",
+     "metrics.jsonl has the time and memory of every step"},
+    {"", "flops_profile_freq flops_every wall_clock_breakdown", NULL, "",
+     "eitp plan prints the arithmetic of a step, eitp bench step its time by operation"},
     {"", "lightweight_mode minimal_mode fast_detection disable_metrics_monitoring", NULL, "",
      "metrics.jsonl is all that is recorded"},
     {"", "tensorboard_flush_secs", NULL, "", "metrics.jsonl is written every second"},
@@ -106,23 +126,30 @@ static const char *last_name(const char *path, size_t size) {
     return path + size;
 }
 
-static int is_in(const config_name *entry, const char *path, const char *name) {
+/* The section of `path` that an entry applies to a name in, or NULL; of "*" the innermost that matches. */
+static const char *matching_section(const config_name *entry, const char *path, const char *name, size_t *size) {
     const char *section = name;
     do {
         const char *end = section - 1;
         section = last_name(path, (size_t)(end - path));
-        if (list_has(entry->sections, section, (size_t)(end - section)))
-            return 1;
+        *size = (size_t)(end - section);
+        if (list_has(entry->sections, section, *size) || list_has(entry->sections, path, (size_t)(end - path)))
+            return section;
     } while (!strcmp(entry->names, "*") && section > path);
-    return 0;
+    return NULL;
+}
+
+const char *config_section_of(const config_name *name, const char *path, size_t *size) {
+    return matching_section(name, path, last_name(path, strlen(path)), size);
 }
 
 const config_name *config_find_in_section(const char *path) {
     const char *name = last_name(path, strlen(path));
+    size_t size;
     for (size_t i = 0; i < COMMAND_COUNT(names) && name > path; i++) {
         const config_name *entry = &names[i];
         if (*entry->sections && (!strcmp(entry->names, "*") || list_has(entry->names, name, strlen(name))) &&
-            is_in(entry, path, name))
+            matching_section(entry, path, name, &size))
             return entry;
     }
     return NULL;

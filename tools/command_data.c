@@ -9,10 +9,8 @@
 
 /* ---- Token files and texts ---- */
 
-/* The first bytes of docs/token-file.md's two kinds. */
-static int starts_as_token_file(const char *path) {
-    static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
-                                              {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
+/* True if a file begins with `size` bytes, 8 at most. */
+static int starts_with(const char *path, const void *expected, size_t size) {
     const eitp_host host = command_host();
     unsigned char bytes[8];
     size_t done = 0;
@@ -22,7 +20,14 @@ static int starts_as_token_file(const char *path) {
         return 0;
     code = host.files.read(host.files.user, file, 0, bytes, sizeof bytes, &done);
     host.files.close(host.files.user, file);
-    return !code && done == sizeof bytes && (!memcmp(bytes, magics[0], 8) || !memcmp(bytes, magics[1], 8));
+    return !code && done >= size && !memcmp(bytes, expected, size);
+}
+
+/* The first bytes of docs/token-file.md's two kinds. */
+static int starts_as_token_file(const char *path) {
+    static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
+                                              {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
+    return starts_with(path, magics[0], 8) || starts_with(path, magics[1], 8);
 }
 
 eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_file, eitp_error *error) {
@@ -30,27 +35,32 @@ eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_
     *is_token_file = 0;
     for (size_t i = 0; i < paths->count; i++) {
         if (files_info(paths->texts[i]).kind == EITP_PATH_MISSING)
+            return command_fail(error, EITP_ERROR_ARGUMENT, "--%s '%s': no such file or directory; check the path",
+                                options_name(id), paths->texts[i]);
+        if (starts_with(paths->texts[i], "PAR1", 4))
             return command_fail(error, EITP_ERROR_ARGUMENT,
-                                "--%s '%s': there is no such file or directory; check the path", options_name(id),
-                                paths->texts[i]);
+                                "'%s' is a Parquet file; convert it to text first: python3 -c \"import pandas; "
+                                "open('data.txt', 'w').write('\\n'.join(pandas.read_parquet('%s')['text']))\"",
+                                paths->texts[i], paths->texts[i]);
         if (!starts_as_token_file(paths->texts[i]))
             continue;
         *is_token_file = 1;
         if (paths->count > 1)
             return command_fail(error, EITP_ERROR_ARGUMENT,
-                                "'%s' is a token file; give it alone, or pack all texts into one with 'eitp pack'",
+                                "'%s' is a token file, which must be the only --data; to add text, pack all of it into "
+                                "one file with 'eitp pack'",
                                 paths->texts[i]);
     }
     return EITP_OK;
 }
 
-/* ---- What texts and tokenizer are, as one number ---- */
+/* ---- A fingerprint of texts and tokenizer ---- */
 
 typedef struct listing {
-    uint64_t hash; /* the sum over all files, whose order does not matter */
+    uint64_t hash; /* the sum over all files, so that their order does not matter */
     char *path;
     int depth;
-    int is_too_deep; /* a link to a parent, most likely: packing refuses it by name */
+    int is_too_deep; /* most likely a link to a parent, which packing reports */
 } listing;
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
@@ -74,7 +84,7 @@ static int list_entry(void *user, const char *name) {
 }
 
 /*
- * Adds a file's name, size and time, or those of all files in a directory. What cannot be read is for packing to
+ * Adds the name, size and time of a file, or of all files in a directory. What cannot be read is left for packing to
  * report.
  */
 static int list_path(listing *list) {
@@ -100,10 +110,10 @@ static uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_t
     hash = hash_bytes(hash, &strict, sizeof strict);
     for (size_t i = 0; i < paths->count; i++) {
         listing list;
-        char *whole = realpath(paths->texts[i], NULL);
+        char *absolute = realpath(paths->texts[i], NULL);
         list.hash = 0;
         list.depth = list.is_too_deep = 0;
-        list.path = whole ? whole : command_copy(paths->texts[i]);
+        list.path = absolute ? absolute : command_copy(paths->texts[i]);
         list_path(&list);
         free(list.path);
         hash = hash_bytes(hash, &list.hash, sizeof list.hash);
@@ -126,7 +136,7 @@ static int pack_progress(void *user, const eitp_pack_progress *progress) {
     state->shown = now;
     share =
         progress->text_bytes_total ? 100.0 * (double)progress->text_bytes / (double)progress->text_bytes_total : 100;
-    /* Long work is under way. */
+    /* Packing takes long, so it is no longer a command that is refused at once. */
     if (now - state->started > 2)
         output_start();
     snprintf(line, sizeof line, "packing: %.1f%% of %s, %llu tokens", share,
@@ -150,21 +160,21 @@ eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *t
     config.user = &state;
     status = eitp_pack(&host, tokenizer, &config, path, info, error);
     if (!status)
-        output_info("packed %llu documents, %s of text, into %llu tokens of %.2f bytes, in %.1f s: %s",
-                    (unsigned long long)info->document_count, output_bytes((double)info->text_bytes),
-                    (unsigned long long)info->token_count, (double)info->text_bytes / (double)info->token_count,
-                    process_time() - state.started, path);
+        output_info("packed %llu document%s (%s of text) into %llu tokens of %.2f bytes in %.1f s: %s",
+                    (unsigned long long)info->document_count, info->document_count == 1 ? "" : "s",
+                    output_bytes((double)info->text_bytes), (unsigned long long)info->token_count,
+                    (double)info->text_bytes / (double)info->token_count, process_time() - state.started, path);
     return status;
 }
 
-/* Makes an empty file of a new name in TMPDIR or /tmp. */
-static eitp_status make_temporary(char **path, eitp_error *error) {
+/* Creates an empty file with a new name in TMPDIR or /tmp. */
+static eitp_status create_temporary(char **path, eitp_error *error) {
     const char *directory = getenv("TMPDIR");
     int file;
     *path = command_format("%s/eitp-XXXXXX", directory && *directory ? directory : "/tmp");
     file = mkstemp(*path);
     if (file < 0)
-        return files_fail(error, errno, "make a temporary file", *path);
+        return files_fail(error, errno, "create the temporary file", *path);
     close(file);
     return EITP_OK;
 }
@@ -172,14 +182,14 @@ static eitp_status make_temporary(char **path, eitp_error *error) {
 static eitp_status pack_temporary(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, data_file *data,
                                   eitp_error *error) {
     eitp_token_file_info info;
-    eitp_status status = make_temporary(&data->path, error);
+    eitp_status status = create_temporary(&data->path, error);
     if (status)
         return status;
     data->temporary = 1;
     return data_pack(o, id, tokenizer, data->path, &info, error);
 }
 
-/* Packs, unless the file of these texts and this tokenizer is there. */
+/* Packs, unless the file for these texts and this tokenizer exists. */
 static eitp_status pack_in_directory(const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
                                      const char *directory, data_file *data, eitp_error *error) {
     eitp_token_file_info info;
@@ -194,13 +204,13 @@ static eitp_status pack_in_directory(const option_set *o, option_id id, const ei
             status = eitp_token_file_verify(file, error);
         eitp_token_file_close(file);
         if (!status) {
-            output_info("data as packed before: %s", data->path);
+            output_info("reusing packed data: %s", data->path);
             data->verified = 1;
             return EITP_OK;
         }
-        output_warning("%s; the texts are packed again", error->message);
+        output_warning("%s; packing the texts again", error->message);
     }
-    status = files_make_directories(directory, &made, error);
+    status = files_create_directories(directory, &made, error);
     if (status)
         return status;
     data->packed = 1;
@@ -219,7 +229,7 @@ eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *t
                            : pack_temporary(o, id, tokenizer, data, error);
     if (!status)
         status = eitp_token_file_open(&host, data->path, (int32_t)vocabulary, &data->file, error);
-    /* Everything is read once now, so that a damaged file does not end the run in its midst. */
+    /* The whole file is read now, so that a damaged one does not end the run halfway. */
     if (!status && !data->packed && !data->temporary && !data->verified)
         status = eitp_token_file_verify(data->file, error);
     return status;

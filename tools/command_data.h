@@ -1,4 +1,4 @@
-/* Token files from --data: as they are, or packed from text. */
+/* The token files of --data: named directly, or packed from text. */
 #ifndef COMMAND_DATA_H
 #define COMMAND_DATA_H
 
@@ -10,25 +10,25 @@ typedef struct data_file {
     eitp_token_file *file;
     char *path;
     int packed;   /* from text, into `path`, by this process */
-    int verified; /* read through once */
+    int verified; /* read through once, and valid */
     int temporary;
 } data_file;
 
 /*
- * Opens the data of --data or --val-data (`id`). One token file is opened and read through; text is packed with
- * `tokenizer` to a file in `directory` (made where it is missing) that is used again while texts and tokenizer stay the
- * same, or to a temporary file where `directory` is NULL. `vocabulary` is the model's.
+ * Opens the data of --data or --val-data (`id`). A token file is opened and read through. Text is packed with
+ * `tokenizer` into a file in `directory`, which is created if missing; the file is reused while texts and tokenizer
+ * stay the same. If `directory` is NULL, text is packed into a temporary file. `vocabulary` is the model's.
  */
 eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
                       const char *directory, data_file *data, eitp_error *error);
 
-/* Closes it; a temporary file is removed. */
+/* Closes the file and removes a temporary one. */
 void data_close(data_file *data);
 
-/* Does an option name one token file? More than one, or one among texts, is an error. */
+/* Sets *is_token_file to 1 if the option names a token file. More than one, or one among texts, is an error. */
 eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_file, eitp_error *error);
 
-/* Packs the texts of --data into a file, with progress on a terminal. */
+/* Packs the texts of an option into a file, with progress on a terminal. */
 eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *path,
                       eitp_token_file_info *info, eitp_error *error);
 

@@ -4,6 +4,7 @@
 #include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
+#include "command_split.h"
 
 typedef struct evaluating {
     option_set options;
@@ -12,86 +13,137 @@ typedef struct evaluating {
     eitp_model *model;
     eitp_tokenizer *tokenizer;
     data_file data;
+    eitp_token_range range;
     eitp_evaluation result;
 } evaluating;
 
-static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
+/* The directory of what was trained: the adapters', or the model's. */
+static const char *evaluating_checkpoint(const evaluating *e) {
+    return e->adapter ? e->adapter : e->directory;
+}
+
+static eitp_status evaluating_open_model(evaluating *e, eitp_error *error) {
     const option_set *o = &e->options;
-    int is_token_file = 0;
-    int64_t vocabulary = 0;
-    eitp_status status = EITP_OK;
-    if (!options_has(o, OPTION_MODEL) || !options_has(o, OPTION_DATA))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--model and --data are needed");
-    status = model_find_directory(options_text(o, OPTION_MODEL), &e->directory, error);
-    if (!status)
-        status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
+    eitp_status status = model_find_directory(options_text(o, OPTION_MODEL), &e->directory, error);
     if (!status)
         status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), e->directory, &e->tokenizer, error);
     if (!status)
         status = model_create_context(o, &e->context, error);
     if (!status)
         status = adapt_open_model(o, e->directory, e->context, &e->model, &e->base, &e->adapter, error);
+    return status;
+}
+
+static eitp_status evaluating_open_data(evaluating *e, eitp_error *error) {
+    const option_set *o = &e->options;
+    const int64_t vocabulary = eitp_model_vocabulary(e->model);
+    int is_token_file = 0;
+    eitp_status status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
     if (!status && !e->tokenizer && !is_token_file)
         status = model_use_bytes(&e->tokenizer, error);
-    if (!status)
-        vocabulary = eitp_model_vocabulary(e->model);
     if (!status && e->tokenizer)
         status = model_check_tokenizer(e->tokenizer, NULL, vocabulary, error);
     if (!status)
         status = data_open(o, OPTION_DATA, e->tokenizer, vocabulary, NULL, &e->data, error);
     if (!status && e->tokenizer)
         status = model_check_tokenizer(e->tokenizer, e->data.file, vocabulary, error);
-    return status;
+    return status ? status : split_find_range(o, evaluating_checkpoint(e), &e->data, &e->range, error);
 }
 
-/* The tokens of a sequence: as the checkpoint that is evaluated had them, if nothing is given. */
+static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
+    const option_set *o = &e->options;
+    int is_token_file;
+    eitp_status status = options_require(o, OPTION_MODEL, error);
+    if (status)
+        return status;
+    if (!options_has(o, OPTION_DATA) && !options_has(o, OPTION_SPLIT))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--data is required, or --split to evaluate the data of the model's run");
+    status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
+    output_progress("loading the model ...");
+    if (!status)
+        status = evaluating_open_model(e, error);
+    if (!status)
+        status = split_find_data(&e->options, evaluating_checkpoint(e), error);
+    output_progress("reading the data ...");
+    return status ? status : evaluating_open_data(e, error);
+}
+
+/* The tokens of a sequence: --block-size, or as in the run of the checkpoint. */
 static int64_t evaluating_block(const evaluating *e) {
-    return model_block_size(&e->options, e->adapter ? e->adapter : e->directory, eitp_model_positions(e->model));
+    return model_block_size(&e->options, evaluating_checkpoint(e), eitp_model_positions(e->model));
+}
+
+/* --eval-windows or --eval-frac; 0: all. */
+static int64_t evaluating_windows(const option_set *o, const eitp_task *task) {
+    const double windows = ceil(options_number(o, OPTION_EVAL_FRAC) * (double)task->samples[EITP_TRAINING]);
+    return options_has(o, OPTION_EVAL_FRAC) ? (int64_t)windows : options_integer(o, OPTION_EVAL_WINDOWS);
 }
 
 static eitp_status evaluating_run(evaluating *e, eitp_error *error) {
     const option_set *o = &e->options;
-    int64_t block = evaluating_block(e);
     eitp_language_config config;
     eitp_task task;
-    eitp_token_range all;
     eitp_status status;
-    all.first = 0;
-    all.count = eitp_token_file_get_info(e->data.file).token_count;
     memset(&config, 0, sizeof config);
     config.model = e->model;
-    config.training = eitp_token_file_source(e->data.file, all);
-    config.block_size = block;
+    config.training = eitp_token_file_source(e->data.file, e->range);
+    config.block_size = evaluating_block(e);
     status = eitp_language_task(&config, &task, error);
+    output_progress("evaluating ...");
     if (!status)
         status = eitp_evaluate(&task, EITP_TRAINING, options_integer(o, OPTION_BATCH_SIZE),
-                               options_integer(o, OPTION_EVAL_WINDOWS), &e->result, error);
+                               evaluating_windows(o, &task), &e->result, error);
     eitp_task_release(&task);
     if (!status && !isfinite(e->result.loss))
         status =
             command_fail(error, EITP_ERROR_NOT_FINITE,
-                         "the loss of '%s' on this data is %g, which is not finite; evaluate an earlier checkpoint",
-                         e->directory, e->result.loss);
+                         "the loss of '%s' on this data is not finite; evaluate an earlier checkpoint", e->directory);
     return status;
+}
+
+/* The mean over the whole token file, of which the evaluated tokens may be a part; 0 if the file does not say. */
+static double evaluating_bytes_per_token(const evaluating *e) {
+    const eitp_token_file_info info = eitp_token_file_get_info(e->data.file);
+    return (double)info.text_bytes / (double)info.token_count;
+}
+
+/* Bits per byte of text: loss / ln 2 for a token of the file's mean length. */
+static double evaluating_bits_per_byte(const evaluating *e) {
+    return e->result.loss / (log(2.0) * evaluating_bytes_per_token(e));
+}
+
+static void evaluating_add_json(const evaluating *e, text_buffer *t) {
+    text_format(t, "{");
+    text_json_member_string(t, "model", e->directory);
+    if (e->adapter)
+        text_json_member_string(t, "adapter", e->adapter);
+    text_json_member_number(t, "loss", e->result.loss);
+    text_json_member_number(t, "loss_error", e->result.error);
+    text_json_member_number(t, "perplexity", exp(e->result.loss));
+    text_json_member_number(t, "bits_per_byte", evaluating_bits_per_byte(e)); /* null if it is not known */
+    text_json_member_number(t, "bytes_per_token", evaluating_bytes_per_token(e));
+    text_json_member_integer(t, "tokens", e->result.items);
+    text_json_member_integer(t, "first_token", (int64_t)e->range.first);
+    text_json_member_integer(t, "block_size", evaluating_block(e));
+    text_format(t, "}\n");
+}
+
+static void evaluating_add_text(const evaluating *e, text_buffer *t) {
+    text_format(t, "loss %.6f nats per token (standard error %.6f), perplexity %.4f", e->result.loss, e->result.error,
+                exp(e->result.loss));
+    if (evaluating_bytes_per_token(e) > 0)
+        text_format(t, ", %.4f bits per byte (%.3f bytes per token in the file)", evaluating_bits_per_byte(e),
+                    evaluating_bytes_per_token(e));
+    text_format(t, ", %lld tokens\n", (long long)e->result.items);
 }
 
 static void evaluating_print(const evaluating *e) {
     text_buffer t = {NULL, 0, 0};
-    if (options_integer(&e->options, OPTION_JSON)) {
-        text_format(&t, "{");
-        text_json_member_string(&t, "model", e->directory);
-        if (e->adapter)
-            text_json_member_string(&t, "adapter", e->adapter);
-        text_json_member_number(&t, "loss", e->result.loss);
-        text_json_member_number(&t, "loss_error", e->result.error);
-        text_json_member_number(&t, "perplexity", exp(e->result.loss));
-        text_json_member_integer(&t, "tokens", e->result.items);
-        text_json_member_integer(&t, "block_size", evaluating_block(e));
-        text_format(&t, "}\n");
-    } else {
-        text_format(&t, "loss %.6f nats per token (standard error %.6f), perplexity %.4f, %lld tokens\n",
-                    e->result.loss, e->result.error, exp(e->result.loss), (long long)e->result.items);
-    }
+    if (options_integer(&e->options, OPTION_JSON))
+        evaluating_add_json(e, &t);
+    else
+        evaluating_add_text(e, &t);
     output_result(t.data, t.size);
     text_release(&t);
 }

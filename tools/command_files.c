@@ -81,8 +81,7 @@ eitp_status files_read(const char *path, size_t limit, text_buffer *content, eit
     code = files_read_open(&host.files, file, limit, content);
     host.files.close(host.files.user, file);
     if (code == EFBIG)
-        return command_fail(error, EITP_ERROR_FORMAT, "'%s' is larger than %zu bytes; is it the right file?", path,
-                            limit);
+        return command_fail(error, EITP_ERROR_FORMAT, "'%s' is larger than %zu bytes; check the path", path, limit);
     return code ? files_fail(error, code, "read", path) : EITP_OK;
 }
 
@@ -93,7 +92,8 @@ eitp_status files_read_input(size_t limit, text_buffer *content, eitp_error *err
     while ((done = fread(piece, 1, sizeof piece, stdin)) > 0) {
         text_add(content, piece, done);
         if (content->size > limit)
-            return command_fail(error, EITP_ERROR_ARGUMENT, "standard input is larger than %zu bytes", limit);
+            return command_fail(error, EITP_ERROR_ARGUMENT, "standard input exceeds %zu bytes; use a smaller text",
+                                limit);
     }
     return ferror(stdin) ? files_fail(error, errno, "read", "standard input") : EITP_OK;
 }
@@ -142,20 +142,20 @@ void files_remove_directories(const char *path, int count) {
     free(directory);
 }
 
-eitp_status files_make_directories(const char *path, int *made, eitp_error *error) {
+eitp_status files_create_directories(const char *path, int *created, eitp_error *error) {
     const eitp_host host = command_host();
     int code = host.files.make_directory(host.files.user, path);
-    *made = 0;
+    *created = 0;
     if (code == ENOENT) {
         char *parent = files_parent(path);
         eitp_status status = EITP_OK;
-        /* A path that is its own parent, or whose parent is there, cannot be helped. */
+        /* A path that is its own parent, or whose parent exists, cannot be created. */
         if (strcmp(parent, path) && files_info(parent).kind == EITP_PATH_MISSING)
-            status = files_make_directories(parent, made, error);
+            status = files_create_directories(parent, created, error);
         if (!status)
             code = host.files.make_directory(host.files.user, path);
         if (code && !status)
-            files_remove_directories(parent, *made);
+            files_remove_directories(parent, *created);
         free(parent);
         if (status)
             return status;
@@ -163,11 +163,11 @@ eitp_status files_make_directories(const char *path, int *made, eitp_error *erro
     if (code == EEXIST && files_info(path).kind == EITP_PATH_DIRECTORY)
         return EITP_OK;
     if (code) {
-        *made = 0;
-        return command_fail(error, EITP_ERROR_IO, "cannot make the directory '%s': %s; choose another", path,
+        *created = 0;
+        return command_fail(error, EITP_ERROR_IO, "cannot create the directory '%s': %s; choose another", path,
                             strerror(code));
     }
-    ++*made;
+    ++*created;
     return EITP_OK;
 }
 
@@ -177,7 +177,7 @@ void files_remove(const char *path) {
 }
 
 eitp_status files_check_writable(const char *directory, eitp_error *error) {
-    static const char content[] = "written to see whether files can be written here\n";
+    static const char content[] = "a test whether this directory is writable\n";
     const eitp_host host = command_host();
     char *path = command_format("%s/.eitp-%ld.partial", directory, (long)getpid());
     void *file;
@@ -191,7 +191,7 @@ eitp_status files_check_writable(const char *directory, eitp_error *error) {
     }
     free(path);
     return code ? command_fail(error, EITP_ERROR_IO,
-                               "cannot write in the directory '%s': %s; free some space, or choose another", directory,
+                               "cannot write to the directory '%s': %s; free some space, or choose another", directory,
                                strerror(code))
                 : EITP_OK;
 }

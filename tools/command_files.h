@@ -1,4 +1,4 @@
-/* Paths and small files, through the host's table, with messages. */
+/* Paths and small files, through the host's file table, with messages. */
 #ifndef COMMAND_FILES_H
 #define COMMAND_FILES_H
 
@@ -6,41 +6,41 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The host of the command: the system's files and memory, the log to standard error. */
+/* The host of the command: files and memory of the system, and a log on standard error. */
 eitp_host command_host(void);
 
 /* A new text "directory/name". */
 char *files_join(const char *directory, const char *name);
 
-/* The directory that a path is in, in a new text: "." where it names none. */
+/* The directory that a path is in, in a new text; "." if the path has none. */
 char *files_parent(const char *path);
 
-/* What a path is; a failure to tell counts as missing. */
+/* The kind of a path. If it cannot be found out, the path counts as missing. */
 eitp_path_info files_info(const char *path);
 int files_is_file(const char *directory, const char *name);
 
-/* The failure of a file call: errno `code` on `action` ("read", ...) of `path`. */
+/* Fails with "cannot <action> '<path>': <text of code>"; `code` is an errno. */
 eitp_status files_fail(eitp_error *error, int code, const char *action, const char *path);
 
-/* A whole file of at most `limit` bytes. A missing one is EITP_ERROR_ARGUMENT. */
+/* Reads a whole file of at most `limit` bytes. A missing one is EITP_ERROR_ARGUMENT. */
 eitp_status files_read(const char *path, size_t limit, text_buffer *content, eitp_error *error);
 
-/* All of standard input, at most `limit` bytes. */
+/* Reads all of standard input, at most `limit` bytes. */
 eitp_status files_read_input(size_t limit, text_buffer *content, eitp_error *error);
 
-/* Writes a file beside `path`, syncs it and gives it its name. Failures are EITP_ERROR_IO. */
+/* Writes a file next to `path`, syncs it and renames it to `path`. Failures are EITP_ERROR_IO. */
 eitp_status files_replace(const char *path, const void *data, size_t size, eitp_error *error);
 
-/* Makes a directory and its missing parents, all or none; *made gets how many were made, and 0 on failure. */
-eitp_status files_make_directories(const char *path, int *made, eitp_error *error);
+/* Creates a directory and its missing parents, all or none. *created is how many were created, 0 on failure. */
+eitp_status files_create_directories(const char *path, int *created, eitp_error *error);
 
-/* Removes a file or an empty directory; what cannot be removed stays. */
+/* Removes a file or an empty directory. A failure is ignored. */
 void files_remove(const char *path);
 
-/* Removes a directory and those it is in, `count` in all, as far as they are empty. */
+/* Removes a directory and its parents, `count` in all, as far as they are empty. */
 void files_remove_directories(const char *path, int count);
 
-/* Can files be written in a directory? Writes one and removes it. */
+/* Checks that files can be written in a directory: writes one and removes it. */
 eitp_status files_check_writable(const char *directory, eitp_error *error);
 
 EITP_END_DECLARATIONS

@@ -5,32 +5,152 @@
 #include "command_model.h"
 #include "command_output.h"
 
-void fit_take_profile(option_set *o) {
-    static const int64_t profiles[][3] = {{0, 0, 0}, {1, 128, 16}, {4, 256, 4}, {8, 512, 1}};
+enum { PROFILE_LOW_MEMORY = 1, PROFILE_SAFE = 2, PROFILE_TINY = 4 };
+
+void fit_set_profile(option_set *o) {
+    static const int64_t profiles[][3] = {{0, 0, 0}, {1, 128, 16}, {4, 256, 4}, {8, 512, 1}, {1, 32, 4}};
     static const option_id ids[] = {OPTION_BATCH_SIZE, OPTION_BLOCK_SIZE, OPTION_GRAD_ACCUM};
-    const int64_t *profile = profiles[options_choice(o, OPTION_PROFILE)];
+    const int choice = options_choice(o, OPTION_PROFILE);
+    const int64_t *profile = profiles[choice];
     for (size_t i = 0; i < COMMAND_COUNT(ids) && profile[0]; i++)
         options_set_integer(o, ids[i], profile[i], SOURCE_DEFAULT);
-    /* Those for machines with little memory, low-memory and safe, are careful while they run too. */
-    options_set_integer(o, OPTION_AUTO_SHRINK, profile[0] == 1 || profile[0] == 4, SOURCE_DEFAULT);
+    /* These are for machines with little memory, which may run short during a run. */
+    options_set_integer(o, OPTION_AUTO_SHRINK,
+                        choice == PROFILE_LOW_MEMORY || choice == PROFILE_SAFE || choice == PROFILE_TINY,
+                        SOURCE_DEFAULT);
+    if (choice != PROFILE_TINY)
+        return;
+    options_set_text(o, OPTION_EVAL, "no", SOURCE_DEFAULT);
+    if (!options_has(o, OPTION_MODEL))
+        options_set_text(o, OPTION_INIT, "distilgpt2", SOURCE_DEFAULT);
 }
 
-/* The first choice is auto; the others are in the order of the library's. */
+int fit_wants_least(const option_set *o) {
+    return options_choice(o, OPTION_PROFILE) == PROFILE_LOW_MEMORY;
+}
+
+/* The first choice is auto; the others are in the library's order. */
 eitp_optimizer fit_optimizer(const option_set *o) {
     int choice = options_choice(o, OPTION_OPTIMIZER);
     return choice ? (eitp_optimizer)(choice - 1) : EITP_ADAMW;
 }
 
+int fit_is_sgd(eitp_optimizer optimizer) {
+    return eitp_optimizer_get(optimizer)->fidelity == EITP_DIFFERENT_ALGORITHM;
+}
+
+double fit_default_weight_decay(const option_set *o) {
+    return fit_is_sgd(fit_optimizer(o)) ? 0 : 0.01;
+}
+
+/* ---- The model's shape ---- */
+
+/* True if --init is a config.json rather than the name of a shape. */
+static int is_shape_file(const char *init) {
+    return strchr(init, '/') || strstr(init, ".json") || files_info(init).kind == EITP_PATH_FILE;
+}
+
+/* The sizes of a shape that options set. */
+typedef struct shape_size {
+    option_id option;
+    int64_t *size;
+} shape_size;
+
+enum { SHAPE_SIZES = 4 };
+
+static void list_sizes(eitp_transformer_config *config, shape_size sizes[SHAPE_SIZES]) {
+    static const option_id ids[] = {OPTION_LAYERS, OPTION_HEADS, OPTION_WIDTH, OPTION_POSITIONS};
+    int64_t *const places[] = {&config->layers, &config->heads, &config->width, &config->positions};
+    for (size_t i = 0; i < SHAPE_SIZES; i++) {
+        sizes[i].option = ids[i];
+        sizes[i].size = places[i];
+    }
+}
+
+eitp_status fit_check_shape(const option_set *o, const eitp_transformer_config *config, const char *directory,
+                            eitp_error *error) {
+    eitp_transformer_config copy = *config;
+    shape_size sizes[SHAPE_SIZES];
+    list_sizes(&copy, sizes);
+    for (size_t i = 0; i < SHAPE_SIZES; i++) {
+        const option_id id = sizes[i].option;
+        if (options_is_explicit(o, id) && options_integer(o, id) != *sizes[i].size)
+            return command_fail(error, EITP_ERROR_ARGUMENT, "--%s is %lld, but '%s' has %lld; it applies to --init",
+                                options_name(id), (long long)options_integer(o, id), directory,
+                                (long long)*sizes[i].size);
+    }
+    return EITP_OK;
+}
+
+/* Replaces sizes of a named shape. The MLP keeps its size relative to the width. */
+static eitp_status resize_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error) {
+    const int64_t width = config->width;
+    shape_size sizes[SHAPE_SIZES];
+    list_sizes(config, sizes);
+    for (size_t i = 0; i < SHAPE_SIZES; i++) {
+        if (options_has(o, sizes[i].option))
+            *sizes[i].size = options_integer(o, sizes[i].option);
+    }
+    config->inner = (int64_t)((double)config->inner / (double)width * (double)config->width + 0.5);
+    if (config->width % config->heads)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--width %lld must be a multiple of --heads %lld",
+                            (long long)config->width, (long long)config->heads);
+    return EITP_OK;
+}
+
 eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error) {
     const eitp_host host = command_host();
     const char *init = options_text(o, OPTION_INIT);
-    int is_path = strchr(init, '/') || strstr(init, ".json") || files_info(init).kind == EITP_PATH_FILE;
-    eitp_status status = is_path ? eitp_transformer_config_read(&host, init, config, error)
-                                 : eitp_transformer_config_named(init, config, error);
+    eitp_status status = is_shape_file(init) ? eitp_transformer_config_read(&host, init, config, error)
+                                             : eitp_transformer_config_named(init, config, error);
     if (!status && options_has(o, OPTION_VOCAB_SIZE))
         config->vocabulary = options_integer(o, OPTION_VOCAB_SIZE);
-    return status;
+    return status ? status : resize_shape(o, config, error);
 }
+
+void fit_set_defaults(option_set *o, const eitp_transformer_config *shape) {
+    eitp_transformer_config copy;
+    shape_size sizes[SHAPE_SIZES];
+    const int64_t positions = shape ? eitp_transformer_config_positions(shape) : INT64_MAX;
+    if (!options_has(o, OPTION_BLOCK_SIZE))
+        options_set_integer(o, OPTION_BLOCK_SIZE, model_block_size(o, NULL, positions), SOURCE_DEFAULT);
+    if (options_integer(o, OPTION_LORA_RANK))
+        options_set_integer(o, OPTION_LORA_ALPHA, 2 * options_integer(o, OPTION_LORA_RANK), SOURCE_DEFAULT);
+    if (!shape)
+        return;
+    copy = *shape;
+    list_sizes(&copy, sizes);
+    for (size_t i = 0; i < SHAPE_SIZES; i++)
+        options_set_integer(o, sizes[i].option, *sizes[i].size, SOURCE_DEFAULT);
+    if (copy.embedding_dropout >= copy.attention_dropout && copy.embedding_dropout <= copy.attention_dropout &&
+        copy.embedding_dropout >= copy.residual_dropout && copy.embedding_dropout <= copy.residual_dropout)
+        options_set_number(o, OPTION_DROPOUT, copy.embedding_dropout, SOURCE_DEFAULT);
+}
+
+/* The vocabulary of the token file of --data; 0 if it is unknown. */
+static int64_t token_file_vocabulary(const option_set *o) {
+    const eitp_host host = command_host();
+    eitp_token_file *file;
+    eitp_error ignored;
+    int64_t vocabulary = 0;
+    if (options_has(o, OPTION_DATA) && !eitp_token_file_open(&host, options_text(o, OPTION_DATA), 0, &file, &ignored)) {
+        vocabulary = eitp_token_file_get_info(file).vocabulary_size;
+        eitp_token_file_close(file);
+    }
+    return vocabulary;
+}
+
+void fit_set_vocabulary(const option_set *o, const eitp_tokenizer *tokenizer, eitp_transformer_config *config) {
+    int64_t vocabulary = tokenizer ? eitp_tokenizer_size(tokenizer) : token_file_vocabulary(o);
+    if (options_has(o, OPTION_VOCAB_SIZE) || is_shape_file(options_text(o, OPTION_INIT)) || vocabulary <= 0 ||
+        vocabulary == config->vocabulary)
+        return;
+    output_info("vocabulary: %lld, as in the %s (%s has %lld; --vocab-size sets another)", (long long)vocabulary,
+                tokenizer ? "tokenizer" : "token file", options_text(o, OPTION_INIT), (long long)config->vocabulary);
+    config->vocabulary = vocabulary;
+}
+
+/* ---- The configuration ---- */
 
 static eitp_status read_budget(const option_set *o, eitp_fit *fit, eitp_error *error) {
     eitp_memory_info info;
@@ -46,8 +166,8 @@ static eitp_status read_budget(const option_set *o, eitp_fit *fit, eitp_error *e
     return status;
 }
 
-/* Makes the task of a fit_plan; see eitp_fit. Its data are never read. */
-static eitp_status make_task(const void *user, eitp_context *context, eitp_task *task, eitp_error *error) {
+/* Creates the task of a fit_plan; see eitp_fit. Its data is never read. */
+static eitp_status create_task(const void *user, eitp_context *context, eitp_task *task, eitp_error *error) {
     const fit_plan *plan = (const fit_plan *)user;
     eitp_language_config config;
     eitp_status status;
@@ -81,7 +201,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
     fit->any_offload = offload == 1;
     fit->context.offload = offload > 1 ? (eitp_offload)(offload - 1) : EITP_OFFLOAD_NONE;
-    fit->make = make_task;
+    fit->create_task = create_task;
     fit->user = plan;
     fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
     fit->trainer.optimizer = fit_optimizer(o);
@@ -89,33 +209,34 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     return status ? status : read_budget(o, fit, error);
 }
 
-const char *fit_describe(const eitp_fit *fit, const eitp_rung *rung, char *text, size_t size) {
+const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidate, char *text, size_t size) {
     static const char *const offloaded[] = {"", ", optimizer state offloaded",
                                             ", weights and optimizer state offloaded"};
-    int used = snprintf(text, size, "%s in %s, %lld of %lld micro-batches at a time",
-                        eitp_optimizer_get(rung->optimizer)->name, rung->precision,
-                        (long long)rung->micro_batches_per_pass, (long long)fit->trainer.grad_accum);
+    int used = snprintf(text, size, "%s in %s, %lld of %lld micro-batches per pass",
+                        eitp_optimizer_get(candidate->optimizer)->name, candidate->precision,
+                        (long long)candidate->micro_batches_per_pass, (long long)fit->trainer.grad_accum);
     if (used > 0 && (size_t)used < size)
-        used += snprintf(text + used, size - (size_t)used, "%s", offloaded[rung->offload]);
-    if (rung->recomputed && used > 0 && (size_t)used < size)
-        snprintf(text + used, size - (size_t)used, ", %d values computed again (%.0f %% more arithmetic)",
-                 rung->recomputed, 100 * rung->recomputed_flops / (rung->flops - rung->recomputed_flops));
+        used += snprintf(text + used, size - (size_t)used, "%s", offloaded[candidate->offload]);
+    if (candidate->recomputed && used > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, ", %d values recomputed (%.0f %% more arithmetic)",
+                 candidate->recomputed,
+                 100 * candidate->recomputed_flops / (candidate->flops - candidate->recomputed_flops));
     return text;
 }
 
-/* ---- What to change where nothing fits ---- */
+/* ---- What to change if nothing fits ---- */
 
-/* A change of the run, what it is called, and what it would then need. */
+/* A change of the run, and what the run needs with it. */
 typedef struct fit_change {
     char name[48];
     size_t total;
-    double seconds; /* of a step, for as many tokens as before */
+    double seconds; /* of a step, for the same number of tokens */
 } fit_change;
 
 enum { FIT_CHANGES = 6 };
 
 static void add_change(const eitp_fit *fit, const char *name, double tokens, fit_change *changes, size_t *count) {
-    eitp_rung chosen, smallest;
+    eitp_fit_candidate chosen, smallest;
     eitp_error ignored;
     fit_change *change = &changes[*count];
     eitp_status status = eitp_fit_choose(fit, &chosen, &smallest, &ignored);
@@ -127,7 +248,7 @@ static void add_change(const eitp_fit *fit, const char *name, double tokens, fit
     ++*count;
 }
 
-/* Half the sequences at a time, half as long ones, other optimizers, 16 bits, more that is computed again, a file. */
+/* Half the sequences in a micro-batch, half their length, other optimizers, 16 bits, recomputing, a file. */
 static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
     fit_plan shorter = *(const fit_plan *)fit->user;
     size_t count = 0;
@@ -146,7 +267,7 @@ static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
         add_change(&other, name, 2, changes, &count);
     }
     other = *fit;
-    /* Who asked for another algorithm has its learning rate. */
+    /* Another algorithm was chosen with a learning rate of its own. */
     if (!fit->any_optimizer && eitp_optimizer_get(fit->trainer.optimizer)->fidelity != EITP_DIFFERENT_ALGORITHM) {
         other.any_optimizer = 1;
         add_change(&other, "--optimizer auto", 1, changes, &count);
@@ -169,7 +290,7 @@ static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
     return count;
 }
 
-/* Those that would fit first, the faster before the slower; then those that need least. */
+/* Changes that fit come first, the fastest before the others; then those that need least memory. */
 static int is_cheaper(const fit_change *a, const fit_change *b, size_t budget) {
     int a_fits = a->total <= budget, b_fits = b->total <= budget;
     if (a_fits != b_fits)
@@ -177,15 +298,15 @@ static int is_cheaper(const fit_change *a, const fit_change *b, size_t budget) {
     return a_fits ? a->seconds < b->seconds : a->total < b->total;
 }
 
-/* What a process has when it begins differs from one to the next: a budget that is named does for any. */
+/* Processes differ in the memory that they start with. A budget that is named is enough for any of them. */
 #define FIT_SPREAD 262144
 
-/* The budget to name for a run that takes so many bytes, in MB. */
+/* The budget to name for a run that takes `total` bytes, in MB. */
 static double named_budget(size_t total) {
     return ceil((double)(total + FIT_SPREAD) / 1e6);
 }
 
-/* Leaves out what would need no less than the run as it is; returns how many are left. */
+/* Keeps the changes that need less than `total`; returns how many. */
 static size_t keep_smaller(fit_change *changes, size_t count, size_t total) {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -195,7 +316,7 @@ static size_t keep_smaller(fit_change *changes, size_t count, size_t total) {
     return kept;
 }
 
-static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_rung *smallest, eitp_error *error) {
+static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_fit_candidate *smallest, eitp_error *error) {
     fit_change changes[FIT_CHANGES];
     size_t count = keep_smaller(changes, list_changes(fit, changes), smallest->total);
     text_buffer text = {NULL, 0, 0};
@@ -211,14 +332,31 @@ static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_rung *smallest, e
         text_format(&text, "%s %s (%s%.0fM)", i ? "," : "; or change", changes[i].name,
                     changes[i].total <= fit->budget ? "fits: " : "", named_budget(changes[i].total));
     status = command_fail(error, EITP_ERROR_MEMORY,
-                          "the run does not fit into %.0f MB: the smallest --memory-budget that would do is %.0fM%s",
+                          "the run does not fit in %.0f MB; the smallest --memory-budget that is enough is %.0fM%s",
                           floor((double)fit->budget / 1e6), named_budget(smallest->total), text.data ? text.data : "");
     text_release(&text);
     return status;
 }
 
-eitp_status fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_error *error) {
-    eitp_rung smallest;
-    eitp_status status = eitp_fit_choose(fit, chosen, &smallest, error);
+/* The configuration with the least memory: what the planner would suggest if nothing fitted. */
+static eitp_status choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
+    eitp_fit nothing = *fit;
+    eitp_fit_candidate ignored;
+    eitp_status status;
+    nothing.budget = 1;
+    status = eitp_fit_choose(&nothing, &ignored, chosen, error);
+    if (status && status != EITP_ERROR_MEMORY)
+        return status;
+    chosen->fits = !fit->budget || chosen->total <= fit->budget;
+    return chosen->fits ? EITP_OK : fail_to_fit(fit, chosen, error);
+}
+
+eitp_status fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
+    const fit_plan *plan = (const fit_plan *)fit->user;
+    eitp_fit_candidate smallest;
+    eitp_status status;
+    if (fit_wants_least(plan->options))
+        return choose_least(fit, chosen, error);
+    status = eitp_fit_choose(fit, chosen, &smallest, error);
     return status == EITP_ERROR_MEMORY && smallest.total ? fail_to_fit(fit, &smallest, error) : status;
 }

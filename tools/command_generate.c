@@ -1,4 +1,4 @@
-/* eitp generate: text from a model. */
+/* eitp generate: generates text with a model. */
 #include "command_adapt.h"
 #include "command_files.h"
 #include "command_model.h"
@@ -16,10 +16,11 @@ typedef struct generating {
     eitp_model *model;
     eitp_tokenizer *tokenizer;
     eitp_generator *generator;
-    int32_t *tokens; /* of the prompt, then what was generated */
+    int32_t *tokens; /* of the prompt, then generated ones */
     size_t prompt_count, count, capacity;
+    int has_slid; /* the model no longer sees the beginning of the sample's text */
     text_buffer prompt;
-    text_buffer bytes;   /* of a character that is not whole yet */
+    text_buffer bytes;   /* of an incomplete character */
     text_buffer written; /* for --json: the text of a sample */
 } generating;
 
@@ -27,7 +28,7 @@ static eitp_status read_prompt(generating *g, eitp_error *error) {
     const option_set *o = &g->options;
     const char *given = options_text(o, OPTION_PROMPT), *file = options_text(o, OPTION_PROMPT_FILE);
     if (given && file)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--prompt and --prompt-file exclude each other");
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--prompt and --prompt-file cannot be used together");
     text_add(&g->prompt, "", 0);
     if (given)
         text_add(&g->prompt, given, strlen(given));
@@ -46,7 +47,7 @@ static void add_token(generating *g, int32_t token) {
     g->tokens[g->count++] = token;
 }
 
-/* The prompt's tokens; without a prompt, the end of a text before it. */
+/* The prompt's tokens; for an empty prompt, end-of-text. */
 static eitp_status encode_prompt(generating *g, eitp_error *error) {
     size_t count = 0;
     int32_t end = eitp_tokenizer_end_of_text(g->tokenizer);
@@ -55,7 +56,7 @@ static eitp_status encode_prompt(generating *g, eitp_error *error) {
         return status;
     if (!count && end < 0)
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "a --prompt is needed: the tokenizer has no end-of-text to begin with");
+                            "--prompt is required: the tokenizer has no end-of-text to start from");
     if (!count) {
         add_token(g, end);
     } else {
@@ -71,13 +72,14 @@ static eitp_status generating_open(generating *g, eitp_error *error) {
     const option_set *o = &g->options;
     eitp_status status;
     if (!options_has(o, OPTION_MODEL))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--model is needed: a model directory or an output directory");
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--model is required: a model directory or an output directory");
     status = model_find_directory(options_text(o, OPTION_MODEL), &g->directory, error);
     if (!status)
         status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), g->directory, &g->tokenizer, error);
     if (!status && !g->tokenizer)
         status =
-            command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; give one with --tokenizer", g->directory);
+            command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; name one with --tokenizer", g->directory);
     if (!status)
         status = model_create_context(o, &g->context, error);
     if (!status)
@@ -93,7 +95,7 @@ static eitp_status generating_open(generating *g, eitp_error *error) {
     return status;
 }
 
-/* ---- Text as it comes ---- */
+/* ---- Writing text ---- */
 
 static void emit(generating *g, const char *data, size_t size) {
     if (options_integer(&g->options, OPTION_JSON)) {
@@ -104,7 +106,7 @@ static void emit(generating *g, const char *data, size_t size) {
     fflush(stdout);
 }
 
-/* Writes the whole characters there are; at the end, U+FFFD for what remains of one. */
+/* Writes complete characters; at the end, U+FFFD for an incomplete one. */
 static void emit_characters(generating *g, const char *data, size_t size, int is_end) {
     size_t at = 0;
     text_add(&g->bytes, data, size);
@@ -124,7 +126,7 @@ static void emit_characters(generating *g, const char *data, size_t size, int is
 
 /* ---- Samples ---- */
 
-/* Feeds the last `count` tokens, or as many as leave room for what follows. */
+/* Feeds the last `count` tokens, or as many as leave room for one more. */
 static eitp_status feed_last(generating *g, size_t count, eitp_error *error) {
     size_t room = (size_t)eitp_generator_remaining(g->generator), most = room > 1 ? room - 1 : 1;
     if (count > most)
@@ -132,14 +134,15 @@ static eitp_status feed_last(generating *g, size_t count, eitp_error *error) {
     return eitp_generator_feed(g->generator, g->tokens + g->count - count, (int64_t)count, error);
 }
 
-/* The next token is fed; where the cache is full, it starts again with the last half of the text. */
+/* Feeds the newest token. If the cache is full, it starts again with the last half of its tokens. */
 static eitp_status feed_next(generating *g, eitp_sampling *sampling, eitp_error *error) {
     size_t half;
     if (eitp_generator_remaining(g->generator) > 0)
         return eitp_generator_feed(g->generator, g->tokens + g->count - 1, 1, error);
+    g->has_slid = 1;
     eitp_generator_reset(g->generator);
     half = (size_t)eitp_generator_remaining(g->generator) / 2;
-    /* Draws depend on the number of tokens fed, which starts anew. */
+    /* Random draws depend on the number of tokens fed, which starts again. */
     sampling->seed += (uint64_t)1 << 32;
     return feed_last(g, half > 1 ? half : 1, error);
 }
@@ -156,6 +159,7 @@ static eitp_status generate_sample(generating *g, int64_t number, const char **s
     sampling.vocabulary = eitp_tokenizer_size(g->tokenizer);
     sampling.seed = (uint64_t)options_integer(o, OPTION_SEED) + (uint64_t)number;
     g->count = g->prompt_count;
+    g->has_slid = 0;
     eitp_generator_reset(g->generator);
     *stop = "length";
     status = feed_last(g, g->count, error);
@@ -188,6 +192,8 @@ static void print_sample_json(generating *g, int64_t number, const char *stop, d
     text_json_member_integer(&t, "tokens", generated);
     text_json_member_string(&t, "stop", stop);
     text_json_member_number(&t, "tokens_per_s", seconds > 0 ? (double)generated / seconds : 0);
+    text_json_name(&t, "lost_beginning");
+    text_format(&t, "%s", g->has_slid ? "true" : "false");
     text_format(&t, "}");
     output_result(t.data, t.size);
     text_release(&t);
@@ -197,11 +203,11 @@ static void print_sample_json(generating *g, int64_t number, const char *stop, d
 static eitp_status generate_samples(generating *g, eitp_error *error) {
     const option_set *o = &g->options;
     int64_t samples = options_integer(o, OPTION_SAMPLES), capacity = eitp_generator_remaining(g->generator);
-    int json = (int)options_integer(o, OPTION_JSON);
+    int json = (int)options_integer(o, OPTION_JSON), has_slid = 0;
     eitp_status status = EITP_OK;
     if ((int64_t)g->prompt_count >= capacity)
-        output_warning("the prompt has %zu tokens; the model sees the last %lld of them", g->prompt_count,
-                       (long long)(capacity > 1 ? capacity - 1 : 1));
+        output_warning("the prompt has %zu tokens, and the model has %lld positions: it sees only the last %lld tokens",
+                       g->prompt_count, (long long)capacity, (long long)(capacity > 1 ? capacity - 1 : 1));
     if (json) {
         text_buffer t = {NULL, 0, 0};
         text_format(&t, "{\"prompt\": ");
@@ -216,6 +222,7 @@ static eitp_status generate_samples(generating *g, eitp_error *error) {
         if (!json && options_integer(o, OPTION_ECHO))
             emit_characters(g, g->prompt.data, g->prompt.size, 1);
         status = generate_sample(g, i, &stop, error);
+        has_slid |= g->has_slid;
         if (!status && json)
             print_sample_json(g, i, stop, process_time() - began);
         else if (!status)
@@ -223,6 +230,10 @@ static eitp_status generate_samples(generating *g, eitp_error *error) {
     }
     if (!status && json)
         output_result("]}\n", 3);
+    if (!status && has_slid)
+        output_warning("the text is longer than the model's %lld positions: its end was generated without its "
+                       "beginning; use fewer --tokens or a shorter prompt",
+                       (long long)capacity);
     return status;
 }
 
@@ -238,6 +249,7 @@ int command_generate(int count, char **arguments) {
         ended = 1;
     }
     if (!status && !ended) {
+        output_progress("loading the model ...");
         status = generating_open(&g, &error);
         if (!status) {
             output_start();

@@ -9,7 +9,7 @@ typedef struct json_scanner {
     const char *at, *end;
     size_t line;
     int depth;
-    text_buffer name; /* the path of the member being read */
+    text_buffer name; /* the path of the current member */
     size_t name_at;   /* where its own name begins */
     const char *skipped;
     int skipping;
@@ -24,7 +24,7 @@ static eitp_status json_fail(const json_scanner *s, const char *what) {
     return command_fail(s->error, EITP_ERROR_FORMAT, "%s:%zu: %s", s->path, s->line, what);
 }
 
-/* The next byte that is no white space; 0 at the end. */
+/* The next byte that is not white space; 0 at the end. */
 static char json_next(json_scanner *s) {
     for (; s->at < s->end && strchr(" \t\r\n", *s->at) && *s->at; s->at++)
         s->line += *s->at == '\n';
@@ -44,7 +44,7 @@ static int json_hex(json_scanner *s, unsigned *code) {
     return 1;
 }
 
-/* The character after "\u": with its other half where it is a surrogate. */
+/* The character after "\u", which a high surrogate and a low one make up together. */
 static eitp_status json_unicode(json_scanner *s, text_buffer *t) {
     unsigned code, low;
     char bytes[4];
@@ -56,7 +56,7 @@ static eitp_status json_unicode(json_scanner *s, text_buffer *t) {
         code = valid ? 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00) : code;
     }
     if (!valid)
-        return json_fail(s, "a \\u escape is wrong");
+        return json_fail(s, "invalid \\u escape");
     if (code < 0x80) {
         bytes[0] = (char)code;
         text_add(t, bytes, 1);
@@ -79,13 +79,13 @@ static eitp_status json_escape(json_scanner *s, text_buffer *t) {
     }
     found = s->at < s->end && *s->at ? strchr(names, *s->at) : NULL;
     if (!found)
-        return json_fail(s, "an escape is wrong");
+        return json_fail(s, "invalid escape in a string");
     s->at++;
     text_add(t, values + (found - names), 1);
     return EITP_OK;
 }
 
-/* A string, from its first quote. */
+/* A string, from its opening quote. */
 static eitp_status json_string(json_scanner *s, text_buffer *t) {
     text_add(t, "", 0);
     s->at++;
@@ -93,9 +93,9 @@ static eitp_status json_string(json_scanner *s, text_buffer *t) {
         int length = text_utf8_length(s->at, (size_t)(s->end - s->at));
         eitp_status status = EITP_OK;
         if ((unsigned char)*s->at < 0x20)
-            return json_fail(s, "a string has a control character, or no end");
+            return json_fail(s, "control character or missing quote in a string");
         if (length <= 0)
-            return json_fail(s, "a string is not UTF-8");
+            return json_fail(s, "a string is not valid UTF-8");
         if (*s->at == '\\') {
             s->at++;
             status = json_escape(s, t);
@@ -107,7 +107,7 @@ static eitp_status json_string(json_scanner *s, text_buffer *t) {
             return status;
     }
     if (s->at == s->end)
-        return json_fail(s, "a string has no end");
+        return json_fail(s, "missing quote at the end of a string");
     s->at++;
     return EITP_OK;
 }
@@ -137,7 +137,7 @@ static eitp_status json_number(json_scanner *s, text_buffer *t) {
         at += digits;
     }
     if (!valid)
-        return json_fail(s, "this is no JSON value");
+        return json_fail(s, "invalid JSON value");
     text_add(t, s->at, (size_t)(at - s->at));
     s->at = at;
     return EITP_OK;
@@ -174,7 +174,7 @@ static eitp_status json_plain(json_scanner *s, int in_array, size_t index) {
     value.index = index;
     value.line = s->line;
     if (!next)
-        status = json_fail(s, "it ends where a value is needed");
+        status = json_fail(s, "unexpected end of the file, expected a value");
     else
         status = next == '"' ? json_string(s, &t) : json_literal(s, &t, &value.kind);
     value.text = t.data;
@@ -185,23 +185,34 @@ static eitp_status json_plain(json_scanner *s, int in_array, size_t index) {
     return status;
 }
 
+static eitp_status json_empty_list(json_scanner *s) {
+    json_value value;
+    memset(&value, 0, sizeof value);
+    value.path = s->name.data;
+    value.name = s->name.data + s->name_at;
+    value.kind = JSON_EMPTY_LIST;
+    value.text = "[]";
+    value.in_array = 1;
+    value.line = s->line;
+    s->at++;
+    return s->skipping ? EITP_OK : s->visit(s->user, &value, s->error);
+}
+
 static eitp_status json_array(json_scanner *s) {
     eitp_status status = EITP_OK;
     s->at++;
-    if (json_next(s) == ']') {
-        s->at++;
-        return EITP_OK;
-    }
+    if (json_next(s) == ']')
+        return json_empty_list(s);
     for (size_t index = 0;; index++) {
         char next = json_next(s);
         if (next == '[' || next == '{')
-            return json_fail(s, "a list may hold plain values only");
+            return json_fail(s, "a list must hold plain values only");
         status = json_plain(s, 1, index);
         if (status)
             return status;
         next = json_next(s);
         if (next != ',' && next != ']')
-            return json_fail(s, "a list needs ',' or ']' here");
+            return json_fail(s, "expected ',' or ']' in a list");
         s->at++;
         if (next == ']')
             return EITP_OK;
@@ -216,10 +227,9 @@ size_t json_path_enter(text_buffer *path) {
 static eitp_status json_member(json_scanner *s) {
     int was_skipping = s->skipping;
     size_t outer = s->name.size, at = json_path_enter(&s->name);
-    eitp_status status =
-        json_next(s) == '"' ? json_string(s, &s->name) : json_fail(s, "a name in quotes is needed here");
+    eitp_status status = json_next(s) == '"' ? json_string(s, &s->name) : json_fail(s, "expected a name in quotes");
     if (!status && json_next(s) != ':')
-        status = json_fail(s, "a ':' is needed here");
+        status = json_fail(s, "expected ':' after a name");
     if (!status) {
         char next;
         s->at++;
@@ -235,7 +245,7 @@ static eitp_status json_member(json_scanner *s) {
 
 static eitp_status json_object(json_scanner *s) {
     if (s->depth == JSON_DEEPEST)
-        return json_fail(s, "objects are nested too deep");
+        return json_fail(s, "objects are nested too deeply");
     s->depth++;
     s->at++;
     if (json_next(s) == '}') {
@@ -250,7 +260,7 @@ static eitp_status json_object(json_scanner *s) {
             return status;
         next = json_next(s);
         if (next != ',' && next != '}')
-            return json_fail(s, "an object needs ',' or '}' here");
+            return json_fail(s, "expected ',' or '}' in an object");
         s->at++;
         if (next == '}') {
             s->depth--;
@@ -274,9 +284,9 @@ eitp_status json_read_file(const char *path, const char *skipped, json_visitor v
     s.error = error;
     if (!status)
         status =
-            json_next(&s) == '{' ? json_object(&s) : json_fail(&s, "a JSON object is needed: {\"name\": value, ...}");
+            json_next(&s) == '{' ? json_object(&s) : json_fail(&s, "expected a JSON object: {\"name\": value, ...}");
     if (!status && (json_next(&s) || s.at != s.end))
-        status = json_fail(&s, "there is something after the object");
+        status = json_fail(&s, "unexpected text after the object");
     text_release(&s.name);
     text_release(&content);
     return status;

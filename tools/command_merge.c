@@ -1,4 +1,4 @@
-/* eitp merge: adapters into the weights of their model. */
+/* eitp merge: adds adapters to the weights of their base model. */
 #include "command_adapt.h"
 #include "command_files.h"
 #include "command_model.h"
@@ -15,13 +15,15 @@ typedef struct merging {
 static eitp_status merging_open(merging *m, eitp_error *error) {
     option_set *o = &m->options;
     const char *output = options_text(o, OPTION_OUTPUT_DIR), *given = options_text(o, OPTION_TOKENIZER);
-    eitp_status status = EITP_OK;
-    if (!options_has(o, OPTION_ADAPTER) || !options_is_explicit(o, OPTION_OUTPUT_DIR))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--adapter and --output-dir are needed");
+    eitp_status status = options_require(o, OPTION_ADAPTER, error);
+    if (!status)
+        status = options_require(o, OPTION_OUTPUT_DIR, error);
+    if (status)
+        return status;
     if (files_is_file(output, "config.json") || files_is_file(output, "model.safetensors"))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has a model already; choose another --output-dir",
+        return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' already has a model; choose another --output-dir",
                             output);
-    /* Weights of 16 bits would be rounded once more. */
+    /* Merging in 16 bits would round the weights once more. */
     options_set_text(o, OPTION_PRECISION, "fp32", SOURCE_DEFAULT);
     if (options_has(o, OPTION_MODEL))
         status = model_find_directory(options_text(o, OPTION_MODEL), &m->directory, error);
@@ -36,8 +38,8 @@ static eitp_status merging_open(merging *m, eitp_error *error) {
 
 static eitp_status merging_save(merging *m, eitp_error *error) {
     const char *output = options_text(&m->options, OPTION_OUTPUT_DIR);
-    int made = 0;
-    eitp_status status = files_make_directories(output, &made, error);
+    int created = 0;
+    eitp_status status = files_create_directories(output, &created, error);
     if (m->tokenizer)
         eitp_model_set_special_tokens(m->model, eitp_tokenizer_special(m->tokenizer, EITP_BEGIN_OF_TEXT),
                                       eitp_tokenizer_special(m->tokenizer, EITP_END_OF_TEXT),
@@ -47,21 +49,21 @@ static eitp_status merging_save(merging *m, eitp_error *error) {
     if (!status && m->tokenizer)
         status = eitp_tokenizer_save(m->tokenizer, output, error);
     if (status) {
-        /* What is there in part is no model. */
+        /* An incomplete model is removed. */
         static const char *const names[] = {"config.json", "generation_config.json"};
         for (size_t i = 0; i < COMMAND_COUNT(names); i++) {
             char *path = files_join(output, names[i]);
             files_remove(path);
             free(path);
         }
-        files_remove_directories(output, made);
+        files_remove_directories(output, created);
     }
     return status;
 }
 
 static void merging_print(const merging *m) {
     const char *output = options_text(&m->options, OPTION_OUTPUT_DIR);
-    eitp_lora_config lora = eitp_model_lora(m->model);
+    eitp_lora_config lora = eitp_model_lora_config(m->model);
     text_buffer t = {NULL, 0, 0};
     if (options_integer(&m->options, OPTION_JSON)) {
         text_format(&t, "{");

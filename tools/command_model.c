@@ -13,18 +13,18 @@ eitp_status model_find_directory(const char *path, char **directory, eitp_error 
         return EITP_OK;
     }
     if (files_info(path).kind != EITP_PATH_DIRECTORY)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "there is no directory '%s'; name a model directory", path);
+        return command_fail(error, EITP_ERROR_ARGUMENT, "no directory '%s'; name a model directory", path);
     status = eitp_checkpoint_newest(&host, path, &step, error);
     if (!status && step < 0)
         status = command_fail(error, EITP_ERROR_ARGUMENT,
-                              "'%s' is no model directory: it has neither a config.json nor a checkpoint", path);
+                              "'%s' is not a model directory: it has neither a config.json nor a checkpoint", path);
     if (!status)
         *directory = command_format("%s/checkpoint-%lld", path, (long long)step);
     return status;
 }
 
-/* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, is isa "avx512" and products "openblas"; any
-   other set of products is eitp's own. */
+/* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives isa "avx512" and products "openblas". Any
+   other products are eitp's own. */
 static void read_numerics(const char *numerics, char *isa, size_t size, const char **products) {
     const char *first = strchr(numerics, '-'), *second = first ? strchr(first + 1, '-') : NULL;
     *isa = 0;
@@ -56,7 +56,15 @@ eitp_context_config model_context_config(const option_set *o, const char *numeri
 eitp_status model_create_context(const option_set *o, eitp_context **context, eitp_error *error) {
     char isa[MODEL_ISA_SIZE];
     const eitp_context_config config = model_context_config(o, NULL, isa);
-    return eitp_context_create(&config, context, error);
+    eitp_status status = eitp_context_create(&config, context, error);
+    if (!status)
+        model_warn_null(*context);
+    return status;
+}
+
+void model_warn_null(const eitp_context *context) {
+    if (!strncmp(eitp_context_description(context), "null", 4))
+        output_warning("the backend is null, which computes nothing: all losses are 0; unset EITP_BACKEND");
 }
 
 int model_has_tokenizer(const char *directory) {
@@ -71,9 +79,9 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
     eitp_status status = EITP_OK;
     *tokenizer = NULL;
     if (given && files_info(given).kind == EITP_PATH_MISSING)
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "there is no tokenizer '%s'; name a directory or a tokenizer.json", given);
-    /* An output directory has tokenizers in its checkpoints. */
+        return command_fail(error, EITP_ERROR_ARGUMENT, "no tokenizer at '%s'; name a directory or a tokenizer.json",
+                            given);
+    /* The tokenizers of an output directory are in its checkpoints. */
     if (given && files_info(given).kind == EITP_PATH_DIRECTORY && !model_has_tokenizer(given) &&
         !model_find_directory(given, &found, error))
         given = found;
@@ -87,8 +95,8 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
 
 eitp_status model_use_bytes(eitp_tokenizer **tokenizer, eitp_error *error) {
     const eitp_host host = command_host();
-    output_info("no tokenizer: the token ids are bytes (0 to 255) and end-of-text (256)");
-    return eitp_tokenizer_bytes(&host, tokenizer, error);
+    output_info("no tokenizer: the tokens are bytes (0 to 255) and end-of-text (256)");
+    return eitp_tokenizer_create_bytes(&host, tokenizer, error);
 }
 
 eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_token_file *file, int64_t vocabulary,
@@ -97,8 +105,8 @@ eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_to
     if (eitp_tokenizer_size(tokenizer) > vocabulary)
         return command_fail(
             error, EITP_ERROR_ARGUMENT,
-            "the tokenizer has %d tokens, but the model's vocabulary has %lld; use the model's tokenizer, "
-            "or --init with --vocab-size %d",
+            "the tokenizer has %d tokens, more than the model's vocabulary of %lld; use the model's own tokenizer, or "
+            "with --init set --vocab-size %d",
             (int)eitp_tokenizer_size(tokenizer), (long long)vocabulary, (int)eitp_tokenizer_size(tokenizer));
     if (!file)
         return EITP_OK;
@@ -106,13 +114,12 @@ eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_to
     if (info.kind == EITP_TOKEN_FILE_EITP && info.tokenizer_fingerprint != eitp_tokenizer_fingerprint(tokenizer))
         return command_fail(
             error, EITP_ERROR_ARGUMENT,
-            "the token file was packed with another tokenizer than the one used here; pack it again, or "
-            "give its own with --tokenizer");
-    /* They agree on every other id. */
+            "the token file was packed with another tokenizer; pack it again, or name its own with --tokenizer");
+    /* The tokenizers are the same but for their end-of-text. */
     if (info.kind == EITP_TOKEN_FILE_EITP && info.end_of_text != eitp_tokenizer_end_of_text(tokenizer))
         output_warning(
-            "the token file has end-of-text %d after documents, the tokenizer has %d (-1: none); to have the "
-            "tokenizer's, pack the texts again",
+            "the token file ends documents with token %d, and the tokenizer's end-of-text is %d (-1: none); pack the "
+            "texts again to use the tokenizer's",
             (int)info.end_of_text, (int)eitp_tokenizer_end_of_text(tokenizer));
     return EITP_OK;
 }

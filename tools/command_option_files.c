@@ -1,4 +1,4 @@
-/* Options in files, in --print-config and in --help. */
+/* Options in configuration files, in run.json, in --print-config and in --help. */
 #include "command_config.h"
 #include "command_json.h"
 #include "command_option_table.h"
@@ -9,71 +9,106 @@
 
 typedef struct config_reader {
     option_set *o;
-    const char *path;
+    const char *path, *section;
     option_source source;
-    size_t lines[OPTION_CAPACITY]; /* where an option was given */
+    size_t lines[OPTION_CAPACITY];  /* where each option was set */
+    const config_name *reported[8]; /* entries for whole sections that were reported */
 } config_reader;
 
-/* What a value of a file means. */
+/* The option that a value of a file sets, and to what. */
 typedef struct config_meaning {
     option_id id;      /* OPTION_CAPACITY: the name is unknown */
     const char *text;  /* NULL: nothing is to be set */
     int is_own_option; /* an element of a list that is an option of its own */
-    char held[400];    /* where text may be */
+    int is_off;        /* a flag that is turned off: SOURCE_CONFIG_OFF */
+    char held[400];    /* where text may be stored */
 } config_meaning;
 
-/* The meaning of a name with an entry in the table of configuration names. */
-static eitp_status read_entry(const config_name *entry, const json_value *value, const char *where,
-                              config_meaning *meaning, eitp_error *error) {
+/* True for the first value to which an entry for a whole section applies. */
+static int is_unreported(config_reader *reader, const config_name *entry) {
+    for (size_t i = 0; i < COMMAND_COUNT(reader->reported); i++) {
+        if (reader->reported[i] == entry)
+            return 0;
+        if (!reader->reported[i]) {
+            reader->reported[i] = entry;
+            break;
+        }
+    }
+    return 1;
+}
+
+/* Says why a name has no effect: once per list, and once per section of an entry for a whole section. */
+static void report_no_effect(config_reader *reader, const config_name *entry, const json_value *value) {
+    const char *name = value->name;
+    size_t size = strlen(name);
+    if (!strcmp(entry->names, "*")) {
+        if (!is_unreported(reader, entry))
+            return;
+        name = config_section_of(entry, value->path, &size);
+    }
+    if (!value->index)
+        output_warning("%.*s has no effect: %s", (int)size, name, entry->reason);
+}
+
+/* Reads a value whose name is in the table of command_config.c. */
+static eitp_status read_entry(config_reader *reader, const config_name *entry, const json_value *value,
+                              const char *where, config_meaning *meaning, eitp_error *error) {
     const char *replaced;
-    char option[64], unused[64];
+    char option[64];
     size_t size, count;
     if (!entry->option) {
-        if (!value->index)
-            output_warning("%s has no effect: %s", value->name, entry->reason);
+        report_no_effect(reader, entry, value);
         meaning->text = NULL;
         return EITP_OK;
+    }
+    if (!strcmp(entry->option, CONFIG_REFUSED)) {
+        meaning->text = NULL;
+        return config_meaning_of(entry, value->text, &size)
+                   ? EITP_OK
+                   : command_fail(error, EITP_ERROR_FORMAT, "%s%s %s is not supported: %s", where, value->name,
+                                  value->text, entry->reason);
     }
     count = config_option_count(entry);
     meaning->is_own_option = count > 1;
     if (count > 1 && (!value->in_array || value->index >= count))
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s takes a list of %zu values", where, value->name, count);
     config_option(entry, count > 1 ? value->index : 0, option, sizeof option);
-    meaning->id = option_find(option, unused, sizeof unused);
+    meaning->id = option_find(option).id;
     replaced = config_meaning_of(entry, value->text, &size);
     if (!replaced && value->boolean)
         replaced = config_meaning_of(entry, value->boolean, &size);
     if (replaced) {
-        snprintf(meaning->held, sizeof meaning->held, "%.*s", (int)size, replaced);
-        meaning->text = size ? meaning->held : NULL;
+        meaning->is_off = *replaced == '~';
+        snprintf(meaning->held, sizeof meaning->held, "%.*s", (int)size - meaning->is_off, replaced + meaning->is_off);
+        meaning->text = *meaning->held ? meaning->held : NULL;
     }
     return EITP_OK;
 }
 
-/* Entries for a value's section come first, then options and their aliases, which apply in any section. */
-static eitp_status read_meaning(const json_value *value, const char *where, config_meaning *meaning,
-                                eitp_error *error) {
+/* Entries for the value's section apply first; then options and their aliases; then entries without a section. */
+static eitp_status read_meaning(config_reader *reader, const json_value *value, const char *where,
+                                config_meaning *meaning, eitp_error *error) {
     const config_name *entry = config_find_in_section(value->path);
-    int has_value;
+    const option_name found = option_find(value->name);
     memset(meaning, 0, sizeof *meaning);
     meaning->text = value->text;
-    meaning->id = entry ? OPTION_CAPACITY : option_find(value->name, meaning->held, sizeof meaning->held);
+    meaning->id = entry ? OPTION_CAPACITY : found.id;
     if (!entry && meaning->id == OPTION_CAPACITY)
         entry = config_find_anywhere(value->path);
     if (entry)
-        return read_entry(entry, value, where, meaning, error);
-    if (meaning->id == OPTION_CAPACITY && option_find_ignored(value->name, &has_value))
-        meaning->text = NULL;
-    if (!*meaning->held)
+        return read_entry(reader, entry, value, where, meaning, error);
+    if (!*found.on)
         return EITP_OK;
-    /* An alias that stands for a value of an option: false says nothing. */
     if (!value->boolean)
-        return command_fail(error, EITP_ERROR_FORMAT, "%s%s must be true or false", where, value->name);
-    meaning->text = strcmp(value->boolean, "true") ? NULL : meaning->held;
+        return command_fail(error, EITP_ERROR_FORMAT, "%s%s must be true or false (got '%s')", where, value->name,
+                            value->text);
+    meaning->is_off = strcmp(value->boolean, "true") != 0;
+    snprintf(meaning->held, sizeof meaning->held, "%s", meaning->is_off ? found.off : found.on);
+    meaning->text = *meaning->held ? meaning->held : NULL;
     return EITP_OK;
 }
 
-/* Spells a value as options_set expects it: choices in lower case, flags and some choices as true or false. */
+/* Spells a value as options_set expects it: choices in lower case, booleans as true or false. */
 static void spell_value(const json_value *value, config_meaning *meaning) {
     const option_entry *row = option_of(meaning->id);
     if (meaning->text != value->text)
@@ -91,9 +126,34 @@ static void spell_value(const json_value *value, config_meaning *meaning) {
         meaning->text = value->boolean;
 }
 
-/* Options that are written as names with commas between them; in a file they may be a list. */
+/* True for options written as names with commas between them, which may be lists in a file. */
 static int is_joined(option_id id) {
     return id == OPTION_LORA_TARGETS || id == OPTION_FREEZE;
+}
+
+/* True for a boolean where text is needed. Numbers may be text, as a directory's name. */
+static int has_wrong_type(const option_entry *row, const json_value *value, const config_meaning *meaning) {
+    return meaning->text == value->text && value->kind == JSON_BOOLEAN &&
+           (row->kind == KIND_TEXT || row->kind == KIND_LIST);
+}
+
+/* Another file has set the option: fails unless the values are the same. */
+static eitp_status check_other_file(config_reader *reader, option_id id, const char *text, const char *where,
+                                    eitp_error *error) {
+    const option_value *other = &reader->o->values[id];
+    option_set *scratch;
+    eitp_status status;
+    if (other->source != reader->source || reader->lines[id] || reader->source != SOURCE_CONFIG ||
+        option_of(id)->kind == KIND_LIST)
+        return EITP_OK;
+    scratch = (option_set *)command_allocate(sizeof *scratch);
+    status = options_set(scratch, id, text, reader->source, where, error);
+    if (!status && !options_same_value(&scratch->values[id], other))
+        status = command_fail(error, EITP_ERROR_FORMAT, "%s%s %s conflicts with %s %s at %s; remove one", where,
+                              options_name(id), text, options_name(id), other->texts[0], other->place);
+    options_release(scratch);
+    free(scratch);
+    return status;
 }
 
 static eitp_status set_config_value(config_reader *reader, const json_value *value, const char *where,
@@ -103,51 +163,111 @@ static eitp_status set_config_value(config_reader *reader, const json_value *val
     eitp_status status;
     if (value->in_array && option_of(id)->kind != KIND_LIST && !is_joined(id) && !meaning->is_own_option)
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s takes one value, not a list", where, value->name);
+    if (has_wrong_type(option_of(id), value, meaning))
+        return command_fail(error, EITP_ERROR_FORMAT, "%s%s must be text (got %s)", where, value->name, value->text);
+    if (meaning->is_off)
+        return options_set(reader->o, id, meaning->text,
+                           reader->source == SOURCE_CONFIG ? SOURCE_CONFIG_OFF : reader->source, where, error);
     if (reader->lines[id] && (!value->index || meaning->is_own_option))
-        return command_fail(error, EITP_ERROR_FORMAT, "%s%s was given in line %zu already", where, value->name,
-                            reader->lines[id]);
-    reader->lines[id] = value->line;
+        return command_fail(error, EITP_ERROR_FORMAT, "%s%s sets %s, which line %zu already sets; remove one", where,
+                            value->name, options_name(id), reader->lines[id]);
     spell_value(value, meaning);
     if (is_joined(id) && value->index && options_has(reader->o, id))
         joined = command_format("%s,%s", options_text(reader->o, id), meaning->text);
-    status = options_set(reader->o, id, joined ? joined : meaning->text, reader->source, where, error);
+    status = check_other_file(reader, id, joined ? joined : meaning->text, where, error);
+    if (!status)
+        status = options_set(reader->o, id, joined ? joined : meaning->text, reader->source, where, error);
+    reader->lines[id] = value->line;
     free(joined);
     return status;
 }
 
-static eitp_status read_config_value(void *user, const json_value *value, eitp_error *error) {
-    config_reader *reader = (config_reader *)user;
-    char where[400];
+#define DEEPSPEED "deepspeed."
+
+static int in_deepspeed(const json_value *value) {
+    return !strncmp(value->path, DEEPSPEED, strlen(DEEPSPEED));
+}
+
+/* True for the parts of a DeepSpeed configuration that are read: values without a section, and these sections. */
+static int is_read_deepspeed(const char *path) {
+    static const char *const sections[] = {"optimizer.", "scheduler.",         "fp16.", "bf16.",
+                                           "bfloat16.",  "zero_optimization.", "amp."};
+    const char *inner = path + strlen(DEEPSPEED);
+    int is_read = !strchr(inner, '.');
+    for (size_t i = 0; i < COMMAND_COUNT(sections); i++)
+        is_read |= !strncmp(inner, sections[i], strlen(sections[i]));
+    return is_read;
+}
+
+/* A value of a DeepSpeed configuration that sets nothing. "auto" means eitp's own default, and is not reported. */
+static eitp_status report_deepspeed(const json_value *value) {
+    if (strcmp(value->text, "auto") && !value->index)
+        output_warning("%s has no effect: eitp has no counterpart of it", value->path + strlen(DEEPSPEED));
+    return EITP_OK;
+}
+
+static eitp_status read_placed_value(config_reader *reader, const json_value *value, const char *where,
+                                     eitp_error *error) {
     config_meaning meaning;
+    const int is_deepspeed = in_deepspeed(value);
     eitp_status status;
-    if (value->kind == JSON_NULL)
-        return EITP_OK;
-    if (reader->source == SOURCE_RUN) {
-        option_id recorded = option_find(value->name, where, sizeof where);
-        if (recorded == OPTION_CAPACITY || !option_of(recorded)->of_run)
-            return EITP_OK;
-    }
-    snprintf(where, sizeof where, "%.300s:%zu: ", reader->path, value->line);
-    status = read_meaning(value, where, &meaning, error);
+    if (is_deepspeed && (!strcmp(value->text, "auto") || !is_read_deepspeed(value->path)))
+        return report_deepspeed(value);
+    status = read_meaning(reader, value, where, &meaning, error);
     if (status || !meaning.text)
         return status;
+    if (is_deepspeed && meaning.id == OPTION_CAPACITY)
+        return report_deepspeed(value);
     if (meaning.id == OPTION_CAPACITY || meaning.id == OPTION_CONFIG || meaning.id == OPTION_HELP)
         return option_fail_unknown(reader->o, value->name, where, error);
+    if (value->kind == JSON_EMPTY_LIST)
+        return command_fail(error, EITP_ERROR_FORMAT, "%s%s is an empty list; give a value, or remove it", where,
+                            value->name);
     if (!(option_of(meaning.id)->commands & reader->o->command))
         return EITP_OK; /* one file may serve several commands */
     return set_config_value(reader, value, where, &meaning, error);
 }
 
-eitp_status options_read_config(option_set *o, const char *path, option_source source, eitp_error *error) {
+static eitp_status read_config_value(void *user, const json_value *value, eitp_error *error) {
+    config_reader *reader = (config_reader *)user;
+    char where[400], *path;
+    json_value placed = *value;
+    eitp_status status;
+    if (value->kind == JSON_NULL)
+        return EITP_OK;
+    if (reader->source == SOURCE_RUN) {
+        const option_id recorded = option_find(value->name).id;
+        if (recorded == OPTION_CAPACITY || !option_of(recorded)->of_run)
+            return EITP_OK;
+    }
+    snprintf(where, sizeof where, "%.300s:%zu: ", reader->path, value->line);
+    path = reader->section ? command_format("%s.%s", reader->section, value->path) : NULL;
+    placed.path = path ? path : value->path;
+    status = read_placed_value(reader, &placed, where, error);
+    free(path);
+    return status;
+}
+
+eitp_status options_read_config(option_set *o, const char *path, const char *section, option_source source,
+                                eitp_error *error) {
     config_reader *reader = (config_reader *)command_allocate(sizeof *reader);
     eitp_status status;
     reader->o = o;
     reader->path = path;
+    reader->section = section;
     reader->source = source;
     status = (yaml_is_name(path) ? yaml_read_file : json_read_file)(path, "run", read_config_value, reader, error);
     free(reader);
-    /* The command line's status for a file whose content is wrong. */
     return status;
+}
+
+/* The first spelling of a choice, whichever was given. */
+static void write_choice(const option_entry *row, const option_value *value, text_buffer *t) {
+    const char *list = row->words, *word = "";
+    size_t size = 0;
+    for (int64_t i = 0; i <= value->integer; i++)
+        option_next_word(&list, &word, &size);
+    text_json_string(t, word, strcspn(word, "= "));
 }
 
 static void write_value(const option_entry *row, const option_value *value, size_t index, text_buffer *t) {
@@ -157,6 +277,8 @@ static void write_value(const option_entry *row, const option_value *value, size
         text_format(t, "%lld", (long long)value->integer);
     else if (row->kind == KIND_NUMBER)
         text_json_number(t, value->number);
+    else if (row->kind == KIND_CHOICE)
+        write_choice(row, value, t);
     else
         text_json_string(t, value->texts[index], strlen(value->texts[index]));
 }
@@ -185,7 +307,21 @@ void options_write(const option_set *o, text_buffer *t) {
     }
 }
 
-static const char *const source_names[] = {"not set", "default", "run.json", "checkpoint", "config", "command line"};
+static const char *const source_names[] = {"not set", "default", "run.json",     "checkpoint",
+                                           "config",  "config",  "command line", "command line"};
+
+/* Where a value comes from; of a configuration file the name and the line. */
+static void write_source(const option_value *value, int json, text_buffer *t) {
+    const char *name = source_names[value->source];
+    if (!json) {
+        text_format(t, "  (%s)\n", *value->place ? value->place : name);
+        return;
+    }
+    text_json_member_string(t, "source", name);
+    if (*value->place)
+        text_json_member_string(t, "place", value->place);
+    text_format(t, "}");
+}
 
 void options_print(const option_set *o, int json) {
     text_buffer t = {NULL, 0, 0};
@@ -206,26 +342,27 @@ void options_print(const option_set *o, int json) {
             write_values(option_of(i), value, &t);
         else
             text_format(&t, json ? "null" : "-");
-        text_format(&t, json ? ", \"source\": \"%s\"}" : "  (%s)\n", source_names[value->source]);
+        write_source(value, json, &t);
     }
     if (json)
         text_format(&t, "}\n");
+    output_start();
     output_result(t.data, t.size);
     text_release(&t);
 }
 
-static void print_option_help(const option_entry *row, text_buffer *t) {
+static void print_option_help(const option_entry *row, const char *help, text_buffer *t) {
     char argument[100], left[160];
     if (row->kind == KIND_CHOICE)
         option_list_choices(row->words, "|", "|", argument, sizeof argument);
     else
         snprintf(argument, sizeof argument, "%s", row->words);
     snprintf(left, sizeof left, "--%s%s%s", row->name, *argument ? " " : "", argument);
-    text_format(t, "  %-32s %s", left, row->help);
-    if (row->has_fallback && row->kind != KIND_FLAG)
+    text_format(t, "  %-32s %s", left, help);
+    if (row->has_fallback && row->kind != KIND_FLAG && !strstr(help, "(required)"))
         text_format(t, " (default: %s)", row->fallback);
     else if (row->has_fallback && strchr("1t", *row->fallback))
-        text_format(t, " (--no-%s: do not)", row->name);
+        text_format(t, " (default; --no-%s turns it off)", row->name);
     text_format(t, "\n");
     if (*row->aliases) {
         const char *list = row->aliases, *word;
@@ -243,9 +380,9 @@ void options_print_help(const char *name, unsigned command) {
     for (size_t place = 0; place < option_count(); place++) {
         const option_id i = option_at(place);
         if (option_of(i)->commands & command)
-            print_option_help(option_of(i), &t);
+            print_option_help(option_of(i), option_help(i, command), &t);
     }
-    text_format(&t, "\n--name VALUE or --name=VALUE; - and _ are the same.\n");
+    text_format(&t, "\n--name VALUE or --name=VALUE; - and _ are the same. Flags: --name, --name false, --no-name.\n");
     output_result(t.data, t.size);
     text_release(&t);
 }

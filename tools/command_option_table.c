@@ -2,71 +2,91 @@
 
 #include "command_output.h"
 
-/* An option as the command has it. Of a setting it says what the library does not. */
+/* An option of the command. A setting of the trainer takes from the library what its row leaves open. */
 typedef struct option_row {
     const char *name;
-    const char
-        *aliases; /* "name name=value ...": one with a value is a flag that stands for the option with that value */
+    /* Other names, separated by spaces. "name=on|off" is a flag: true gives the option the value `on`, false `off`. */
+    const char *aliases;
     option_kind kind;
     double low, high;
-    const char *fallback; /* the default, NULL: none, or one that depends, as DEPENDS; of a setting the library's */
-    const char *words;    /* choices, of a setting their other spellings; else the name of the argument in --help */
+    const char *fallback; /* the default; NULL: none, or for a setting the library's; DEPENDS */
+    const char *words;    /* choices, or further spellings of a setting's; else the name of the argument in --help */
     unsigned commands;
-    int of_run;       /* recorded in run.json and taken from there on resume */
-    const char *help; /* of a setting what is added to the library's */
+    int of_run;       /* recorded in run.json and read from there on resume */
+    const char *help; /* of a KIND_SETTING: appended to the library's */
 } option_row;
 
-/* The default of a setting that has none until other options are known. */
+/* The default of a setting that depends on other options. */
 #define DEPENDS ""
 #define LARGEST 9007199254740992.0 /* 2^53: integers up to here are exact as double */
 #define PACKS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK)
-#define READS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN | OPTIONS_TOKENIZER_ENCODE)
+#define READS                                                                                                          \
+    (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PLAN | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN | OPTIONS_TOKENIZER_ENCODE)
 #define FITS (OPTIONS_TRAIN | OPTIONS_PLAN)
 #define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE)
 #define BENCHES (OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP)
-#define WITH_TOKENIZER (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | OPTIONS_PLAN | BENCHES))
+#define WITH_TOKENIZER (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES))
 
 static const option_row rows[] = {
     {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS, 1,
-     "text files, directories of them, or one token file; may be repeated"},
+     "text files, directories of text files, or one token file; may be repeated"},
     {"val-data", "validation-data validation-file eval-data", KIND_LIST, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
-     "data for validation, instead of a part of --data"},
+     "validation data, instead of a part of --data"},
     {"val-fraction", "validation-fraction val-split", KIND_NUMBER, 0, 0.9, "0.1", "F", OPTIONS_TRAIN, 1,
-     "part of the data kept for validation, from its end"},
-    {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", PACKS, 1, "refuse text that is not UTF-8 instead of replacing it"},
+     "fraction of the data held out for validation, from its end"},
+    {"split", "", KIND_CHOICE, 0, 0, NULL, "all training=train validation=val=eval", OPTIONS_EVAL, 0,
+     "the part of the run's data to evaluate: what it trained on, what it held out, or all (default: all); without "
+     "--data, the data of the run"},
+    {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", PACKS, 1,
+     "fail on text that is not UTF-8 instead of replacing the bytes"},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
+    {"drop-last", "dataloader-drop-last", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 1,
+     "drop the last step where the data fill only a part of it (without: its mean is over the tokens it has)"},
+    {"data-workers", "dataloader-num-workers num-workers", KIND_SETTING, 0, 0, NULL, "N|auto", OPTIONS_TRAIN, 1,
+     "; auto: one for every four processors, 1 to 16"},
+    {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"model", "model-name model-name-or-path model-path", KIND_TEXT, 0, 0, NULL, "DIR",
      RUNS | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_MERGE, 1,
-     "model directory, or output directory (its newest checkpoint); bench: also as --init (default: gpt2)"},
+     "model directory, or output directory (its newest checkpoint); plan, bench: or a shape (default: gpt2)"},
     {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS, 1,
-     "random weights of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, or a config.json"},
+     "random weights in the shape of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, or a config.json"},
     {"vocab-size", "vocabulary-size", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS | OPTIONS_TOKENIZER_TRAIN, 1,
      "tokens of the vocabulary (default: the shape's; tokenizer train: 50257)"},
+    {"layers", "num-layers n-layer n-layers num-hidden-layers", KIND_INTEGER, 1, 1000, NULL, "N", FITS, 1,
+     "layers of an --init model (default: the shape's)"},
+    {"heads", "num-heads n-head n-heads num-attention-heads", KIND_INTEGER, 1, 1 << 16, NULL, "N", FITS, 1,
+     "attention heads in a layer of an --init model (default: the shape's)"},
+    {"width", "hidden-size n-embd d-model", KIND_INTEGER, 1, 1 << 20, NULL, "N", FITS, 1,
+     "values per token of an --init model, a multiple of the heads; the MLP scales with it (default: the shape's)"},
+    {"positions", "n-positions max-position-embeddings", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS, 1,
+     "longest sequence of an --init model, in tokens (default: the shape's)"},
     {"tokenizer", "tokenizer-name tokenizer-path", KIND_TEXT, 0, 0, NULL, "DIR", WITH_TOKENIZER, 1,
      "tokenizer.json, or its directory (default: the model's; else bytes)"},
     {"dropout", "", KIND_NUMBER, 0, 0.999, NULL, "P", FITS | OPTIONS_BENCH_STEP, 1,
-     "all three dropout probabilities (default: the configuration's; bench: 0)"},
+     "probability of all three dropouts (default: the model configuration's; bench: 0)"},
     {"lora-rank", "lora-r", KIND_INTEGER, 0, 65536, "0", "R", FITS, 1,
-     "train adapters of this rank (LoRA) instead of the model; 0: the model"},
+     "train LoRA adapters of this rank instead of the weights; 0: train the weights"},
     {"lora-alpha", "", KIND_NUMBER, 1e-9, 1e9, NULL, "A", FITS, 1,
-     "what adapters add is scaled by A / R (default: twice the rank)"},
-    {"lora-dropout", "", KIND_NUMBER, 0, 0.999, "0", "P", FITS, 1, "dropout of what goes into adapters"},
+     "scale the adapters' output by A / R (default: A = 2 R)"},
+    {"lora-dropout", "", KIND_NUMBER, 0, 0.999, "0", "P", FITS, 1, "dropout on the adapters' input"},
     {"lora-targets", "lora-target-modules target-modules", KIND_TEXT, 0, 0, "c_attn", "NAMES", FITS, 1,
      "layers that get adapters, as c_attn,c_proj,c_fc or all-linear"},
-    {"lora-rslora", "use-rslora", KIND_FLAG, 0, 1, "0", "", FITS, 1, "scale by A / sqrt(R) instead"},
+    {"lora-rslora", "use-rslora", KIND_FLAG, 0, 1, "0", "", FITS, 1, "scale the adapters' output by A / sqrt(R)"},
     {"freeze", "", KIND_TEXT, 0, 0, NULL, "PARTS", FITS, 1,
-     "do not train these: embeddings, layers:N (the first N), names with * for any text; as embeddings,layers:6"},
+     "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; as embeddings,layers:6"},
     {"adapter", "adapter-path lora-adapter", KIND_TEXT, 0, 0, NULL, "DIR",
      OPTIONS_EVAL | OPTIONS_GENERATE | OPTIONS_MERGE, 0,
-     "adapters for the model, eitp's or PEFT's: their directory, or an output directory (its newest checkpoint)"},
+     "adapters for the model, of eitp or PEFT: their directory, or an output directory (its newest checkpoint)"},
     {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR", OPTIONS_TRAIN | OPTIONS_MERGE, 0,
-     "checkpoints, metrics.jsonl, run.json and packed data; merge: the model, to be given"},
-    {"resume", "resume-from-checkpoint auto-resume=auto", KIND_TEXT, 0, 0, NULL, "DIR|auto", OPTIONS_TRAIN, 0,
-     "go on from a checkpoint; auto: from the newest in the output directory"},
+     "directory of checkpoints, metrics.jsonl, run.json and packed data; merge: of the model (required)"},
+    {"overwrite-output-dir", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
+     "start a new run in an output directory that has one, which is moved to a directory replaced-N in it"},
+    {"resume", "resume-from-checkpoint auto-resume=auto|no", KIND_TEXT, 0, 0, NULL, "DIR|auto", OPTIONS_TRAIN, 0,
+     "resume from a checkpoint; auto: from the newest in the output directory, or start if it has none"},
     {"steps", "max-steps num-steps train-steps", KIND_INTEGER, 1, LARGEST, NULL, "N",
-     OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, "optimizer steps in all (bench: those that are timed; default: 5)"},
-    {"epochs", "num-epochs num-train-epochs", KIND_NUMBER, 0.000001, 1000000, NULL, "N", OPTIONS_TRAIN, 1,
-     "passes over the data, where --steps is not given (default: 1)"},
+     OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, "optimizer steps in total (bench: steps to time; default: 5)"},
+    {"epochs", "num-epochs num-train-epochs max-epochs", KIND_NUMBER, 0.000001, 1000000, NULL, "N", OPTIONS_TRAIN, 1,
+     "passes over the data; --steps overrides it (default: 1)"},
     {"batch-size", "per-device-train-batch-size train-batch-size micro-batch-size", KIND_SETTING, 0, 0, NULL, "N",
      FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP, 1, ""},
     {"block-size", "max-length max-sequence-length max-seq-length sequence-length seq-len", KIND_INTEGER, 0, 1 << 24,
@@ -75,124 +95,134 @@ static const option_row rows[] = {
     {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_SETTING, 0, 0,
      NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
     {"lr", "learning-rate", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1,
-     " (default: 5e-5 with --model, 3e-4 with --init or --lora-rank; of sgd 0.02 and 0.1)"},
+     " (default: 5e-5 with --model, 3e-4 with --init or --lora-rank; sgd: 0.02 and 0.1)"},
     {"final-lr", "min-lr lr-end", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"lr-schedule", "lr-scheduler-type lr-scheduler schedule", KIND_SETTING, 0, 0, "linear",
      "constant=constant-with-warmup", OPTIONS_TRAIN, 1, ""},
+    {"lr-cycles", "num-cycles lr-num-cycles", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"warmup-steps", "num-warmup-steps warmup", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
-    {"weight-decay", "", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, " (default: 0.01; of sgd 0)"},
+    {"warmup-ratio", "warmup-fraction", KIND_NUMBER, 0, 1, NULL, "X", OPTIONS_TRAIN, 0,
+     "the warm-up as a fraction of all steps, instead of --warmup-steps"},
+    {"weight-decay", "", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, " (default: 0.01; sgd: 0)"},
     {"beta1", "adam-beta1 momentum sgd-momentum", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"beta2", "adam-beta2", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"epsilon", "adam-epsilon eps", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
-    {"max-grad-norm", "grad-clip gradient-clip gradient-clip-val clip", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1,
-     ""},
+    {"max-grad-norm", "grad-clip gradient-clip gradient-clip-val gradient-clipping clip", KIND_SETTING, 0, 0, NULL, "X",
+     OPTIONS_TRAIN, 1, ""},
     {"max-nonfinite", "", KIND_INTEGER, 1, LARGEST, "5", "N", OPTIONS_TRAIN, 1,
-     "stop after this many steps in a row with a gradient that is not finite"},
+     "stop after N steps in a row whose gradient is not finite"},
+    {"eval", "eval-strategy evaluation-strategy do-eval=steps|no", KIND_CHOICE, 0, 0, NULL,
+     "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
+     "when to validate: never; every --eval-steps; or every --eval-every-frac of an epoch (default: steps)"},
     {"eval-steps", "eval-every", KIND_INTEGER, 0, LARGEST, "500", "N", OPTIONS_TRAIN, 1,
-     "validate before step 1 and every N steps; 0: only at the end"},
+     "validate before step 1, every N steps and at the end; 0: only at the end"},
+    {"eval-every-frac", "val-check-interval", KIND_NUMBER, 1e-6, 1, NULL, "F", OPTIONS_TRAIN, 1,
+     "validate before step 1, after each such fraction of an epoch and at the end (default with --eval epoch: 1)"},
     {"eval-windows", "", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
-     "validate on the first N windows; 0: on all"},
+     "validate on N windows drawn from all of the data with a fixed seed; 0: on all"},
+    {"eval-frac", "limit-val-batches", KIND_NUMBER, 1e-6, 1, NULL, "F", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
+     "the same as a fraction of the windows"},
+    {"save-strategy", "", KIND_CHOICE, 0, 0, NULL, "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
+     "when to write checkpoints: only the last; every --save-steps; or at each epoch's end (default: steps)"},
     {"save-steps", "save-every checkpoint-steps", KIND_INTEGER, 0, LARGEST, "500", "N", OPTIONS_TRAIN, 1,
-     "write a checkpoint every N steps; 0: only at the end"},
+     "write a checkpoint every N steps and at the end; 0: only at the end"},
     {"save-seconds", "", KIND_NUMBER, 0, LARGEST, "0", "X", OPTIONS_TRAIN, 1,
-     "write a checkpoint every X seconds too, which changes no bit; 0: never"},
+     "also write a checkpoint every X seconds; 0: do not"},
     {"save-total-limit", "keep-checkpoints", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TRAIN, 1,
-     "checkpoints that are kept; 0: all"},
+     "checkpoints to keep; 0: all"},
     {"keep-best", "metric-for-best-model", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN, 1,
-     "save after each evaluation where this measure, as loss, is the best so far, and keep that checkpoint too"},
+     "save when this metric of an evaluation, as loss, is the best so far, and keep that checkpoint as well"},
     {"patience", "early-stopping-patience", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
-     "stop when N evaluations in a row are not better than the best; 0: never"},
-    {"log-every", "logging-steps log-interval training-log-freq", KIND_INTEGER, 1, LARGEST, "10", "N", OPTIONS_TRAIN, 1,
-     "steps between two lines when standard error is not a terminal"},
-    {"precision", "use-amp=fp16 fp16=fp16 bf16=bf16", KIND_CHOICE, 0, 0, "auto",
+     "stop after N evaluations in a row without improvement; 0: never"},
+    {"log-every", "logging-steps log-steps log-interval log-freq training-log-freq", KIND_INTEGER, 1, LARGEST, "10",
+     "N", OPTIONS_TRAIN, 1, "steps between two log lines when standard error is not a terminal"},
+    {"report-to", "report", KIND_CHOICE, 0, 0, "jsonl",
+     "jsonl=all=true=tensorboard=wandb=csv=mlflow=comet=comet-ml=neptune none=no=false", OPTIONS_TRAIN, 1,
+     "where to record steps and evaluations: metrics.jsonl in the output directory, or nowhere"},
+    {"precision", "amp=fp16|fp32 use-amp=fp16|fp32 fp16=fp16|fp32 bf16=bf16|fp32", KIND_CHOICE, 0, 0, "auto",
      "auto fp32=32=f32=float32=32-true bf16=bf16-mixed=bf16-true=bfloat16 fp16=16-mixed=16-true=16=f16=float16=half",
-     RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: what the processor multiplies fastest"},
-    {"micro-batches-per-pass", "merge", KIND_SETTING, 0, 0, NULL, "N", FITS, 1, ""},
-    {"dense-rows", "", KIND_SETTING, 0, 0, NULL, "", FITS, 1, ""},
+     RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: the fastest on this processor"},
+    {"micro-batches-per-pass", "merge", KIND_SETTING, 0, 0, NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
+    {"dense-rows", "", KIND_SETTING, 0, 0, NULL, "", FITS | OPTIONS_BENCH_STEP, 1, ""},
     {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto",
-     "adamw=adamw-torch adamw8=adamw-8bit=adamw8bit=adamw-bnb-8bit factored=adafactor", FITS, 1,
-     "what weights and moments are kept in; auto: the most faithful that fits; sgd, with momentum, only if asked for"},
-    {"recompute", "gradient-checkpointing=layer activation-checkpointing=layer", KIND_CHOICE, 0, 0, "auto",
-     "auto none attention=attn layer=block", FITS, 0,
-     "which values are recomputed instead of kept; auto: as many as memory demands"},
-    {"offload", "stream", KIND_CHOICE, 0, 0, "none", "none auto states all", FITS, 1,
-     "what is kept in a file and moved through memory, which wears a disk; auto: what must be, where nothing else "
-     "fits"},
+     "adamw=adamw-torch=adamw-torch-fused adamw8=adamw-8bit=adamw8bit=adamw-bnb-8bit factored=adafactor",
+     FITS | OPTIONS_BENCH_STEP, 1,
+     "optimizer, and the form of weights and moments; auto: the AdamW nearest to full precision that fits in memory"},
+    {"recompute", "gradient-checkpointing=layer|none activation-checkpointing=layer|none", KIND_CHOICE, 0, 0, "auto",
+     "auto none attention=attn layer=block", FITS | OPTIONS_BENCH_STEP, 0,
+     "activations to recompute in the backward pass instead of keeping them; auto: as few as fit in memory"},
+    {"offload", "stream", KIND_CHOICE, 0, 0, "none", "none=no=false auto states=optimizer all", FITS, 1,
+     "variables to keep in a file, which wears out a disk; auto: as few as needed where nothing else fits"},
     {"offload-file", "stream-file", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
-     "that file, which is gone after the run (default: in the output directory)"},
-    {"profile", "preset", KIND_CHOICE, 0, 0, "auto", "auto low-memory safe full", FITS, 0,
-     "batch, length and accumulation: 1 x 128 x 16, 4 x 256 x 4, or 8 x 512 x 1"},
-    {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "the three profiles side by side"},
-    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS, 0,
-     "most memory that the process may have, as 900M or 1.5Gi (default, and 0: what the machine has left)"},
+     "that file, removed after the run (default: in the output directory)"},
+    {"profile", "preset", KIND_CHOICE, 0, 0, "auto", "auto low-memory safe full tiny", FITS, 0,
+     "defaults for batch x length x accumulation: 1 x 128 x 16 with the least memory, 4 x 256 x 4, 8 x 512 x 1, or "
+     "1 x 32 x 4 of distilgpt2 without evaluation"},
+    {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "compare the profiles low-memory, safe and full"},
+    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS | OPTIONS_BENCH_STEP, 0,
+     "memory limit of the process, as 900M or 1.5Gi (default, and 0: the memory that is free)"},
     {"auto-shrink", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
-     "where the machine goes short of memory make the run smaller, same steps, and stop with a checkpoint if that does "
-     "not do (default: only with --profile low-memory or safe)"},
-    {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_GENERATE, 0, "what the text begins with"},
+     "when memory runs short, continue with smaller passes, and stop with a checkpoint if that is not enough (default: "
+     "only with --profile low-memory, safe or tiny)"},
+    {"deepspeed-config", "deepspeed ds-config", KIND_TEXT, 0, 0, NULL, "FILE", FITS, 0,
+     "DeepSpeed configuration to read batch sizes, precision, clipping, optimizer and schedule from"},
+    {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_GENERATE, 0, "text to continue"},
     {"prompt-file", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_GENERATE, 0,
-     "the same from a file (default: standard input)"},
+     "file with the text to continue (default: standard input)"},
     {"tokens", "max-new-tokens num-tokens", KIND_INTEGER, 0, LARGEST, "64", "N", OPTIONS_GENERATE, 0,
      "tokens to generate at most"},
     {"temperature", "", KIND_NUMBER, 0, 1000, "1", "X", OPTIONS_GENERATE, 0,
-     "below 1 likelier tokens gain, above 1 they lose; 0: always the likeliest"},
-    {"top-k", "", KIND_INTEGER, 0, 1 << 24, "0", "K", OPTIONS_GENERATE, 0, "draw from the K likeliest tokens; 0: all"},
+     "below 1 favours likely tokens, above 1 unlikely ones; 0: always the likeliest"},
+    {"top-k", "", KIND_INTEGER, 0, 1 << 24, "0", "K", OPTIONS_GENERATE, 0,
+     "sample from the K likeliest tokens; 0: all"},
     {"top-p", "", KIND_NUMBER, 0, 1, "1", "P", OPTIONS_GENERATE, 0,
-     "draw from the likeliest tokens that together have this probability"},
+     "sample from the likeliest tokens whose probabilities add up to P"},
     {"samples", "num-samples num-return-sequences", KIND_INTEGER, 1, LARGEST, "1", "N", OPTIONS_GENERATE, 0,
-     "texts to generate; the n-th has seed + n - 1"},
-    {"echo", "", KIND_FLAG, 0, 1, "1", "", OPTIONS_GENERATE, 0, "print the prompt before what follows it"},
+     "texts to generate; text n uses seed + n - 1"},
+    {"echo", "", KIND_FLAG, 0, 1, "1", "", OPTIONS_GENERATE, 0, "print the prompt before its continuation"},
     {"text", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE, 0,
-     "what to encode (default: --data, else standard input)"},
+     "text to encode (default: --data, else standard input)"},
     {"min-frequency", "minimum-frequency", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TOKENIZER_TRAIN, 0,
-     "merge pairs that occur this often"},
+     "merge pairs that occur at least this often"},
     {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK, 0,
      "tokenizer train: the directory; pack: the token file"},
-    {"filter", "", KIND_TEXT, 0, 0, NULL, "WORD", OPTIONS_BENCH_KERNELS, 0, "only what has WORD in its name"},
-    {"seconds", "", KIND_NUMBER, 0, 3600, "0.2", "X", OPTIONS_BENCH_KERNELS, 0, "how long each is measured, at least"},
+    {"filter", "", KIND_TEXT, 0, 0, NULL, "WORD", OPTIONS_BENCH_KERNELS, 0, "run only kernels with WORD in their name"},
+    {"seconds", "", KIND_NUMBER, 0, 3600, "0.2", "X", OPTIONS_BENCH_KERNELS, 0,
+     "time each kernel for at least X seconds"},
     {"compare", "", KIND_TEXT, 0, 0, NULL, "FILE", BENCHES | OPTIONS_PLAN, 0,
-     "bench: what --json printed before; plan: a configuration, beside the one that follows"},
+     "bench: an earlier --json result; bench step and plan: a configuration, compared with the files that follow"},
+    {"sweep", "", KIND_TEXT, 0, 0, NULL, "NAME[=A,B,...]", OPTIONS_BENCH_STEP, 0,
+     "measure each value of an option, as batch-size=1,2,4; without values the usual ones, or doubling up to the "
+     "memory "
+     "budget"},
+    {"matrix", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_BENCH_STEP, 0,
+     "measure each switch alone (precision, recompute, threads, batch, block, accumulation, optimizer), in turn with "
+     "the baseline"},
+    {"monitor", "", KIND_CHOICE, 0, 0, "off", "off light full", OPTIONS_BENCH_STEP, 0,
+     "only off: there is no monitor to measure yet"},
     {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_GENERATE, 1,
-     ", and of weights and sampling"},
+     ", of initial weights, of the windows of --eval-windows, and of sampling"},
     {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu", RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE, 0,
      "where to compute"},
     {"threads", "num-threads cpu-threads", KIND_INTEGER, 0, 4096, "0", "N",
-     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE, 0, "0: one for each processor; results do not depend on it"},
+     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE, 0, "threads; results do not depend on it; 0: one per processor"},
     {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_EVERY, 0,
      "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
     {"print-config", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0,
-     "print each value and where it came from, and do nothing"},
+     "print each option's value and where it comes from, and exit"},
     {"json", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "print the result as one JSON object"},
-    {"quiet", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-q: only warnings and errors"},
-    {"verbose", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-v: more about what is going on"},
-    {"help", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-h: this text"},
+    {"quiet", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-q: print only warnings and errors"},
+    {"verbose", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-v: print details"},
+    {"help", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-h: print this text"},
 };
 
 typedef char option_rows_are_complete[COMMAND_COUNT(rows) == OPTION_COUNT ? 1 : -1];
 
-/* Settings that are options by another name, or by none: --steps and --epochs say them. */
+/* Settings that are options under another name; NULL: that --steps and --epochs determine. */
 static const struct { const char *setting, *option; } renamed[] = {{"schedule_steps", NULL}, {"last_sample", NULL}};
-
-/* Names that other programs have and that mean nothing here: taken with a warning. With 1 a value follows. */
-static const struct {
-    const char *name;
-    int has_value;
-    const char *why;
-} ignored[] = {
-    {"num-workers", 1, "data is read by position, without workers"},
-    {"data-workers", 1, "data is read by position, without workers"},
-    {"dataloader-num-workers", 1, "data is read by position, without workers"},
-    {"dataloader-prefetch-factor", 1, "data is read by position, without workers"},
-    {"pin-memory", 0, "there is no GPU"},
-    {"dataloader-pin-memory", 0, "there is no GPU"},
-    {"empty-cache-every", 1, "the arena is never fragmented"},
-    {"low-cpu-mem-usage", 0, "weights are always read straight into place"},
-    {"compile-model", 0, "the plan is always compiled"},
-    {"report-to", 1, "metrics.jsonl is always written"},
-};
 
 /* ---- Names ---- */
 
-/* Compares names; '_' is '-'. `size` limits b. */
 int option_names_equal(const char *a, const char *b, size_t size) {
     size_t i = 0;
     for (; a[i] && i < size; i++) {
@@ -231,38 +261,39 @@ static void fill_from_row(option_entry *filled, const option_row *row) {
     filled->of_run = row->of_run;
 }
 
-/* What the library knows: kind, bounds, choices, default and help. */
-static void fill_from_setting(option_entry *filled, const eitp_setting *setting, const char *added_help) {
+/* Takes kind, bounds, choices and, where the row has none, default and help from the library. */
+static void fill_from_setting(option_entry *filled, const eitp_setting *setting, const option_row *row) {
     static const option_kind kinds[] = {KIND_INTEGER, KIND_INTEGER, KIND_NUMBER, KIND_FLAG, KIND_CHOICE};
     const eitp_trainer_config defaults = eitp_trainer_config_default();
     filled->setting = setting;
     filled->kind = kinds[setting->kind];
     filled->spellings = filled->kind == KIND_CHOICE ? filled->words : "";
-    filled->words = filled->kind == KIND_CHOICE ? setting->words : filled->words;
-    snprintf(filled->help, sizeof filled->help, "%s%s", setting->help, added_help);
+    filled->words = filled->kind == KIND_CHOICE ? setting->choices : filled->words;
+    if (row->kind == KIND_SETTING)
+        snprintf(filled->help, sizeof filled->help, "%s%s", setting->help, row->help);
     if (!filled->has_fallback)
         eitp_setting_format(setting, &defaults, filled->fallback, sizeof filled->fallback);
     filled->has_fallback = *filled->fallback != 0;
 }
 
-/* A setting without a row is an option of train by its own name, and recorded. */
+/* Adds a setting without a row: an option of train under its own name, recorded in run.json. */
 static void add_option(const eitp_setting *setting) {
     static const char *const arguments[] = {"N", "N", "X", "", ""}; /* of the kinds of settings */
     const option_row row = {
         setting->name, "", KIND_SETTING, 0, 0, NULL, arguments[setting->kind], OPTIONS_TRAIN, 1, ""};
     option_entry *added = &table[table_size];
     if (table_size == OPTION_CAPACITY) {
-        output_error("the library has more settings than OPTION_CAPACITY has room for");
+        output_error("the library has more settings than OPTION_CAPACITY allows");
         exit(COMMAND_WRONG);
     }
     table_size++;
     fill_from_row(added, &row);
     for (char *at = added->name; *at; at++)
         *at = *at == '_' ? '-' : *at;
-    fill_from_setting(added, setting, "");
+    fill_from_setting(added, setting, &row);
 }
 
-/* The library's optimizers in its order, after "auto", each with the spellings that the row has for it. */
+/* The library's optimizers in its order, after "auto", each with the row's spellings for it. */
 static void fill_optimizers(option_entry *filled, const char *spelled) {
     static char words[400];
     size_t used = (size_t)snprintf(words, sizeof words, "auto");
@@ -290,11 +321,10 @@ static void fill_table(void) {
         size_t k = 0;
         for (size_t n = 0; n < COMMAND_COUNT(renamed); n++)
             name = strcmp(renamed[n].setting, settings[i].name) ? name : renamed[n].option;
-        while (name && k < OPTION_COUNT &&
-               !(rows[k].kind == KIND_SETTING && option_names_equal(name, rows[k].name, strlen(rows[k].name))))
+        while (name && k < OPTION_COUNT && !option_names_equal(name, rows[k].name, strlen(rows[k].name)))
             k++;
         if (name && k < OPTION_COUNT)
-            fill_from_setting(&table[k], &settings[i], rows[k].help);
+            fill_from_setting(&table[k], &settings[i], &rows[k]);
         else if (name)
             add_option(&settings[i]);
     }
@@ -310,7 +340,7 @@ const option_entry *option_of(option_id id) {
     return &table[id < (option_id)option_count() ? id : OPTION_HELP];
 }
 
-/* The option that stands at a place of lists: those without a row after the last one that has. */
+/* The option at a place of a list: settings without a row follow the last setting that has one. */
 option_id option_at(size_t place) {
     const size_t last = OPTION_MAX_GRAD_NORM, added = option_count() - OPTION_COUNT;
     if (place <= last)
@@ -330,28 +360,44 @@ option_id options_setting(const eitp_setting *setting) {
     return OPTION_CAPACITY;
 }
 
-/* The option of a name, or OPTION_CAPACITY; an alias with a value of its own stores it in *value. */
-option_id option_find(const char *name, char *value, size_t value_size) {
-    *value = 0;
-    for (size_t i = 0; i < option_count(); i++) {
-        const char *list = table[i].aliases, *word;
-        size_t size;
-        if (option_names_equal(name, table[i].name, strlen(table[i].name)))
-            return (option_id)i;
-        while (option_next_word(&list, &word, &size)) {
-            const char *equals = (const char *)memchr(word, '=', size);
-            size_t length = equals ? (size_t)(equals - word) : size;
-            if (!option_names_equal(name, word, length))
-                continue;
-            if (equals)
-                snprintf(value, value_size, "%.*s", (int)(size - length - 1), equals + 1);
-            return (option_id)i;
-        }
-    }
-    return OPTION_CAPACITY;
+/* Copies an alias's values: "name=on|off". */
+static void read_flag_values(const char *values, size_t size, option_name *found) {
+    const char *bar = (const char *)memchr(values, '|', size);
+    const size_t on = bar ? (size_t)(bar - values) : size;
+    snprintf(found->on, sizeof found->on, "%.*s", (int)on, values);
+    if (bar)
+        snprintf(found->off, sizeof found->off, "%.*s", (int)(size - on - 1), bar + 1);
 }
 
-/* The number of the word that `value` is a spelling of, or -1. */
+static int find_alias(const char *name, const char *list, option_name *found) {
+    const char *word;
+    size_t size;
+    while (option_next_word(&list, &word, &size)) {
+        const char *equals = (const char *)memchr(word, '=', size);
+        const size_t length = equals ? (size_t)(equals - word) : size;
+        if (!option_names_equal(name, word, length))
+            continue;
+        if (equals)
+            read_flag_values(equals + 1, size - length - 1, found);
+        return 1;
+    }
+    return 0;
+}
+
+option_name option_find(const char *name) {
+    option_name found;
+    memset(&found, 0, sizeof found);
+    for (size_t i = 0; i < option_count(); i++) {
+        found.id = (option_id)i;
+        if (option_names_equal(name, table[i].name, strlen(table[i].name)) ||
+            find_alias(name, table[i].aliases, &found))
+            return found;
+    }
+    found.id = OPTION_CAPACITY;
+    return found;
+}
+
+/* The index of the word that `value` is a spelling of, or -1. */
 int option_find_choice(const char *words, const char *value) {
     const char *word;
     size_t size;
@@ -377,20 +423,7 @@ void option_list_choices(const char *words, const char *separator, const char *l
     }
 }
 
-/* Names that are taken and mean nothing; *has_value tells whether a value follows. */
-int option_find_ignored(const char *name, int *has_value) {
-    for (size_t i = 0; i < COMMAND_COUNT(ignored); i++) {
-        if (!option_names_equal(name, ignored[i].name, strlen(ignored[i].name)))
-            continue;
-        *has_value = ignored[i].has_value;
-        output_warning("%s has no effect: %s", ignored[i].name, ignored[i].why);
-        return 1;
-    }
-    return 0;
-}
-
-/* Levenshtein's distance of the first names; 63 for very long ones. */
-static size_t name_distance(const char *a, const char *b, size_t b_size) {
+size_t option_name_distance(const char *a, const char *b, size_t b_size) {
     size_t row[64], a_size = strlen(a);
     if (a_size > 62 || b_size > 62)
         return 63;
@@ -421,7 +454,7 @@ static void nearest_of(const char *name, const char *list, size_t *least, char *
         size_t distance;
         if (equals)
             length = (size_t)(equals - word);
-        distance = name_distance(name, word, length);
+        distance = option_name_distance(name, word, length);
         if (distance < *least) {
             *least = distance;
             snprintf(nearest, size, "%.*s", (int)length, word);

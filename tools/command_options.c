@@ -1,12 +1,20 @@
 #include "command_options.h"
 
+#include "command_config.h"
 #include "command_option_table.h"
 #include "command_output.h"
+#include "command_process.h"
+
+/* Spellings of a flag's value. */
+#define BOOLEANS "false=False=FALSE=0=no=No=off true=True=TRUE=1=yes=Yes=on"
+
+/* Commands with arguments that are not options. */
+#define OPTIONS_WITH_POSITIONAL (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP)
 
 eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t id = 0; id < option_count() && !status; id++) {
-        const eitp_setting *setting = option_of(id)->setting;
+        const eitp_setting *setting = option_of((option_id)id)->setting;
         const option_value *value = &o->values[id];
         if (!setting || !value->count)
             continue;
@@ -19,7 +27,7 @@ eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, 
 
 /* ---- Values ---- */
 
-/* The same where another spelling of a setting's choice is asked for. */
+/* The index of a setting's choice by a spelling from its row, or -1. */
 static int find_spelling(const option_entry *row, const char *value) {
     const char *list = row->spellings, *word;
     char name[40];
@@ -42,20 +50,20 @@ static eitp_status parse_choice(const option_entry *row, const char *value, opti
         parsed->integer = find_spelling(row, value);
     if (parsed->integer >= 0)
         return EITP_OK;
-    option_list_choices(row->words, ", ", " or ", list, sizeof list);
-    return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s '%s' is none of its values; use %s", where, row->name, value,
-                        list);
+    option_list_choices(row->words, ", ", ", ", list, sizeof list);
+    return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s: invalid value '%s' (choose from %s)", where, row->name,
+                        value, list);
 }
 
 static eitp_status parse_flag(const option_entry *row, const char *value, option_value *parsed, const char *where,
                               eitp_error *error) {
-    parsed->integer = option_find_choice("false=0=no=off true=1=yes=on", value);
+    parsed->integer = option_find_choice(BOOLEANS, value);
     if (parsed->integer >= 0)
         return EITP_OK;
-    return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s '%s' is neither true nor false", where, row->name, value);
+    return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s must be true or false (got '%s')", where, row->name, value);
 }
 
-/* The bounds are the library's. */
+/* Compares a value with the library's bounds. */
 static eitp_status check_setting(const option_entry *row, const char *value, const option_value *parsed,
                                  const char *where, eitp_error *error) {
     eitp_trainer_config config = eitp_trainer_config_default();
@@ -76,11 +84,11 @@ static eitp_status parse_number(const option_entry *row, const char *value, opti
     errno = 0;
     parsed->integer = whole ? strtoll(value, &end, 10) : 0;
     parsed->number = whole ? (double)parsed->integer : strtod(value, &end);
-    /* No white space, no hexadecimal numbers, no "nan" and "infinity". */
+    /* White space, hexadecimal numbers, "nan" and "infinity" are invalid. */
     valid = *value && end && !*end && (errno != ERANGE || !whole) && !value[strspn(value, "0123456789+-.eE")];
     if (!valid)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s '%s' is no %s", where, row->name, value,
-                            whole ? "whole number" : "number");
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s must be a %s (got '%s')", where, row->name,
+                            whole ? "whole number" : "number", value);
     if (row->setting)
         return check_setting(row, value, parsed, where, error);
     if (!(parsed->number >= row->low && parsed->number <= row->high))
@@ -90,8 +98,8 @@ static eitp_status parse_number(const option_entry *row, const char *value, opti
 }
 
 /*
- * Bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024; a part of a
- * unit is rounded to whole bytes.
+ * Reads bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024. The
+ * result is rounded to whole bytes.
  */
 static eitp_status parse_size(const option_entry *row, const char *value, option_value *parsed, const char *where,
                               eitp_error *error) {
@@ -116,14 +124,24 @@ static eitp_status parse_size(const option_entry *row, const char *value, option
     parsed->number = strtod(value, NULL) * factor;
     if (!whole || fraction == 1 || factor == 0 || (fraction && factor == 1) ||
         (parsed->number > 0 && parsed->number < 1))
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "%s%s '%s' is no size; give bytes, or a number and its unit, as in 900M, 1.5G or 512Mi",
-                            where, row->name, value);
+        return command_fail(
+            error, EITP_ERROR_ARGUMENT,
+            "%s%s must be a number of bytes, or a number with a unit, as 900M, 1.5G or 512Mi (got '%s')", where,
+            row->name, value);
     if (!(parsed->number >= row->low && parsed->number <= row->high))
         return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s %s is out of range; it must be %.16g to %.16g bytes",
                             where, row->name, value, row->low, row->high);
     parsed->integer = (int64_t)(parsed->number + 0.5);
     return EITP_OK;
+}
+
+/* Resolves "auto" of --data-workers to a number; other options know the word themselves. */
+static const char *resolve_auto(option_id id, const char *value, char digits[32]) {
+    const long workers = process_processors() / 4;
+    if (id != OPTION_DATA_WORKERS || strcmp(value, "auto"))
+        return value;
+    snprintf(digits, 32, "%ld", workers < 1 ? 1 : workers > 16 ? 16 : workers);
+    return digits;
 }
 
 static void value_clear(option_value *value) {
@@ -138,11 +156,25 @@ static void value_add(option_value *value, const char *text) {
     value->texts[value->count++] = command_copy(text);
 }
 
+/* "file:line" of a configuration file: that of the message, or where the value is only replaced, the old one. */
+static void find_place(const option_value *old, option_source source, const char *where, char *place, size_t size) {
+    const int is_config = source == SOURCE_CONFIG || source == SOURCE_CONFIG_OFF;
+    const size_t length = strlen(where);
+    *place = 0;
+    if (is_config && length > 2)
+        snprintf(place, size, "%.*s", (int)length - 2, where);
+    else if (source == old->source)
+        snprintf(place, size, "%s", old->place);
+}
+
 eitp_status options_set(option_set *o, option_id id, const char *value, option_source source, const char *where,
                         eitp_error *error) {
     const option_entry *row = option_of(id);
     option_value *target = &o->values[id], parsed;
+    char place[sizeof target->place];
     eitp_status status = EITP_OK;
+    char digits[32];
+    value = resolve_auto(id, value, digits);
     memset(&parsed, 0, sizeof parsed);
     if (row->kind == KIND_FLAG)
         status = parse_flag(row, value, &parsed, where, error);
@@ -153,12 +185,14 @@ eitp_status options_set(option_set *o, option_id id, const char *value, option_s
     else if (row->kind == KIND_CHOICE)
         status = parse_choice(row, value, &parsed, where, error);
     else if (!*value && id != OPTION_PROMPT && id != OPTION_TEXT)
-        status = command_fail(error, EITP_ERROR_ARGUMENT, "%s%s is empty; give it a value", where, row->name);
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "%s%s must not be empty", where, row->name);
     if (status || source < target->source)
         return status;
+    find_place(target, source, where, place, sizeof place);
     if (row->kind != KIND_LIST || source > target->source)
         value_clear(target);
     target->source = source;
+    snprintf(target->place, sizeof target->place, "%s", place);
     target->integer = parsed.integer;
     target->number = parsed.number;
     value_add(target, value);
@@ -183,12 +217,22 @@ void options_set_number(option_set *o, option_id id, double value, option_source
     text_release(&digits);
 }
 
+void options_clear(option_set *o, option_id id) {
+    value_clear(&o->values[id]);
+}
+
 int options_has(const option_set *o, option_id id) {
     return o->values[id].count > 0;
 }
 
 int options_is_explicit(const option_set *o, option_id id) {
-    return o->values[id].source >= SOURCE_CONFIG;
+    return o->values[id].source >= SOURCE_CONFIG_OFF;
+}
+
+eitp_status options_require(const option_set *o, option_id id, eitp_error *error) {
+    if (options_is_explicit(o, id))
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_ARGUMENT, "--%s is required", options_name(id));
 }
 
 int64_t options_integer(const option_set *o, option_id id) {
@@ -216,51 +260,183 @@ void options_release(option_set *o) {
 
 /* ---- The command line ---- */
 
-/* "no-<flag>" stands for the flag with the value 0. */
-static option_id find_negated(const char *name) {
-    char value[32];
-    option_id id = strncmp(name, "no-", 3) && strncmp(name, "no_", 3) ? OPTION_CAPACITY
-                                                                      : option_find(name + 3, value, sizeof value);
-    return id != OPTION_CAPACITY && option_of(id)->kind == KIND_FLAG ? id : OPTION_CAPACITY;
+/* An option of the command line while it is read. */
+typedef struct line_option {
+    option_set *o;
+    char *name;        /* as it was written, without dashes */
+    const char *value; /* after "=", or NULL */
+    int is_negated;    /* "no-" precedes the name */
+    int count, *at;    /* the arguments, and the index of this one; advanced past its value */
+    char **arguments;
+    eitp_error *error;
+} line_option;
+
+/* Spellings of a choice that turns it off. */
+static int off_choice(const option_entry *row) {
+    int choice = row->kind == KIND_CHOICE ? option_find_choice(row->words, "no") : -1;
+    return choice < 0 && row->kind == KIND_CHOICE ? option_find_choice(row->words, "none") : choice;
 }
 
-/* One option: `argument` without its dashes. *at is advanced where the value is the next argument. */
-static eitp_status read_option(option_set *o, const char *argument, int count, char **arguments, int *at,
-                               eitp_error *error) {
-    const char *equals = strchr(argument, '=');
-    char *name = command_copy(argument), implied[64];
-    const char *value = equals ? equals + 1 : NULL;
-    option_id id;
-    int has_value = 1;
-    eitp_status status = EITP_OK;
-    if (equals)
-        name[equals - argument] = 0;
-    id = option_find(name, implied, sizeof implied);
-    if (id == OPTION_CAPACITY && option_find_ignored(name, &has_value)) {
-        *at += has_value && !value && *at + 1 < count;
-        free(name);
+/* The option that "no-<name>" turns off: a flag, or a choice that has "no" or "none". */
+static option_name find_negated(const char *name) {
+    option_name found;
+    memset(&found, 0, sizeof found);
+    found.id = OPTION_CAPACITY;
+    if (strncmp(name, "no-", 3) && strncmp(name, "no_", 3))
+        return found;
+    found = option_find(name + 3);
+    if (found.id != OPTION_CAPACITY && option_of(found.id)->kind != KIND_FLAG && !*found.on &&
+        off_choice(option_of(found.id)) < 0)
+        found.id = OPTION_CAPACITY;
+    return found;
+}
+
+int options_same_value(const option_value *a, const option_value *b) {
+    return a->integer == b->integer && a->number >= b->number && a->number <= b->number &&
+           (a->integer || a->number > 0 || a->number < 0 || !strcmp(a->texts[0], b->texts[0]));
+}
+
+/* Sets an option by one of its names. Two names with two values conflict; of one name the last value counts. */
+static eitp_status set_by_name(const line_option *l, option_id id, const char *value, option_source source) {
+    option_value *target = &l->o->values[id], before = *target;
+    const option_entry *row = option_of(id);
+    eitp_status status;
+    if (target->source == SOURCE_COMMAND_LINE && source == SOURCE_COMMAND_LINE && row->kind != KIND_LIST &&
+        row->kind != KIND_FLAG && strcmp(target->name, l->name)) {
+        char *old = command_copy(target->texts[0]), *texts[1];
+        texts[0] = old;
+        target->source = SOURCE_NONE;
+        status = options_set(l->o, id, value, SOURCE_COMMAND_LINE, "--", l->error);
+        before.texts = texts;
+        if (!status && !options_same_value(&before, target))
+            status = command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s and --%s set %s to different values; give one",
+                                  before.name, l->name, row->name);
+        free(old);
+    } else {
+        status = options_set(l->o, id, value, source, "--", l->error);
+    }
+    if (!status && target->source == source)
+        snprintf(target->name, sizeof target->name, "%s", l->name);
+    return status;
+}
+
+/* The next argument if it can be the value of a flag. Where arguments without a name are allowed, digits are one. */
+static const char *next_boolean(const line_option *l) {
+    const char *next = *l->at + 1 < l->count ? l->arguments[*l->at + 1] : "";
+    const int has_positional = (l->o->command & OPTIONS_WITH_POSITIONAL) != 0;
+    if (option_find_choice(BOOLEANS, next) < 0 || (has_positional && strchr("01", *next)))
+        return NULL;
+    ++*l->at;
+    return next;
+}
+
+/* A flag, or a name as "fp16" that stands for a value of an option: "--x", "--x true", "--x=false", "--no-x". */
+static eitp_status read_flag(line_option *l, const option_name *found) {
+    const char *value = l->value ? l->value : next_boolean(l);
+    int boolean = value ? option_find_choice(BOOLEANS, value) : 1;
+    if (boolean < 0)
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s must be true or false (got '%s')", l->name, value);
+    boolean ^= l->is_negated;
+    if (!*found->on)
+        return set_by_name(l, found->id, boolean ? "1" : "0", SOURCE_COMMAND_LINE);
+    if (boolean)
+        return set_by_name(l, found->id, found->on, SOURCE_COMMAND_LINE);
+    if (l->o->values[found->id].source == SOURCE_COMMAND_LINE && !strcmp(options_text(l->o, found->id), found->on))
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s conflicts with --%s, which sets %s to %s; give one",
+                            l->name, l->o->values[found->id].name, options_name(found->id), found->on);
+    return *found->off ? set_by_name(l, found->id, found->off, SOURCE_COMMAND_LINE_OFF) : EITP_OK;
+}
+
+/* "--eval=no" by another name: "--no-eval". */
+static eitp_status read_negated_choice(const line_option *l, option_id id) {
+    const int has_no = option_find_choice(option_of(id)->words, "no") >= 0;
+    if (l->value)
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s takes no value", l->name);
+    return set_by_name(l, id, has_no ? "no" : "none", SOURCE_COMMAND_LINE);
+}
+
+/* A name that other programs use: see command_config.c. */
+static eitp_status read_foreign(line_option *l, const config_name *entry) {
+    const char *next = *l->at + 1 < l->count ? l->arguments[*l->at + 1] : NULL, *meaning;
+    char option[64], text[400];
+    size_t size;
+    if (!l->value && next && strncmp(next, "--", 2) && !l->is_negated) {
+        l->value = next;
+        ++*l->at;
+    }
+    meaning = l->value ? config_meaning_of(entry, l->value, &size) : NULL;
+    if (entry->option && !strcmp(entry->option, CONFIG_REFUSED))
+        return meaning || l->is_negated
+                   ? EITP_OK
+                   : command_fail(l->error, EITP_ERROR_UNSUPPORTED, "--%s%s%s is not supported: %s", l->name,
+                                  l->value ? " " : "", l->value ? l->value : "", entry->reason);
+    if (!entry->option) {
+        output_warning("--%s has no effect: %s", l->name, entry->reason);
         return EITP_OK;
     }
-    if (id == OPTION_CAPACITY && !value && (id = find_negated(name)) != OPTION_CAPACITY)
-        snprintf(implied, sizeof implied, "0");
-    if (id != OPTION_CAPACITY && option_of(id)->kind == KIND_FLAG && !value && !*implied)
-        snprintf(implied, sizeof implied, "1");
-    if (id == OPTION_CAPACITY)
-        status = option_fail_unknown(o, name, "", error);
-    else if (!(option_of(id)->commands & o->command))
-        status = command_fail(error, EITP_ERROR_ARGUMENT, "--%s is no option of 'eitp %s'; 'eitp help %s' lists them",
-                              name, o->name, o->name);
-    else if (*implied && value)
-        status = command_fail(error, EITP_ERROR_ARGUMENT, "--%s takes no value; write --%s=%s", name,
-                              option_of(id)->name, value);
-    else if (*implied)
-        value = implied;
-    else if (!value && *at + 1 >= count)
-        status = command_fail(error, EITP_ERROR_ARGUMENT, "--%s needs a value", name);
-    else if (!value)
-        value = arguments[++*at];
-    free(name);
-    return status ? status : options_set(o, id, value, SOURCE_COMMAND_LINE, "--", error);
+    config_option(entry, 0, option, sizeof option);
+    if (config_option_count(entry) > 1)
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s is not an option; give --%s and the others singly",
+                            l->name, option);
+    if (!l->value)
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s needs a value", l->name);
+    snprintf(text, sizeof text, "%.*s", meaning ? (int)size : (int)strlen(l->value), meaning ? meaning : l->value);
+    return set_by_name(l, option_find(option).id, text, SOURCE_COMMAND_LINE);
+}
+
+static eitp_status read_known(line_option *l, const option_name *found) {
+    const option_entry *row = option_of(found->id);
+    if (!(row->commands & l->o->command))
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "'eitp %s' has no option --%s; 'eitp help %s' lists them",
+                            l->o->name, l->name, l->o->name);
+    if (row->kind == KIND_FLAG || *found->on)
+        return read_flag(l, found);
+    if (l->is_negated)
+        return read_negated_choice(l, found->id);
+    if (!l->value && *l->at + 1 >= l->count)
+        return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s needs a value", l->name);
+    if (!l->value)
+        l->value = l->arguments[++*l->at];
+    return set_by_name(l, found->id, l->value, SOURCE_COMMAND_LINE);
+}
+
+/* One option, whose name and "=" value are in l. */
+static eitp_status read_option(line_option *l) {
+    option_name found = option_find(l->name);
+    const config_name *entry = NULL;
+    if (found.id == OPTION_CAPACITY) {
+        found = find_negated(l->name);
+        l->is_negated = found.id != OPTION_CAPACITY;
+    }
+    if (found.id != OPTION_CAPACITY)
+        return read_known(l, &found);
+    entry = config_find_anywhere(l->name);
+    if (!entry && !strncmp(l->name, "no-", 3)) {
+        entry = config_find_anywhere(l->name + 3);
+        l->is_negated = 1;
+    }
+    return entry ? read_foreign(l, entry) : option_fail_unknown(l->o, l->name, "", l->error);
+}
+
+/* Splits "name=value" and reads the option. */
+static eitp_status read_argument(option_set *o, const char *argument, int count, char **arguments, int *at,
+                                 eitp_error *error) {
+    const char *equals = strchr(argument, '=');
+    line_option l;
+    eitp_status status;
+    memset(&l, 0, sizeof l);
+    l.o = o;
+    l.name = command_copy(argument);
+    l.value = equals ? equals + 1 : NULL;
+    l.count = count;
+    l.at = at;
+    l.arguments = arguments;
+    l.error = error;
+    if (equals)
+        l.name[equals - argument] = 0;
+    status = read_option(&l);
+    free(l.name);
+    return status;
 }
 
 static eitp_status read_command_line(option_set *o, int count, char **arguments, eitp_error *error) {
@@ -272,7 +448,7 @@ static eitp_status read_command_line(option_set *o, int count, char **arguments,
         if (!literal && !strcmp(argument, "--"))
             literal = 1;
         else if (!literal && !strncmp(argument, "--", 2))
-            status = read_option(o, argument + 2, count, arguments, &at, error);
+            status = read_argument(o, argument + 2, count, arguments, &at, error);
         else if (!literal && !strcmp(argument, "-q"))
             options_set_integer(o, OPTION_QUIET, 1, SOURCE_COMMAND_LINE);
         else if (!literal && !strcmp(argument, "-v"))
@@ -281,22 +457,32 @@ static eitp_status read_command_line(option_set *o, int count, char **arguments,
             options_set_integer(o, OPTION_HELP, 1, SOURCE_COMMAND_LINE);
         else if (!literal && argument[0] == '-' && argument[1])
             status = command_fail(error, EITP_ERROR_ARGUMENT,
-                                  "unknown option '%s'; options have two dashes: 'eitp help %s' lists them", argument,
-                                  o->name);
+                                  "unknown option '%s'; options begin with two dashes: 'eitp help %s' lists them",
+                                  argument, o->name);
         else
             o->positional[o->positional_count++] = arguments[at];
     }
-    if (!status && o->positional_count && !(o->command & (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN)))
+    if (!status && o->positional_count && !(o->command & OPTIONS_WITH_POSITIONAL))
         status =
             command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; values follow options, as in --data %s",
                          o->positional[0], o->positional[0]);
     return status;
 }
 
+eitp_status options_replace(option_set *o, const char *argument, eitp_error *error) {
+    const size_t size = strcspn(argument, "=");
+    char *name = command_copy(argument + 2);
+    option_id id;
+    name[size - 2] = 0;
+    id = option_find(name).id;
+    free(name);
+    return options_set(o, id, argument + size + 1, SOURCE_COMMAND_LINE, "--", error);
+}
+
 static void set_fallbacks(option_set *o) {
     for (size_t i = 0; i < option_count(); i++) {
-        if (option_of(i)->has_fallback && (option_of(i)->commands & o->command))
-            options_set_text(o, (option_id)i, option_of(i)->fallback, SOURCE_DEFAULT);
+        if (option_of((option_id)i)->has_fallback && (option_of((option_id)i)->commands & o->command))
+            options_set_text(o, (option_id)i, option_of((option_id)i)->fallback, SOURCE_DEFAULT);
     }
 }
 
@@ -314,8 +500,12 @@ eitp_status options_read(option_set *o, const char *name, unsigned command, int 
         return EITP_OK;
     }
     if (!status && options_has(o, OPTION_CONFIG))
-        status = options_read_config(o, options_text(o, OPTION_CONFIG), SOURCE_CONFIG, error);
+        status = options_read_config(o, options_text(o, OPTION_CONFIG), NULL, SOURCE_CONFIG, error);
+    if (!status && options_has(o, OPTION_DEEPSPEED_CONFIG))
+        status = options_read_config(o, options_text(o, OPTION_DEEPSPEED_CONFIG), "deepspeed", SOURCE_CONFIG, error);
     set_fallbacks(o);
+    if (!status)
+        status = options_reconcile(o, error);
     if (!status)
         output_set_detail(options_integer(o, OPTION_VERBOSE) ? OUTPUT_VERBOSE
                           : options_integer(o, OPTION_QUIET) ? OUTPUT_QUIET

@@ -29,11 +29,19 @@ typedef enum option_id {
     OPTION_DATA,
     OPTION_VAL_DATA,
     OPTION_VAL_FRACTION,
+    OPTION_SPLIT,
     OPTION_STRICT_UTF8,
     OPTION_SHUFFLE,
+    OPTION_DROP_LAST,
+    OPTION_DATA_WORKERS,
+    OPTION_PREFETCH,
     OPTION_MODEL,
     OPTION_INIT,
     OPTION_VOCAB_SIZE,
+    OPTION_LAYERS,
+    OPTION_HEADS,
+    OPTION_WIDTH,
+    OPTION_POSITIONS,
     OPTION_TOKENIZER,
     OPTION_DROPOUT,
     OPTION_LORA_RANK,
@@ -44,6 +52,7 @@ typedef enum option_id {
     OPTION_FREEZE,
     OPTION_ADAPTER,
     OPTION_OUTPUT_DIR,
+    OPTION_OVERWRITE_OUTPUT_DIR,
     OPTION_RESUME,
     OPTION_STEPS,
     OPTION_EPOCHS,
@@ -53,21 +62,28 @@ typedef enum option_id {
     OPTION_LR,
     OPTION_FINAL_LR,
     OPTION_LR_SCHEDULE,
+    OPTION_LR_CYCLES,
     OPTION_WARMUP_STEPS,
+    OPTION_WARMUP_RATIO,
     OPTION_WEIGHT_DECAY,
     OPTION_BETA1,
     OPTION_BETA2,
     OPTION_EPSILON,
     OPTION_MAX_GRAD_NORM,
     OPTION_MAX_NONFINITE,
+    OPTION_EVAL,
     OPTION_EVAL_STEPS,
+    OPTION_EVAL_EVERY_FRAC,
     OPTION_EVAL_WINDOWS,
+    OPTION_EVAL_FRAC,
+    OPTION_SAVE_STRATEGY,
     OPTION_SAVE_STEPS,
     OPTION_SAVE_SECONDS,
     OPTION_SAVE_TOTAL_LIMIT,
     OPTION_KEEP_BEST,
     OPTION_PATIENCE,
     OPTION_LOG_EVERY,
+    OPTION_REPORT_TO,
     OPTION_PRECISION,
     OPTION_MICRO_BATCHES_PER_PASS,
     OPTION_DENSE_ROWS,
@@ -77,8 +93,9 @@ typedef enum option_id {
     OPTION_OFFLOAD_FILE,
     OPTION_PROFILE,
     OPTION_PRESETS,
-    OPTION_MEMORY_BUDGET, /* bytes; 0 or not given: what the machine has left */
+    OPTION_MEMORY_BUDGET, /* bytes; 0 or not given: the memory that is free */
     OPTION_AUTO_SHRINK,
+    OPTION_DEEPSPEED_CONFIG,
     OPTION_PROMPT,
     OPTION_PROMPT_FILE,
     OPTION_TOKENS,
@@ -93,6 +110,9 @@ typedef enum option_id {
     OPTION_FILTER,
     OPTION_SECONDS,
     OPTION_COMPARE,
+    OPTION_SWEEP,
+    OPTION_MATRIX,
+    OPTION_MONITOR,
     OPTION_SEED,
     OPTION_DEVICE,
     OPTION_THREADS,
@@ -102,17 +122,19 @@ typedef enum option_id {
     OPTION_QUIET,
     OPTION_VERBOSE,
     OPTION_HELP,
-    OPTION_COUNT,                       /* of those in the table */
-    OPTION_CAPACITY = OPTION_COUNT + 64 /* and settings of the library that it leaves to the library */
+    OPTION_COUNT,                       /* options with a row in the table */
+    OPTION_CAPACITY = OPTION_COUNT + 64 /* and the trainer's settings without a row */
 } option_id;
 
-/* Where a value came from; a later one of these overrules an earlier one. */
+/* Where a value comes from; a later one of these overrides an earlier one. */
 typedef enum option_source {
     SOURCE_NONE,
     SOURCE_DEFAULT,
     SOURCE_RUN,        /* run.json of the run that is resumed */
     SOURCE_CHECKPOINT, /* the checkpoint that is resumed */
+    SOURCE_CONFIG_OFF, /* a flag that --config turns off, as fp16: precision is fp32 unless something else sets it */
     SOURCE_CONFIG,
+    SOURCE_COMMAND_LINE_OFF,
     SOURCE_COMMAND_LINE
 } option_source;
 
@@ -122,64 +144,83 @@ typedef struct option_value {
     size_t count;
     int64_t integer; /* also of a flag: 0 or 1; of a size: bytes */
     double number;
+    char name[40];   /* as it was written on the command line: "fp16" of precision */
+    char place[200]; /* "file:line" of a configuration file */
 } option_value;
 
 typedef struct option_set {
     const char *name; /* of the subcommand: "train", "tokenizer encode", ... */
     unsigned command; /* its bit */
     option_value values[OPTION_CAPACITY];
-    char **positional; /* what is no option, in order */
+    char **positional; /* arguments that are not options, in order */
     size_t positional_count;
 } option_set;
 
 /*
- * Reads the command line, the file of --config, and the defaults; -q and -v take effect. *ended is 1 where that was all
- * that was asked for: --help. Release it in any case.
+ * Reads the command line, the files of --config and --deepspeed-config, and the defaults; -q and -v take effect. *ended
+ * is 1 after --help, which is printed. Release the set in any case.
  */
 eitp_status options_read(option_set *o, const char *name, unsigned command, int count, char **arguments, int *ended,
                          eitp_error *error);
 void options_release(option_set *o);
 
 /*
- * Gives an option a value, unless it has one of a better source; lists collect the values of one source. `where` is for
- * messages.
+ * Sets an option unless it has a value from a stronger source; lists collect the values of one source. `where` begins
+ * messages: "--" or "file:line: ".
  */
 eitp_status options_set(option_set *o, option_id id, const char *value, option_source source, const char *where,
                         eitp_error *error);
 
-/* The same for a default that depends on other options; it cannot fail. */
+/* The same for a value that is known to be valid, as a default that depends on other options. */
 void options_set_integer(option_set *o, option_id id, int64_t value, option_source source);
 void options_set_number(option_set *o, option_id id, double value, option_source source);
 void options_set_text(option_set *o, option_id id, const char *value, option_source source);
 
+/* True if two values of one option mean the same. */
+int options_same_value(const option_value *a, const option_value *b);
+
+/* Sets an option by an argument "--name=value", whatever the command line says. */
+eitp_status options_replace(option_set *o, const char *argument, eitp_error *error);
+
+/* Forgets an option's value. */
+void options_clear(option_set *o, option_id id);
+
 int options_has(const option_set *o, option_id id);
 int options_is_explicit(const option_set *o, option_id id); /* from the command line or --config */
+eitp_status options_require(const option_set *o, option_id id, eitp_error *error); /* fails if it is not explicit */
 int64_t options_integer(const option_set *o, option_id id);
 double options_number(const option_set *o, option_id id);
-const char *options_text(const option_set *o, option_id id); /* NULL where it has no value */
+const char *options_text(const option_set *o, option_id id); /* NULL: it has no value */
 const char *options_name(option_id id);
 
-/* The option of a setting; OPTION_CAPACITY: it has none. */
+/* The option of a setting, or OPTION_CAPACITY. */
 option_id options_setting(const eitp_setting *setting);
 
-/* Gives the trainer's settings the values of their options, where these have any. */
+/* Sets the trainer's settings from the options that have values. */
 eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error);
 
-/* The place of a choice's value in the table's list. */
+/* The index of a choice's value in the table's list. */
 int options_choice(const option_set *o, option_id id);
 
 /*
  * Reads a file of options: YAML if its name ends in .yaml or .yml, otherwise JSON. The name of an option is that of the
- * innermost member; the objects around it only group, except where command_config.c has an entry for the section. A
- * member called "run" is left out. For SOURCE_RUN, options that belong to a call rather than to a run are left out too,
- * and so are unknown ones.
+ * innermost member; the objects around it only group, except where command_config.c has an entry for the section. The
+ * member "run" is skipped. With SOURCE_RUN only options that belong to the run are read, and unknown ones are skipped.
+ * `section` encloses all members, as "deepspeed"; NULL: none.
  */
-eitp_status options_read_config(option_set *o, const char *path, option_source source, eitp_error *error);
+eitp_status options_read_config(option_set *o, const char *path, const char *section, option_source source,
+                                eitp_error *error);
+
+/*
+ * Fails if two options of one source exclude each other, as --eval no and --eval-steps 5. Where the sources differ, the
+ * weaker one loses its value. Then sets the options that follow from others, as --eval from --eval-every-frac.
+ */
+eitp_status options_reconcile(option_set *o, eitp_error *error);
 
 /* Adds the options that have values as members of a JSON object, for options_read_config. */
 void options_write(const option_set *o, text_buffer *t);
 
-/* --print-config: every option with its value and where it came from. */
+/* --print-config: every option with its value and where it comes from. */
 void options_print(const option_set *o, int json);
 
 void options_print_help(const char *name, unsigned command);

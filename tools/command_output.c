@@ -5,11 +5,11 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-/* A process has one standard error, so there is one of these. */
+/* A process has one standard error, so this is global. */
 static struct {
     output_detail detail;
     int started;
-    int progress; /* a progress line is on the screen */
+    int progress; /* a progress line is shown */
     int failed;   /* to write the result */
     text_buffer held;
 } output = {OUTPUT_NORMAL, 0, 0, 0, {NULL, 0, 0}};
@@ -35,7 +35,18 @@ void output_start(void) {
     text_release(&output.held);
 }
 
-/* One line, whatever is in it. */
+/* True if a line is held back already: some files are read more than once before the start, with the same warnings. */
+static int output_holds(const char *line) {
+    const char *at = output.held.data;
+    while (at && (at = strstr(at, line)) != NULL) {
+        if (at == output.held.data || at[-1] == '\n')
+            return 1;
+        at++;
+    }
+    return 0;
+}
+
+/* Prints a line. Control characters become '?', so that it stays one. */
 static void output_line(eitp_log_level level, const char *prefix, const char *message) {
     char line[1200];
     int length = snprintf(line, sizeof line - 1, "%s%s", prefix, message);
@@ -47,7 +58,8 @@ static void output_line(eitp_log_level level, const char *prefix, const char *me
     line[size] = '\n';
     line[size + 1] = 0;
     if (!output.started && level < EITP_LOG_ERROR) {
-        text_add(&output.held, line, size + 1);
+        if (!output_holds(line))
+            text_add(&output.held, line, size + 1);
         return;
     }
     output_clear_progress();
@@ -137,7 +149,7 @@ int output_finish(int code) {
     int failed = fflush(stdout) || output.failed;
     output_clear_progress();
     if (failed && code == COMMAND_FINISHED) {
-        output_error("cannot write to standard output: %s; the result is not complete", strerror(errno));
+        output_error("cannot write to standard output: %s; the result is incomplete", strerror(errno));
         return COMMAND_IO;
     }
     return code;

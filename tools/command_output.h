@@ -1,8 +1,8 @@
 /*
- * What the command says: results to standard output, everything else, a line each, to standard error.
+ * Output: results on standard output, everything else on standard error, one line each.
  *
- * Until output_start, information and warnings are held back, so that a command that is refused says one line: why. -v
- * prints all at once.
+ * Until output_start, information and warnings are held back, so that a command that is refused prints a single line,
+ * the error. -v prints everything at once. On a terminal output_progress shows what is under way in the meantime.
  */
 #ifndef COMMAND_OUTPUT_H
 #define COMMAND_OUTPUT_H
@@ -15,34 +15,34 @@ typedef enum output_detail { OUTPUT_QUIET, OUTPUT_NORMAL, OUTPUT_VERBOSE } outpu
 
 void output_set_detail(output_detail detail);
 
-/* The command is under way: prints what was held back, and from now on everything at once. */
+/* The command was accepted: prints what was held back, and from now on everything at once. */
 void output_start(void);
 
 void output_info(const char *format, ...) COMMAND_PRINTF(1, 2);
 void output_warning(const char *format, ...) COMMAND_PRINTF(1, 2);
 
-/* Prints "error: ..." and forgets what is held back. */
+/* Prints "error: ..." and drops what is held back. */
 void output_error(const char *format, ...) COMMAND_PRINTF(1, 2);
 
-/* The same with an error of the library; returns the exit code that belongs to it. */
+/* The same for an error of the library. Returns its exit code. */
 int output_fail(const eitp_error *error);
 
-/* The log of the library goes the same way. */
+/* A log for the library that prints in the same way. */
 eitp_log_sink output_log_sink(void);
 
-/* Is standard error a terminal, whose last line output_progress may write again and again? */
+/* True if standard error is a terminal. */
 int output_is_terminal(void);
 
-/* Shows one line until the next line of any kind; only on a terminal. */
+/* On a terminal, shows a line that the next line of any kind replaces. */
 void output_progress(const char *line);
 
-/* "12.3 MB" and the like (decimal), in one of a few buffers that are used in turn. */
+/* "12.3 MB", in decimal units. The text is valid until the eighth next call. */
 const char *output_bytes(double bytes);
 
 /* Writes to standard output; a failure to write is reported by output_finish. */
 void output_result(const char *data, size_t size);
 
-/* Ends standard output: `code`, or COMMAND_IO with an error where it could not be written. */
+/* Flushes standard output. Returns `code`, or, if writing failed, prints an error and returns COMMAND_IO. */
 int output_finish(int code);
 
 EITP_END_DECLARATIONS

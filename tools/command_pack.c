@@ -1,4 +1,4 @@
-/* eitp pack: text becomes a token file. */
+/* eitp pack: writes text as a token file. */
 #include "command_data.h"
 #include "command_model.h"
 #include "command_output.h"
@@ -20,7 +20,7 @@ static void print_info(const option_set *o, const char *path, const eitp_token_f
         text_format(&t, "}\n");
     } else {
         text_format(&t,
-                    "%s: %llu tokens of %llu documents, %.3f bytes per token, unigram entropy %.4f nats per token\n",
+                    "%s: %llu tokens in %llu documents, %.3f bytes per token, unigram entropy %.4f nats per token\n",
                     path, (unsigned long long)info->token_count, (unsigned long long)info->document_count,
                     bytes_per_token, info->unigram_entropy);
     }
@@ -33,12 +33,13 @@ static eitp_status pack(const option_set *o, eitp_error *error) {
     eitp_tokenizer *tokenizer = NULL;
     eitp_token_file_info info;
     int is_token_file;
-    eitp_status status;
-    if (!options_has(o, OPTION_DATA) || !path)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--data and --output are needed");
-    status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
+    eitp_status status = options_require(o, OPTION_DATA, error);
+    if (!status)
+        status = options_require(o, OPTION_OUTPUT, error);
+    if (!status)
+        status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
     if (!status && is_token_file)
-        status = command_fail(error, EITP_ERROR_ARGUMENT, "'%s' is a token file already; name texts",
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "'%s' is already a token file; name text files",
                               options_text(o, OPTION_DATA));
     if (!status)
         status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), NULL, &tokenizer, error);

@@ -2,13 +2,16 @@
 
 #include "command_files.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <fcntl.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t stop_signal;
-static eitp_run *volatile attached_run; /* that is told */
+static eitp_run *volatile attached_run; /* gets requests to stop and to save */
 
 static void handle_stop(int number) {
     if (stop_signal)
@@ -58,6 +61,11 @@ const char *process_stop_name(void) {
     return stop_signal == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
+long process_processors(void) {
+    const long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? count : 1;
+}
+
 size_t process_memory(void) {
     char content[128];
     unsigned long pages = 0;
@@ -72,12 +80,18 @@ size_t process_memory(void) {
     return sscanf(content, "%*u %lu", &pages) == 1 ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* Not getrusage's, where there is another: that begins with what the parent had. */
+/* Not that of getrusage, which starts with the peak of the parent. */
 size_t process_peak_memory(void) {
     const eitp_host host = command_host();
     eitp_memory_info info;
     eitp_error ignored;
     return eitp_memory_info_read(&host, &info, &ignored) ? 0 : (size_t)info.peak;
+}
+
+void process_trim_memory(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 void process_reset_peak_memory(void) {

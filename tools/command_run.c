@@ -5,255 +5,125 @@
 #include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
+#include "command_resume.h"
 
 #include <sys/statvfs.h>
 #include <time.h>
 
-/* ---- Which checkpoint, which options ---- */
-
-static eitp_status find_newest(run *r, eitp_error *error) {
-    const eitp_host host = command_host();
-    int64_t step;
-    eitp_status status = eitp_checkpoint_newest(&host, r->directory, &step, error);
-    if (status)
-        return status;
-    if (step < 0)
-        output_info("there is no checkpoint in '%s': a new run begins", r->directory);
-    else
-        r->checkpoint = command_format("%s/checkpoint-%lld", r->directory, (long long)step);
-    return EITP_OK;
-}
-
-static eitp_status find_checkpoint(run *r, eitp_error *error) {
-    const char *resume = options_text(&r->options, OPTION_RESUME);
-    eitp_status status;
-    if (!resume)
-        return EITP_OK;
-    if (!strcmp(resume, "auto"))
-        return find_newest(r, error);
-    status = model_find_directory(resume, &r->checkpoint, error);
-    if (!status && !files_is_file(r->checkpoint, "trainer_state.json"))
-        status =
-            command_fail(error, EITP_ERROR_ARGUMENT,
-                         "'%s' is a model, not a checkpoint: it has no trainer_state.json; start from it with --model",
-                         r->checkpoint);
-    if (!status && !options_is_explicit(&r->options, OPTION_OUTPUT_DIR)) {
-        free(r->directory);
-        r->directory = files_parent(r->checkpoint);
-        options_set_text(&r->options, OPTION_OUTPUT_DIR, r->directory, SOURCE_CHECKPOINT);
-    }
-    return status;
-}
-
-static int is_sgd(eitp_optimizer optimizer) {
-    return eitp_optimizer_get(optimizer)->fidelity == EITP_DIFFERENT_ALGORITHM;
-}
-
-static double default_weight_decay(const option_set *o) {
-    return is_sgd(fit_optimizer(o)) ? 0 : 0.01;
-}
-
-/* What SGD and AdamW call a learning rate differs by orders of magnitude: from one to the other none is taken over. */
-static eitp_status drop_checkpoint_rates(run *r, eitp_error *error) {
-    const eitp_trainer_config *c = &r->resumed.config;
-    option_set *o = &r->options;
-    eitp_optimizer optimizer = fit_optimizer(o);
-    if (is_sgd(optimizer) == is_sgd(c->optimizer))
-        return EITP_OK;
-    if (!options_is_explicit(o, OPTION_LR))
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' was made with %s, whose learning rate %g means something else to %s; give the new "
-                            "one with --lr",
-                            r->checkpoint, eitp_optimizer_get(c->optimizer)->name, c->schedule.peak,
-                            eitp_optimizer_get(optimizer)->name);
-    options_set_number(o, OPTION_FINAL_LR, 0, SOURCE_CHECKPOINT);
-    options_set_number(o, OPTION_WEIGHT_DECAY, default_weight_decay(o), SOURCE_CHECKPOINT);
-    return EITP_OK;
-}
-
-/* Passes take what memory there is now, unless that would change bits or the run was shrunk. */
-static int keeps_merged(const eitp_checkpoint_info *resumed) {
-    return resumed->config.dense_rows ||
-           resumed->config.micro_batches_per_pass != resumed->initial_shape.micro_batches_per_pass;
-}
-
-static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
-    const eitp_trainer_config *c = &r->resumed.config;
-    size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
-    option_set *o = &r->options;
-    char value[64];
-    for (size_t i = 0; i < count; i++) {
-        const option_id id = options_setting(&settings[i]);
-        if (id == OPTION_CAPACITY || (id == OPTION_MICRO_BATCHES_PER_PASS && !keeps_merged(&r->resumed)))
-            continue;
-        eitp_setting_format(&settings[i], c, value, sizeof value);
-        options_set_text(o, id, value, SOURCE_CHECKPOINT);
-    }
-    options_set_integer(o, OPTION_BLOCK_SIZE, r->resumed.rows, SOURCE_CHECKPOINT);
-    options_set_text(o, OPTION_PRECISION, r->resumed.precision, SOURCE_CHECKPOINT);
-    options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(c->optimizer)->name, SOURCE_CHECKPOINT);
-    adapt_take_options(o, &r->resumed.lora);
-    return drop_checkpoint_rates(r, error);
-}
-
-/* Of a run that was shrunk: the command that began it goes on as it became. */
-static void follow_shrinking(run *r) {
-    static const option_id ids[] = {OPTION_BATCH_SIZE, OPTION_GRAD_ACCUM, OPTION_MICRO_BATCHES_PER_PASS};
-    const eitp_trainer_config *c = &r->resumed.config;
-    const eitp_step_shape *asked = &r->resumed.initial_shape;
-    const int64_t values[][2] = {{asked->batch_size, c->batch_size},
-                                 {asked->grad_accum, c->grad_accum},
-                                 {asked->micro_batches_per_pass, c->micro_batches_per_pass}};
-    option_set *o = &r->options;
-    int is_shrunk = 0;
-    for (size_t i = 0; i < COMMAND_COUNT(ids); i++) {
-        is_shrunk |= values[i][0] != values[i][1];
-        if (options_integer(o, ids[i]) == values[i][0])
-            options_set_integer(o, ids[i], values[i][1], o->values[ids[i]].source);
-    }
-    if (is_shrunk)
-        output_info("'%s' is of a run that was made smaller: batch size %lld, accumulation %lld, %lld merged, where it "
-                    "began with %lld, %lld and %lld; it goes on so",
-                    r->checkpoint, (long long)c->batch_size, (long long)c->grad_accum,
-                    (long long)c->micro_batches_per_pass, (long long)asked->batch_size, (long long)asked->grad_accum,
-                    (long long)asked->micro_batches_per_pass);
-}
-
-/* The library says to start from the weights; this is how. */
-static eitp_status add_hint(eitp_status status, eitp_error *error) {
-    static const char advice[] = "start from its weights";
-    const size_t size = strlen(error->message), length = strlen(advice);
-    if (status && size >= length && !strcmp(error->message + size - length, advice) &&
-        size + strlen(" with --model") < sizeof error->message)
-        strcat(error->message, " with --model");
-    return status;
-}
-
-/* What the checkpoint and the run.json beside it say. */
-static eitp_status take_resumed_options(run *r, eitp_error *error) {
-    const eitp_host host = command_host();
-    char *parent = files_parent(r->checkpoint), *record = files_join(parent, "run.json");
-    eitp_status status = add_hint(eitp_checkpoint_read_info(&host, r->checkpoint, &r->resumed, error), error);
-    if (!status)
-        status = take_checkpoint_options(r, error);
-    if (!status && files_info(record).kind == EITP_PATH_FILE)
-        status = options_read_config(&r->options, record, SOURCE_RUN, error);
-    if (!status)
-        follow_shrinking(r);
-    free(parent);
-    free(record);
-    return status;
-}
-
-/* Refused here where the options are known by name; the rest is compared when the trainer resumes. */
-static eitp_status check_resumed_settings(const run *r, eitp_error *error) {
-    size_t count;
-    const eitp_setting *settings = eitp_trainer_settings(&count);
-    eitp_trainer_config asked = r->resumed.config;
-    char here[64], there[64];
-    eitp_status status = options_to_config(&r->options, &asked, error);
-    for (size_t i = 0; i < count && !status; i++) {
-        if (settings[i].difference != EITP_DIFFERENCE_REFUSED)
-            continue;
-        eitp_setting_format(&settings[i], &r->resumed.config, there, sizeof there);
-        eitp_setting_format(&settings[i], &asked, here, sizeof here);
-        if (strcmp(there, here))
-            status =
-                command_fail(error, EITP_ERROR_ARGUMENT,
-                             "'%s' was made with %s %s, and this run has %s; leave --%s out, or start from the "
-                             "weights with --model",
-                             r->checkpoint, settings[i].name, there, here, options_name(options_setting(&settings[i])));
-    }
-    return status;
-}
-
-/*
- * A run that is resumed keeps its kernels: others would give other bits. Who asks for others in the environment is
- * refused, as any other difference is, rather than not heard.
- */
-static eitp_status check_resumed_kernels(const run *r, eitp_error *error) {
-    char isa[MODEL_ISA_SIZE];
-    const eitp_context_config config = model_context_config(&r->options, r->resumed.numerics, isa);
-    const char *const kept[][2] = {{"EITP_ISA", config.isa}, {"EITP_PRODUCTS", config.products}};
-    for (size_t i = 0; i < COMMAND_COUNT(kept); i++) {
-        const char *asked = getenv(kept[i][0]);
-        if (asked && *asked && kept[i][1] && strcmp(asked, kept[i][1]))
-            return command_fail(error, EITP_ERROR_ARGUMENT,
-                                "'%s' was made with %s %s, and the environment has %s: the bits would differ; unset it "
-                                "to go on with %s, or start from the weights with --model",
-                                r->checkpoint, kept[i][0], kept[i][1], asked, kept[i][1]);
-    }
-    return EITP_OK;
-}
-
-static eitp_status check_resumed(const run *r, eitp_error *error) {
-    eitp_status status = check_resumed_settings(r, error);
-    if (!status)
-        status = check_resumed_kernels(r, error);
-    if (!status && !options_has(&r->options, OPTION_DATA))
-        status = command_fail(error, EITP_ERROR_ARGUMENT,
-                              "--data is needed: there is no run.json beside '%s' that says which data it was",
-                              r->checkpoint);
-    return status;
-}
-
-static eitp_status check_combination(const run *r, eitp_error *error) {
-    const option_set *o = &r->options;
-    option_source model = o->values[OPTION_MODEL].source, init = o->values[OPTION_INIT].source;
-    eitp_status status = adapt_check(o, r->checkpoint || model > init, error);
-    if (status)
-        return status;
-    if (r->checkpoint)
-        return check_resumed(r, error);
-    if (!model && !init)
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--model or --init is needed: weights to start from, or a shape such as tiny");
-    if (model && model == init)
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--model and --init exclude each other: weights from a directory, or random ones");
-    if (model > init && options_is_explicit(o, OPTION_VOCAB_SIZE))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--vocab-size goes with --init; a model has its vocabulary");
-    if (!options_has(o, OPTION_DATA))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--data is needed: text files, directories, or a token file");
-    return EITP_OK;
-}
+/* ---- Options ---- */
 
 static int starts_from_model(const run *r) {
     return r->options.values[OPTION_MODEL].source > r->options.values[OPTION_INIT].source;
 }
 
+static eitp_status check_start(const run *r, eitp_error *error) {
+    const option_set *o = &r->options;
+    option_source model = o->values[OPTION_MODEL].source, init = o->values[OPTION_INIT].source;
+    if (!model && !init && resume_is_requested(o))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "no checkpoint in '%s'; give --model or --init to start a new run", r->directory);
+    if (!model && !init)
+        return command_fail(
+            error, EITP_ERROR_ARGUMENT,
+            "--model or --init is required: a model directory to start from, or a shape with random weights as in "
+            "--init tiny");
+    if (model && model == init)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--model and --init cannot be used together: start from a model, or from random weights");
+    if (starts_from_model(r) && options_is_explicit(o, OPTION_VOCAB_SIZE))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--vocab-size requires --init; the model of --model has a vocabulary");
+    if (!options_has(o, OPTION_DATA))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--data is required: text files, directories of them, or a token file");
+    return EITP_OK;
+}
+
+static eitp_status check_schedule(const option_set *o, eitp_error *error) {
+    const option_source ratio = o->values[OPTION_WARMUP_RATIO].source, steps = o->values[OPTION_WARMUP_STEPS].source;
+    eitp_trainer_config config = eitp_trainer_config_default();
+    eitp_status status = options_to_config(o, &config, error);
+    if (status)
+        return status;
+    if (ratio && ratio == steps && options_number(o, OPTION_WARMUP_RATIO) > 0 && config.schedule.warmup > 0)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--warmup-ratio and --warmup-steps cannot be used together; give one of them");
+    if (options_is_explicit(o, OPTION_LR_CYCLES) && config.schedule.cycles > 1 &&
+        config.schedule.kind != EITP_SCHEDULE_COSINE_WITH_RESTARTS)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--lr-cycles requires --lr-schedule cosine_with_restarts (got %s)",
+                            options_text(o, OPTION_LR_SCHEDULE));
+    return EITP_OK;
+}
+
+static eitp_status check_combination(const run *r, eitp_error *error) {
+    const option_set *o = &r->options;
+    eitp_status status = adapt_check(o, r->checkpoint || starts_from_model(r), error);
+    if (!status && options_integer(o, OPTION_OVERWRITE_OUTPUT_DIR) && resume_is_requested(o))
+        status = command_fail(error, EITP_ERROR_ARGUMENT,
+                              "--overwrite-output-dir and --resume cannot be used together: start a new run, or "
+                              "continue the one in the directory");
+    if (status)
+        return status;
+    return r->checkpoint ? resume_check(r, error) : check_start(r, error);
+}
+
 static double default_rate(const run *r) {
-    int is_tuned = starts_from_model(r) && !adapt_is_asked(&r->options);
-    if (is_sgd(fit_optimizer(&r->options)))
-        return is_tuned ? 0.02 : 0.1;
-    return is_tuned ? 5e-5 : 3e-4;
+    int is_fine_tuning = starts_from_model(r) && !adapt_is_requested(&r->options);
+    if (fit_is_sgd(fit_optimizer(&r->options)))
+        return is_fine_tuning ? 0.02 : 0.1;
+    return is_fine_tuning ? 5e-5 : 3e-4;
+}
+
+/* --warmup-ratio as steps, rounded up; --warmup-steps from a better source stands. */
+static void resolve_warmup(option_set *o, int64_t steps) {
+    const option_source source = o->values[OPTION_WARMUP_RATIO].source;
+    double ratio = options_number(o, OPTION_WARMUP_RATIO);
+    if (ratio > 0 && source >= o->values[OPTION_WARMUP_STEPS].source)
+        options_set_integer(o, OPTION_WARMUP_STEPS, (int64_t)ceil(ratio * (double)steps), source);
+}
+
+/* Other programs' names for where to report. */
+static void resolve_reports(option_set *o) {
+    char text[64];
+    snprintf(text, sizeof text, "%s", options_text(o, OPTION_REPORT_TO));
+    if (!options_choice(o, OPTION_REPORT_TO) && strcmp(text, "jsonl")) {
+        output_warning("report-to %s: steps and evaluations are recorded in metrics.jsonl in the output directory",
+                       text);
+        options_set_text(o, OPTION_REPORT_TO, "jsonl", o->values[OPTION_REPORT_TO].source);
+    }
 }
 
 eitp_status run_resolve(run *r, eitp_error *error) {
     option_set *o = &r->options;
     eitp_status status;
     r->directory = command_copy(options_text(o, OPTION_OUTPUT_DIR));
-    status = find_checkpoint(r, error);
+    status = resume_find_checkpoint(r, error);
     if (!status && r->checkpoint)
-        status = take_resumed_options(r, error);
+        status = resume_take_options(r, error);
     if (status)
         return status;
-    fit_take_profile(o);
+    fit_set_profile(o);
     if (!options_has(o, OPTION_LR))
         options_set_number(o, OPTION_LR, default_rate(r), SOURCE_DEFAULT);
-    options_set_number(o, OPTION_WEIGHT_DECAY, default_weight_decay(o), SOURCE_DEFAULT);
+    options_set_number(o, OPTION_WEIGHT_DECAY, fit_default_weight_decay(o), SOURCE_DEFAULT);
     if (!options_has(o, OPTION_STEPS) && !options_has(o, OPTION_EPOCHS))
         options_set_integer(o, OPTION_EPOCHS, 1, SOURCE_DEFAULT);
-    return EITP_OK;
+    status = check_schedule(o, error);
+    if (status)
+        return status;
+    if (!r->checkpoint && options_has(o, OPTION_STEPS))
+        resolve_warmup(o, options_integer(o, OPTION_STEPS));
+    resolve_reports(o);
+    return options_reconcile(o, error);
 }
 
 /* ---- The output directory ---- */
 
-/* Of most measures more is better; of losses less. */
-static int is_higher_better(const char *measure) {
-    size_t size = strlen(measure);
-    return !(size >= 4 && !strcmp(measure + size - 4, "loss")) && strcmp(measure, "perplexity") != 0;
+/* True for metrics of which more is better: all but losses and perplexity. */
+static int is_higher_better(const char *metric) {
+    size_t size = strlen(metric);
+    return !(size >= 4 && !strcmp(metric + size - 4, "loss")) && strcmp(metric, "perplexity") != 0;
 }
 
 static eitp_run_config run_config(const run *r) {
@@ -262,9 +132,14 @@ static eitp_run_config run_config(const run *r) {
     config.directory = r->directory;
     config.resume = r->checkpoint ? EITP_RESUME_NAMED : EITP_RESUME_NONE;
     config.checkpoint = r->checkpoint;
+    /* Those that are not in force have no value: see options_reconcile. */
     config.eval_steps = options_integer(o, OPTION_EVAL_STEPS);
+    config.eval_epochs = options_number(o, OPTION_EVAL_EVERY_FRAC);
     config.eval_samples = options_integer(o, OPTION_EVAL_WINDOWS);
+    config.eval_fraction = options_number(o, OPTION_EVAL_FRAC);
     config.save_steps = options_integer(o, OPTION_SAVE_STEPS);
+    config.save_epochs = options_choice(o, OPTION_SAVE_STRATEGY) == 2;
+    config.metrics = options_choice(o, OPTION_REPORT_TO) == 0;
     config.save_seconds = options_number(o, OPTION_SAVE_SECONDS);
     config.save_total_limit = options_integer(o, OPTION_SAVE_TOTAL_LIMIT);
     config.keep_best = options_text(o, OPTION_KEEP_BEST);
@@ -276,7 +151,7 @@ static eitp_run_config run_config(const run *r) {
     return config;
 }
 
-/* Names the options that change what the library refuses. */
+/* Adds the options that change what the library refuses. */
 static void name_options(eitp_error *error, const char *options) {
     size_t size = strlen(error->message);
     snprintf(error->message + size, sizeof error->message - size, " (%s)", options);
@@ -285,37 +160,45 @@ static void name_options(eitp_error *error, const char *options) {
 static eitp_status prepare_directory(run *r, eitp_error *error) {
     const eitp_host host = command_host();
     const eitp_run_config config = run_config(r);
-    eitp_status status = eitp_run_create(&host, &config, &r->run, error);
+    eitp_status status = EITP_OK;
+    if (options_integer(&r->options, OPTION_OVERWRITE_OUTPUT_DIR))
+        status = replace_run(r->directory, &r->replaced, error);
+    if (status)
+        return status;
+    if (r->replaced.to)
+        output_info("the earlier run in '%s' is now in '%s'; delete it when it is no longer needed", r->directory,
+                    r->replaced.to);
+    status = eitp_run_create(&host, &config, &r->run, error);
     if (status == EITP_ERROR_ARGUMENT)
-        name_options(error, "--output-dir, --resume auto");
+        name_options(error, "--output-dir, --resume auto, --overwrite-output-dir");
     return status;
 }
 
-/* Refused before the first step, where the options are known by name. */
+/* Checked here, where the options have names. */
 static eitp_status check_best(run *r, eitp_error *error) {
     const option_set *o = &r->options;
-    const char *measure = options_text(o, OPTION_KEEP_BEST);
-    if ((measure || options_integer(o, OPTION_PATIENCE)) && !r->validates)
+    const char *metric = options_text(o, OPTION_KEEP_BEST);
+    if ((metric || options_integer(o, OPTION_PATIENCE)) && !r->validates)
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--keep-best and --patience need validation data: give --val-data or --val-fraction");
-    if (options_integer(o, OPTION_PATIENCE) && !options_integer(o, OPTION_EVAL_STEPS))
+                            "--keep-best and --patience require validation data; set --val-data or --val-fraction");
+    if (options_integer(o, OPTION_PATIENCE) && !options_integer(o, OPTION_EVAL_STEPS) &&
+        !options_has(o, OPTION_EVAL_EVERY_FRAC))
         return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--patience needs evaluations between steps: give --eval-steps");
+                            "--patience requires evaluations between steps; set --eval-steps");
     return EITP_OK;
 }
 
-/* Refused where it is known what the task measures. */
-static eitp_status check_measure(run *r, eitp_error *error) {
-    const char *measure = options_text(&r->options, OPTION_KEEP_BEST);
-    return measure && !eitp_trainer_has_measure(r->trainer, measure)
-               ? command_fail(error, EITP_ERROR_ARGUMENT, "--keep-best: unknown measure '%s' (choose from loss)",
-                              measure)
+/* Checked once the task's metrics are known. */
+static eitp_status check_metric(run *r, eitp_error *error) {
+    const char *metric = options_text(&r->options, OPTION_KEEP_BEST);
+    return metric && !eitp_trainer_has_metric(r->trainer, metric)
+               ? command_fail(error, EITP_ERROR_ARGUMENT, "--keep-best: unknown metric '%s' (choose from loss)", metric)
                : EITP_OK;
 }
 
 /* ---- Model and tokenizer ---- */
 
-/* The model's shape, with the dropout that was asked for. */
+/* The model's shape, with --dropout. */
 static eitp_status read_shape(run *r, eitp_error *error) {
     const option_set *o = &r->options;
     const eitp_host host = command_host();
@@ -330,25 +213,33 @@ static eitp_status read_shape(run *r, eitp_error *error) {
         status = fit_read_shape(o, &r->shape, error);
     if (!status && directory)
         status = eitp_model_config_read(&host, directory, &r->shape, error);
+    if (!status && directory)
+        status = fit_check_shape(o, &r->shape, directory, error);
     if (!status && options_has(o, OPTION_DROPOUT) && !(r->checkpoint && !options_is_explicit(o, OPTION_DROPOUT)))
         r->shape.embedding_dropout = r->shape.attention_dropout = r->shape.residual_dropout = dropout;
     free(directory);
     return status;
 }
 
-static eitp_status make_model(run *r, eitp_error *error) {
+void run_complete_options(run *r) {
+    eitp_error error;
+    const int has_model =
+        r->checkpoint || options_has(&r->options, OPTION_MODEL) || options_has(&r->options, OPTION_INIT);
+    fit_set_defaults(&r->options, has_model && !read_shape(r, &error) ? &r->shape : NULL);
+}
+
+static eitp_status create_model(run *r, eitp_error *error) {
     const eitp_host host = command_host();
     const option_set *o = &r->options;
     const uint64_t seed = (uint64_t)options_integer(o, OPTION_SEED);
-    /* Those of a checkpoint come with the rest of the state, but for the ones below adapters. */
-    int has_base = adapt_is_asked(o) || (!r->checkpoint && starts_from_model(r));
-    eitp_transformer_config config;
+    /* A resume loads the weights of a checkpoint with the rest of its state, except those that adapters belong to. */
+    int has_base = adapt_is_requested(o) || (!r->checkpoint && starts_from_model(r));
+    eitp_transformer_config config = r->shape;
     char *base = NULL;
     eitp_status status = has_base ? adapt_find_base(o, r->checkpoint, &base, error) : EITP_OK;
-    if (!status && (r->checkpoint || base))
-        status = eitp_model_config_read(&host, r->checkpoint ? r->checkpoint : base, &config, error);
-    else if (!status)
-        status = fit_read_shape(o, &config, error);
+    /* With its own dropout, which set_dropout compares. */
+    if (!status && r->checkpoint)
+        status = eitp_model_config_read(&host, r->checkpoint, &config, error);
     if (!status)
         status = eitp_model_create(r->context, &config, &r->model, error);
     if (!status)
@@ -370,35 +261,57 @@ static eitp_status set_dropout(run *r, eitp_error *error) {
     if (r->checkpoint && !(config.embedding_dropout >= dropout && config.embedding_dropout <= dropout &&
                            config.attention_dropout >= dropout && config.attention_dropout <= dropout &&
                            config.residual_dropout >= dropout && config.residual_dropout <= dropout))
-        output_warning("dropout was %g, %g and %g in '%s' and is %g from here on", config.embedding_dropout,
+        output_warning("dropout was %g, %g and %g in '%s' and is %g from now on", config.embedding_dropout,
                        config.attention_dropout, config.residual_dropout, r->checkpoint, dropout);
     return eitp_model_set_dropout(r->model, dropout, dropout, dropout, error);
 }
 
+/* Sets *has_text to 1 if some of the data is text rather than a token file. */
+static eitp_status find_text(const run *r, int *has_text, eitp_error *error) {
+    const option_set *o = &r->options;
+    int is_token_file, validation_is_token_file = 1;
+    eitp_status status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
+    if (!status && options_has(o, OPTION_VAL_DATA))
+        status = data_is_token_file(o, OPTION_VAL_DATA, &validation_is_token_file, error);
+    *has_text = !status && !(is_token_file && validation_is_token_file);
+    return status;
+}
+
+/* The tokenizer of --tokenizer or of the model; text without one is read as bytes. */
 static eitp_status load_tokenizer(run *r, eitp_error *error) {
     const option_set *o = &r->options;
     const char *given =
         !r->checkpoint || options_is_explicit(o, OPTION_TOKENIZER) ? options_text(o, OPTION_TOKENIZER) : NULL;
     char *directory = NULL;
-    eitp_status status = EITP_OK;
-    if (r->checkpoint)
+    int has_text = 0;
+    eitp_status status = find_text(r, &has_text, error);
+    if (!status && r->checkpoint)
         directory = command_copy(r->checkpoint);
-    else if (starts_from_model(r))
+    else if (!status && starts_from_model(r))
         status = model_find_directory(options_text(o, OPTION_MODEL), &directory, error);
     if (!status)
         status = model_load_tokenizer(given, directory, &r->tokenizer, error);
+    if (!status && !r->tokenizer && has_text)
+        status = model_use_bytes(&r->tokenizer, error);
     free(directory);
     return status;
 }
 
+static eitp_status set_vocabulary(run *r, eitp_error *error) {
+    (void)error;
+    if (!r->checkpoint && !starts_from_model(r))
+        fit_set_vocabulary(&r->options, r->tokenizer, &r->shape);
+    return EITP_OK;
+}
+
 /* ---- Data ---- */
 
-/* A token file without a tokenizer: perhaps it has bytes; else the model is saved without one. */
-static eitp_status recognise_tokenizer(run *r, eitp_error *error) {
+/* For a token file without a tokenizer: its tokens may be bytes. Otherwise the model is saved without a tokenizer. */
+static eitp_status recognize_tokenizer(run *r, eitp_error *error) {
     const eitp_host host = command_host();
     eitp_token_file_info info = eitp_token_file_get_info(r->training.file);
     eitp_tokenizer *bytes;
-    eitp_status status = eitp_tokenizer_bytes(&host, &bytes, error);
+    eitp_status status = eitp_tokenizer_create_bytes(&host, &bytes, error);
     if (status)
         return status;
     if (info.kind == EITP_TOKEN_FILE_EITP && info.tokenizer_fingerprint == eitp_tokenizer_fingerprint(bytes)) {
@@ -406,29 +319,24 @@ static eitp_status recognise_tokenizer(run *r, eitp_error *error) {
         return EITP_OK;
     }
     eitp_tokenizer_destroy(bytes);
-    output_warning("the token file's tokenizer is not known, and will not be saved with the model; give it with "
-                   "--tokenizer");
+    output_warning("the tokenizer of '%s' is unknown and will not be saved with the model; name it with --tokenizer",
+                   r->training.path);
     return EITP_OK;
 }
 
 static eitp_status open_data(run *r, eitp_error *error) {
     const option_set *o = &r->options;
     int64_t vocabulary = r->shape.vocabulary;
-    int is_token_file, validation_is_token_file = 1;
     char *directory = files_join(r->directory, "data");
-    eitp_status status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
-    if (!status && options_has(o, OPTION_VAL_DATA))
-        status = data_is_token_file(o, OPTION_VAL_DATA, &validation_is_token_file, error);
-    if (!status && !r->tokenizer && !(is_token_file && validation_is_token_file))
-        status = model_use_bytes(&r->tokenizer, error);
-    if (!status && r->tokenizer)
+    eitp_status status = EITP_OK;
+    if (r->tokenizer)
         status = model_check_tokenizer(r->tokenizer, NULL, vocabulary, error);
     if (!status)
         status = data_open(o, OPTION_DATA, r->tokenizer, vocabulary, directory, &r->training, error);
     if (!status && options_has(o, OPTION_VAL_DATA))
         status = data_open(o, OPTION_VAL_DATA, r->tokenizer, vocabulary, directory, &r->validation, error);
     if (!status && !r->tokenizer)
-        status = recognise_tokenizer(r, error);
+        status = recognize_tokenizer(r, error);
     if (!status && r->tokenizer)
         status = model_check_tokenizer(r->tokenizer, r->training.file, vocabulary, error);
     if (!status && r->tokenizer && r->validation.file)
@@ -445,13 +353,13 @@ static eitp_status split_data(run *r, int64_t block_size, eitp_error *error) {
     if (!status && r->validation.file)
         status = eitp_split_tokens(eitp_token_file_get_info(r->validation.file).token_count, 0, block_size,
                                    &r->validation_range, &nothing, error);
-    r->validates = !status && r->validation_range.count > 0;
+    r->validates = !status && r->validation_range.count > 0 && options_choice(&r->options, OPTION_EVAL) != 0;
     return status;
 }
 
 /* ---- The trainer ---- */
 
-static eitp_status make_task(run *r, eitp_error *error) {
+static eitp_status create_task(run *r, eitp_error *error) {
     eitp_language_config config;
     memset(&config, 0, sizeof config);
     config.model = r->model;
@@ -464,9 +372,21 @@ static eitp_status make_task(run *r, eitp_error *error) {
     return eitp_language_task(&config, &r->task, error);
 }
 
-/* How long to train: as recorded, or by --steps or --epochs, whichever comes from the better source. */
+/* For --drop-last: only steps that the data fills. */
+static eitp_status drop_last_step(eitp_trainer_config *config, eitp_error *error) {
+    const uint64_t step = (uint64_t)config->batch_size * (uint64_t)config->grad_accum;
+    if (config->last_sample < step)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--drop-last: the data has %llu windows and a step takes %llu; leave it out, or lower "
+                            "--batch-size or --grad-accum",
+                            (unsigned long long)config->last_sample, (unsigned long long)step);
+    config->schedule.steps = (int64_t)(config->last_sample / step);
+    return EITP_OK;
+}
+
+/* How long to train, and the warm-up: as recorded, or by --steps or --epochs, whichever is from the better source. */
 static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *error) {
-    const option_set *o = &r->options;
+    option_set *o = &r->options;
     option_source steps = o->values[OPTION_STEPS].source, epochs = o->values[OPTION_EPOCHS].source;
     eitp_status status = EITP_OK;
     config->last_sample = 0;
@@ -478,19 +398,23 @@ static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *e
         config->schedule.steps = options_integer(o, OPTION_STEPS);
     } else {
         status = eitp_trainer_config_set_epochs(config, &r->task, options_number(o, OPTION_EPOCHS), error);
+        if (!status && options_integer(o, OPTION_DROP_LAST))
+            status = drop_last_step(config, error);
     }
     r->steps = config->schedule.steps;
+    resolve_warmup(o, r->steps);
+    config->schedule.warmup = options_integer(o, OPTION_WARMUP_STEPS);
     return status;
 }
 
-static eitp_status make_trainer(run *r, eitp_error *error) {
+static eitp_status create_trainer(run *r, eitp_error *error) {
     const option_set *o = &r->options;
     eitp_trainer_config config = r->fit.trainer;
     eitp_status status;
-    config.micro_batches_per_pass = r->rung.micro_batches_per_pass;
-    config.optimizer = r->rung.optimizer;
-    config.plan = r->rung.plan;
-    status = make_task(r, error);
+    config.micro_batches_per_pass = r->choice.micro_batches_per_pass;
+    config.optimizer = r->choice.optimizer;
+    config.plan = r->choice.plan;
+    status = create_task(r, error);
     if (!status)
         status = set_length(r, &config, error);
     if (!status)
@@ -499,11 +423,11 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
         options_set_integer(&r->options, OPTION_MICRO_BATCHES_PER_PASS, eitp_trainer_micro_batches_per_pass(r->trainer),
                             o->values[OPTION_MICRO_BATCHES_PER_PASS].source);
     if (!status && r->checkpoint)
-        status = add_hint(eitp_trainer_resume(r->trainer, r->checkpoint, error), error);
+        status = resume_add_hint(eitp_trainer_resume(r->trainer, r->checkpoint, error), error);
     return status;
 }
 
-/* ---- What the log and run.json begin with ---- */
+/* ---- The first lines of the log, and run.json ---- */
 
 static void log_memory(const run *r) {
     size_t parameters = eitp_context_variable_bytes(r->context, EITP_PARAMETER) +
@@ -511,26 +435,31 @@ static void log_memory(const run *r) {
     size_t gradients = eitp_context_variable_bytes(r->context, EITP_GRADIENT);
     size_t state = eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
     size_t arena = eitp_context_arena_bytes(r->context);
+    const eitp_optimizer_info *optimizer = eitp_optimizer_get(r->choice.optimizer);
     char text[200];
-    output_info("memory: parameters %s, gradients %s, optimizer state %s, activations %s; %s in all with the process",
+    output_info("memory: parameters %s, gradients %s, optimizer state %s, activations %s; total with the process %s",
                 output_bytes((double)parameters), output_bytes((double)gradients), output_bytes((double)state),
-                output_bytes((double)arena), output_bytes((double)r->rung.total));
-    output_info("it fits with %s", fit_describe(&r->fit, &r->rung, text, sizeof text));
-    if (eitp_optimizer_get(r->rung.optimizer)->fidelity != EITP_SAME_BITS && r->fit.any_optimizer)
-        output_warning("full precision does not fit into %s: %s (%s)", output_bytes((double)r->fit.budget),
-                       eitp_optimizer_get(r->rung.optimizer)->name, eitp_optimizer_get(r->rung.optimizer)->keeps);
+                output_bytes((double)arena), output_bytes((double)r->choice.total));
+    output_info("configuration: %s", fit_describe(&r->fit, &r->choice, text, sizeof text));
+    if (optimizer->fidelity == EITP_SAME_BITS || !r->fit.any_optimizer)
+        return;
+    if (fit_wants_least(&r->options))
+        output_warning("the profile low-memory uses %s (%s) instead of adamw in full precision", optimizer->name,
+                       optimizer->state);
+    else
+        output_warning("adamw in full precision does not fit in %s: using %s (%s)", output_bytes((double)r->fit.budget),
+                       optimizer->name, optimizer->state);
 }
 
-/* What offloading moves, and how much the disk must take. */
-static void log_stream(const run *r) {
+/* What offloading moves in a step, and writes to the disk in all. */
+static void log_offload(const run *r) {
     double steps = (double)(r->steps - (r->checkpoint ? r->resumed.step : 0));
-    if (!r->rung.offload || steps <= 0)
+    if (!r->choice.offload || steps <= 0)
         return;
-    output_info("offloaded: %s in a file; a step reads %s and writes %s", output_bytes((double)r->rung.offloaded),
-                output_bytes(r->rung.file_reads), output_bytes(r->rung.file_writes));
-    output_warning("this run writes %s to the disk of '%s'; solid-state disks are made for some hundred times their "
-                   "size",
-                   output_bytes(steps * r->rung.file_writes),
+    output_info("offloaded: %s in a file; a step reads %s and writes %s", output_bytes((double)r->choice.offloaded),
+                output_bytes(r->choice.file_reads), output_bytes(r->choice.file_writes));
+    output_warning("this run writes %s to the disk of '%s'; solid-state disks last for some hundred times their size",
+                   output_bytes(steps * r->choice.file_writes),
                    options_has(&r->options, OPTION_OFFLOAD_FILE) ? options_text(&r->options, OPTION_OFFLOAD_FILE)
                                                                  : r->directory);
 }
@@ -540,43 +469,43 @@ static void log_run(const run *r) {
     int64_t block = r->task.rows;
     int64_t sequences = options_integer(o, OPTION_BATCH_SIZE) * options_integer(o, OPTION_GRAD_ACCUM);
     output_info("model: %lld parameters, vocabulary %lld; step: %lld sequences of %lld tokens, %lld of %lld "
-                "micro-batches at a time",
+                "micro-batches per pass",
                 (long long)eitp_model_parameter_count(r->model), (long long)eitp_model_vocabulary(r->model),
                 (long long)sequences, (long long)block, (long long)eitp_trainer_micro_batches_per_pass(r->trainer),
                 (long long)options_integer(o, OPTION_GRAD_ACCUM));
     adapt_log(r->model);
-    output_info("data: %llu windows to train on, %llu tokens for validation; %lld steps are %.2f epochs",
+    output_info("data: %llu training windows, %llu validation tokens; %lld steps are %.2f epochs",
                 (unsigned long long)r->task.samples[EITP_TRAINING], (unsigned long long)r->validation_range.count,
                 (long long)r->steps, (double)(r->steps * sequences) / (double)r->task.samples[EITP_TRAINING]);
     if (r->checkpoint && r->resumed.step < r->steps)
-        output_info("going on from '%s' at step %lld of %lld", r->checkpoint, (long long)r->resumed.step,
+        output_info("resuming from '%s' at step %lld of %lld", r->checkpoint, (long long)r->resumed.step,
                     (long long)r->steps);
 }
 
 static void check_disk(const run *r) {
     struct statvfs disk;
     int64_t keep = options_integer(&r->options, OPTION_SAVE_TOTAL_LIMIT);
-    int64_t saved =
-        adapt_is_asked(&r->options) ? eitp_model_trained_count(r->model) : eitp_model_parameter_count(r->model);
+    int64_t saved = adapt_is_requested(&r->options) ? eitp_model_trained_parameter_count(r->model)
+                                                    : eitp_model_parameter_count(r->model);
     double checkpoint = 4.0 * (double)saved + (double)eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
-    /* A new one is written before an old one goes; the best is one more. */
+    /* A new checkpoint is written before the oldest is removed. The best one is kept in addition. */
     int64_t most = (keep && keep < r->steps ? keep + 1 : 2) + options_has(&r->options, OPTION_KEEP_BEST);
-    double needed = checkpoint * (double)most, there;
+    double needed = checkpoint * (double)most, available;
     if (statvfs(r->directory, &disk))
         return;
-    there = (double)disk.f_bavail * (double)disk.f_frsize;
-    if (there < needed)
-        output_warning("the disk of '%s' has room for %s, and checkpoints will need about %s; free some space",
-                       r->directory, output_bytes(there), output_bytes(needed));
+    available = (double)disk.f_bavail * (double)disk.f_frsize;
+    if (available < needed)
+        output_warning("the disk of '%s' has %s free, and checkpoints will need about %s; free some space",
+                       r->directory, output_bytes(available), output_bytes(needed));
 }
 
-/* Paths as they are found from anywhere. */
+/* Makes the paths of an option absolute. */
 static void make_absolute(option_set *o, option_id id) {
     for (size_t i = 0; i < o->values[id].count; i++) {
-        char *whole = realpath(o->values[id].texts[i], NULL);
-        if (whole) {
+        char *absolute = realpath(o->values[id].texts[i], NULL);
+        if (absolute) {
             free(o->values[id].texts[i]);
-            o->values[id].texts[i] = whole;
+            o->values[id].texts[i] = absolute;
         }
     }
 }
@@ -587,7 +516,7 @@ static eitp_status write_record(run *r, eitp_error *error) {
     char now[40], *path = files_join(r->directory, "run.json");
     time_t seconds = time(NULL);
     struct tm utc;
-    int made = files_info(path).kind == EITP_PATH_MISSING;
+    int is_new = files_info(path).kind == EITP_PATH_MISSING;
     eitp_status status;
     strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
     for (size_t i = 0; i < COMMAND_COUNT(paths); i++)
@@ -609,12 +538,14 @@ static eitp_status write_record(run *r, eitp_error *error) {
     text_format(&t, "}}\n");
     status = files_replace(path, t.data, t.size, error);
     text_release(&t);
-    if (!status && made)
+    if (!status && is_new)
         r->made_record = path;
     else
         free(path);
     return status;
 }
+
+/* ---- Preparing ---- */
 
 static eitp_status check_stopped(eitp_error *error) {
     return process_stop_signal()
@@ -630,53 +561,76 @@ static eitp_status fit_run(run *r, eitp_error *error) {
         status = split_data(r, r->plan.block_size, error);
     r->plan.validates = r->validates;
     if (!status)
-        status = fit_choose(&r->fit, &r->rung, error);
-    /* What "auto" was is recorded: a resumed run has the same. */
+        status = fit_choose(&r->fit, &r->choice, error);
+    /* run.json records what "auto" resolved to, so that a resumed run keeps it. */
     if (!status)
-        options_set_text(o, OPTION_PRECISION, r->rung.precision, o->values[OPTION_PRECISION].source);
+        options_set_text(o, OPTION_PRECISION, r->choice.precision, o->values[OPTION_PRECISION].source);
     if (!status)
-        options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(r->rung.optimizer)->name,
+        options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(r->choice.optimizer)->name,
                          o->values[OPTION_OPTIMIZER].source);
     return status;
 }
 
-static eitp_status make_context(run *r, eitp_error *error) {
+static eitp_status create_context(run *r, eitp_error *error) {
     eitp_context_config config = r->fit.context;
     char *path = options_has(&r->options, OPTION_OFFLOAD_FILE)
                      ? command_copy(options_text(&r->options, OPTION_OFFLOAD_FILE))
                      : files_join(r->directory, "offload.tmp");
     eitp_status status;
-    config.precision = r->rung.precision;
-    config.parameters = eitp_optimizer_get(r->rung.optimizer)->parameters;
-    config.offload = r->rung.offload;
+    config.precision = r->choice.precision;
+    config.parameters = eitp_optimizer_get(r->choice.optimizer)->parameters;
+    config.offload = r->choice.offload;
     config.offload_path = path;
     status = eitp_context_create(&config, &r->context, error);
     free(path);
     return status;
 }
 
+/* Shows on a terminal what is under way until the first line of the log. */
+static void show_stage(const char *what, const char *path) {
+    char line[200];
+    snprintf(line, sizeof line, "%s%s%.120s%s ...", what, path ? " '" : "", path ? path : "", path ? "'" : "");
+    output_progress(line);
+}
+
 eitp_status run_prepare(run *r, eitp_error *error) {
-    static eitp_status (*const stages[])(run *, eitp_error *) = {
-        prepare_directory, read_shape, load_tokenizer, open_data,    fit_run,       check_best,
-        make_context,      make_model, set_dropout,    make_trainer, check_measure, write_record,
-    };
+    const option_set *o = &r->options;
+    const struct {
+        eitp_status (*run)(run *, eitp_error *);
+        const char *what, *path;
+    } stages[] = {{prepare_directory, "preparing", r->directory},
+                  {read_shape, "reading the model's configuration", NULL},
+                  {load_tokenizer, "loading the tokenizer", NULL},
+                  {set_vocabulary, NULL, NULL},
+                  {open_data, "reading", options_text(o, OPTION_DATA)},
+                  {fit_run, "planning memory", NULL},
+                  {check_best, NULL, NULL},
+                  {create_context, NULL, NULL},
+                  {create_model, "creating the model", NULL},
+                  {set_dropout, NULL, NULL},
+                  {create_trainer, "preparing the trainer", NULL},
+                  {check_metric, NULL, NULL},
+                  {write_record, NULL, NULL}};
     eitp_status status = check_combination(r, error);
     for (size_t i = 0; i < COMMAND_COUNT(stages) && !status; i++) {
-        status = stages[i](r, error);
+        if (stages[i].what)
+            show_stage(stages[i].what, stages[i].path);
+        status = stages[i].run(r, error);
         if (!status)
             status = check_stopped(error);
     }
     if (status)
         return status;
     eitp_run_set_steps(r->run, r->steps);
+    model_warn_null(r->context);
     log_run(r);
     log_memory(r);
-    log_stream(r);
+    log_offload(r);
     check_disk(r);
     return EITP_OK;
 }
 
-/* Removes the files of a run that made no step, as far as they are the command's. */
+/* Removes the files that the command created for a run without a step. */
 static void remove_made(run *r, int keep_data) {
     char *data = files_join(r->directory, "data");
     if (r->made_record)
@@ -685,7 +639,7 @@ static void remove_made(run *r, int keep_data) {
         files_remove(r->training.path);
     if (r->validation.packed && !keep_data)
         files_remove(r->validation.path);
-    /* It goes where it is empty; the library does the same with the directories above. */
+    /* Only if it is empty. The library removes the directories above in the same way. */
     files_remove(data);
     free(data);
 }
@@ -701,9 +655,12 @@ void run_release(run *r, int keep_data) {
     eitp_tokenizer_destroy(r->tokenizer);
     eitp_context_destroy(r->context);
     eitp_run_destroy(r->run);
+    if (!r->started)
+        replace_undo(&r->replaced);
     free(r->directory);
     free(r->checkpoint);
     free(r->made_record);
+    replace_release(&r->replaced);
     options_release(&r->options);
     memset(r, 0, sizeof *r);
 }

@@ -6,22 +6,24 @@
 #include "command_fit.h"
 #include "command_model.h"
 #include "command_options.h"
+#include "command_replace.h"
 
 EITP_BEGIN_DECLARATIONS
 
 typedef struct run {
     option_set options;
-    char *directory;  /* --output-dir */
-    char *checkpoint; /* that it goes on from; NULL: a new run */
-    eitp_checkpoint_info resumed;
+    char *directory;              /* --output-dir */
+    char *checkpoint;             /* that it resumes from; NULL: a new run */
+    eitp_checkpoint_info resumed; /* of that checkpoint */
+    replaced_run replaced;
     eitp_transformer_config shape; /* of the model */
     fit_plan plan;
     eitp_fit fit;
     char isa[MODEL_ISA_SIZE];
-    eitp_rung rung; /* how it fits */
+    eitp_fit_candidate choice; /* the configuration that fits */
     eitp_context *context;
     eitp_model *model;
-    eitp_tokenizer *tokenizer; /* NULL: not known */
+    eitp_tokenizer *tokenizer; /* NULL: unknown */
     data_file training, validation;
     eitp_token_range training_range, validation_range;
     eitp_task task;
@@ -30,21 +32,24 @@ typedef struct run {
     int64_t steps; /* in all */
 
     eitp_run_listener listener;
-    eitp_run *run;     /* has the directory, and this process alone writes in it */
-    char *made_record; /* run.json, which is removed again where the first step is never made */
+    eitp_run *run;     /* owns the directory: no other process writes in it */
+    char *made_record; /* the new run.json, removed again if there is no first step */
     int started;
 } run;
 
 /*
- * Finds the checkpoint to resume from, and completes the options: from it, its run.json, and defaults that depend on
- * others.
+ * Finds the checkpoint to resume from, and completes the options: from the checkpoint, its run.json, and defaults that
+ * depend on other options.
  */
 eitp_status run_resolve(run *r, eitp_error *error);
 
-/* Everything else: directory, model, data, trainer, run.json. `listener` is set before. */
+/* Completes the options that follow from the model, for --print-config. */
+void run_complete_options(run *r);
+
+/* Everything else: directory, model, data, trainer, run.json. The caller sets `listener` before. */
 eitp_status run_prepare(run *r, eitp_error *error);
 
-/* Ends a run. Before the first step, files that it made are removed; packed data is kept where `keep_data`. */
+/* Ends a run. Before the first step, files that it created are removed; packed data is kept if `keep_data`. */
 void run_release(run *r, int keep_data);
 
 EITP_END_DECLARATIONS

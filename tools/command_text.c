@@ -36,7 +36,7 @@ void text_format(text_buffer *t, const char *format, ...) {
     t->size += (size_t)length;
 }
 
-/* The Unicode Standard, table 3-7: what the second byte may be after a first one. */
+/* True if the second byte may follow the first (The Unicode Standard, table 3-7). */
 static int text_second_byte(unsigned char first, unsigned char second) {
     unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
     unsigned char high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;

@@ -1,4 +1,4 @@
-/* Text that grows, and JSON written into it. */
+/* Text buffers, and JSON written to them. */
 #ifndef COMMAND_TEXT_H
 #define COMMAND_TEXT_H
 
@@ -6,7 +6,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Zero-initialised it is empty. `data` is followed by a zero byte once anything was added. */
+/* Zero-initialized it is empty. `data` is NULL, or ends with a zero byte that `size` does not count. */
 typedef struct text_buffer {
     char *data;
     size_t size, capacity;
@@ -19,7 +19,7 @@ void text_format(text_buffer *t, const char *format, ...) COMMAND_PRINTF(2, 3);
 /* A quoted JSON string; bytes that are not UTF-8 become U+FFFD. */
 void text_json_string(text_buffer *t, const char *value, size_t size);
 
-/* A number that reads back as the same double; null where it is not finite. */
+/* The shortest number that reads back as the same double; null if it is not finite. */
 void text_json_number(text_buffer *t, double value);
 
 /* Members of an object: `"name": value`, with a comma before it unless an object or array was just opened. */
@@ -29,8 +29,8 @@ void text_json_member_number(text_buffer *t, const char *name, double value);
 void text_json_member_integer(text_buffer *t, const char *name, int64_t value);
 
 /*
- * The bytes of the first character of data[0 .. size): its length where it is whole and valid; minus the length of
- * what is to be replaced by U+FFFD; 0 where the character may go on beyond the end.
+ * The length of the first character of data[0 .. size). Negative if it is invalid: minus the length of what U+FFFD
+ * replaces. 0 if it may continue after the end.
  */
 int text_utf8_length(const char *data, size_t size);
 

@@ -9,7 +9,7 @@ enum { LARGEST_INPUT = 1 << 30 };
 
 /* ---- train ---- */
 
-/* The texts, until a signal asks to stop. */
+/* A text source that ends with an error once a signal asks to stop. */
 typedef struct stoppable {
     eitp_text_source source;
     double read, shown, total;
@@ -82,16 +82,18 @@ static void print_tokenizer(const option_set *o, const eitp_tokenizer *tokenizer
 static eitp_status tokenizer_train(const option_set *o, eitp_error *error) {
     const char *directory = options_text(o, OPTION_OUTPUT);
     eitp_tokenizer *tokenizer = NULL;
-    int is_token_file, made = 0;
-    eitp_status status;
-    if (!options_has(o, OPTION_DATA) || !directory)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--data and --output are needed");
+    int is_token_file, created = 0;
+    eitp_status status = options_require(o, OPTION_DATA, error);
+    if (!status)
+        status = options_require(o, OPTION_OUTPUT, error);
+    if (status)
+        return status;
     if (model_has_tokenizer(directory))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has a tokenizer already; choose another --output",
+        return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' already has a tokenizer; choose another --output",
                             directory);
     status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
     if (!status)
-        status = files_make_directories(directory, &made, error);
+        status = files_create_directories(directory, &created, error);
     if (!status)
         status = files_check_writable(directory, error);
     if (!status)
@@ -99,7 +101,7 @@ static eitp_status tokenizer_train(const option_set *o, eitp_error *error) {
     if (!status)
         status = eitp_tokenizer_save(tokenizer, directory, error);
     if (status)
-        files_remove_directories(directory, made);
+        files_remove_directories(directory, created);
     if (!status) {
         output_start();
         print_tokenizer(o, tokenizer, directory);
@@ -130,7 +132,7 @@ static eitp_status print_ids(void *user, const int32_t *ids, size_t count, eitp_
     return EITP_OK;
 }
 
-/* What is to be encoded: --text, the files of --data one after the other, or standard input. */
+/* Encodes --text, the files of --data one after the other, or standard input. */
 static eitp_status encode_input(const option_set *o, eitp_encoder *encoder, eitp_error *error) {
     const option_value *paths = &o->values[OPTION_DATA];
     const char *given = options_text(o, OPTION_TEXT);
@@ -176,7 +178,7 @@ static eitp_status tokenizer_encode(const option_set *o, const eitp_tokenizer *t
     return status;
 }
 
-/* The ids of a text: whole numbers between spaces and commas; '[' and ']' may be around them. */
+/* Prints the tokens whose ids a text has, separated by spaces, commas or brackets. */
 static eitp_status decode_text(const eitp_tokenizer *tokenizer, const char *ids, eitp_error *error) {
     static const char between[] = " \t\r\n,[]";
     for (ids += strspn(ids, between); *ids; ids += strspn(ids, between)) {
@@ -186,7 +188,7 @@ static eitp_status decode_text(const eitp_tokenizer *tokenizer, const char *ids,
         eitp_status status;
         long long id = strtoll(ids, &end, 10);
         if (end == ids || (*end && !strchr(between, *end)) || id < 0 || id > INT32_MAX)
-            return command_fail(error, EITP_ERROR_ARGUMENT, "'%.*s' is no token id; ids are whole numbers from 0",
+            return command_fail(error, EITP_ERROR_ARGUMENT, "invalid token id '%.*s'; ids are integers from 0",
                                 (int)strcspn(ids, between), ids);
         status = eitp_tokenizer_token(tokenizer, (int32_t)id, &bytes, &size, error);
         if (status)
@@ -205,17 +207,17 @@ static eitp_status tokenizer_decode(const option_set *o, const eitp_tokenizer *t
     if (!o->positional_count)
         status = files_read_input(LARGEST_INPUT, &content, error);
     if (!status && content.data && strlen(content.data) != content.size)
-        status = command_fail(error, EITP_ERROR_ARGUMENT, "standard input has a zero byte; ids are whole numbers");
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "standard input has a zero byte; token ids are integers");
     if (!status && content.data)
         status = decode_text(tokenizer, content.data, error);
     text_release(&content);
     return status;
 }
 
-/* ---- Which of them ---- */
+/* ---- The actions ---- */
 
 static const struct {
-    const char *name, *whole_name;
+    const char *name, *full_name;
     unsigned command;
 } actions[] = {
     {"train", "tokenizer train", OPTIONS_TOKENIZER_TRAIN},
@@ -229,7 +231,7 @@ static eitp_status use_tokenizer(const option_set *o, eitp_error *error) {
     eitp_tokenizer *tokenizer = NULL;
     eitp_status status;
     if (!given)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "--tokenizer is needed: a directory or a tokenizer.json");
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--tokenizer is required: a directory or a tokenizer.json");
     status = model_load_tokenizer(given, NULL, &tokenizer, error);
     if (!status)
         output_start();
@@ -247,7 +249,7 @@ static int run_action(size_t action, int count, char **arguments) {
     eitp_error error;
     int ended = 0, code = COMMAND_FINISHED;
     eitp_status status =
-        options_read(&o, actions[action].whole_name, actions[action].command, count, arguments, &ended, &error);
+        options_read(&o, actions[action].full_name, actions[action].command, count, arguments, &ended, &error);
     if (!status && !ended && options_integer(&o, OPTION_PRINT_CONFIG))
         options_print(&o, (int)options_integer(&o, OPTION_JSON));
     else if (!status && !ended)
@@ -270,11 +272,12 @@ int command_tokenizer(int count, char **arguments) {
     }
     if (count > 0 && (!strcmp(arguments[0], "--help") || !strcmp(arguments[0], "-h"))) {
         for (size_t i = 0; i < COMMAND_COUNT(actions); i++)
-            options_print_help(actions[i].whole_name, actions[i].command);
+            options_print_help(actions[i].full_name, actions[i].command);
         return output_finish(COMMAND_FINISHED);
     }
-    output_error("%s%s%s: use eitp tokenizer train, inspect, encode or decode",
-                 count > 0 ? "unknown action '" : "an action is missing", count > 0 ? arguments[0] : "",
-                 count > 0 ? "'" : "");
+    if (count > 0)
+        output_error("unknown action '%s' (choose from train, inspect, encode, decode)", arguments[0]);
+    else
+        output_error("missing action (choose from train, inspect, encode, decode)");
     return COMMAND_WRONG;
 }

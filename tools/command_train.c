@@ -1,4 +1,5 @@
-/* eitp train: what it says of a run, and how it ends. */
+/* eitp train: the lines of a run, and its end. */
+#include "command_divergence.h"
 #include "command_output.h"
 #include "command_process.h"
 #include "command_run.h"
@@ -6,9 +7,11 @@
 typedef struct training {
     run *r;
     eitp_run_report report;
+    divergence divergence;
+    int has_warned;        /* that the loss diverges */
     int64_t logged_tokens; /* since the last line */
     double logged_seconds;
-    double shown;
+    double shown; /* time of the last line */
 } training;
 
 /* ---- Lines ---- */
@@ -25,21 +28,39 @@ static void format_time(double seconds, char *text, size_t size) {
         snprintf(text, size, "%ldm%02lds", total / 60, total % 60);
 }
 
+/* "1.2345", or "not finite" */
+static void format_loss(double loss, char *text, size_t size) {
+    if (isfinite(loss))
+        snprintf(text, size, "%.4f", loss);
+    else
+        snprintf(text, size, "not finite");
+}
+
+/* The same with three digits. */
+static void format_norm(double norm, char *text, size_t size) {
+    if (isfinite(norm))
+        snprintf(text, size, "%.3g", norm);
+    else
+        snprintf(text, size, "not finite");
+}
+
 static void show_step(training *t, const eitp_run_event *event) {
     const eitp_run_report *report = event->report;
     const eitp_step_report *step = &report->step;
     int64_t every = options_integer(&t->r->options, OPTION_LOG_EVERY);
     int terminal = output_is_terminal(), last = step->step == report->steps;
     double now = process_time();
-    char line[300], left[32];
+    char line[300], loss[32], norm[32], left[32];
     t->logged_tokens += step->items;
     t->logged_seconds += event->seconds;
-    if (terminal ? now - t->shown < 0.1 && !last : step->step % every && step->step != report->first + 1 && !last)
+    if (terminal ? now - t->shown < 0.1 && !last : step->step % every && step->step != report->start_step + 1 && !last)
         return;
-    format_time(report->seconds / (double)(step->step - report->first) * (double)(report->steps - step->step), left,
-                sizeof left);
-    snprintf(line, sizeof line, "step %lld/%lld  loss %.4f  lr %.3g  norm %.3g  %.0f tokens/s  %s  %s left",
-             (long long)step->step, (long long)report->steps, step->loss, step->learning_rate, step->grad_norm,
+    format_time(report->seconds / (double)(step->step - report->start_step) * (double)(report->steps - step->step),
+                left, sizeof left);
+    format_loss(step->loss, loss, sizeof loss);
+    format_norm(step->grad_norm, norm, sizeof norm);
+    snprintf(line, sizeof line, "step %lld/%lld  loss %s  lr %.3g  norm %s  %.0f tokens/s  %s  %s left",
+             (long long)step->step, (long long)report->steps, loss, step->learning_rate, norm,
              t->logged_seconds > 0 ? (double)t->logged_tokens / t->logged_seconds : 0,
              output_bytes((double)process_memory()), left);
     if (terminal)
@@ -53,23 +74,38 @@ static void show_step(training *t, const eitp_run_event *event) {
     }
 }
 
-static void show_evaluation(const eitp_run_event *event) {
-    output_info("%s", event->message);
-    if (!isfinite(event->report->evaluation.loss))
-        output_warning(
-            "the validation loss after step %lld is not finite; lower --lr, or go on from an earlier checkpoint",
-            (long long)event->report->evaluated);
+/* Warns once, when the loss explodes. */
+static void watch_loss(training *t, const eitp_step_report *step) {
+    divergence_add(&t->divergence, step->loss);
+    if (t->has_warned || !divergence_is_diverging(&t->divergence))
+        return;
+    t->has_warned = 1;
+    output_warning(
+        "the loss diverges: %.2f after step %lld, up from %.2f (guessing: %.2f); stop the run and lower --lr "
+        "(now %g), or raise --warmup-steps",
+        divergence_mean(&t->divergence), (long long)step->step, t->divergence.first[0], t->divergence.guess,
+        options_number(&t->r->options, OPTION_LR));
 }
 
-/* What the library reports, in its words but where options are named. */
+static void show_evaluation(const eitp_run_event *event) {
+    if (isfinite(event->report->evaluation.loss))
+        output_info("%s", event->message);
+    else
+        output_warning("the validation loss after step %lld is not finite; lower --lr, or resume from an earlier "
+                       "checkpoint",
+                       (long long)event->report->evaluated_step);
+}
+
+/* Prints an event of the library, and adds options where they help. */
 static void notice(void *user, const eitp_run_event *event) {
     training *t = (training *)user;
-    if (event->kind == EITP_EVENT_STEP)
+    if (event->kind == EITP_EVENT_STEP) {
         show_step(t, event);
-    else if (event->kind == EITP_EVENT_EVALUATION)
+        watch_loss(t, &event->report->step);
+    } else if (event->kind == EITP_EVENT_EVALUATION)
         show_evaluation(event);
     else if (event->kind == EITP_EVENT_MEMORY_SHORT && !options_integer(&t->r->options, OPTION_AUTO_SHRINK))
-        output_warning("%s, for lack of --auto-shrink", event->message);
+        output_warning("%s; --auto-shrink would make the run smaller", event->message);
     else if (event->level >= EITP_LOG_ERROR)
         output_error("%s", event->message);
     else if (event->level == EITP_LOG_WARNING)
@@ -80,14 +116,14 @@ static void notice(void *user, const eitp_run_event *event) {
 
 /* ---- The end ---- */
 
-/* What ended the run before its last step; NULL: nothing. */
+/* What ended the run before its last step, as in the result of --json, or NULL. */
 static const char *stop_name(const eitp_run_report *report) {
     switch (report->end) {
     case EITP_RUN_STOPPED:
         return process_stop_name();
     case EITP_RUN_NOT_FINITE:
         return "nonfinite";
-    case EITP_RUN_PRESSURE:
+    case EITP_RUN_MEMORY_PRESSURE:
         return "pressure";
     case EITP_RUN_EARLY_STOP:
         return "patience";
@@ -99,16 +135,16 @@ static const char *stop_name(const eitp_run_report *report) {
 static void print_json(const training *t, const char *stopped) {
     const eitp_run_report *report = &t->report;
     text_buffer result = {NULL, 0, 0};
-    char *checkpoint = command_format("%s/checkpoint-%lld", t->r->directory, (long long)report->saved);
+    char *checkpoint = command_format("%s/checkpoint-%lld", t->r->directory, (long long)report->saved_step);
     text_format(&result, "{");
-    text_json_member_integer(&result, "step", report->done);
+    text_json_member_integer(&result, "step", report->steps_done);
     text_json_member_integer(&result, "steps", report->steps);
     text_json_member_number(&result, "loss", report->step.step ? report->step.loss : (double)NAN);
     if (report->evaluations) {
         text_json_member_number(&result, "val_loss", report->evaluation.loss);
         text_json_member_number(&result, "val_loss_error", report->evaluation.error);
         text_json_member_number(&result, "val_perplexity", exp(report->evaluation.loss));
-        text_json_member_integer(&result, "val_step", report->evaluated);
+        text_json_member_integer(&result, "val_step", report->evaluated_step);
     }
     if (report->best_step >= 0) {
         text_json_member_integer(&result, "best_step", report->best_step);
@@ -117,7 +153,7 @@ static void print_json(const training *t, const char *stopped) {
     text_json_member_integer(&result, "tokens", report->items);
     text_json_member_number(&result, "seconds", report->seconds);
     text_json_member_number(&result, "tokens_per_s", report->seconds > 0 ? (double)report->items / report->seconds : 0);
-    text_json_member_integer(&result, "planned_bytes", (int64_t)t->r->rung.total);
+    text_json_member_integer(&result, "planned_bytes", (int64_t)t->r->choice.total);
     text_json_member_integer(&result, "peak_rss_bytes", (int64_t)process_peak_memory());
     text_json_member_string(&result, "checkpoint", checkpoint);
     text_json_name(&result, "stopped");
@@ -131,47 +167,82 @@ static void print_json(const training *t, const char *stopped) {
     text_release(&result);
 }
 
-static void print_summary(const training *t, const char *stopped) {
+static void add_evaluation(const eitp_run_report *report, text_buffer *line) {
+    double loss = report->evaluation.loss;
+    char text[32];
+    format_loss(loss, text, sizeof text);
+    text_format(line, ", validation loss %s", text);
+    if (isfinite(exp(loss)))
+        text_format(line, loss < 15 ? " (perplexity %.2f)" : " (perplexity %.3g)", exp(loss));
+    text_format(line, " after step %lld", (long long)report->evaluated_step);
+    if (report->best_step >= 0)
+        text_format(line, ", best %.4f after step %lld", report->best_value, (long long)report->best_step);
+}
+
+/* The end of a run in words, unless a signal stopped it. */
+static const char *describe_end(const eitp_run_report *report) {
+    switch (report->end) {
+    case EITP_RUN_NOT_FINITE:
+        return "stopped (gradients not finite)";
+    case EITP_RUN_MEMORY_PRESSURE:
+        return "stopped (short of memory)";
+    case EITP_RUN_EARLY_STOP:
+        return "stopped early";
+    default:
+        return "finished";
+    }
+}
+
+static void print_summary(const training *t) {
     const eitp_run_report *report = &t->report;
     text_buffer line = {NULL, 0, 0};
-    if (report->end == EITP_RUN_EARLY_STOP)
-        text_format(&line, "stopped early:");
+    char loss[32];
+    if (report->end == EITP_RUN_STOPPED)
+        text_format(&line, "stopped by %s", process_stop_name());
     else
-        text_format(&line, "%s%s", stopped ? "stopped by " : "finished:", stopped ? stopped : "");
-    text_format(&line, " step %lld", (long long)report->done);
-    text_format(&line, report->done > report->steps ? " (%lld were asked for)" : " of %lld", (long long)report->steps);
+        text_format(&line, "%s", describe_end(report));
+    text_format(&line, ": step %lld", (long long)report->steps_done);
+    text_format(&line, report->steps_done > report->steps ? " (requested: %lld)" : " of %lld",
+                (long long)report->steps);
+    format_loss(report->step.loss, loss, sizeof loss);
     if (report->step.step)
-        text_format(&line, ", loss %.4f", report->step.loss);
+        text_format(&line, ", loss %s", loss);
     if (report->evaluations)
-        text_format(&line, ", validation loss %.4f (perplexity %.2f)", report->evaluation.loss,
-                    exp(report->evaluation.loss));
-    if (report->best_step >= 0)
-        text_format(&line, ", best %.4f after step %lld", report->best_value, (long long)report->best_step);
+        add_evaluation(report, &line);
     if (report->items)
-        text_format(&line, ", %lld tokens at %.0f a second", (long long)report->items,
+        text_format(&line, ", %lld tokens at %.0f per second", (long long)report->items,
                     (double)report->items / report->seconds);
     text_format(&line, ", peak memory %s; %s/checkpoint-%lld\n", output_bytes((double)process_peak_memory()),
-                t->r->directory, (long long)report->saved);
+                t->r->directory, (long long)report->saved_step);
     output_result(line.data, line.size);
     text_release(&line);
 }
 
-/* Of a step that failed half-way nothing can be saved: says from where to go on. */
+static void warn_diverged(const training *t) {
+    if (divergence_is_diverging(&t->divergence))
+        output_warning(
+            "the run diverged: loss %.2f in the last steps, up from %.2f (guessing: %.2f); train again with a "
+            "lower --lr (was %g) or more --warmup-steps",
+            divergence_mean(&t->divergence), t->divergence.first[0], t->divergence.guess,
+            options_number(&t->r->options, OPTION_LR));
+}
+
+/* Says where to resume after a step that failed halfway, after which nothing can be saved. */
 static void explain_torn(const training *t) {
     const run *r = t->r;
     const eitp_run_report *report = &t->report;
-    if (r->checkpoint && report->saved == report->first)
-        output_error("nothing was saved after the failure; go on with --resume %s", r->checkpoint);
-    else if (report->saved >= 0)
-        output_error("nothing was saved after the failure; go on with --resume %s/checkpoint-%lld", r->directory,
-                     (long long)report->saved);
+    if (r->checkpoint && report->saved_step == report->start_step)
+        output_error("nothing was saved after the failure; resume with --resume %s", r->checkpoint);
+    else if (report->saved_step >= 0)
+        output_error("nothing was saved after the failure; resume with --resume %s/checkpoint-%lld", r->directory,
+                     (long long)report->saved_step);
     else
-        output_error("nothing was saved, and there is no checkpoint to go on from; begin the run again");
+        output_error("nothing was saved, and there is no checkpoint to resume from; start the run again");
 }
 
 static int fail(const training *t, const eitp_error *error) {
     if (error->status == EITP_ERROR_PRESSURE)
-        output_error("%s; go on with --resume auto when there is more", error->message);
+        output_error("%s; resume with --resume auto when more memory is free", error->message);
     else
         output_error("%s", error->message);
     if (eitp_trainer_is_torn(t->r->trainer))
@@ -181,11 +252,12 @@ static int fail(const training *t, const eitp_error *error) {
 
 static int run_training(training *t, eitp_error *error) {
     run *r = t->r;
-    const char *stopped;
     eitp_status status;
     int code = COMMAND_FINISHED;
     r->started = 1;
+    t->divergence.guess = log((double)eitp_model_vocabulary(r->model));
     output_start();
+    output_progress("starting ...");
     process_attach_run(r->run);
     status = eitp_run_train(r->run, r->trainer, &t->report, error);
     process_attach_run(NULL);
@@ -195,11 +267,11 @@ static int run_training(training *t, eitp_error *error) {
         return code;
     if (t->report.end == EITP_RUN_STOPPED)
         code = 128 + t->report.stop_reason;
-    stopped = stop_name(&t->report);
     if (options_integer(&r->options, OPTION_JSON))
-        print_json(t, stopped);
+        print_json(t, stop_name(&t->report));
     else
-        print_summary(t, stopped);
+        print_summary(t);
+    warn_diverged(t);
     return code;
 }
 
@@ -219,6 +291,7 @@ int command_train(int count, char **arguments) {
     if (!status && !ended)
         status = run_resolve(&r, &error);
     if (!status && !ended && options_integer(&r.options, OPTION_PRINT_CONFIG)) {
+        run_complete_options(&r);
         options_print(&r.options, (int)options_integer(&r.options, OPTION_JSON));
         ended = 1;
     }

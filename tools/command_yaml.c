@@ -9,7 +9,7 @@ enum { YAML_LARGEST_FILE = 1 << 20, YAML_DEEPEST = 16, YAML_MOST_NAMES = 4096 };
 
 /* ---- libyaml ---- */
 
-/* What is used of the ABI of libyaml 0.1 and 0.2, which is stable: yaml.h need not be installed. */
+/* The part of libyaml's ABI that is used. It is the same in 0.1 and 0.2, so yaml.h need not be installed. */
 
 enum { YAML_MEMORY_ERROR = 1, YAML_READER_ERROR = 2 };
 
@@ -38,14 +38,14 @@ typedef struct yaml_parser {
     yaml_mark problem_mark;
     const char *context;
     yaml_mark context_mark;
-    unsigned char rest[4096]; /* all of it has 480 bytes in libyaml 0.2 on a 64-bit machine */
+    unsigned char rest[4096]; /* libyaml 0.2 needs 480 bytes in total on a 64-bit machine */
 } yaml_parser;
 
 typedef struct yaml_event {
     int type;
     struct {
         const char *anchor; /* of an alias: its name */
-        const char *tag;    /* of scalars, sequences and mappings, as what follows is of scalars only */
+        const char *tag;    /* of scalars, sequences and mappings; the members below are of scalars */
         const char *value;
         size_t size;
         int plain_implicit, quoted_implicit, style;
@@ -115,10 +115,10 @@ typedef struct yaml_reader {
     text_buffer content;
     yaml_library library;
     yaml_parser parser;
-    yaml_event event; /* the one being read */
+    yaml_event event; /* being read */
     int depth;
     text_buffer name; /* the path of the member being read */
-    size_t name_at;   /* where its own name begins */
+    size_t name_at;   /* where the member's own name begins */
     const char *skipped;
     int skipping;
     json_visitor visit;
@@ -155,7 +155,7 @@ static int yaml_has_tab(const yaml_reader *r, size_t line) {
     return at && at[strspn(at, " ")] == '\t';
 }
 
-/* What libyaml found wrong. */
+/* Fails with the problem that libyaml reports. */
 static eitp_status yaml_problem(const yaml_reader *r) {
     const yaml_parser *p = &r->parser;
     const char *problem = p->problem ? p->problem : "it cannot be parsed";
@@ -213,7 +213,7 @@ static int yaml_is_decimal(const char *text) {
     return whole + fraction && !*at;
 }
 
-/* Gives a plain scalar its kind (YAML 1.2, 10.3.2). A number in base 8 or 16 is put in decimal into `number`. */
+/* Sets the kind of a plain scalar (YAML 1.2, 10.3.2). A number in base 8 or 16 is written in decimal to `number`. */
 static void yaml_resolve(json_value *value, char *number, size_t size) {
     const char *text = value->text;
     int base = !strncmp(text, "0x", 2) ? 16 : !strncmp(text, "0o", 2) ? 8 : 0;
@@ -236,7 +236,7 @@ static void yaml_resolve(json_value *value, char *number, size_t size) {
     }
 }
 
-/* The text of the scalar that was read, which libyaml keeps until the next event. */
+/* The text of the scalar that was read; libyaml owns it until the next event. */
 static eitp_status yaml_text(const yaml_reader *r, const char **text) {
     *text = r->event.data.value;
     if (memchr(*text, 0, r->event.data.size))
@@ -275,9 +275,24 @@ static eitp_status yaml_alias(const yaml_reader *r) {
                      r->event.data.anchor);
 }
 
+static eitp_status yaml_empty_list(const yaml_reader *r, size_t line) {
+    json_value value;
+    memset(&value, 0, sizeof value);
+    value.path = r->name.data;
+    value.name = r->name.data + r->name_at;
+    value.kind = JSON_EMPTY_LIST;
+    value.text = "[]";
+    value.in_array = 1;
+    value.line = line;
+    return r->skipping ? EITP_OK : r->visit(r->user, &value, r->error);
+}
+
 static eitp_status yaml_sequence(yaml_reader *r) {
+    const size_t line = yaml_line(r);
     for (size_t index = 0;; index++) {
         eitp_status status = yaml_next(r);
+        if (!status && r->event.type == YAML_SEQUENCE_END && !index)
+            return yaml_empty_list(r, line);
         if (status || r->event.type == YAML_SEQUENCE_END)
             return status;
         if (r->event.type == YAML_ALIAS)

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Compiles eitp.h in many ways, warnings being errors. `all` takes every combination of choices, optimizes, links and
-# runs each. `pairwise` covers every pair of choices in eight cases; most of them ask the compiler for its opinion and no
-# more, two are linked and run. A build is two translation units: one implements, one only declares. JOBS cases run at a
-# time; results are printed in the order of the cases.
+# Compiles eitp.h in many ways, warnings being errors. `pairwise` covers every pair of choices in eight cases: six are
+# only checked for warnings, two are linked and run. `all` optimizes, links and runs every combination, as far as the
+# compilers are installed. A build has two translation units: one has the implementation, the other the declarations.
+# JOBS cases run at a time; results are printed in the order of the cases.
 LC_ALL=C
 export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc} JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}
@@ -12,7 +12,7 @@ warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror'
 rm -rf "$work"
 mkdir -p "$work"
 
-# Of a case: the first word is what is counted. Its files, and the log of its commands, are in the directory $place.
+# The directory of a case, for its files and the log of its commands.
 place=$work
 
 pass() {
@@ -30,7 +30,7 @@ skip() {
 
 # ---- the programs ----
 
-# Headers that a program may include first: in a strict mode they hide what the implementation needs.
+# Headers that a program may include first. In a strict mode they hide POSIX from the implementation.
 cat >"$work/before.h" <<'END'
 #include <dirent.h>
 #include <errno.h>
@@ -66,12 +66,32 @@ int main(void) {
     void *memory = host.allocator.allocate(host.allocator.user, 100, 64);
     host.allocator.release(host.allocator.user, memory, 100);
     puts(eitp_build_info());
+#ifdef LEFT_OUT
+    eitp_context_config settings = eitp_context_config_default();
+    eitp_context *context;
+    eitp_error error;
+    settings.isa = LEFT_OUT;
+    if (eitp_context_create(&settings, &context, &error) != EITP_ERROR_UNSUPPORTED ||
+        !strstr(error.message, "this build has no kernels for instruction set '" LEFT_OUT "'"))
+        return 1;
+    puts(error.message);
+#endif
     return !memory || strcmp(eitp_version(), EITP_VERSION_STRING) != 0;
 }
 END
-printf '#define EITP_API static\n#define EITP_IMPLEMENTATION\n#include "eitp.h"\n' >"$work/hidden.c"
+cat >"$work/static.c" <<'END'
+#define EITP_API static
+#define EITP_IMPLEMENTATION
+#include "eitp.h"
+const char *version(void);
+const char *version(void) {
+    return eitp_version();
+}
+END
+# The public functions, one a line.
+sed -n 's/^EITP_API [^(]*[ *]\(eitp_[a-z0-9_]*\)(.*/\1/p' eitp.h | sort >"$work/public"
 
-# ---- what this machine has ----
+# ---- compilers and libraries of this machine ----
 
 links() { # command..., with the program on standard input
     cat >"$place/probe.c"
@@ -113,7 +133,7 @@ libraries=
 
 # ---- a case of the matrix ----
 
-build_and_run() { # compiler standard openmp openblas before, what is wanted: run or syntax
+build() { # compiler standard openmp openblas before, kind: run, shared or syntax
     name="$place/$1-$2-$3$4$5"
     language='-x c -Wmissing-prototypes'
     runtime=
@@ -123,39 +143,58 @@ build_and_run() { # compiler standard openmp openblas before, what is wanted: ru
     [ "$3" = 1 ] && flags="$flags -fopenmp" && link=-fopenmp
     [ "$4" = 1 ] && flags="$flags -DEITP_WITH_OPENBLAS=1" && link="$link -lopenblas"
     [ "$5" = 1 ] && flags="$flags -DBEFORE=1"
-    if [ "$6" = syntax ]; then
-        "$1" $flags -fsyntax-only "$work/implement.c" && "$1" $flags -fsyntax-only "$work/use.c"
-        return
-    fi
-    "$1" $flags $optimize -c "$work/implement.c" -o "$name-implement.o" &&
-        "$1" $flags $optimize -c "$work/use.c" -o "$name-use.o" &&
-        "$1" "$name-implement.o" "$name-use.o" -o "$name" $link $runtime -lm &&
-        "$name" >"$name.info" && cat "$name.info" &&
-        grep -q "openmp=$3" "$name.info" && grep -q "openblas=$4" "$name.info"
+    case $6 in
+    syntax) "$1" $flags -fsyntax-only "$work/implement.c" && "$1" $flags -fsyntax-only "$work/use.c" ;;
+    run)
+        "$1" $flags $optimize -c "$work/implement.c" -o "$name.o" && build_use "$1" "$name.o"
+        ;;
+    shared)
+        "$1" $flags $optimize -fPIC -fvisibility=hidden -DEITP_SHARED=1 -c "$work/implement.c" -o "$name.o" &&
+            "$1" -shared "$name.o" -o "$name.so" $link $runtime -lm && exports_public "$name.so" &&
+            build_use "$1" "$name.so"
+        ;;
+    esac
 }
 
-matrix_case() { # compiler standard openmp openblas before, run or syntax
+# Links a program with the implementation, an object or a shared library, and runs it.
+build_use() { # compiler, file
+    "$1" $flags $optimize -c "$work/use.c" -o "$name-use.o" &&
+        "$1" "$name-use.o" "$2" -o "$name" $link $runtime -lm && "$name" >"$name.info" && cat "$name.info"
+}
+
+# True if a shared library exports the public functions and nothing else, inline functions of C++'s std excepted.
+exports_public() {
+    if command -v nm >/dev/null 2>&1; then
+        nm -D --defined-only "$1" | awk '$3 !~ /^_ZSt/ { print $3 }' | sort | diff "$work/public" -
+    fi
+}
+
+build_and_check() { # as build
+    build "$@" && { [ "$6" = syntax ] || { grep -q "openmp=$3" "$name.info" && grep -q "openblas=$4" "$name.info"; }; }
+}
+
+matrix_case() { # as build
     case "$compilers " in *" $1 "*) ;; *) return ;; esac
-    label="$1 -std=$2 openmp=$3 openblas=$4 headers before=$5"
+    label="$1 -std=$2 openmp=$3 openblas=$4 headers before=$5 ($6)"
     if ! has_standard "$1" "$2"; then
         skip "$label: $1 has no -std=$2"
     elif [ "$3" = 1 ] && ! has_openmp "$1"; then
         skip "$label: $1 has no OpenMP"
     elif [ "$4" = 1 ] && [ "$openblas_here" = 0 ]; then
         skip "$label: no OpenBLAS"
-    elif build_and_run "$@" >"$place/log" 2>&1; then
+    elif build_and_check "$@" >"$place/log" 2>&1; then
         pass
     else
         fail "$label"
     fi
 }
 
-# ---- the plainest way, static linkage, the symbols ----
+# ---- eitp.h alone, static linkage, unsupported systems, examples, symbols ----
 
 mkdir -p "$work/alone"
-cp eitp.h examples/hello.c "$work/hidden.c" "$work/alone/"
+cp eitp.h examples/hello.c "$work/alone/"
 
-# An example as its reader compiles it, with nothing beside it but eitp.h; `cc hello.c -lm` in two steps.
+# An example as its reader compiles it, in a directory with eitp.h alone: `cc hello.c -lm` in two steps.
 alone_case() {
     if (cd "$work/alone" && "$CC" -c hello.c && "$CC" hello.o -lm -o hello && ./hello) >"$place/log" 2>&1; then
         pass
@@ -165,13 +204,58 @@ alone_case() {
     fi
 }
 
-hidden_case() {
-    if (cd "$work/alone" && "$CC" -fsyntax-only hidden.c) >"$place/log" 2>&1; then pass; else
-        fail "EITP_API static"
+# The whole library static in one file, most of it unused. gcc warns of unused functions only with -c.
+static_case() { # compiler, language, -fsyntax-only or -c
+    case "$compilers " in *" $1 "*) ;; *) return ;; esac
+    if "$1" -x "$2" -Wall -Wextra -Werror -I. "$3" "$work/static.c" -o "$place/static.o" >"$place/log" 2>&1; then
+        pass
+    else
+        fail "EITP_API static: $1 -x $2"
     fi
 }
 
-symbols_of() { # object: what others can see of it and what is not called eitp_ or, static linkage, anything at all
+# Instruction sets that are left out: the switch, a set that is not there then, what is left, run or syntax.
+without_case() {
+    flags="-std=c11 $warnings -I. -DEITP_WITHOUT_$1=1"
+    if [ "$4" = syntax ]; then
+        "$CC" $flags -fsyntax-only "$work/implement.c" >"$place/log" 2>&1
+    else
+        "$CC" $flags $optimize -c "$work/implement.c" -o "$place/implement.o" >"$place/log" 2>&1 &&
+            "$CC" $flags "-DLEFT_OUT=\"$2\"" "$work/use.c" "$place/implement.o" -o "$place/use" -lm >>"$place/log" 2>&1 &&
+            "$place/use" >>"$place/log" 2>&1 && grep -q "kernels=$3\$" "$place/log"
+    fi && pass || fail "without $1"
+}
+
+# An unsupported system is one error and no warning.
+refused_case() { # what, compiler, options...
+    what=$1
+    shift
+    if ! command -v "$1" >/dev/null 2>&1; then
+        skip "$what: $1 is not installed"
+        return
+    fi
+    "$@" -Wall -Wextra -Wundef -I. -I"$work" -fsyntax-only "$work/implement.c" >"$place/log" 2>&1
+    if [ "$(grep -c 'error:\|warning:' "$place/log")" -eq 1 ] &&
+        grep -q 'error: .*eitp needs gcc or clang' "$place/log"; then
+        pass
+    else
+        fail "$what must be refused with one line"
+    fi
+}
+
+# Examples include what they use.
+example_case() {
+    for example in examples/*.c; do
+        sed '/^#define EITP_IMPLEMENTATION$/d' "$example" >"$place/example.c"
+        if "$CC" -std=c11 $warnings -Wmissing-prototypes -I. -fsyntax-only "$place/example.c" >"$place/log" 2>&1; then
+            pass
+        else
+            fail "$example"
+        fi
+    done
+}
+
+symbols_of() { # object: its global symbols not named eitp_
     nm -g "$1" | awk 'NF == 3 && $2 != "U" && $2 != "w" { print $3 }' | grep -v '^_\{0,1\}eitp_[a-z]'
 }
 
@@ -181,16 +265,16 @@ check_symbols() {
         return
     fi
     if symbols_of "$work/alone/hello.o" | grep -v '^_\{0,1\}main$' >"$place/log"; then
-        fail "symbols other than eitp_..."
+        fail "symbols not named eitp_"
     elif nm -g "$work/alone/hello.o" | grep -q eitp_version; then
         pass
     else
-        echo "eitp_version is not there" >"$place/log"
+        echo "eitp_version is missing" >"$place/log"
         fail "symbols"
     fi
 }
 
-# ---- all cases, a command each ----
+# ---- all cases, one command each ----
 
 matrix() {
     if [ "$mode" = all ]; then
@@ -200,6 +284,18 @@ matrix() {
                     echo "matrix_case $compiler $standard $choice run"
                 done
             done
+            for standard in c++11 c++14; do
+                echo "matrix_case $compiler $standard 0 0 0 syntax"
+            done
+            for standard in c++20 c++2b; do
+                echo "matrix_case $compiler $standard 0 0 0 run"
+                echo "matrix_case $compiler $standard 1 1 1 run"
+            done
+            for standard in c11 c++17; do
+                echo "matrix_case $compiler $standard 0 0 0 shared"
+            done
+            echo "static_case $compiler c -c"
+            echo "static_case $compiler c++ -c"
         done
     else
         # An orthogonal array: every pair of choices occurs.
@@ -210,18 +306,29 @@ matrix() {
         echo 'matrix_case gcc c2x 0 1 1 syntax'
         echo 'matrix_case clang c2x 1 0 0 syntax'
         echo 'matrix_case gcc c++17 1 1 0 run'
-        echo 'matrix_case clang c++17 0 0 1 run'
+        echo 'matrix_case clang c++17 0 0 1 shared'
+        echo 'static_case clang c -fsyntax-only'
+        echo 'static_case clang c++ -fsyntax-only'
     fi
+    echo alone_case
+    echo example_case
+    echo "refused_case C99 $CC -std=c99"
+    echo "refused_case C++98 $CC -x c++ -std=c++98"
+    echo "refused_case another_compiler $CC -U__GNUC__"
+    echo 'refused_case Windows x86_64-w64-mingw32-gcc'
+    x86=,avx2,avx512,avx512bf16
+    [ "$(uname -m)" = x86_64 ] || x86=
+    if [ "$mode" = all ]; then other=run; else other=syntax; fi
+    echo "without_case AVX2 avx2 ref${x86:+,avx512,avx512bf16,amx} $other"
+    echo "without_case AVX512 amx ref${x86:+,avx2} run"
+    echo "without_case AVX512BF16 avx512bf16 ref${x86:+,avx2,avx512,amx} $other"
+    echo "without_case AMX amx ref$x86 $other"
 }
 
 if [ "$mode" = all ]; then optimize=-O2; else optimize=-O0; fi
-{
-    matrix
-    echo alone_case
-    echo hidden_case
-} >"$work/cases"
+matrix >"$work/cases"
 
-# Takes one case after the other that no other worker has: making a directory succeeds once.
+# Takes one case after the other that no other worker has: creating a directory succeeds once.
 work_off() {
     number=0
     while read -r case; do
@@ -250,7 +357,7 @@ while read -r case; do
     number=$((number + 1))
     result=$work/case-$number/result
     if [ ! -e "$result" ]; then
-        echo "FAILED $case: it did not end"
+        echo "FAILED $case: it did not finish"
         failed=$((failed + 1))
     else
         grep -v '^passed$' "$result"

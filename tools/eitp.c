@@ -1,5 +1,5 @@
-/* The command eitp: `eitp help` says what it does. */
-#include "command_options.h"
+/* The command eitp; `eitp help` lists what it does. */
+#include "command_option_table.h"
 #include "command_output.h"
 #include "command_process.h"
 
@@ -11,14 +11,14 @@ static const struct {
     int (*run)(int count, char **arguments);
     const char *help;
 } commands[] = {
-    {"plan", command_plan, "what a training run takes, and how it can be made to fit"},
-    {"train", command_train, "train a language model, from weights or from nothing"},
-    {"eval", command_eval, "mean loss and perplexity of a model on data"},
-    {"generate", command_generate, "text from a model"},
-    {"merge", command_merge, "adapters into the weights of their model"},
-    {"tokenizer", command_tokenizer, "train, inspect, encode, decode"},
-    {"pack", command_pack, "text to a token file"},
-    {"bench", command_bench, "how fast kernels and training steps are, and what the machine allows"},
+    {"plan", command_plan, "memory that training needs, and configurations that fit"},
+    {"train", command_train, "train a language model, from weights or from scratch"},
+    {"eval", command_eval, "loss, perplexity and bits per byte of a model on data"},
+    {"generate", command_generate, "generate text with a model"},
+    {"merge", command_merge, "merge adapters into the weights of their base model"},
+    {"tokenizer", command_tokenizer, "train or inspect a tokenizer, encode or decode text"},
+    {"pack", command_pack, "write text as a token file"},
+    {"bench", command_bench, "speed of kernels and training steps, next to the limits of the machine"},
 };
 
 static void print_version(void) {
@@ -32,11 +32,10 @@ static void print_overview(void) {
     text_format(&t, "eitp %s: trains Transformers inside the memory a machine really has\n\n", eitp_version());
     for (size_t i = 0; i < COMMAND_COUNT(commands); i++)
         text_format(&t, "  eitp %-12s %s\n", commands[i].name, commands[i].help);
-    text_format(&t,
-                "  eitp help NAME    its options\n  eitp --version    version and build\n\n"
-                "Exit codes: 0 finished; 1 the command or the content of a file is wrong; 2 does not fit in memory;\n"
-                "3 memory went short while training, a checkpoint is there; 4 too many steps were not finite;\n"
-                "5 reading or writing failed; 130, 143 stopped by a signal.\n");
+    text_format(&t, "  eitp help NAME    options of a command\n  eitp --version    version and build\n\n"
+                    "Exit codes: 0 finished; 1 the command or the content of a file is invalid; 2 not enough memory;\n"
+                    "3 stopped while training, short of memory, after saving; 4 too many losses or gradients that are\n"
+                    "not finite; 5 reading or writing failed; 130, 143 stopped by a signal.\n");
     output_result(t.data, t.size);
     text_release(&t);
 }
@@ -49,6 +48,22 @@ static int find_command(const char *name) {
     return -1;
 }
 
+static int fail_unknown(const char *name) {
+    size_t nearest = COMMAND_COUNT(commands), least = strlen(name) / 3 + 2;
+    for (size_t i = 0; i < COMMAND_COUNT(commands); i++) {
+        size_t distance = option_name_distance(name, commands[i].name, strlen(commands[i].name));
+        if (distance < least) {
+            least = distance;
+            nearest = i;
+        }
+    }
+    if (nearest < COMMAND_COUNT(commands))
+        output_error("unknown command '%s'; did you mean '%s'?", name, commands[nearest].name);
+    else
+        output_error("unknown command '%s'; 'eitp help' lists the commands", name);
+    return COMMAND_WRONG;
+}
+
 /* eitp help [NAME [ACTION]] */
 static int print_help(int count, char **arguments) {
     char help[] = "--help", *rest[2];
@@ -57,25 +72,23 @@ static int print_help(int count, char **arguments) {
         print_overview();
         return output_finish(COMMAND_FINISHED);
     }
-    if (found < 0) {
-        output_error("unknown command '%s'; 'eitp help' lists the commands", arguments[0]);
-        return COMMAND_WRONG;
-    }
+    if (found < 0)
+        return fail_unknown(arguments[0]);
     rest[0] = count > 1 ? arguments[1] : help;
     rest[1] = help;
     return commands[found].run(count > 1 ? 2 : 1, rest);
 }
 
 /*
- * Threads of libgomp that wait for one another spin for milliseconds, and where another program takes one of their
- * processors the others burn theirs: steps become many times slower. How long they spin is read before main begins, so
- * the program starts itself again with a short time. A user's own setting stands.
+ * Threads of libgomp spin for milliseconds while they wait for one another. If another program takes the processor of
+ * one thread, the spinning of the others makes steps many times slower. The limit on spinning is read before main, so
+ * the program executes itself again with a low limit, unless the environment has a setting already.
  */
 static void limit_spinning(char **arguments) {
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
         return;
     if (setenv("GOMP_SPINCOUNT", "1000", 1) == 0)
-        execv("/proc/self/exe", arguments); /* where it cannot, all is as before */
+        execv("/proc/self/exe", arguments); /* a failure leaves the limit as it was */
 }
 
 int main(int count, char **arguments) {
@@ -91,9 +104,8 @@ int main(int count, char **arguments) {
         print_version();
         return output_finish(COMMAND_FINISHED);
     }
-    if (!*name)
-        output_error("a command is missing; 'eitp help' lists the commands");
-    else
-        output_error("unknown command '%s'; 'eitp help' lists the commands", name);
+    if (*name)
+        return fail_unknown(name);
+    output_error("missing command; 'eitp help' lists the commands");
     return COMMAND_WRONG;
 }

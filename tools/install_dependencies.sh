@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs the packages that `make test`, `make quickstart` or `make test-bochs` can use and that are missing, with apt-get,
-# if that needs no question, and reports what it does. None is required: tests report what they skip. INSTALL=0 disables it.
+# Installs optional tools with apt-get, where it can do so without a question, and reports each:
+#   install_dependencies.sh quickstart | test | nightly | bochs
+# None is required: tests whose tools are missing are skipped with a line that says so. INSTALL=0 installs nothing.
 BUILD=${BUILD:-build} CC=${CC:-cc} CLANG=${CLANG:-clang}
 mkdir -p "$BUILD"
 
@@ -36,10 +37,10 @@ fi
 
 install() {
     if [ -z "$apt" ]; then
-        echo "$1 is not installed, and installing it needs root and apt-get: continuing without it"
+        echo "$1 is not installed and can only be installed by root with apt-get: continuing without it"
         return 1
     fi
-    echo "installing $1 with apt-get (INSTALL=0 disables this)"
+    echo "installing $1 with apt-get (INSTALL=0 prevents it)"
     if ! DEBIAN_FRONTEND=noninteractive $apt install -y --no-install-recommends "$1" >"$BUILD/install.log" 2>&1; then
         $apt update >>"$BUILD/install.log" 2>&1
         DEBIAN_FRONTEND=noninteractive $apt install -y --no-install-recommends "$1" >>"$BUILD/install.log" 2>&1 || {
@@ -49,15 +50,29 @@ install() {
     fi
 }
 
+needs() { # program, package
+    command -v "$1" >/dev/null 2>&1 || install "$2"
+}
+
 if [ "$1" = bochs ]; then
-    command -v g++ >/dev/null 2>&1 || install g++
-    command -v xorriso >/dev/null 2>&1 || install xorriso
+    needs g++ g++
+    needs xorriso xorriso
     exit 0
 fi
 has_openblas || install libopenblas-dev
-if [ "$1" = test ]; then
+if [ "$1" = nightly ]; then
+    needs musl-gcc musl-tools
+    needs x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
+    # A cross compiler alone does not link: its C library is a package of its own.
+    needs aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu && [ -e /usr/aarch64-linux-gnu/lib/libc.a ] ||
+        install libc6-dev-arm64-cross
+    needs riscv64-linux-gnu-gcc gcc-riscv64-linux-gnu && [ -e /usr/riscv64-linux-gnu/lib/libc.a ] ||
+        install libc6-dev-riscv64-cross
+    needs qemu-aarch64 qemu-user
+fi
+if [ "$1" = test ] || [ "$1" = nightly ]; then
     has_libyaml || install libyaml-0-2
-    command -v "$CLANG" >/dev/null 2>&1 || install clang
+    needs "$CLANG" clang
     if command -v "$CLANG" >/dev/null 2>&1 && ! has_fuzzer; then
         major=$("$CLANG" -dumpversion | sed 's/\..*//')
         install "libclang-rt-$major-dev"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Write docs/measurements.md from the reports in docs/measurements/.
+"""Write docs/measurements.md, and the figures in README.md, from the reports in docs/measurements/.
 
-    python3 tools/measurements.py            # writes the document
-    python3 tools/measurements.py --check    # fails if the document is not what the reports say
+    python3 tools/measurements.py            # writes both
+    python3 tools/measurements.py --check    # fails if one of them is not what the reports say
 
 A report is what a tool of tools/peers/ printed with --json. To add one, save it as docs/measurements/NAME.json and run
-this. Reports of a kind are in the order of their names.
+this. Reports of a kind are in the order of their names. README.md has two of them, between two marks.
 """
 
 import json
@@ -13,7 +13,11 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "docs" / "measurements"
 DOCUMENT = ROOT / "docs" / "measurements.md"
+README = ROOT / "README.md"
+README_LADDER, README_STEP = "ladder_zen5.json", "step_zen5_4x64.json"
+BEGIN, END = "<!-- measured: tools/measurements.py -->\n", "<!-- end -->\n"
 
 OPENING = """# Measurements
 
@@ -171,7 +175,7 @@ def source_of(report):
 
 
 def document():
-    reports = [json.loads(path.read_text()) for path in sorted((ROOT / "docs" / "measurements").glob("*.json"))]
+    reports = [json.loads(path.read_text()) for path in sorted(REPORTS.glob("*.json"))]
     parts = [OPENING.strip()]
     for kind, (heading, about, render) in KINDS.items():
         found = [report for report in reports if report["kind"] == kind]
@@ -183,15 +187,52 @@ def document():
     return "\n\n".join(parts) + "\n"
 
 
+def readme_figures():
+    ladder, step = (json.loads((REPORTS / name).read_text()) for name in (README_LADDER, README_STEP))
+    fits = [
+        [row["budget"], row["chosen"], megabytes(row["peak_bytes"]), f"{row['ratio']:.2f}"]
+        for row in ladder["rows"]
+    ]
+    speed = [
+        [
+            mode_name(row["mode"]), f"{row['tokens_per_s_best']:.0f}", number_or_dash(row["ratio"], ".2f"),
+            gigabytes(row["peak_rss_bytes"]),
+        ]
+        for row in step["rows"]
+    ]
+    reference = mode_name(step["reference"]).strip("*")
+    return "\n".join([
+        "Full fine-tuning of GPT-2 124M, each run in a control group limited to its budget:",
+        "",
+        table(["`--memory-budget`", "chosen by itself", "peak resident", "time of a step"], fits),
+        "",
+        f"A step of {step['batch']} x {step['block']} tokens on {step['threads']} threads, in turn with PyTorch:",
+        "",
+        table(["", "tokens/s", f"times {reference}", "peak memory"], speed),
+        "",
+        f"Machine: {step['machine']}; {step['date']}. [All measurements](docs/measurements.md), with their commands.",
+        "",
+    ])
+
+
+def readme():
+    text = README.read_text()
+    before, rest = text.split(BEGIN, 1)
+    return before + BEGIN + "\n" + readme_figures() + "\n" + END + rest.split(END, 1)[1]
+
+
 def main():
-    text = document()
-    if "--check" not in sys.argv[1:]:
-        DOCUMENT.write_text(text)
-        return 0
-    if DOCUMENT.exists() and DOCUMENT.read_text() == text:
-        return 0
-    print("docs/measurements.md is not what docs/measurements/ says: run python3 tools/measurements.py", file=sys.stderr)
-    return 1
+    stale = 0
+    for path, text in ((DOCUMENT, document()), (README, readme())):
+        if path.exists() and path.read_text() == text:
+            continue
+        if "--check" in sys.argv[1:]:
+            stale = 1
+            name = path.relative_to(ROOT)
+            print(f"{name} is not what docs/measurements/ says: run python3 tools/measurements.py", file=sys.stderr)
+        else:
+            path.write_text(text)
+    return stale
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Trains a tokenizer and a small GPT-2 on this machine's C headers. Everything goes to build/quickstart. If it was stopped it
-# resumes; if it had finished it starts again. Run by `make quickstart`, from the root, after the command was built.
+# Trains a tokenizer and a small GPT-2 from scratch on the C headers of this machine. All files are in build/quickstart.
+# If it was stopped it resumes; if it was finished it starts again.
+# `make quickstart` builds the command and runs this from the root.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -14,7 +15,8 @@ say() {
     printf '\n== %s\n' "$*"
 }
 
-# The headers of libc and of the kernel, which are much the same everywhere.
+# The headers of libc and of the kernel, which differ little between machines: those next to stdio.h and in these
+# folders.
 find_headers() {
     include=$(echo '#include <stdio.h>' | $CC -E -x c - 2>/dev/null |
         sed -n 's,^# [0-9]* "\(/.*\)/stdio\.h".*,\1,p' | head -n 1)
@@ -29,14 +31,14 @@ find_headers() {
     find "$@" -type f -name '*.h' 2>/dev/null
 }
 
-# Files are ordered by checksum, so the same headers give the same order whatever their names and dates, the validation
-# part is a mixture, and duplicates are dropped.
+# Each content once, in the order of checksums: the order does not depend on names and dates, and the part held out for
+# validation has headers of all kinds.
 gather_text() {
     find_headers | grep -v '[^A-Za-z0-9_./+-]' | xargs cksum | sort -n | awk -v limit="$limit" '
         NF > 2 && $1 != last && total + $2 <= limit { total += $2; print $3 }
         { last = $1 }' >"$out/headers"
     [ -s "$out/headers" ] || {
-        echo "quickstart: '$CC' cannot find stdio.h: install the C library's headers, which are the text to learn from" >&2
+        echo "quickstart: '$CC' finds no stdio.h; install the headers of the C library, which are the text to train on" >&2
         exit 1
     }
     xargs awk 'FNR == 1 { printf "<|endoftext|>" } { print }' <"$out/headers" >"$out/headers.txt"
@@ -55,8 +57,8 @@ if [ ! -e "$out/headers.tok" ]; then
 fi
 unigram=$(sed -n 's/.*"unigram_entropy": \([0-9.]*\).*/\1/p' "$out/pack.json")
 
-say "training a GPT-2 of four layers of width 128 from random weights; Ctrl-C stops it, \`make quickstart\` resumes"
-"$eitp" train --data "$out/headers.tok" --tokenizer "$out/tokenizer" --init tiny --vocab-size $vocabulary --dropout 0 \
+say "training a GPT-2 with 4 layers of width 128 from random weights; Ctrl-C stops it, \`make quickstart\` resumes"
+"$eitp" train --data "$out/headers.tok" --tokenizer "$out/tokenizer" --init tiny --dropout 0 \
     --block-size 128 --batch-size 4 --grad-accum 1 --steps $steps --lr 4e-3 --lr-schedule cosine --warmup-steps 100 \
     --weight-decay 0.1 --beta2 0.99 --max-grad-norm 1 --seed 1 --eval-steps 1000 --eval-windows 500 --save-steps 1000 \
     --log-every 200 --output-dir "$out/run" --resume auto
@@ -73,14 +75,14 @@ echo "$losses" | awk -v unigram="$unigram" -v vocabulary=$vocabulary -v run="$ou
     NR == 1 { first = $1 }
     { final = $1 }
     END {
-        printf "Loss on headers that it was not trained on, in nats per token (lower is better):\n"
-        printf "  %.2f  a uniform guess among %d tokens\n", log(vocabulary), vocabulary
+        printf "Loss on headers held out from training, in nats per token (lower is better):\n"
+        printf "  %.2f  guessing among %d tokens\n", log(vocabulary), vocabulary
         printf "  %.2f  the model before training\n", first
-        printf "  %.2f  the frequency of each token (unigram entropy)\n", unigram
+        printf "  %.2f  guessing by the frequency of each token (unigram entropy)\n", unigram
         printf "  %.2f  the model after training\n", final
-        printf "The model is in %s: try %s generate --model %s --prompt ...\n", run, eitp, run
+        printf "The model is in %s. Try %s generate --model %s --prompt ...\n", run, eitp, run
         if (final > unigram - 1) {
-            print "quickstart: the loss should be at least 1 below the unigram entropy: something is wrong"
+            print "quickstart: the loss should be 1 below the unigram entropy, and is not"
             exit 1
         }
     }'

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Builds tests, runs them side by side, and ends with "N passed, N failed". Run by the Makefile, from the root:
+# Builds the tests, runs them in parallel, and ends with "N passed, N failed". The Makefile runs it from the root:
 #   test.sh test      every test
-#   test.sh quick     those with the modules apart that are not as they were when they last passed
-#   test.sh nightly   what takes longer than every change should wait for
-# TEST=word           only what has the word in its name
+#   test.sh quick     the tests with the modules apart that changed since they last passed
+#   test.sh nightly   the tests that take hours
+# TEST=word           only tests with the word in their name
 # CHECK=1             `make check` too
-# JOBS                how many programs run at a time
+# JOBS                programs that run at a time
 # FUZZ_RUNS, FUZZ_SECONDS   for each fuzz target, at most
-# How long each program took is in $BUILD/logs/times; the next run begins with the longest.
+# The seconds of each program are in $BUILD/logs/times; the next run starts with the longest.
 LC_ALL=C
 export LC_ALL
 mode=${1:-test}
@@ -20,7 +20,7 @@ limit=600
 [ "$mode" != nightly ] || limit=7200
 mkdir -p "$logs" "$known"
 
-# Seconds, with a fraction where `date` has one.
+# Seconds, with a fraction if `date` prints one.
 now() {
     date +%s.%N | sed 's/\.*N$//'
 }
@@ -34,12 +34,12 @@ file_of() {
     echo "$1" | tr / _
 }
 
-# ---- What there is to run ----
+# ---- The list of tests ----
 #
-# A line for each test: its name, what decides whether it passes (programs to build, files; commas between them; - where
-# that is not known), and its command. A command ends with its result, "N passed, N failed"; one after "succeeds" need not.
+# A line for each test: its name, the files that it depends on (programs to build, sources; separated by commas; - if
+# unknown), and its command. A command ends with its result, "N passed, N failed", except after "succeeds".
 
-programs() { # kind, real or emulated kernel sets, what comes before the command, what comes after the name
+programs() { # kind, real or emulated kernel sets, prefix of the command, suffix of the name
     for source in tests/test_*.c; do
         test=$(basename "$source" .c)
         case $test in *_emulated) sets=emulated ;; *) sets=real ;; esac
@@ -47,7 +47,7 @@ programs() { # kind, real or emulated kernel sets, what comes before the command
     done
 }
 
-scripts() { # the command eitp, what comes before the command of a test, what comes after its name
+scripts() { # the command eitp, prefix of the command of a test, suffix of its name
     for script in tests/test_command_*.sh; do
         echo "$(basename "$script" .sh)$3 $1,$script,tests/command.sh env EITP=$1 $2sh $script"
     done
@@ -60,7 +60,7 @@ other_scripts() {
     done
 }
 
-killing() { # the program of examples/run.c, how often it is killed
+killing() { # the program of examples/run.c, number of kills
     echo "test_kill $1,tests/test_kill.sh env RUN=$1 KILLS=$2 sh tests/test_kill.sh"
 }
 
@@ -84,7 +84,7 @@ documents() {
 
 list_test() {
     scripts "$BUILD/eitp"
-    # What takes long and is the same code again has fewer cases.
+    # The split programs run every case; these run the same code with fewer cases.
     programs packed real 'env EITP_TEST_QUICK=1 '
     programs split emulated
     [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
@@ -119,10 +119,13 @@ list_nightly() {
     [ "$fuzzing" = 0 ] || fuzzers
     echo "analysis $BUILD/amalgamate succeeds sh tools/check.sh analysis"
     echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh all"
+    for port in musl aarch64 riscv64; do
+        echo "port-$port eitp.h,$BUILD/split/everything_split.h sh tools/ports.sh $port"
+    done
     documents 'env ALONE=1 '
 }
 
-# Those that this machine has.
+# The instruction sets of this machine.
 instruction_sets() {
     "$MAKE" --no-print-directory -s "$BUILD/eitp" >"$logs/eitp.log" 2>&1
     for set in ref avx2 avx512 avx512bf16 amx; do
@@ -130,7 +133,7 @@ instruction_sets() {
     done
 }
 
-# ---- What need not run ----
+# ---- Tests that did not change ----
 
 hash_files() {
     for tool in sha256sum 'shasum -a 256' cksum; do
@@ -139,13 +142,13 @@ hash_files() {
     $tool "$@"
 }
 
-# All that decides whether a test passes: its files, what tests compare with, and the environment.
-state_of() { # files with commas between them
+# What a test depends on: its files, golden values, and the environment.
+state_of() { # files, separated by commas
     cat "$logs/state"
     hash_files $(echo "$1" | tr , ' ') 2>&1
 }
 
-# Leaves of the list those that are not as they were when they last passed, and says how many are.
+# Removes tests from the list that did not change since they last passed, and prints how many.
 leave_changed() {
     { hash_files $(find tests/golden tests/corpus -type f | sort) && env | grep '^EITP_\|^OMP_' | sort; } >"$logs/state"
     before=$(wc -l <"$logs/list")
@@ -156,12 +159,12 @@ leave_changed() {
     done <"$logs/list" >"$logs/changed"
     mv "$logs/changed" "$logs/list"
     same=$((before - $(wc -l <"$logs/list")))
-    echo "$same of $before test programs are as they were when they passed"
+    echo "$same of $before test programs have not changed since they passed"
 }
 
 # ---- Running ----
 
-# With the time limit. Stopped itself, it stops what it runs.
+# Runs a command with the time limit. A signal to this script stops the command too.
 run_limited() {
     if command -v timeout >/dev/null 2>&1; then
         timeout -k 10 "$limit" "$@" </dev/null &
@@ -187,7 +190,7 @@ run_one() { # name, command
     echo "$name $? $(since "$began")"
 }
 
-# Takes one test after the other that no other worker has: making a directory succeeds once.
+# Takes one test after the other that no other worker has: creating a directory succeeds once.
 work_off() {
     trap 'kill $child 2>/dev/null; exit 130' INT TERM HUP
     number=0
@@ -197,7 +200,7 @@ work_off() {
     done <"$logs/list"
 }
 
-# The longest first, as far as is known from the last run or, before there was one, from tests/seconds.
+# Sorts the list, the longest first, by the times of the last run or, for the first run, by tests/seconds.
 order() {
     awk 'what == "times" { seconds[$2] = $1 }
         what == "list" { printf "%s %s\n", seconds[$1] + 0, $0 }' \
@@ -210,7 +213,7 @@ run_all() {
     order >"$logs/ordered" && mv "$logs/ordered" "$logs/list"
     rm -rf "$logs/taken"
     mkdir "$logs/taken"
-    # Threads that wait for others must not keep the processor from another program's.
+    # Waiting threads must not take the processor from other programs.
     : "${GOMP_SPINCOUNT:=100}" "${KMP_BLOCKTIME:=0}"
     export GOMP_SPINCOUNT KMP_BLOCKTIME
     started=0
@@ -231,7 +234,7 @@ fail() {
     echo "FAILED $1: $2" | tee -a "$logs/failures"
 }
 
-# Adds a result line to the sums; fails on any other line.
+# Adds a result line to the totals; fails on any other line.
 add_result() {
     set -- $1
     [ $# -eq 4 ] && [ "$2" = passed, ] && [ "$4" = failed ] || return 1
@@ -250,7 +253,7 @@ report_one() { # name, exit status
         tail -n 200 "$log"
         fail "$1" "exit status $2 and no result line"
     elif [ "$2" -eq 0 ] && [ "$result_failed" -eq 0 ]; then
-        # What says more than the result: what was left out.
+        # Skipped parts.
         grep '^SKIPPED' "$log"
         echo "$1: $(tail -n 1 "$log")"
         [ ! -e "$state.now" ] || mv "$state.now" "$state.passed"
@@ -262,7 +265,7 @@ report_one() { # name, exit status
     fi
 }
 
-# Reads the lines of run_one. A test without one did not end.
+# Reads the lines of run_one. A test without a line did not finish.
 report() {
     : >"$logs/failures"
     : >"$logs/times.new"
@@ -271,24 +274,25 @@ report() {
         echo "$seconds $name" >>"$logs/times.new"
     done
     while read -r name files command; do
-        grep -q " $name\$" "$logs/times.new" || fail "$name" "did not end"
+        grep -q " $name\$" "$logs/times.new" || fail "$name" "did not finish"
     done <"$logs/list"
-    # Of those that did not run now, the last time is kept.
-    awk '!seen[$2]++' "$logs/times.new" "$logs/times" | sort -nr >"$logs/times.all" && mv "$logs/times.all" "$logs/times"
-    echo "== seconds: built in $built, tests $(since "$tests_began"); of each in $logs/times, the longest here:"
+    # Tests that did not run keep their last time.
+    awk '!seen[$2]++' "$logs/times.new" "$logs/times" | sort -nr >"$logs/times.all" &&
+        mv "$logs/times.all" "$logs/times"
+    echo "== seconds: build $built, tests $(since "$tests_began"); each in $logs/times, the longest:"
     sort -nr "$logs/times.new" | head -n 12 | awk '{ printf "%s%s %s", n++ ? ", " : "", $2, $1 } END { print "" }'
     [ "$mode" != nightly ] || summarize
     if [ -s "$logs/failures" ]; then
-        echo "== what failed:"
+        echo "== failed:"
         cat "$logs/failures"
     fi
     echo "$passed passed, $failed failed"
     [ "$failed" -eq 0 ]
 }
 
-# What a nightly run was, a line for each kind.
+# What a nightly run tested, a line for each kind.
 summarize() {
-    echo "== what was run:"
+    echo "== tested:"
     cut -d' ' -f2 "$logs/times.new" | awk '
         /^packed\// { kind = "test programs packed, all shapes" }
         /^sanitized\// { kind = "test programs under the sanitizers, all shapes and emulated sets" }
@@ -296,8 +300,9 @@ summarize() {
         /^test_command.*@/ { sub(/.*@/, ""); kind = "tests of the command with " $0 }
         /^fuzz_/ { kind = "fuzz targets, '"$FUZZ_SECONDS"' s each" }
         /^analysis/ { kind = "cppcheck and clang-tidy, where they are installed" }
+        /^port-/ { kind = "C libraries and processors other than this machine'"'"'s, where their tools are installed" }
         /^compile_matrix/ { kind = "every compiler, standard and option" }
-        /^code_blocks/ { kind = "every program in the documents compiled alone, as it stands there" }
+        /^code_blocks/ { kind = "programs in the documents, each compiled alone" }
         { count[kind]++ }
         END { for (kind in count) printf "%4d  %s\n", count[kind], kind }' | sort -k2
 }
@@ -306,12 +311,12 @@ summarize() {
 
 build() {
     began=$(now)
-    # In the order of the list, where what is compiled longest comes first.
+    # In the order of the list, where the longest to compile come first.
     targets=$(cut -d' ' -f2 "$logs/list" | tr , '\n' | grep "^$BUILD/" | awk '!seen[$0]++')
-    # Where the jobs are not shared out by a make above, this one shares them out.
+    # Under a make with a job server, jobs come from it.
     case ${MAKEFLAGS:-} in *jobserver*) jobs= ;; *) jobs=-j$JOBS ;; esac
     $MAKE --no-print-directory -k $jobs eitp.h $targets >"$logs/build.log" 2>&1 ||
-        grep -v "^$CC \|^$CLANG " "$logs/build.log" | tail -n 300
+        grep -v '^\(CC\|LINK\|AR\|PACK\)  ' "$logs/build.log" | tail -n 300
     built=$(since "$began")
 }
 
@@ -321,7 +326,9 @@ nightly) : "${FUZZ_RUNS:=1000000000}" "${FUZZ_SECONDS:=600}" ;;
 esac
 export FUZZ_RUNS FUZZ_SECONDS
 
-[ "$mode" = quick ] || sh tools/install_dependencies.sh test
+case $mode in
+test | nightly) sh tools/install_dependencies.sh "$mode" ;;
+esac
 $MAKE --no-print-directory -s print-skipped >"$logs/skipped"
 [ "$mode" = quick ] || cat "$logs/skipped"
 sanitizers=1 fuzzing=1
@@ -333,7 +340,7 @@ grep -q 'SKIPPED sanitizers' "$logs/skipped" && sanitizers=0
     list_$mode
 } | awk -v word="$TEST" 'index($1, word)' >"$logs/list"
 if [ ! -s "$logs/list" ]; then
-    echo "FAILED no test has '$TEST' in its name"
+    echo "FAILED no test name contains '$TEST'"
     echo "0 passed, 1 failed"
     exit 1
 fi

@@ -1,4 +1,4 @@
-/* The CPU backend: a kernel table filled for the processor at hand, and one driver for each iteration family. */
+/* The CPU backend: a kernel table for this processor, and one driver for all iteration families. */
 #include "backends/cpu/openblas.h"
 #include "backends/cpu/features.h"
 #include "backends/cpu/limits.h"
@@ -15,6 +15,17 @@ typedef struct eitp__cpu {
     eitp__kernel_table table;
 } eitp__cpu;
 
+/* The columns of EITP__ISAS. */
+static const struct {
+    void (*register_kernels)(eitp__kernel_table *table);
+    double f32, bf16;
+    int sum_group;
+} eitp__cpu_sets[EITP__ISA_COUNT] = {
+#define EITP__CPU_SET(isa, name, in_build, f32, bf16, group) {eitp__register_##name##_kernels, f32, bf16, group},
+    EITP__ISAS(EITP__CPU_SET)
+#undef EITP__CPU_SET
+};
+
 static eitp__isa eitp__best_isa(void) {
     int best = EITP__ISA_COUNT - 1;
     while (!eitp__isa_available((eitp__isa)best))
@@ -22,37 +33,52 @@ static eitp__isa eitp__best_isa(void) {
     return (eitp__isa)best;
 }
 
-/* Which set to use: the one that is named (an error where it cannot run), else the best. */
+static eitp_status eitp__find_isa(const char *name, eitp__isa *isa, eitp_error *error) {
+    static const char names[] =
+#define EITP__ISA_LISTED(isa, name, in_build, f32, bf16, group) ", " #name
+        EITP__ISAS(EITP__ISA_LISTED)
+#undef EITP__ISA_LISTED
+        ;
+    for (int i = 0; i < EITP__ISA_COUNT; i++)
+        if (!strcmp(name, eitp__isa_name((eitp__isa)i))) {
+            *isa = (eitp__isa)i;
+            return EITP_OK;
+        }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown instruction set '%s' (choose from %s)", name, names + 2);
+}
+
+/* The set named by `name` or EITP_ISA, else the best one. A named set that cannot run is an error. */
 static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error *error) {
+    const char *remedy = name && *name ? "choose another one" : "unset EITP_ISA";
+    eitp_status status;
     if (!name || !*name)
         name = getenv("EITP_ISA");
     if (!name || !*name) {
         *isa = eitp__best_isa();
         return EITP_OK;
     }
-    for (int i = 0; i < EITP__ISA_COUNT; i++) {
-        if (strcmp(name, eitp__isa_name((eitp__isa)i)))
-            continue;
-        *isa = (eitp__isa)i;
-        if (eitp__isa_available(*isa))
-            return EITP_OK;
-        return eitp__fail(
-            error, EITP_ERROR_UNSUPPORTED,
-            "instruction set '%s' is not available on this processor and operating system; unset EITP_ISA", name);
-    }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "unknown instruction set '%s'; EITP_ISA is ref, avx2, avx512, avx512bf16 or amx", name);
+    status = eitp__find_isa(name, isa, error);
+    if (status)
+        return status;
+    if (!eitp__isa_in_build(*isa))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "this build has no kernels for instruction set '%s' (eitp_build_info lists those it has); %s",
+                          name, remedy);
+    if (!eitp__isa_available(*isa))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "instruction set '%s' is not available on this processor and operating system; %s", name,
+                          remedy);
+    return EITP_OK;
 }
 
-/* Puts OpenBLAS's matrix product into the table where it was asked for. */
+/* Registers OpenBLAS's matrix product if it is requested. */
 static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
     if (!name || !*name)
         name = getenv("EITP_PRODUCTS");
     if (!name || !*name || !strcmp(name, "own"))
         return EITP_OK;
     if (strcmp(name, "openblas"))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s'; EITP_PRODUCTS is own or openblas",
-                          name);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s' (choose from own, openblas)", name);
     if (!eitp__register_openblas_kernels(&cpu->table))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "this build has no OpenBLAS; compile with -DEITP_WITH_OPENBLAS=1 and link with -lopenblas");
@@ -68,7 +94,7 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
         return status;
     if (config->threads < 0 || config->threads > 4096)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%d threads cannot be used; choose 1 to 4096, or 0 for all processors", config->threads);
+                          "invalid number of threads %d; expected 1 to 4096, or 0 for all processors", config->threads);
     cpu = (eitp__cpu *)eitp__allocate(host, sizeof *cpu);
     if (!cpu)
         return eitp__fail_memory(error, sizeof *cpu, "the CPU backend");
@@ -84,15 +110,8 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
 #ifndef __OPTIMIZE__
     eitp__log(host, EITP_LOG_WARNING, "this build is not optimised and will be slow; compile with -O2");
 #endif
-    eitp__register_ref_kernels(&cpu->table);
-    if (isa >= EITP__ISA_AVX2)
-        eitp__register_avx2_kernels(&cpu->table);
-    if (isa >= EITP__ISA_AVX512)
-        eitp__register_avx512_kernels(&cpu->table);
-    if (isa >= EITP__ISA_AVX512BF16)
-        eitp__register_avx512bf16_kernels(&cpu->table);
-    if (isa >= EITP__ISA_AMX)
-        eitp__register_amx_kernels(&cpu->table);
+    for (int i = 0; i <= (int)isa; i++)
+        eitp__cpu_sets[i].register_kernels(&cpu->table);
     status = eitp__choose_products(cpu, config->products, error);
     if (status) {
         eitp__release(host, cpu, sizeof *cpu);
@@ -113,8 +132,9 @@ static const char *eitp__matmul_set(const eitp__cpu *cpu) {
 
 static void eitp__cpu_describe(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    snprintf(text, size, "cpu, %d thread%s, kernels %s, matrix products %s", cpu->threads, cpu->threads == 1 ? "" : "s",
-             eitp__isa_name(cpu->isa), eitp__matmul_set(cpu));
+    snprintf(text, size, "cpu, %d thread%s, kernels %s, matrix products %s (fp32) and %s (bf16)", cpu->threads,
+             cpu->threads == 1 ? "" : "s", eitp__isa_name(cpu->isa), eitp__matmul_set(cpu),
+             cpu->table.kernels[EITP__SLOT_MATMUL][EITP_BF16].set);
 }
 
 static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t size) {
@@ -125,27 +145,22 @@ static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t 
              openblas ? eitp__openblas_core() : "");
 }
 
-/* Where there is no bf16 unit, 16 bits only save memory. */
+/* Without BF16 instructions 16 bits only save memory. */
 static eitp_dtype eitp__cpu_preferred_precision(const eitp__backend *backend) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    return cpu->isa >= EITP__ISA_AVX512BF16 ? EITP_BF16 : EITP_F32;
+    return eitp__cpu_sets[cpu->isa].bf16 > eitp__cpu_sets[cpu->isa].f32 ? EITP_BF16 : EITP_F32;
 }
 
-/* A core of a server at 3 GHz, with about two thirds of what its registers allow, and its share of the memory. */
 static void eitp__cpu_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
-    static const double rates[EITP__ISA_COUNT][2] = {
-        {3e9, 3e9}, {6e10, 6e10}, {1.1e11, 1.1e11}, {1.1e11, 2e11}, {1.1e11, 1e12}};
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    *flops = rates[cpu->isa][dtype == EITP_BF16] * cpu->threads;
+    double rate = dtype == EITP_BF16 ? eitp__cpu_sets[cpu->isa].bf16 : eitp__cpu_sets[cpu->isa].f32;
+    *flops = rate * cpu->threads;
     *bytes = 1.2e10 * cpu->threads;
 }
 
-/* VDPBF16PS adds pairs, TDPBF16PS 32 products; everything else is a chain of single additions. */
 static int eitp__cpu_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    if (dtype != EITP_BF16 || cpu->isa < EITP__ISA_AVX512BF16)
-        return 1;
-    return cpu->isa == EITP__ISA_AVX512BF16 ? 2 : 32;
+    return dtype == EITP_BF16 ? eitp__cpu_sets[cpu->isa].sum_group : 1;
 }
 
 static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {
@@ -157,7 +172,7 @@ static int eitp__cpu_supports(const eitp__backend *backend, eitp__slot slot, eit
     return cpu->table.kernels[slot][dtype].run != NULL;
 }
 
-/* Every set's product has every epilogue. */
+/* Every set implements every epilogue. */
 static int eitp__cpu_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
     (void)epilogue;
     return eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
@@ -179,7 +194,7 @@ static eitp_status eitp__cpu_copy(eitp__backend *backend, void *target, const vo
     return EITP_OK;
 }
 
-/* One thread's share of the workspace. */
+/* Bytes of workspace for one thread. */
 static size_t eitp__thread_workspace(const eitp__kernel *kernel, const eitp__call *call) {
     size_t bytes = kernel->workspace ? kernel->workspace(call) : 0;
     return (bytes + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
@@ -198,7 +213,7 @@ static int64_t eitp__operand_columns(const eitp__operand *operand) {
     return operand->rank ? operand->shape[operand->rank - 1] : 1;
 }
 
-/* Items of a call, by its family. */
+/* The number of items of a call. */
 static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kernel) {
     const eitp__operand *input = &call->inputs[0], *output = &call->outputs[0];
     int64_t columns;
@@ -228,12 +243,12 @@ static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kern
     }
 }
 
-/* Elements that a piece should touch: enough to pay for handing it out, few enough to share. */
+/* Elements that a piece should touch: enough to outweigh the cost of a piece, few enough to divide the work evenly. */
 #define EITP__PIECE_ELEMENTS 16384
 
 /*
- * Items in a piece, from the shapes alone. Flat pieces are multiples of 64 elements, so that no two threads write to
- * one cache line and vector kernels meet the same alignment in every piece.
+ * The number of items in a piece, a function of the shapes alone. Flat pieces are multiples of 64 elements, so that
+ * threads do not share cache lines and vectors have the same alignment in every piece.
  */
 static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
     int64_t largest = 1, touched, piece;
@@ -251,7 +266,7 @@ static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
     return piece;
 }
 
-/* The run of a list of calls that all threads take pieces of. */
+/* A list of calls that all threads execute pieces of. */
 typedef struct eitp__cpu_work {
     const eitp__cpu *cpu;
     const eitp__call *calls;
@@ -260,7 +275,7 @@ typedef struct eitp__cpu_work {
     eitp__pieces pieces;
 } eitp__cpu_work;
 
-/* One thread's part: goes through the calls, and takes pieces of each as long as there are some. */
+/* The loop of one thread: goes through the calls in order and takes pieces of each until none is left. */
 static void eitp__cpu_thread(void *argument, int thread) {
     eitp__cpu_work *work = (eitp__cpu_work *)argument;
     int64_t first = 0;
@@ -270,7 +285,7 @@ static void eitp__cpu_thread(void *argument, int thread) {
         int64_t items = eitp__call_items(call, kernel), size = items ? eitp__piece_items(call, items) : 1, piece;
         int64_t end = first + eitp__ceil_divide(items, size);
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
-        while ((piece = eitp__piece_take(&work->pieces, first, end)) >= 0) {
+        while ((piece = eitp__piece_claim(&work->pieces, first, end)) >= 0) {
             int64_t begin = (piece - first) * size;
             kernel->run(call, begin, begin + size < items ? begin + size : items, workspace);
             eitp__piece_finish(&work->pieces);
@@ -279,8 +294,8 @@ static void eitp__cpu_thread(void *argument, int thread) {
     }
 }
 
-static eitp_status eitp__cpu_run(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                                 eitp_error *error) {
+static eitp_status eitp__cpu_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+                                     eitp_error *error) {
     eitp__cpu_work work = EITP__ZERO;
     (void)error;
     work.cpu = (const eitp__cpu *)(const void *)backend;
@@ -315,7 +330,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_copy,
         eitp__cpu_copy,
         eitp__cpu_workspace,
-        eitp__cpu_run,
+        eitp__cpu_execute,
         eitp__cpu_measure,
     };
     return &interface;

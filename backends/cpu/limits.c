@@ -5,23 +5,23 @@
 #include "base/threads.h"
 #include "kernels/peak/peak.h"
 
-#define EITP__LIMITS_ROUNDS 20000              /* of a loop of products, in a piece */
-#define EITP__LIMITS_PIECES 8                  /* for each thread */
-#define EITP__LIMITS_ARRAYS 4                  /* that an update reads; it writes all but the last */
-#define EITP__LIMITS_BLOCK ((size_t)256 << 10) /* bytes of a array in a piece */
-#define EITP__LIMITS_SHIFT 1088                /* bytes that keep arrays from meeting in the same sets of a cache */
+#define EITP__LIMITS_ROUNDS 20000              /* rounds of a peak loop in a piece */
+#define EITP__LIMITS_PIECES 8                  /* pieces for each thread */
+#define EITP__LIMITS_ARRAYS 4                  /* arrays that an update reads; it writes all but the last */
+#define EITP__LIMITS_BLOCK ((size_t)256 << 10) /* bytes of an array in a piece */
+#define EITP__LIMITS_SHIFT 1088                /* bytes of offset, so that arrays do not collide in cache sets */
 
 #define EITP__LIMITS_LARGEST ((size_t)256 << 20)
 #define EITP__LIMITS_SMALLEST ((size_t)16 << 20)
 #define EITP__LIMITS_SECONDS 0.3
 
-/* A vector that every processor of 64 bits has; where there is none, the compiler does without. */
+/* A vector that every 64-bit processor has; compilers emulate it elsewhere. */
 typedef uint64_t eitp__limits_vector __attribute__((vector_size(16)));
 
 typedef struct eitp__limits_work {
     eitp__peak peak;
     char *buffer;
-    size_t array; /* bytes from the start of a array to the next */
+    size_t array; /* bytes from one array to the next */
 } eitp__limits_work;
 
 static void eitp__limits_products(void *argument, int64_t piece, int thread) {
@@ -34,7 +34,7 @@ static void eitp__limits_products(void *argument, int64_t piece, int thread) {
     for (size_t i = 0; i < EITP__COUNT(scratch); i++)
         memcpy(&scratch[i], &halves, sizeof halves);
     work->peak.run(EITP__LIMITS_ROUNDS, scratch);
-    result = scratch[0]; /* so that the loop is needed */
+    result = scratch[0]; /* keeps the compiler from removing the loop */
     (void)result;
 }
 
@@ -60,7 +60,7 @@ static void eitp__limits_read(void *argument, int64_t piece, int thread) {
     (void)result;
 }
 
-/* Of one vector and another in turn, so that no compiler makes a call of it that writes past the caches. */
+/* Alternating vectors, so that no compiler replaces the loop by memset, which may bypass the caches. */
 static void eitp__limits_write(void *argument, int64_t piece, int thread) {
     eitp__limits_vector *p = eitp__limits_block((const eitp__limits_work *)argument, piece);
     const eitp__limits_vector one = {1, 1}, two = {2, 2};
@@ -71,7 +71,7 @@ static void eitp__limits_write(void *argument, int64_t piece, int thread) {
     }
 }
 
-/* What AdamW does with parameter, moments and gradient, but for its arithmetic. */
+/* The memory accesses of AdamW: parameter, moments and gradient, with trivial arithmetic. */
 static void eitp__limits_update(void *argument, int64_t piece, int thread) {
     const eitp__limits_work *work = (const eitp__limits_work *)argument;
     const size_t array = work->array / sizeof(eitp__limits_vector);
@@ -88,7 +88,7 @@ static void eitp__limits_update(void *argument, int64_t piece, int thread) {
     }
 }
 
-/* The best of many times all pieces: `amount` of them together, for a second. */
+/* The best rate of many repetitions of all pieces: `amount` per second. */
 static double eitp__limits_rate(int threads, int64_t pieces, void (*run)(void *argument, int64_t piece, int thread),
                                 eitp__limits_work *work, double amount) {
     double best = 0, began = eitp__clock(), before = began, after;
@@ -102,7 +102,7 @@ static double eitp__limits_rate(int threads, int64_t pieces, void (*run)(void *a
     return best;
 }
 
-/* By dtype; those with the loop of f32 have its result. */
+/* By dtype. Those that use the loop of F32 share its result. */
 static void eitp__limits_flops(int threads, eitp__isa isa, eitp__backend_limits *limits) {
     eitp__limits_work work = EITP__ZERO;
     int64_t pieces = (int64_t)threads * EITP__LIMITS_PIECES;
@@ -127,7 +127,7 @@ static void eitp__limits_bandwidth(int threads, eitp__limits_work *work, size_t 
     pieces = (int64_t)(work->array / EITP__LIMITS_BLOCK);
     bytes = (double)pieces * EITP__LIMITS_BLOCK * (2 * EITP__LIMITS_ARRAYS - 1);
     limits->update = eitp__limits_rate(threads, pieces, eitp__limits_update, work, bytes);
-    /* What an update reads and writes beside the other can be read and written alone. */
+    /* Reading and writing alone are at least as fast as the reads and writes of an update. */
     bytes = limits->update / (2 * EITP__LIMITS_ARRAYS - 1);
     if (limits->read < bytes * EITP__LIMITS_ARRAYS)
         limits->read = bytes * EITP__LIMITS_ARRAYS;

@@ -1,10 +1,10 @@
-/* What the CPU can do at most, by running loops that do nothing else. */
+/* Measures the peak speed of the CPU with loops that do nothing else. */
 #ifndef EITP_CPU_LIMITS_H
 #define EITP_CPU_LIMITS_H
 
 #include "backends/backend.h"
 
-/* Fills in all limits for `threads` threads and the kernels of a set. */
+/* Fills in all limits for `threads` threads and one kernel set. */
 EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int threads, eitp__isa isa,
                                                eitp__backend_limits *limits, eitp_error *error);
 

@@ -11,7 +11,7 @@
 typedef void (*eitp__openblas_finish)(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
                                       int64_t stride);
 
-/* sums = carry * sums + bias, where sums are not read while carry is 0. */
+/* sums = carry * sums + bias; sums are not read if carry is 0. */
 static void eitp__openblas_start(const eitp__call *call, const eitp__matmul_tile *tile, float *sums, int64_t stride) {
     const eitp__operand *bias = eitp__matmul_input(call, 2);
     float carry = eitp__matmul_carry(call);
@@ -22,7 +22,7 @@ static void eitp__openblas_start(const eitp__call *call, const eitp__matmul_tile
         }
 }
 
-/* y itself is where a tile is summed, unless something is made of the sums. */
+/* Sums a tile in y itself if there is no epilogue. */
 static void eitp__openblas_tile(const eitp__call *call, const eitp__matmul *sizes, const eitp__matmul_tile *tile,
                                 float *workspace, eitp__openblas_finish finish) {
     const float *a = (const float *)call->inputs[0].data + eitp__matmul_offset(call, 0, tile->batch) +
@@ -56,16 +56,18 @@ static void eitp__openblas_tiles(const eitp__call *call, int64_t begin, int64_t 
     }
 }
 
-/* One for each set that the epilogues can be of. */
+/* One function for each set that implements the epilogues. */
 static void eitp__openblas_on_ref(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     eitp__openblas_tiles(call, begin, end, workspace, eitp__ref_finish_tile);
 }
 
-#if defined(__x86_64__)
+#if EITP__WITH_AVX2
 static void eitp__openblas_on_avx2(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     eitp__openblas_tiles(call, begin, end, workspace, eitp__avx2_finish_tile);
 }
+#endif
 
+#if EITP__WITH_AVX512
 static void eitp__openblas_on_avx512(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     eitp__openblas_tiles(call, begin, end, workspace, eitp__avx512_finish_tile);
 }
@@ -79,9 +81,11 @@ static size_t eitp__openblas_workspace(const eitp__call *call) {
 EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
     eitp__kernel *kernel = &table->kernels[EITP__SLOT_MATMUL][EITP_F32];
     eitp__kernel_function run = eitp__openblas_on_ref;
-#if defined(__x86_64__)
+#if EITP__WITH_AVX2
     if (kernel->set && strcmp(kernel->set, "avx2") == 0)
         run = eitp__openblas_on_avx2;
+#endif
+#if EITP__WITH_AVX512
     if (kernel->set && strcmp(kernel->set, "avx512") == 0)
         run = eitp__openblas_on_avx512;
 #endif

@@ -5,13 +5,13 @@
 #include "kernels/kernels.h"
 
 /*
- * Writes the matrix product over what is there and returns 1; without EITP_WITH_OPENBLAS it writes nothing and returns
- * 0. OpenBLAS is set to one thread per call, for the whole process: its tiles are what runs in parallel. Accumulated
- * products are not the same bits as one product over all of k, unlike with the other sets.
+ * Registers OpenBLAS's matrix product and returns 1; without EITP_WITH_OPENBLAS it returns 0. OpenBLAS is set to one
+ * thread per call for the whole process, because tiles run in parallel. Unlike with other sets, accumulated products do
+ * not have the bits of one product over all of k.
  */
 EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table);
 
-/* The processor that OpenBLAS takes this one for, which its bits depend on; "" without EITP_WITH_OPENBLAS. */
+/* The processor that OpenBLAS detects, which its bits depend on; "" without EITP_WITH_OPENBLAS. */
 EITP__PRIVATE const char *eitp__openblas_core(void);
 
 #endif

@@ -1,5 +1,7 @@
-/* The null backend: has memory, supports everything, runs nothing and counts calls; for tests of the API and of
- * failures. */
+/*
+ * The null backend: allocates, supports everything, computes nothing and counts calls. For tests of the API and of
+ * failures.
+ */
 #include "backends/backend.h"
 
 #include "base/memory.h"
@@ -85,8 +87,8 @@ static size_t eitp__null_workspace(const eitp__backend *backend, const eitp__cal
     return 0;
 }
 
-static eitp_status eitp__null_run(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                                  eitp_error *error) {
+static eitp_status eitp__null_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+                                      eitp_error *error) {
     (void)calls;
     (void)workspace;
     (void)error;
@@ -113,7 +115,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_copy,
         eitp__null_copy,
         eitp__null_workspace,
-        eitp__null_run,
+        eitp__null_execute,
         NULL,
     };
     return &interface;

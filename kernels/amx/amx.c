@@ -1,8 +1,8 @@
-/* The bf16 products for processors with AMX: tiles, and their products of bf16. */
+/* BF16 matrix products for processors with AMX (tiles, and products of BF16 tiles). */
 #include "kernels/amx_tiles.h"
 #include "kernels/matmul.h"
 
-#if defined(__x86_64__)
+#if EITP__WITH_AMX
 
 #if !defined(EITP__EMULATED)
 #include <immintrin.h>
@@ -20,11 +20,14 @@
 #define EITP__AMX_WIDTH 32  /* columns of a panel: two tiles */
 #define EITP__AMX_DEPTH 128 /* pairs along k in a panel */
 
-/* Before a tile is loaded: GCC's intrinsic does not say that it reads memory, and what was written to it may wait. */
+/*
+ * Goes before loads of tiles. GCC's intrinsic does not declare that it reads memory, so a store might be delayed beyond
+ * it.
+ */
 #define EITP__AMX_WRITE_FIRST() __asm__ volatile("" ::: "memory")
 
 /*
- * sums += a * b for 32 rows and columns. TDPBF16PS adds up 16 pairs before it adds them to a sum. Tiles 0 to 3 are
+ * sums += a * b for 32 rows and columns. TDPBF16PS adds up 16 pairs before it adds them to a sum. Tiles 0 to 3 hold
  * sums, 4 and 5 rows of a, 6 and 7 columns of b.
  */
 static void eitp__amx_matmul_block(int64_t units, const uint32_t *a, int64_t row, int64_t step, const uint32_t *b,
@@ -64,7 +67,7 @@ static void eitp__amx_matmul_block(int64_t units, const uint32_t *a, int64_t row
 #define EITP__MATMUL_FINISH eitp__avx512_finish_tile
 #include "kernels/matmul_pairs.inc"
 
-/* Tiles are taken for a piece at a time: a thread that holds none costs the system less to switch. */
+/* Tiles are configured for a piece at a time: a thread without tile state is cheaper to switch. */
 static void eitp__amx_run(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     _tile_loadconfig(&eitp__amx_whole_tiles);
     eitp__amx_matmul_run(call, begin, end, workspace);

@@ -2,7 +2,7 @@
 #include "kernels/matmul.h"
 #include "kernels/update.h"
 
-#if defined(__x86_64__)
+#if EITP__WITH_AVX2
 
 #include <immintrin.h>
 
@@ -14,8 +14,8 @@
 #endif
 
 /*
- * The vector that the templates of kernels/simd/ are written on. Sums, differences, products and quotients are the
- * compiler's own operators; masked loads and stores touch only the elements they name.
+ * The vector that the templates of kernels/simd/ are written in. Sums, differences, products and quotients are the
+ * compiler's own operators. Masked loads and stores only touch the elements that they name.
  */
 #define EITP__SIMD(name) eitp__avx2_##name
 #define EITP__SIMD_INLINE static inline __attribute__((always_inline, unused))
@@ -46,7 +46,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_first(float *p, int64_t count, __m256 v)
     _mm256_maskstore_ps(p, eitp__avx2_mask(count), v);
 }
 
-/* The same for elements of 16 bits, which are rounded to the nearest, ties to even; a NaN stays one. */
+/* The same for elements of 16 bits. Rounding is to nearest, ties to even; a NaN stays a NaN. */
 EITP__SIMD_INLINE __m256 eitp__avx2_widen_bf16(__m128i v) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
 }
@@ -76,7 +76,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_f16(uint16_t *p, __m256 v) {
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* The masks of AVX2 are for 32 bits: by pairs, and what is left alone. */
+/* AVX2 has masks for 32 bits only: elements go in pairs, and an odd last one by itself. */
 EITP__SIMD_INLINE __m128i eitp__avx2_load_first_16(const uint16_t *p, int64_t count) {
     __m128i lanes = _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7);
     __m128i pairs = _mm_cmpgt_epi32(_mm_set1_epi32((int)(count >> 1)), _mm_setr_epi32(0, 1, 2, 3));
@@ -116,7 +116,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_first_f16(uint16_t *p, int64_t count, __
     eitp__avx2_store_first_16(p, count, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-EITP__SIMD_INLINE __m256 eitp__avx2_spread(float x) {
+EITP__SIMD_INLINE __m256 eitp__avx2_broadcast(float x) {
     return _mm256_set1_ps(x);
 }
 
@@ -129,36 +129,36 @@ EITP__SIMD_INLINE __m256 eitp__avx2_subtract_product(__m256 c, __m256 a, __m256 
     return _mm256_fnmadd_ps(a, b, c);
 }
 
-/* The larger and the smaller; v where it is not a number. */
-EITP__SIMD_INLINE __m256 eitp__avx2_at_least(__m256 low, __m256 v) {
+/* Maximum and minimum; v if it is NaN. */
+EITP__SIMD_INLINE __m256 eitp__avx2_max(__m256 low, __m256 v) {
     return _mm256_max_ps(low, v);
 }
 
-EITP__SIMD_INLINE __m256 eitp__avx2_at_most(__m256 high, __m256 v) {
+EITP__SIMD_INLINE __m256 eitp__avx2_min(__m256 high, __m256 v) {
     return _mm256_min_ps(high, v);
 }
 
-EITP__SIMD_INLINE __m256 eitp__avx2_square_root(__m256 v) {
+EITP__SIMD_INLINE __m256 eitp__avx2_sqrt(__m256 v) {
     return _mm256_sqrt_ps(v);
 }
 
-EITP__SIMD_INLINE __m256 eitp__avx2_magnitude(__m256 v) {
+EITP__SIMD_INLINE __m256 eitp__avx2_abs(__m256 v) {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
 }
 
 /* The magnitude of v, the sign of s. */
-EITP__SIMD_INLINE __m256 eitp__avx2_with_sign(__m256 v, __m256 s) {
+EITP__SIMD_INLINE __m256 eitp__avx2_copysign(__m256 v, __m256 s) {
     __m256 sign = _mm256_set1_ps(-0.0f);
     return _mm256_or_ps(_mm256_andnot_ps(sign, v), _mm256_and_ps(sign, s));
 }
 
 /* In each lane: a < b ? yes : no. */
-EITP__SIMD_INLINE __m256 eitp__avx2_choose_less(__m256 a, __m256 b, __m256 yes, __m256 no) {
+EITP__SIMD_INLINE __m256 eitp__avx2_select_less(__m256 a, __m256 b, __m256 yes, __m256 no) {
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
 
-/* In each lane: is v a number ? yes : no. */
-EITP__SIMD_INLINE __m256 eitp__avx2_choose_number(__m256 v, __m256 yes, __m256 no) {
+/* In each lane: v is NaN ? no : yes. */
+EITP__SIMD_INLINE __m256 eitp__avx2_select_number(__m256 v, __m256 yes, __m256 no) {
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
 }
 
@@ -167,7 +167,7 @@ EITP__SIMD_INLINE __m256 eitp__avx2_round(__m256 v) {
     return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* v * 2^n for an integral n in [-252, 252]; in two steps, so that the result may be subnormal or infinite. */
+/* v * 2^n for an integral n in [-252, 252]. Two steps allow the result to be subnormal or infinite. */
 EITP__SIMD_INLINE __m256 eitp__avx2_scale(__m256 v, __m256 n) {
     __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), bias = _mm256_set1_epi32(127);
     __m256i other = _mm256_sub_epi32(whole, half);
@@ -186,7 +186,7 @@ EITP__SIMD_INLINE __m256 eitp__avx2_mantissa(__m256 v) {
     return _mm256_or_ps(_mm256_and_ps(v, bits), one);
 }
 
-/* Over the lanes of one vector: the sum, in a fixed order, and the largest. */
+/* Over the lanes of a vector: the sum, in a fixed order, and the maximum. */
 EITP__SIMD_INLINE float eitp__avx2_sum(__m256 v) {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
@@ -199,7 +199,7 @@ EITP__SIMD_INLINE float eitp__avx2_largest(__m256 v) {
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
 }
 
-/* sums[0] and sums[1] += the squares, in double, of the lower and of the upper half of v. */
+/* sums[0] and sums[1] += the squares, in double, of the lower and the upper half of v. */
 typedef __m256d eitp__avx2_doubles;
 
 EITP__SIMD_INLINE void eitp__avx2_add_squares(__m256 v, __m256d sums[2]) {
@@ -208,7 +208,7 @@ EITP__SIMD_INLINE void eitp__avx2_add_squares(__m256 v, __m256d sums[2]) {
     sums[1] = _mm256_fmadd_pd(high, high, sums[1]);
 }
 
-EITP__SIMD_INLINE __m256d eitp__avx2_no_doubles(void) {
+EITP__SIMD_INLINE __m256d eitp__avx2_zero_doubles(void) {
     return _mm256_setzero_pd();
 }
 
@@ -232,7 +232,7 @@ EITP__SIMD_INLINE __m128i eitp__avx2_low_halves(__m256i v) {
     return _mm256_castsi256_si128(halves);
 }
 
-/* f32 values from, and to, two planes: see eitp__join_bf16. */
+/* Conversion between f32 values and two planes: see eitp__join_bf16. */
 EITP__SIMD_INLINE __m256 eitp__avx2_join_bf16(const uint16_t *highs, const int16_t *remainders) {
     __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)highs));
     __m256i low = _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)remainders));
@@ -253,33 +253,33 @@ EITP__SIMD_INLINE __m256i eitp__avx2_load_integers(const uint32_t *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-EITP__SIMD_INLINE __m256i eitp__avx2_spread_integer(uint32_t x) {
+EITP__SIMD_INLINE __m256i eitp__avx2_broadcast_integer(uint32_t x) {
     return _mm256_set1_epi32((int)x);
 }
 
-EITP__SIMD_INLINE __m256i eitp__avx2_exclusive_or(__m256i a, __m256i b) {
+EITP__SIMD_INLINE __m256i eitp__avx2_bitwise_xor(__m256i a, __m256i b) {
     return _mm256_xor_si256(a, b);
 }
 
-/* The lower half of each product, and the upper one. */
-EITP__SIMD_INLINE __m256i eitp__avx2_multiply_whole(__m256i a, __m256i b, __m256i *high) {
+/* Returns the lower half of each product and stores the upper half. */
+EITP__SIMD_INLINE __m256i eitp__avx2_multiply_wide(__m256i a, __m256i b, __m256i *high) {
     __m256i even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
     *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
 }
 
-/* The upper 24 bits as a fraction. */
+/* The upper 24 bits as a fraction in [0, 1). */
 EITP__SIMD_INLINE __m256 eitp__avx2_fraction(__m256i v) {
     return _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 8)) * _mm256_set1_ps(1.0f / 16777216.0f);
 }
 
-/* The lower halves, and the upper ones. */
+/* The lower and the upper halves of 32-bit integers. */
 EITP__SIMD_INLINE void eitp__avx2_store_halves(uint16_t *lower, uint16_t *upper, __m256i v) {
     _mm_storeu_si128((__m128i *)(void *)lower, eitp__avx2_low_halves(v));
     _mm_storeu_si128((__m128i *)(void *)upper, eitp__avx2_low_halves(_mm256_srli_epi32(v, 16)));
 }
 
-/* f32 values of, and rounded to, integers of 8 bits. */
+/* Conversion between f32 values and integers of 8 bits, to nearest. */
 EITP__SIMD_INLINE __m256 eitp__avx2_load_i8(const int8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
@@ -303,7 +303,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_u8(uint8_t *p, __m256 v) {
     _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(narrow, narrow));
 }
 
-/* eitp__dither of consecutive elements, of which the first is at `place`. */
+/* eitp__dither of consecutive elements, the first at `place`. */
 EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
     __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_ELEMENT));
@@ -315,7 +315,7 @@ EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
     return _mm256_cvtepi32_ps(lanes) * _mm256_set1_ps(1.0f / 4294967296.0f);
 }
 
-/* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
+/* Conversion between f32 values and a BF16 with a correction: see eitp__join_correction. */
 EITP__SIMD_INLINE __m256 eitp__avx2_join_correction(const uint16_t *highs, const int8_t *corrections) {
     __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)highs));
     __m256i low = _mm256_cvtps_epi32(eitp__avx2_load_i8(corrections) * _mm256_set1_ps(EITP__CORRECTION_STEP));
@@ -343,7 +343,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_rounded(uint16_t *p, __m256 v, const uin
                      _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
 }
 
-/* The first lane of each of the four, then the second of each, and so on. */
+/* Interleaves four vectors: the first lane of each, then the second lane of each, and so on. */
 EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1, __m256 v2, __m256 v3) {
     __m256 a = _mm256_unpacklo_ps(v0, v1), b = _mm256_unpacklo_ps(v2, v3);
     __m256 c = _mm256_unpackhi_ps(v0, v1), d = _mm256_unpackhi_ps(v2, v3);
@@ -362,12 +362,22 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
 #define EITP__SIMD_MATMUL_DEPTH 128
 #define EITP__SIMD_MATMUL_TILE_ROWS 192
 
+#include "kernels/simd/f32.inc"
 #include "kernels/simd/math.inc"
-#include "kernels/simd/runs.inc"
+#include "kernels/simd/spans.inc"
 #include "kernels/simd/random.inc"
 #include "kernels/simd/loss.inc"
-#include "kernels/simd/columns.inc"
+#include "kernels/simd/element.inc"
 #include "kernels/simd/matmul.inc"
+#include "kernels/matmul_vector.inc"
+
+#include "kernels/simd/bf16.inc"
+#include "kernels/simd/element.inc"
+#include "kernels/matmul_vector.inc"
+
+#include "kernels/simd/f16.inc"
+#include "kernels/simd/element.inc"
+#include "kernels/matmul_vector.inc"
 #include "kernels/simd/optimizer.inc"
 #include "kernels/simd/factored.inc"
 #include "kernels/simd/attention.inc"
@@ -381,7 +391,6 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
 
 EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table) {
     eitp__avx2_register(table);
-    eitp__avx2_register_products(table);
 }
 
 #else

@@ -1,11 +1,11 @@
 /*
- * The kernels for processors with AVX-512 (F, BW, DQ and VL). With EITP__EMULATED the including file has given the
- * intrinsics another meaning, and any processor will do.
+ * The kernels for processors with AVX-512 (F, BW, DQ and VL). With EITP__EMULATED the including file redefines the
+ * intrinsics, and any x86 processor with AVX2 will do.
  */
 #include "kernels/matmul.h"
 #include "kernels/update.h"
 
-#if defined(__x86_64__) || defined(EITP__EMULATED)
+#if EITP__WITH_AVX512 || defined(EITP__EMULATED)
 
 #if !defined(EITP__EMULATED)
 #include <immintrin.h>
@@ -20,8 +20,8 @@
 #endif
 
 /*
- * The vector that the templates of kernels/simd/ are written on. Sums, differences, products and quotients are the
- * compiler's own operators; masked loads and stores touch only the elements they name.
+ * The vector that the templates of kernels/simd/ are written in. Sums, differences, products and quotients are the
+ * compiler's own operators. Masked loads and stores only touch the elements that they name.
  */
 #define EITP__SIMD(name) eitp__avx512_##name
 #define EITP__SIMD_INLINE static inline __attribute__((always_inline, unused))
@@ -51,7 +51,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_first(float *p, int64_t count, __m512 
     _mm512_mask_storeu_ps(p, eitp__avx512_mask(count), v);
 }
 
-/* The same for elements of 16 bits, which are rounded to the nearest, ties to even; a NaN stays one. */
+/* The same for elements of 16 bits. Rounding is to nearest, ties to even; a NaN stays a NaN. */
 EITP__SIMD_INLINE __m512 eitp__avx512_widen_bf16(__m256i v) {
     return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, v), 16));
 }
@@ -100,7 +100,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_first_f16(uint16_t *p, int64_t count, 
     _mm256_mask_storeu_epi16(p, eitp__avx512_mask(count), _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-EITP__SIMD_INLINE __m512 eitp__avx512_spread(float x) {
+EITP__SIMD_INLINE __m512 eitp__avx512_broadcast(float x) {
     return _mm512_set1_ps(x);
 }
 
@@ -113,37 +113,39 @@ EITP__SIMD_INLINE __m512 eitp__avx512_subtract_product(__m512 c, __m512 a, __m51
     return _mm512_fnmadd_ps(a, b, c);
 }
 
-/* The larger and the smaller; v where it is not a number. With a mask of all lanes: what the
-   plain intrinsics start from makes gcc warn of an uninitialised variable. */
-EITP__SIMD_INLINE __m512 eitp__avx512_at_least(__m512 low, __m512 v) {
+/*
+ * Maximum and minimum; v if it is NaN. The mask has all lanes: gcc warns of an uninitialised variable inside the plain
+ * intrinsics.
+ */
+EITP__SIMD_INLINE __m512 eitp__avx512_max(__m512 low, __m512 v) {
     return _mm512_maskz_max_ps(0xffff, low, v);
 }
 
-EITP__SIMD_INLINE __m512 eitp__avx512_at_most(__m512 high, __m512 v) {
+EITP__SIMD_INLINE __m512 eitp__avx512_min(__m512 high, __m512 v) {
     return _mm512_maskz_min_ps(0xffff, high, v);
 }
 
-EITP__SIMD_INLINE __m512 eitp__avx512_square_root(__m512 v) {
+EITP__SIMD_INLINE __m512 eitp__avx512_sqrt(__m512 v) {
     return _mm512_maskz_sqrt_ps(0xffff, v);
 }
 
-EITP__SIMD_INLINE __m512 eitp__avx512_magnitude(__m512 v) {
+EITP__SIMD_INLINE __m512 eitp__avx512_abs(__m512 v) {
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff)));
 }
 
 /* The magnitude of v, the sign of s. */
-EITP__SIMD_INLINE __m512 eitp__avx512_with_sign(__m512 v, __m512 s) {
+EITP__SIMD_INLINE __m512 eitp__avx512_copysign(__m512 v, __m512 s) {
     __m512i magnitude = _mm512_set1_epi32(0x7fffffff), from = _mm512_castps_si512(v), sign = _mm512_castps_si512(s);
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(magnitude, from, sign, 0xca));
 }
 
 /* In each lane: a < b ? yes : no. */
-EITP__SIMD_INLINE __m512 eitp__avx512_choose_less(__m512 a, __m512 b, __m512 yes, __m512 no) {
+EITP__SIMD_INLINE __m512 eitp__avx512_select_less(__m512 a, __m512 b, __m512 yes, __m512 no) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
 }
 
-/* In each lane: is v a number ? yes : no. */
-EITP__SIMD_INLINE __m512 eitp__avx512_choose_number(__m512 v, __m512 yes, __m512 no) {
+/* In each lane: v is NaN ? no : yes. */
+EITP__SIMD_INLINE __m512 eitp__avx512_select_number(__m512 v, __m512 yes, __m512 no) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), yes, no);
 }
 
@@ -168,7 +170,7 @@ EITP__SIMD_INLINE __m512 eitp__avx512_mantissa(__m512 v) {
     return _mm512_castsi512_ps(_mm512_or_si512(bits, _mm512_set1_epi32(0x3f800000)));
 }
 
-/* Over the lanes of one vector: the sum, in a fixed order, and the largest. */
+/* Over the lanes of a vector: the sum, in a fixed order, and the maximum. */
 EITP__SIMD_INLINE __m256 eitp__avx512_low(__m512 v) {
     return _mm512_maskz_extractf32x8_ps(0xff, v, 0);
 }
@@ -191,7 +193,7 @@ EITP__SIMD_INLINE float eitp__avx512_largest(__m512 v) {
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
 }
 
-/* sums[0] and sums[1] += the squares, in double, of the lower and of the upper half of v. */
+/* sums[0] and sums[1] += the squares, in double, of the lower and the upper half of v. */
 typedef __m512d eitp__avx512_doubles;
 
 EITP__SIMD_INLINE void eitp__avx512_add_squares(__m512 v, __m512d sums[2]) {
@@ -201,7 +203,7 @@ EITP__SIMD_INLINE void eitp__avx512_add_squares(__m512 v, __m512d sums[2]) {
     sums[1] = _mm512_fmadd_pd(high, high, sums[1]);
 }
 
-EITP__SIMD_INLINE __m512d eitp__avx512_no_doubles(void) {
+EITP__SIMD_INLINE __m512d eitp__avx512_zero_doubles(void) {
     return _mm512_setzero_pd();
 }
 
@@ -219,7 +221,7 @@ EITP__SIMD_INLINE double eitp__avx512_sum_doubles(__m512d v) {
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
 }
 
-/* f32 values from, and to, two planes: see eitp__join_bf16. */
+/* Conversion between f32 values and two planes: see eitp__join_bf16. */
 EITP__SIMD_INLINE __m512 eitp__avx512_join_bf16(const uint16_t *highs, const int16_t *remainders) {
     __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
     __m512i low = _mm512_maskz_cvtepi16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)remainders));
@@ -240,16 +242,16 @@ EITP__SIMD_INLINE __m512i eitp__avx512_load_integers(const uint32_t *p) {
     return _mm512_loadu_si512(p);
 }
 
-EITP__SIMD_INLINE __m512i eitp__avx512_spread_integer(uint32_t x) {
+EITP__SIMD_INLINE __m512i eitp__avx512_broadcast_integer(uint32_t x) {
     return _mm512_set1_epi32((int)x);
 }
 
-EITP__SIMD_INLINE __m512i eitp__avx512_exclusive_or(__m512i a, __m512i b) {
+EITP__SIMD_INLINE __m512i eitp__avx512_bitwise_xor(__m512i a, __m512i b) {
     return _mm512_xor_si512(a, b);
 }
 
-/* The lower half of each product, and the upper one. */
-EITP__SIMD_INLINE __m512i eitp__avx512_multiply_whole(__m512i a, __m512i b, __m512i *high) {
+/* Returns the lower half of each product and stores the upper half. */
+EITP__SIMD_INLINE __m512i eitp__avx512_multiply_wide(__m512i a, __m512i b, __m512i *high) {
     __m512i even = _mm512_maskz_mul_epu32(0xff, a, b),
             odd = _mm512_maskz_mul_epu32(0xff, _mm512_maskz_srli_epi64(0xff, a, 32),
                                          _mm512_maskz_srli_epi64(0xff, b, 32));
@@ -257,19 +259,19 @@ EITP__SIMD_INLINE __m512i eitp__avx512_multiply_whole(__m512i a, __m512i b, __m5
     return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_maskz_slli_epi64(0xff, odd, 32));
 }
 
-/* The upper 24 bits as a fraction. */
+/* The upper 24 bits as a fraction in [0, 1). */
 EITP__SIMD_INLINE __m512 eitp__avx512_fraction(__m512i v) {
     return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_srli_epi32(0xffff, v, 8)) * _mm512_set1_ps(1.0f / 16777216.0f);
 }
 
-/* The lower halves, and the upper ones. */
+/* The lower and the upper halves of 32-bit integers. */
 EITP__SIMD_INLINE void eitp__avx512_store_halves(uint16_t *lower, uint16_t *upper, __m512i v) {
     __m512i shifted = _mm512_maskz_srli_epi32(0xffff, v, 16);
     _mm256_storeu_si256((__m256i *)(void *)lower, _mm512_maskz_cvtepi32_epi16(0xffff, v));
     _mm256_storeu_si256((__m256i *)(void *)upper, _mm512_maskz_cvtepi32_epi16(0xffff, shifted));
 }
 
-/* f32 values of, and rounded to, integers of 8 bits. */
+/* Conversion between f32 values and integers of 8 bits, to nearest. */
 EITP__SIMD_INLINE __m512 eitp__avx512_load_i8(const int8_t *p) {
     __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
     return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, v));
@@ -289,7 +291,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_u8(uint8_t *p, __m512 v) {
     eitp__avx512_store_i8((int8_t *)p, v);
 }
 
-/* eitp__dither of consecutive elements, of which the first is at `place`. */
+/* eitp__dither of consecutive elements, the first at `place`. */
 EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
 #define EITP__AVX512_LANES(i) (i) * EITP__DITHER_ELEMENT, ((i) + 1u) * EITP__DITHER_ELEMENT
     static const uint32_t lanes[16] = {EITP__AVX512_LANES(0u),  EITP__AVX512_LANES(2u), EITP__AVX512_LANES(4u),
@@ -304,7 +306,7 @@ EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
     return _mm512_maskz_cvtepi32_ps(0xffff, v) * _mm512_set1_ps(1.0f / 4294967296.0f);
 }
 
-/* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
+/* Conversion between f32 values and a BF16 with a correction: see eitp__join_correction. */
 EITP__SIMD_INLINE __m512 eitp__avx512_join_correction(const uint16_t *highs, const int8_t *corrections) {
     __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
     __m512 below = eitp__avx512_load_i8(corrections) * _mm512_set1_ps(EITP__CORRECTION_STEP);
@@ -334,7 +336,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_rounded(uint16_t *p, __m512 v, const u
                         _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_srli_epi32(0xffff, bits, 16)));
 }
 
-/* The first lane of each of the four, then the second of each, and so on. */
+/* Interleaves four vectors: the first lane of each, then the second lane of each, and so on. */
 EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 v1, __m512 v2, __m512 v3) {
     __m512 a = _mm512_maskz_unpacklo_ps(0xffff, v0, v1), b = _mm512_maskz_unpacklo_ps(0xffff, v2, v3);
     __m512 c = _mm512_maskz_unpackhi_ps(0xffff, v0, v1), d = _mm512_maskz_unpackhi_ps(0xffff, v2, v3), parts[4];
@@ -356,12 +358,22 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
 #define EITP__SIMD_MATMUL_DEPTH 128
 #define EITP__SIMD_MATMUL_TILE_ROWS 256
 
+#include "kernels/simd/f32.inc"
 #include "kernels/simd/math.inc"
-#include "kernels/simd/runs.inc"
+#include "kernels/simd/spans.inc"
 #include "kernels/simd/random.inc"
 #include "kernels/simd/loss.inc"
-#include "kernels/simd/columns.inc"
+#include "kernels/simd/element.inc"
 #include "kernels/simd/matmul.inc"
+#include "kernels/matmul_vector.inc"
+
+#include "kernels/simd/bf16.inc"
+#include "kernels/simd/element.inc"
+#include "kernels/matmul_vector.inc"
+
+#include "kernels/simd/f16.inc"
+#include "kernels/simd/element.inc"
+#include "kernels/matmul_vector.inc"
 #include "kernels/simd/optimizer.inc"
 #include "kernels/simd/factored.inc"
 #include "kernels/simd/attention.inc"
@@ -377,7 +389,6 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
 
 EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
     eitp__avx512_register(table);
-    eitp__avx512_register_products(table);
 }
 
 #else

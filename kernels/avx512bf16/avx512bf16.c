@@ -1,7 +1,7 @@
-/* The bf16 products for processors with AVX512-BF16. */
+/* BF16 matrix products for processors with AVX512-BF16. */
 #include "kernels/matmul.h"
 
-#if defined(__x86_64__)
+#if EITP__WITH_AVX512BF16
 
 #if !defined(EITP__EMULATED)
 #include <immintrin.h>
@@ -19,7 +19,7 @@
 #define EITP__MATMUL_UNITS 1
 #define EITP__MATMUL_FACTORS __m512i
 #define EITP__MATMUL_LOAD_FACTORS(p) _mm512_loadu_si512(p)
-#define EITP__MATMUL_SPREAD_FACTOR(x) _mm512_set1_epi32((int)(x))
+#define EITP__MATMUL_BROADCAST_FACTOR(x) _mm512_set1_epi32((int)(x))
 #define EITP__MATMUL_ADD_PRODUCT(c, a, b) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
 #define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define EITP__MATMUL_ROW_COUNT 8

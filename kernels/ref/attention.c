@@ -1,31 +1,22 @@
-/* Attention in plain C, of every element type that is computed with in float. */
-#include "kernels/ref/ref.h"
+#include "kernels/ref/attention.h"
 
-/* A (sequence, head) pair of an attention call. */
-typedef struct eitp__ref_pair {
-    int64_t heads, head, width; /* width: of a head */
-    int64_t begin, end;         /* the rows that are there */
-    int64_t first, stop;        /* these, padding and the rows in no sequence that the pair clears */
-    int causal;
-} eitp__ref_pair;
-
-/* The most rows that a sequence can have. */
+/* The largest number of rows in a sequence. */
 static int64_t eitp__ref_longest(const eitp__call *call) {
-    int64_t longest = eitp__ref_smaller(call->integers[1], call->inputs[0].shape[0]);
+    int64_t longest = eitp__ref_min(call->integers[1], call->inputs[0].shape[0]);
     return longest > 0 ? longest : 0;
 }
 
-/* How many rows of the sequence may be there. */
+/* The largest number of rows in this sequence that are not padding. */
 static int64_t eitp__ref_limit(const eitp__call *call, int64_t sequence) {
     const int32_t *lengths = (const int32_t *)call->inputs[3].data;
     int64_t longest = eitp__ref_longest(call);
     if (!lengths)
         return longest;
-    return lengths[sequence] > 0 ? eitp__ref_smaller(lengths[sequence], longest) : 0;
+    return lengths[sequence] > 0 ? eitp__ref_min(lengths[sequence], longest) : 0;
 }
 
-/* Offsets and lengths are data: whatever they are, the rows are rows of the call, at most the longest sequence. */
-static eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
+/* Offsets and lengths are data, so they are clamped: to the rows of the call, and to the longest sequence. */
+EITP__PRIVATE eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
     const int32_t *offsets = (const int32_t *)call->inputs[1].data;
     int64_t rows = call->inputs[0].shape[0], last = call->inputs[1].elements - 2, sequence;
     eitp__ref_pair pair;
@@ -34,17 +25,16 @@ static eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
     pair.width = call->inputs[0].shape[1] / 3 / pair.heads;
     pair.causal = !call->integers[3];
     sequence = item / pair.heads;
-    pair.begin = eitp__ref_smaller(offsets[sequence] > 0 ? offsets[sequence] : 0, rows);
-    pair.stop = eitp__ref_smaller(offsets[sequence + 1], rows);
+    pair.begin = eitp__ref_min(offsets[sequence] > 0 ? offsets[sequence] : 0, rows);
+    pair.stop = eitp__ref_min(offsets[sequence + 1], rows);
     pair.stop = pair.stop > pair.begin ? pair.stop : pair.begin;
-    pair.end = eitp__ref_smaller(pair.stop, pair.begin + eitp__ref_limit(call, sequence));
+    pair.end = eitp__ref_min(pair.stop, pair.begin + eitp__ref_limit(call, sequence));
     pair.first = sequence == 0 ? 0 : pair.begin;
     pair.stop = sequence == last ? rows : pair.stop;
     return pair;
 }
 
-/* What the probability of row i for the key at `position` of its sequence is multiplied by: 0 where it is dropped. */
-static float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position) {
+EITP__PRIVATE float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position) {
     const int64_t *key = (const int64_t *)call->inputs[2].data;
     uint64_t index;
     if (!key || !(call->reals[1] > 0))
@@ -57,43 +47,18 @@ static float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, 
     return (float)(1 / (1 - call->reals[1]));
 }
 
-/* Zeroes those of the rows that see nothing. */
-static void eitp__ref_clear_logsumexps(const eitp__ref_pair *pair, float *logsumexps) {
+EITP__PRIVATE void eitp__ref_clear_logsumexps(const eitp__ref_pair *pair, float *logsumexps) {
     for (int64_t row = pair->first; row < pair->stop; row++)
         if (row < pair->begin || row >= pair->end)
             logsumexps[row * pair->heads] = 0;
 }
 
-/* Two sums of a head's width, and a number for each row of a sequence. */
-static size_t eitp__ref_attention_workspace(const eitp__call *call) {
+/* Two sums of a head's width, and one number for each row of a sequence. */
+EITP__PRIVATE size_t eitp__ref_attention_workspace(const eitp__call *call) {
     int64_t width = call->inputs[0].shape[1] / 3 / call->integers[0];
     return (size_t)(2 * width + eitp__ref_longest(call)) * sizeof(float);
 }
 
-static size_t eitp__ref_attention_cached_workspace(const eitp__call *call) {
+EITP__PRIVATE size_t eitp__ref_attention_cached_workspace(const eitp__call *call) {
     return (size_t)(call->inputs[1].shape[1] / call->integers[0] + call->inputs[1].shape[0]) * sizeof(float);
-}
-
-#define EITP__REF_ATTENTION(name) eitp__ref_attention_##name##_f32
-#define EITP__REF_ATTENTION_ELEMENT float
-#define EITP__REF_ATTENTION_GET(x) (x)
-#define EITP__REF_ATTENTION_MAKE(v) (v)
-#include "kernels/ref/attention.inc"
-
-#define EITP__REF_ATTENTION(name) eitp__ref_attention_##name##_bf16
-#define EITP__REF_ATTENTION_ELEMENT uint16_t
-#define EITP__REF_ATTENTION_GET(x) eitp__bf16_to_f32(x)
-#define EITP__REF_ATTENTION_MAKE(v) eitp__f32_to_bf16(v)
-#include "kernels/ref/attention.inc"
-
-#define EITP__REF_ATTENTION(name) eitp__ref_attention_##name##_f16
-#define EITP__REF_ATTENTION_ELEMENT uint16_t
-#define EITP__REF_ATTENTION_GET(x) eitp__f16_to_f32(x)
-#define EITP__REF_ATTENTION_MAKE(v) eitp__f32_to_f16(v)
-#include "kernels/ref/attention.inc"
-
-EITP__PRIVATE void eitp__register_ref_attention(eitp__kernel_table *table) {
-    eitp__ref_attention_register_f32(table, EITP_F32);
-    eitp__ref_attention_register_bf16(table, EITP_BF16);
-    eitp__ref_attention_register_f16(table, EITP_F16);
 }

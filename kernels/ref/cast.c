@@ -1,4 +1,4 @@
-/* Conversions between the element types, and arrays that are made from a number: FILL, ARANGE, CAST. */
+/* Conversions between element types, and arrays filled with a number or an index: CAST, FILL, ARANGE. */
 #include "kernels/ref/ref.h"
 
 #define EITP__REF_INTEGERS(X)                                                                                          \
@@ -8,7 +8,7 @@
     X(EITP_I8, int8_t, INT8_MIN, INT8_MAX)                                                                             \
     X(EITP_U8, uint8_t, 0, UINT8_MAX)
 
-/* Values are converted this many at a time: through double or, from integers, int64_t, which lose nothing of them. */
+/* Elements converted at a time: through double, or from integers through int64_t. Both are exact. */
 enum { EITP__REF_CAST_BLOCK = 256 };
 
 static int eitp__ref_is_real(eitp_dtype dtype) {
@@ -38,7 +38,7 @@ static void eitp__ref_load_integers(const eitp__operand *x, int64_t first, int64
 #undef EITP__REF_LOAD
 }
 
-/* Rounded towards zero; what is too large becomes the largest, what is not a number 0. */
+/* Rounds towards zero. Values that are too large become the limit; NaN becomes 0. */
 static int64_t eitp__ref_whole(double value, int64_t low, int64_t high) {
     if (value != value)
         return 0;
@@ -67,7 +67,7 @@ static void eitp__ref_store_reals(const eitp__operand *y, int64_t first, int64_t
 #undef EITP__REF_STORE
 }
 
-/* Of an integer that is too large the low bits are kept. */
+/* Integers that are too large keep their low bits. */
 static void eitp__ref_store_integers(const eitp__operand *y, int64_t first, int64_t count, const int64_t *from) {
     if (y->dtype == EITP_F32)
         for (int64_t i = 0; i < count; i++)
@@ -95,7 +95,7 @@ EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t
     int64_t integers[EITP__REF_CAST_BLOCK];
     (void)workspace;
     for (int64_t i = begin, count; i < end; i += count) {
-        count = eitp__ref_smaller(end - i, EITP__REF_CAST_BLOCK);
+        count = eitp__ref_min(end - i, EITP__REF_CAST_BLOCK);
         if (eitp__ref_is_real(x->dtype)) {
             eitp__ref_load_reals(x, i, count, reals);
             eitp__ref_store_reals(y, i, count, reals);
@@ -110,7 +110,7 @@ static void eitp__ref_arange(const eitp__call *call, int64_t begin, int64_t end,
     int64_t integers[EITP__REF_CAST_BLOCK];
     (void)workspace;
     for (int64_t i = begin, count; i < end; i += count) {
-        count = eitp__ref_smaller(end - i, EITP__REF_CAST_BLOCK);
+        count = eitp__ref_min(end - i, EITP__REF_CAST_BLOCK);
         for (int64_t j = 0; j < count; j++)
             integers[j] = i + j;
         eitp__ref_store_integers(&call->outputs[0], i, count, integers);
@@ -125,7 +125,7 @@ static void eitp__ref_fill(const eitp__call *call, int64_t begin, int64_t end, v
     if (begin >= end)
         return;
     eitp__ref_store_reals(y, begin, 1, &call->reals[0]);
-    /* What is filled is copied behind itself, in pieces that stay in the nearest cache. */
+    /* Copies the filled part behind itself, in pieces that stay in the L1 cache. */
     while (done < bytes) {
         size_t piece = done < 4096 ? done : 4096;
         piece = piece < bytes - done ? piece : bytes - done;

@@ -1,7 +1,7 @@
-/* Kernels that move elements and compute nothing: they go by the element's size, so every dtype has them. */
+/* Kernels that move elements without computing. They depend only on the size of elements, so every dtype has them. */
 #include "kernels/ref/ref.h"
 
-/* Elements of a dimension and what is in it, without the dimension itself. */
+/* The product of the extents of the dimensions after `dimension`. */
 static int64_t eitp__ref_inner(const eitp__operand *x, int64_t dimension) {
     int64_t inner = 1;
     for (int64_t d = dimension + 1; d < x->rank; d++)
@@ -9,7 +9,7 @@ static int64_t eitp__ref_inner(const eitp__operand *x, int64_t dimension) {
     return inner;
 }
 
-/* Elements are moved as integers of their size, whatever type they were stored as. */
+/* Elements are moved as integers of their size, whatever type they have. */
 typedef uint8_t eitp__ref_unit_1 __attribute__((may_alias));
 typedef uint16_t eitp__ref_unit_2 __attribute__((may_alias));
 typedef uint32_t eitp__ref_unit_4 __attribute__((may_alias));
@@ -62,7 +62,7 @@ static void eitp__ref_broadcast(const eitp__call *call, int64_t begin, int64_t e
     eitp__ref_strided(call, &grid, 0, begin, end);
 }
 
-/* How far a step in each dimension of x goes. */
+/* The strides of x in elements. */
 static void eitp__ref_strides(const eitp__operand *x, int64_t strides[EITP_MAX_RANK]) {
     int64_t stride = 1;
     for (int d = x->rank - 1; d >= 0; d--) {
@@ -100,7 +100,7 @@ static void eitp__ref_slice(const eitp__call *call, int64_t begin, int64_t end, 
     eitp__ref_strided(call, &grid, start, begin, end);
 }
 
-/* y = carry * y + x for `count` elements of one type; x NULL: zeros. y is not read where carry is 0. */
+/* y = carry * y + x for `count` elements of one type; x NULL means zeros. y is not read if carry is 0. */
 #define EITP__REF_ADD_CARRIED(suffix, element, real, get, put)                                                         \
     static void eitp__ref_add_carried_##suffix(void *y, const void *x, int64_t count, float carry) {                   \
         element *to = (element *)y;                                                                                    \
@@ -135,8 +135,8 @@ static void eitp__ref_pad_run(eitp_dtype dtype, void *y, const void *x, int64_t 
 }
 
 /*
- * Row by row of the output, a row being the last dimension that is padded with all that is in it: zeros, what x has of
- * the row, zeros.
+ * Fills the output row by row, a row being the last padded dimension with all dimensions after it: zeros, the row of x,
+ * zeros.
  */
 static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *x = &call->inputs[0], *y = &call->outputs[0];
@@ -155,16 +155,16 @@ static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, vo
     eitp__ref_strides(x, strides);
     for (int64_t i = begin, next; i < end; i = next) {
         int64_t rest = i / row, start = rest * row, source = 0, inside = 1, first, stop;
-        next = eitp__ref_smaller(end, start + row);
+        next = eitp__ref_min(end, start + row);
         for (int64_t d = last - 1; d >= 0; d--) {
             int64_t index = rest % y->shape[d] - call->integers[d];
             inside = inside && index >= 0 && index < x->shape[d];
             source += index * strides[d];
             rest /= y->shape[d];
         }
-        /* [first, stop): what of [i, next) comes from x. */
+        /* [first, stop) is the part of [i, next) that comes from x. */
         first = start + before > i ? start + before : i;
-        stop = eitp__ref_smaller(start + before + filled, next);
+        stop = eitp__ref_min(start + before + filled, next);
         if (!inside || first >= stop) {
             eitp__ref_pad_run(y->dtype, to + i * size, NULL, next - i, carry);
             continue;
@@ -178,16 +178,16 @@ static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, vo
 
 static void eitp__ref_concat(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *y = &call->outputs[0];
-    int64_t size = (int64_t)eitp_dtype_size(y->dtype), along = call->integers[0], inner = eitp__ref_inner(y, along);
-    int64_t row = y->shape[along] * inner;
+    int64_t size = (int64_t)eitp_dtype_size(y->dtype), axis = call->integers[0], inner = eitp__ref_inner(y, axis);
+    int64_t row = y->shape[axis] * inner;
     (void)workspace;
     for (int64_t i = begin, count; i < end; i += count) {
         int64_t outer = i / row, column = i % row, width;
         int which = 0;
-        for (; column >= call->inputs[which].shape[along] * inner; which++)
-            column -= call->inputs[which].shape[along] * inner;
-        width = call->inputs[which].shape[along] * inner;
-        count = eitp__ref_smaller(end - i, width - column);
+        for (; column >= call->inputs[which].shape[axis] * inner; which++)
+            column -= call->inputs[which].shape[axis] * inner;
+        width = call->inputs[which].shape[axis] * inner;
+        count = eitp__ref_min(end - i, width - column);
         memcpy((char *)y->data + i * size, (const char *)call->inputs[which].data + (outer * width + column) * size,
                (size_t)(count * size));
     }

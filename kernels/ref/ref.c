@@ -1,12 +1,13 @@
-/* The reference kernels: plain C for any processor, and what the other sets are measured by. */
-#include "kernels/ref/ref.h"
+/* The reference kernels: plain C for any processor. Tests compare the other sets with them. */
+#include "kernels/ref/attention.h"
 #include "kernels/ref/matmul.h"
+#include "kernels/ref/ref.h"
 #include "kernels/update.h"
 
-/* Input 0 of a reduction as what is kept and what is reduced. */
+/* Input 0 of a reduction: its dimensions that are kept, and those that are reduced. */
 typedef struct eitp__ref_reduction {
     eitp__ref_grid kept, reduced;
-    int64_t terms; /* elements that one element of the output is made from */
+    int64_t terms; /* input elements per output element */
     int by_rows;   /* the last dimension is reduced */
 } eitp__ref_reduction;
 
@@ -34,7 +35,7 @@ static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
 EITP__REF_BINARY(eitp__ref_less_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a == b)
 
-/* Element i of an update's parameter, with what is stored of it elsewhere. */
+/* Element i of an update's parameter, with its remainder. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
     const uint16_t *high = (const uint16_t *)call->inputs[0].data + i;
     const void *remainder = call->inputs[6].data;
@@ -81,7 +82,10 @@ static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double va
     }
 }
 
-/* Scale and apply, as torch.nn.utils.clip_grad_norm_ scales; a step whose norm is not finite is not applied. */
+/*
+ * Computes scale and apply, with the scale of torch.nn.utils.clip_grad_norm_. A step is not applied if its norm is not
+ * finite.
+ */
 static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const float *loss_scale = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
     double unscale = loss_scale ? 1 / (double)loss_scale[0] : 1;
@@ -98,7 +102,7 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
     ((float *)call->outputs[1].data)[0] = (float)norm;
 }
 
-/* Running means of squares: `share` is what a new sum counts. Returns the mean of the means. */
+/* Updates running means of squares, in which a new sum weighs `share`. Returns the mean of the means. */
 static double eitp__ref_move_means(float *means, const double *squares, int64_t count, double keep, double share) {
     double sum = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -109,8 +113,8 @@ static double eitp__ref_move_means(float *means, const double *squares, int64_t 
 }
 
 /*
- * Row and column means stand for v, v[i, j] = rows[i] columns[j] / mean(rows) (Shazeer and Stern, "Adafactor",
- * arXiv 1804.04235), and move as AdamW's v does: so one is made of the other, and the beginning is corrected alike.
+ * Row and column means approximate v: v[i, j] = rows[i] columns[j] / mean(rows) (Shazeer and Stern, "Adafactor", arXiv
+ * 1804.04235). They decay like AdamW's v and have the same bias correction, so optimizers can be switched.
  */
 static void eitp__ref_factored_means(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const float *hyper = (const float *)call->inputs[2].data, *commit = (const float *)call->inputs[3].data;
@@ -132,8 +136,10 @@ static void eitp__ref_factored_means(const eitp__call *call, int64_t begin, int6
         row_roots[i] = !rows ? 1.0f : mean > 0 ? (float)sqrt((double)rows[i] / mean) : 0.0f;
 }
 
-/* A direction that is none yet: as large in each column as the gradient is, the signs as in a row of a Hadamard matrix;
- * what the gradient has nothing of never gets anything. */
+/*
+ * The start of a direction: in each column as large as the gradient, with the signs of a row of a Hadamard matrix.
+ * Columns without any gradient stay zero.
+ */
 static double eitp__ref_first_direction(const double *column_squares, int64_t j, int64_t t) {
     return t && !((j >> (t - 1)) & 1) ? -sqrt(column_squares[j]) : sqrt(column_squares[j]);
 }
@@ -145,7 +151,7 @@ static double eitp__ref_dot(const float *a, const float *b, int64_t count) {
     return sum;
 }
 
-/* Makes a vector orthogonal to those before it and of length 1, or zeros where nothing is left of it. */
+/* Makes direction t orthogonal to those before it, with length 1; zeros if nothing remains. */
 static void eitp__ref_orthogonal(float *directions, int64_t columns, int64_t t) {
     float *y = directions + t * columns;
     double before = sqrt(eitp__ref_dot(y, y, columns)), size;
@@ -160,10 +166,10 @@ static void eitp__ref_orthogonal(float *directions, int64_t columns, int64_t t) 
 }
 
 /*
- * Turns the directions towards those in which the gradient is largest: a step of subspace iteration, of which only a
- * part is taken, since a single gradient is mostly noise.
+ * Moves the directions towards those in which the gradient is largest: a partial step of subspace iteration, because a
+ * single gradient is mostly noise.
  */
-static void eitp__ref_turn(const eitp__call *call, const float *old, float *directions, int64_t columns) {
+static void eitp__ref_rotate_directions(const eitp__call *call, const float *old, float *directions, int64_t columns) {
     const double *column_squares = (const double *)call->inputs[6].data;
     double keep = call->reals[0];
     for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
@@ -179,8 +185,8 @@ static void eitp__ref_turn(const eitp__call *call, const float *old, float *dire
     }
 }
 
-/* m by the new directions: what of it was along the old ones is along the new ones as far as those are the same. */
-static void eitp__ref_turn_m(float *m, int64_t rows, const float *old, const float *directions, int64_t columns) {
+/* Expresses m in the new directions: its part along the old ones, projected onto the new ones. */
+static void eitp__ref_project_m(float *m, int64_t rows, const float *old, const float *directions, int64_t columns) {
     double same[EITP__DIRECTIONS][EITP__DIRECTIONS];
     for (int64_t s = 0; s < EITP__DIRECTIONS; s++) {
         for (int64_t t = 0; t < EITP__DIRECTIONS; t++)
@@ -199,33 +205,33 @@ static void eitp__ref_turn_m(float *m, int64_t rows, const float *old, const flo
 }
 
 /*
- * A first moment of rank EITP__DIRECTIONS: the gradient's steepest directions, along which a step of the gradient alone
- * would overshoot, get their running mean; all others get the gradient itself.
+ * A first moment of rank EITP__DIRECTIONS. Along the gradient's steepest directions, where a step of the gradient alone
+ * would overshoot, the update uses the running mean; in all other directions it uses the gradient itself.
  */
 static void eitp__ref_factored_momentum(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
     const float *products = (const float *)call->inputs[2].data;
     float *directions = (float *)call->inputs[0].data, *m = (float *)call->inputs[1].data;
-    float *moved = (float *)call->outputs[2].data, *along = (float *)call->outputs[3].data;
+    float *corrections = (float *)call->outputs[2].data, *old_directions = (float *)call->outputs[3].data;
     int64_t columns = call->inputs[6].elements, rows = call->inputs[1].elements / EITP__DIRECTIONS;
-    double beta1 = call->reals[0], correction = 1 / (1 - pow(beta1, (double)hyper[1])), scale = (double)commit[0];
+    double beta1 = call->reals[0], bias_correction = 1 / (1 - pow(beta1, (double)hyper[1])), scale = (double)commit[0];
     (void)begin;
     (void)end;
     (void)workspace;
-    memcpy(along, directions, (size_t)(EITP__DIRECTIONS * columns) * sizeof *along);
+    memcpy(old_directions, directions, (size_t)(EITP__DIRECTIONS * columns) * sizeof *old_directions);
     for (int64_t i = 0; i < rows * EITP__DIRECTIONS; i++) {
         double now = scale * (double)products[i];
         if (commit[1] != 0)
             m[i] = (float)(beta1 * (double)m[i] + (1 - beta1) * now);
-        moved[i] = commit[1] != 0 ? (float)((double)m[i] * correction - now) : 0;
+        corrections[i] = commit[1] != 0 ? (float)((double)m[i] * bias_correction - now) : 0;
     }
     if (commit[1] == 0)
         return;
-    eitp__ref_turn(call, along, directions, columns);
-    eitp__ref_turn_m(m, rows, along, directions, columns);
+    eitp__ref_rotate_directions(call, old_directions, directions, columns);
+    eitp__ref_project_m(m, rows, old_directions, directions, columns);
 }
 
-/* The losses from what HEAD left of the logits. */
+/* Computes the losses from the outputs of HEAD. */
 static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t blocks = eitp__ref_columns(&call->inputs[0]);
     const float *picked = (const float *)call->inputs[2].data;
@@ -249,27 +255,38 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 }
 
 /*
- * An instance: EITP__ELEMENT is what is stored, EITP__REAL what is computed with; EITP__GET and EITP__PUT make one of
- * the other. What is fused has no f64: there it runs as its expansion, which is what tests measure it by.
+ * The instances. EITP__ELEMENT is the type of stored elements, EITP__REAL the type of the arithmetic, and EITP__GET and
+ * EITP__PUT convert between them. EITP__REF names a function of the instance, EITP__REF_SUM one of its sums of
+ * products. Fused kernels have no f64: there the expansion runs, which tests compare them with.
  */
 #define EITP__ELEMENT double
 #define EITP__REAL double
 #define EITP__GET(x) (x)
 #define EITP__PUT(x) (x)
 #define EITP__REF(name) eitp__ref_##name##_f64
+#define EITP__REF_SUM(name) eitp__ref_##name##_f64
 #define EITP__REF_MATH(name) name
 #include "kernels/ref/elementwise.inc"
 #include "kernels/ref/reduce.inc"
 #include "kernels/ref/scatter.inc"
 #include "kernels/ref/update.inc"
+#include "kernels/ref/matmul_instance.inc"
+#include "kernels/matmul_vector.inc"
+
 #undef EITP__ELEMENT
 #undef EITP__REAL
+#undef EITP__GET
+#undef EITP__PUT
 #undef EITP__REF
+#undef EITP__REF_SUM
 #undef EITP__REF_MATH
 
 #define EITP__ELEMENT float
 #define EITP__REAL float
+#define EITP__GET(x) (x)
+#define EITP__PUT(x) (x)
 #define EITP__REF(name) eitp__ref_##name##_f32
+#define EITP__REF_SUM(name) eitp__ref_##name##_f32
 #define EITP__REF_MATH(name) name##f
 #include "kernels/ref/elementwise.inc"
 #include "kernels/ref/reduce.inc"
@@ -277,35 +294,62 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 #include "kernels/ref/update.inc"
 #include "kernels/ref/network.inc"
 #include "kernels/ref/loss.inc"
-#undef EITP__ELEMENT
-#undef EITP__GET
-#undef EITP__PUT
-#undef EITP__REF
+#include "kernels/ref/attention.inc"
+#include "kernels/ref/matmul_instance.inc"
+#include "kernels/matmul_vector.inc"
 
-#define EITP__ELEMENT uint16_t
-#define EITP__GET(x) eitp__bf16_to_f32(x)
-#define EITP__PUT(x) eitp__f32_to_bf16(x)
-#define EITP__REF(name) eitp__ref_##name##_bf16
-#include "kernels/ref/elementwise.inc"
-#include "kernels/ref/reduce.inc"
-#include "kernels/ref/network.inc"
-#include "kernels/ref/loss.inc"
-#undef EITP__GET
-#undef EITP__PUT
-#undef EITP__REF
-
-#define EITP__GET(x) eitp__f16_to_f32(x)
-#define EITP__PUT(x) eitp__f32_to_f16(x)
-#define EITP__REF(name) eitp__ref_##name##_f16
-#include "kernels/ref/elementwise.inc"
-#include "kernels/ref/reduce.inc"
-#include "kernels/ref/network.inc"
-#include "kernels/ref/loss.inc"
 #undef EITP__ELEMENT
 #undef EITP__REAL
 #undef EITP__GET
 #undef EITP__PUT
 #undef EITP__REF
+#undef EITP__REF_SUM
+#undef EITP__REF_MATH
+
+#define EITP__ELEMENT uint16_t
+#define EITP__REAL float
+#define EITP__GET(x) eitp__bf16_to_f32(x)
+#define EITP__PUT(x) eitp__f32_to_bf16(x)
+#define EITP__REF(name) eitp__ref_##name##_bf16
+#define EITP__REF_SUM(name) eitp__ref_##name##_f32
+#define EITP__REF_MATH(name) name##f
+#include "kernels/ref/elementwise.inc"
+#include "kernels/ref/reduce.inc"
+#include "kernels/ref/network.inc"
+#include "kernels/ref/loss.inc"
+#include "kernels/ref/attention.inc"
+#include "kernels/ref/matmul_instance.inc"
+#include "kernels/matmul_vector.inc"
+
+#undef EITP__ELEMENT
+#undef EITP__REAL
+#undef EITP__GET
+#undef EITP__PUT
+#undef EITP__REF
+#undef EITP__REF_SUM
+#undef EITP__REF_MATH
+
+#define EITP__ELEMENT uint16_t
+#define EITP__REAL float
+#define EITP__GET(x) eitp__f16_to_f32(x)
+#define EITP__PUT(x) eitp__f32_to_f16(x)
+#define EITP__REF(name) eitp__ref_##name##_f16
+#define EITP__REF_SUM(name) eitp__ref_##name##_f32
+#define EITP__REF_MATH(name) name##f
+#include "kernels/ref/elementwise.inc"
+#include "kernels/ref/reduce.inc"
+#include "kernels/ref/network.inc"
+#include "kernels/ref/loss.inc"
+#include "kernels/ref/attention.inc"
+#include "kernels/ref/matmul_instance.inc"
+#include "kernels/matmul_vector.inc"
+
+#undef EITP__ELEMENT
+#undef EITP__REAL
+#undef EITP__GET
+#undef EITP__PUT
+#undef EITP__REF
+#undef EITP__REF_SUM
 #undef EITP__REF_MATH
 
 /* Slots of every floating type, with the function's name. */
@@ -376,7 +420,6 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__register_ref_casts(table);
     eitp__register_ref_movement(table);
-    eitp__register_ref_attention(table);
 #define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F64, eitp__ref_##name##_f64);
     EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
     EITP__REF_WIDE(EITP__REF_REGISTER)
@@ -410,5 +453,13 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
             eitp__ref_register(table, EITP__SLOT_FACTORED, (eitp_dtype)dtype, eitp__ref_factored_f32);
         table->kernels[EITP__SLOT_FACTORED][dtype].workspace = eitp__factored_workspace;
     }
-    eitp__register_ref_matmul(table);
+    eitp__ref_attention_register_f32(table, EITP_F32);
+    eitp__ref_attention_register_bf16(table, EITP_BF16);
+    eitp__ref_attention_register_f16(table, EITP_F16);
+    table->kernels[EITP__SLOT_MATMUL][EITP_F32] = eitp__ref_matmul_kernel_f32("ref");
+    table->kernels[EITP__SLOT_MATMUL][EITP_F64] = eitp__ref_matmul_kernel_f64("ref");
+    table->kernels[EITP__SLOT_MATMUL][EITP_BF16] = eitp__ref_matmul_kernel_bf16("ref");
+    table->kernels[EITP__SLOT_MATMUL][EITP_F16] = eitp__ref_matmul_kernel_f16("ref");
+    table->kernels[EITP__SLOT_HEAD][EITP_BF16] = eitp__ref_matmul_kernel_bf16("ref");
+    table->kernels[EITP__SLOT_HEAD][EITP_F16] = eitp__ref_matmul_kernel_f16("ref");
 }

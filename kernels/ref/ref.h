@@ -1,4 +1,4 @@
-/* What the ref kernels share: their registration, and the walk over operands that are not laid out as the result is. */
+/* What the ref kernels share: registration, and loops over operands with strides. */
 #ifndef EITP_REF_H
 #define EITP_REF_H
 
@@ -7,7 +7,6 @@
 /* Parts of eitp__register_ref_kernels. */
 EITP__PRIVATE void eitp__register_ref_casts(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_ref_movement(eitp__kernel_table *table);
-EITP__PRIVATE void eitp__register_ref_attention(eitp__kernel_table *table);
 
 static inline EITP__UNUSED void eitp__ref_register(eitp__kernel_table *table, eitp__slot slot, eitp_dtype dtype,
                                                    eitp__kernel_function run) {
@@ -17,7 +16,7 @@ static inline EITP__UNUSED void eitp__ref_register(eitp__kernel_table *table, ei
     table->kernels[slot][dtype] = kernel;
 }
 
-static inline EITP__UNUSED int64_t eitp__ref_smaller(int64_t a, int64_t b) {
+static inline EITP__UNUSED int64_t eitp__ref_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
@@ -25,12 +24,12 @@ static inline EITP__UNUSED int64_t eitp__ref_columns(const eitp__operand *x) {
     return x->rank ? x->shape[x->rank - 1] : 1;
 }
 
-/* What outputs are multiplied by before they are added to: 0 where they are only written. */
+/* The factor of an output before a result is added to it; 0 if the output is overwritten. */
 static inline EITP__UNUSED float eitp__ref_carry(const eitp__call *call) {
     return !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
 }
 
-/* The dimensions of a result, and how far a step in each goes in up to three operands (0 where they are repeated). */
+/* The dimensions of a result, and the strides of up to three operands in them (0: repeated). */
 typedef struct eitp__ref_grid {
     int rank; /* at least 1 */
     int64_t size[EITP_MAX_RANK];
@@ -43,7 +42,7 @@ static inline EITP__UNUSED void eitp__ref_grid_start(eitp__ref_grid *grid) {
     grid->stride[0][0] = grid->stride[1][0] = grid->stride[2][0] = 0;
 }
 
-/* Adds a dimension inside those there are; dimensions that all operands go through as if they were one become one. */
+/* Adds an inner dimension. Neighbouring dimensions that are contiguous in all operands are merged. */
 static inline EITP__UNUSED void eitp__ref_grid_add(eitp__ref_grid *grid, int64_t size, const int64_t stride[3]) {
     int last = grid->rank - 1, joins = 1;
     if (size == 1)
@@ -57,7 +56,7 @@ static inline EITP__UNUSED void eitp__ref_grid_add(eitp__ref_grid *grid, int64_t
         grid->stride[i][last] = stride[i];
 }
 
-/* The grid of output 0, for inputs that broadcast to it; an input's last stride is 0 or 1. */
+/* The grid of output 0 for inputs that broadcast to it. The last stride of an input is 0 or 1. */
 static inline EITP__UNUSED eitp__ref_grid eitp__ref_broadcast_grid(const eitp__call *call) {
     const eitp__operand *y = &call->outputs[0];
     int64_t strides[EITP_MAX_RANK][3];
@@ -77,7 +76,7 @@ static inline EITP__UNUSED eitp__ref_grid eitp__ref_broadcast_grid(const eitp__c
     return grid;
 }
 
-/* A place in a grid: goes from run to run, a run being a stretch of the last dimension. */
+/* A position in a grid. It advances by spans, which are parts of the last dimension. */
 typedef struct eitp__ref_walk {
     int64_t index[EITP_MAX_RANK];
     int64_t offset[3];
@@ -95,14 +94,15 @@ static inline EITP__UNUSED eitp__ref_walk eitp__ref_walk_from(const eitp__ref_gr
     return walk;
 }
 
-/* How many of the next `count` items are in the run at hand. */
-static inline EITP__UNUSED int64_t eitp__ref_walk_run(const eitp__ref_grid *grid, const eitp__ref_walk *walk,
-                                                      int64_t count) {
+/* The number of the next `count` items that are in the current span. */
+static inline EITP__UNUSED int64_t eitp__ref_walk_span(const eitp__ref_grid *grid, const eitp__ref_walk *walk,
+                                                       int64_t count) {
     int last = grid->rank - 1;
-    return eitp__ref_smaller(count, grid->size[last] - walk->index[last]);
+    return eitp__ref_min(count, grid->size[last] - walk->index[last]);
 }
 
-static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, eitp__ref_walk *walk, int64_t items) {
+static inline EITP__UNUSED void eitp__ref_walk_advance(const eitp__ref_grid *grid, eitp__ref_walk *walk,
+                                                       int64_t items) {
     int d = grid->rank - 1;
     walk->index[d] += items;
     for (int i = 0; i < 3; i++)
@@ -116,8 +116,8 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
 }
 
 /*
- * A kernel for two operands `a` and `b` that broadcast; the result may be in the place of an operand of its shape.
- * `get` makes a `real` of an element, `put` an element of the result of the expression.
+ * A kernel for two operands `a` and `b` that broadcast. The result may overwrite an operand of its shape. `get`
+ * converts an element to `real`, `put` converts the value of the expression to an element of the result.
  */
 #define EITP__REF_BINARY(function, element, real, get, result, put, expression)                                        \
     static void function(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                        \
@@ -125,11 +125,11 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
         eitp__ref_walk walk = eitp__ref_walk_from(&grid, begin);                                                       \
         int goes_a = grid.stride[0][grid.rank - 1] != 0, goes_b = grid.stride[1][grid.rank - 1] != 0;                  \
         (void)workspace;                                                                                               \
-        for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_on(&grid, &walk, count)) {                  \
+        for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_advance(&grid, &walk, count)) {             \
             const element *p = (const element *)call->inputs[0].data + walk.offset[0];                                 \
             const element *q = (const element *)call->inputs[1].data + walk.offset[1];                                 \
             result *y = (result *)call->outputs[0].data + i;                                                           \
-            count = eitp__ref_walk_run(&grid, &walk, end - i);                                                         \
+            count = eitp__ref_walk_span(&grid, &walk, end - i);                                                        \
             if (goes_a && goes_b) {                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
                     real a = get(p[j]), b = get(q[j]);                                                                 \
@@ -151,7 +151,7 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
         }                                                                                                              \
     }
 
-/* What `get` and `put` are where an element is used and stored as it is, and where a comparison is stored. */
+/* `get` and `put` of elements that are used as stored, and `put` of comparisons. */
 #define EITP__REF_AS_IS(x) (x)
 #define EITP__REF_TRUTH(x) ((uint8_t)(x))
 

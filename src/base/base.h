@@ -1,9 +1,15 @@
-/* What every part of eitp shares: version, status and error, the host that it runs on (memory, files, log), and
-   the memory that there is. */
+/*
+ * What all parts of eitp share: version, status and error, the host (allocator, files, log), and the memory available
+ * to the process.
+ *
+ * NULL: a pointer must not be NULL unless its declaration says that it may be. A function that returns eitp_status
+ * returns EITP_ERROR_ARGUMENT for NULL; other functions return zeros and do nothing, or what their declaration says.
+ * Every `error` may be NULL.
+ */
 #ifndef EITP_BASE_H
 #define EITP_BASE_H
 
-/* POSIX calls are hidden by strict C modes; this must precede the first system header. */
+/* Strict C modes hide POSIX functions unless this precedes the first system header. */
 #if (defined(EITP_IMPLEMENTATION) || defined(EITP_SPLIT)) && !defined(_DEFAULT_SOURCE)
 #define _DEFAULT_SOURCE 1
 #endif
@@ -16,9 +22,18 @@
 #define EITP_VERSION_PATCH 0
 #define EITP_VERSION_STRING "0.1.0"
 
-/* Linkage of public functions. Define it before every inclusion to change it, for instance to `static`. */
+/* Define as 1 to give public functions default visibility in a library compiled with -fvisibility=hidden. */
+#ifndef EITP_SHARED
+#define EITP_SHARED 0
+#endif
+
+/* Linkage of the public functions. To change it, for instance to `static`, define it before every #include. */
 #ifndef EITP_API
+#if EITP_SHARED
+#define EITP_API extern __attribute__((visibility("default")))
+#else
 #define EITP_API extern
+#endif
 #endif
 
 #ifdef __cplusplus
@@ -33,50 +48,51 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The version of the implementation that is linked, "0.1.0". */
+/* Version of the linked implementation: "0.1.0". */
 EITP_API const char *eitp_version(void);
 
-/* How the implementation was built: compiler, OpenMP, OpenBLAS, optimisation; one line of "key=value" words. */
+/* How the implementation was built, in "key=value" words: version, compiler, optimized, openmp, openblas, kernels. */
 EITP_API const char *eitp_build_info(void);
 
-/* Bytes of one element; 0 for a value that is no dtype. */
+/* Bytes per element; 0 for an unknown dtype. */
 EITP_API size_t eitp_dtype_size(eitp_dtype dtype);
 
-/* "f32", "bf16", ...; "?" for a value that is no dtype. */
+/* "f32", "bf16", ...; "?" for an unknown dtype. */
 EITP_API const char *eitp_dtype_name(eitp_dtype dtype);
 
 /*
  * Status and error.
  *
- * A function that can fail returns a status and fills the eitp_error it was given; NULL may be passed where the text
- * is not wanted. Nothing is left half made: on failure every output is NULL or untouched.
+ * A function that can fail returns a status and fills in the eitp_error it is given, which is unspecified after a
+ * success. A failure leaves nothing half done: outputs are NULL or untouched unless the declaration says otherwise.
  */
 typedef enum eitp_status {
     EITP_OK = 0,
-    EITP_ERROR_ARGUMENT = 1,    /* the call is wrong: a value, a shape, a path that names nothing */
-    EITP_ERROR_FORMAT = 2,      /* the content of a file is wrong */
-    EITP_ERROR_UNSUPPORTED = 3, /* well formed, but not something this build or machine can do */
-    EITP_ERROR_MEMORY = 4,      /* an allocation failed, or the plan does not fit the budget */
+    EITP_ERROR_ARGUMENT = 1,    /* invalid argument: a value, a shape, a path that does not exist */
+    EITP_ERROR_FORMAT = 2,      /* invalid content of a file */
+    EITP_ERROR_UNSUPPORTED = 3, /* valid, but not supported by this build or this machine */
+    EITP_ERROR_MEMORY = 4,      /* an allocation failed, or a plan exceeds its memory budget */
     EITP_ERROR_PRESSURE = 5,    /* stopped because the machine ran short of memory */
-    EITP_ERROR_NOT_FINITE = 6,  /* too many steps had a loss or a gradient that is not finite */
+    EITP_ERROR_NOT_FINITE = 6,  /* too many steps had an infinite or NaN loss or gradient */
     EITP_ERROR_IO = 7,          /* reading or writing failed */
     EITP_ERROR_INTERRUPTED = 8, /* stopped by request */
-    EITP_ERROR_INTERNAL = 9,    /* a defect of eitp itself */
-    EITP_ERROR_TORN = 10,       /* a step or a resume failed half-way: only resuming from a checkpoint mends it */
-    EITP_END_OF_DATA = 11       /* no error: there is nothing left to train on */
+    EITP_ERROR_INTERNAL = 9,    /* a bug in eitp, or in a callback of the program */
+    EITP_ERROR_TORN = 10,       /* a step or a resume failed half-way; the state is lost: resume from a checkpoint */
+    EITP_END_OF_DATA = 11       /* not an error: no training data is left */
 } eitp_status;
 
 typedef struct eitp_error {
     eitp_status status;
-    char message[600]; /* one line: what is wrong, where, and what to do; no final newline */
+    char message[600]; /* one line, without its newline: what is wrong, where, what to do */
 } eitp_error;
 
-/* A short name for a status: "ok", "bad argument", ... */
+/* Short name of a status: "ok", "bad argument", ...; "unknown status" for any other value. */
 EITP_API const char *eitp_status_name(eitp_status status);
 
 /*
- * Memory. `allocate` returns size bytes aligned to `alignment` (a power of two), zeroed or not, or NULL. `release`
- * gets the same size again. Both are called from the thread that made the call to eitp, never from a worker.
+ * Memory. `allocate` returns `size` (at least 1) bytes aligned to `alignment`, a power of two; NULL on failure. The
+ * content does not matter. `release` gets a block and the size it was allocated with. Both are called only
+ * by threads that call eitp, never by eitp's own threads.
  */
 typedef struct eitp_allocator {
     void *user;
@@ -84,7 +100,10 @@ typedef struct eitp_allocator {
     void (*release)(void *user, void *memory, size_t size);
 } eitp_allocator;
 
-/* Log. Without a callback eitp is silent. `message` is one line without its newline, valid during the call. */
+/*
+ * Log. Without a callback eitp is silent. `message` is one line without its newline, valid during the call. Called only
+ * by threads that call eitp.
+ */
 typedef enum eitp_log_level {
     EITP_LOG_DEBUG = 0,
     EITP_LOG_INFO = 1,
@@ -94,18 +113,24 @@ typedef enum eitp_log_level {
 
 typedef struct eitp_log_sink {
     void *user;
-    void (*write)(void *user, eitp_log_level level, const char *message); /* may be NULL */
+    void (*write)(void *user, eitp_log_level level, const char *message); /* may be NULL: no log */
 } eitp_log_sink;
 
 /*
  * Files. Every access to the file system goes through this table, so that a program can redirect it and a test can make
- * any call fail. Each function returns 0 or an errno value. `read` and `write` are positioned and may do less than was
- * asked: they store what they did in *done; a read at the end of the file does 0.
+ * any call fail. Each function returns 0 or an errno value.
+ *
+ * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
+ * at the end of the file stores 0.
+ *
+ * The functions are called by threads that call eitp, with one exception: `read` and `write` of an offload file
+ * (eitp_context_config.offload_path) are called by a thread of eitp's own, while other functions of the table may be
+ * running.
  */
 typedef enum eitp_file_mode {
-    EITP_FILE_READ = 0,    /* must exist, and be a regular file */
-    EITP_FILE_REPLACE = 1, /* made or emptied; reading and writing */
-    EITP_FILE_UPDATE = 2   /* made if missing, kept if not; reading and writing */
+    EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
+    EITP_FILE_REPLACE = 1, /* for reading and writing; created, or emptied if it exists */
+    EITP_FILE_UPDATE = 2   /* for reading and writing; created, or kept if it exists */
 } eitp_file_mode;
 
 typedef enum eitp_path_kind {
@@ -117,8 +142,8 @@ typedef enum eitp_path_kind {
 
 typedef struct eitp_path_info {
     eitp_path_kind kind;
-    uint64_t size;    /* bytes of a file */
-    int64_t modified; /* time of the last change, nanoseconds since 1970 */
+    uint64_t size;    /* of a file, in bytes */
+    int64_t modified; /* time of the last change, in nanoseconds since 1970 */
 } eitp_path_info;
 
 typedef struct eitp_files {
@@ -130,69 +155,76 @@ typedef struct eitp_files {
     int (*read)(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done);
     int (*write)(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done);
     int (*sync)(void *user, void *file);
-    int (*info)(void *user, const char *path, eitp_path_info *info); /* a missing path is 0 with kind MISSING */
-    int (*make_directory)(void *user, const char *path);             /* EEXIST when something is there already */
+    int (*info)(void *user, const char *path, eitp_path_info *info); /* a missing path returns 0 and kind MISSING */
+    int (*make_directory)(void *user, const char *path);             /* EEXIST if the path exists */
     int (*sync_directory)(void *user, const char *path);
     int (*rename)(void *user, const char *from, const char *to); /* replaces a file at `to` */
     int (*remove)(void *user, const char *path);                 /* a file or an empty directory */
-    /* Calls `visit` with the name of every entry but "." and "..", in no order; stops and returns what it returned if
-       that is not 0. */
+    /* Calls `visit` with the name of each entry except "." and "..", in any order. If `visit` returns anything but 0,
+       stops and returns that. */
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
-    /* These bytes will be read soon: they may be fetched meanwhile. NULL: nothing is done. */
+    /* A hint that these bytes will be read soon. May be NULL. */
     void (*prefetch)(void *user, void *file, uint64_t offset, size_t size);
-    /* Locks a directory against other processes, until unlock or the end of the process: EWOULDBLOCK if another has the
-       lock. File systems without locks succeed. Both may be NULL: nothing is locked. */
+    /* Locks a directory against other processes until `unlock` or the end of the process; EWOULDBLOCK if another
+       process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
 } eitp_files;
 
-/* What a program runs eitp on. Objects keep a copy of the host they were made with. */
+/*
+ * What eitp uses of the program and the system. Objects keep a copy of the host they are created with; what its `user`
+ * pointers refer to must outlive them. Begin with eitp_host_default and replace what you need. If several threads call
+ * eitp with the same host, its functions must be thread-safe, as the default ones are.
+ */
 typedef struct eitp_host {
     eitp_allocator allocator;
     eitp_files files;
     eitp_log_sink log;
 } eitp_host;
 
-/* The C library's allocator, the operating system's files, and no log. */
+/* The C library's allocator, the operating system's files, no log. */
 EITP_API eitp_host eitp_host_default(void);
 
 /*
- * What memory this process may use, in bytes; 0 where it is not known. Limits of control groups (cgroups, of both
- * versions) are those of the process's cgroup or of a parent, whichever leaves the process least.
+ * The memory of the machine and of this process, in bytes; 0 if unknown. cgroup_limit and cgroup_used are those of the
+ * process's control group (cgroup, version 1 or 2) or of a parent, whichever leaves the process least.
  */
 typedef struct eitp_memory_info {
-    uint64_t total;        /* of the machine */
-    uint64_t available;    /* what could be taken without swapping (MemAvailable) */
-    uint64_t swap_free;    /* never part of `usable` */
+    uint64_t total;        /* of the machine (MemTotal) */
+    uint64_t available;    /* of the machine, for new allocations without swapping (MemAvailable) */
+    uint64_t swap_free;    /* not part of `usable` */
     uint64_t cgroup_limit; /* memory.max or memory.high, the lower; version 1: memory.limit_in_bytes; 0: no limit */
-    uint64_t cgroup_used;  /* what that cgroup uses, without page cache that is reclaimed first (inactive_file) */
+    uint64_t cgroup_used;  /* by that cgroup, without the page cache that is reclaimed first (inactive_file) */
     uint64_t data_limit;   /* RLIMIT_DATA or RLIMIT_AS, the lower; 0: no limit */
     uint64_t resident;     /* of this process, now (VmRSS) */
-    uint64_t peak;         /* the most it ever had (VmHWM) */
-    const char *source;    /* what bounds `usable`: "MemAvailable", "cgroup", "RLIMIT_DATA", "RLIMIT_AS", "unknown" */
-    uint64_t usable;       /* what this process may have resident in all, with what it has now; before any margin */
-    uint64_t left;         /* what could still be taken, the least of all bounds, with cached files given up for it */
+    uint64_t peak;         /* largest `resident` so far (VmHWM) */
+    const char *source;    /* what limits `usable`: "MemAvailable", "cgroup", "RLIMIT_DATA", "RLIMIT_AS", "unknown" */
+    uint64_t usable;       /* what this process may use in total, including what it uses now, without a margin */
+    uint64_t left;         /* what it may still allocate: the lowest of all limits, page cache counted as free */
 } eitp_memory_info;
 
 /*
- * Reads /proc and the control groups through the host's files, and the process's own limits from the system. What is
- * missing or makes no sense is unknown, not an error; EITP_ERROR_MEMORY is the only one. Where there is no /proc, only
- * data_limit and peak are known, and on systems other than Linux total.
+ * Reads /proc and the control groups through host->files, and the process's limits from the system. `host` must be
+ * complete. Missing or malformed values are unknown, not errors: besides a NULL argument, only EITP_ERROR_MEMORY can
+ * happen. Without /proc only data_limit and peak are known, and on systems other than Linux also total.
  */
 EITP_API eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error);
 
 /*
- * A budget for the process: `usable` less a margin, 5 % but at least 64 MiB, and at most half of `usable`; 0 where that
- * is unknown. The margin is for what grows beside a plan: page tables, kernel memory and stacks, which cgroups count
- * too, and what other programs take meanwhile. A cgroup's limit is hard: going over it, the process is killed.
+ * The default memory budget of the process: `usable` minus a margin, which is 5 % of `usable` but at least 64 MiB, and
+ * never more than half of `usable`. 0 if `usable` is unknown or info is NULL. The margin covers what grows next to a
+ * plan: page tables, kernel memory and stacks, which cgroups count too, and other programs. The kernel kills a process
+ * that exceeds its cgroup's limit.
  */
 EITP_API uint64_t eitp_memory_budget_default(const eitp_memory_info *info);
 
 /*
- * What should be left while a process runs: half of that margin, so one that keeps to the budget stays above it unless
- * other programs grow. eitp_memory_is_short: is less left? 0 where that is not known.
+ * The least memory that should be left while the process runs: half of that margin, so that a process within its budget
+ * stays above it unless other programs grow. 0 if `usable` is unknown or info is NULL.
  */
 EITP_API uint64_t eitp_memory_floor(const eitp_memory_info *info);
+
+/* 1 if `left` is below eitp_memory_floor; else 0, also if `usable` is unknown or info is NULL. */
 EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
 
 EITP_END_DECLARATIONS

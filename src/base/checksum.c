@@ -1,9 +1,8 @@
 #include "base/checksum.h"
 
 /*
- * Eight bytes at a time: slice k of the table holds, for each value of a byte, the remainder of that byte followed by
- * k zero bytes. The remainder of a sum is the sum of the remainders, so each entry is the exclusive or of those of its
- * bits, and the compiler makes the table of eight constants a slice.
+ * Slicing-by-8: slice k of the table has the remainder of each byte value followed by k zero bytes. CRC is linear, so
+ * an entry is the exclusive or of the entries of its bits: the compiler computes each slice from eight constants.
  */
 #define EITP__CRC32C_ENTRY(n, a, b, c, d, e, f, g, h)                                                                  \
     ((n)&1 ? (a) : 0u) ^ ((n)&2 ? (b) : 0u) ^ ((n)&4 ? (c) : 0u) ^ ((n)&8 ? (d) : 0u) ^ ((n)&16 ? (e) : 0u) ^          \

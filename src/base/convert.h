@@ -1,7 +1,5 @@
-/*
- * Conversions between f32 and the 16-bit floating-point types, exact, one value or many; and 8-bit moments. Inline, for
- * kernels.
- */
+/* Conversions between f32 and f16, bf16 and f64, and the encoding of 8-bit moments. Inline functions are for
+   kernels. */
 #ifndef EITP_CONVERT_H
 #define EITP_CONVERT_H
 
@@ -19,14 +17,14 @@ static inline EITP__UNUSED uint32_t eitp__bits_of_float(float value) {
     return bits;
 }
 
-/* `bits` without the lowest `drop` ones, rounded to the nearest, ties to even. */
+/* `bits` without the `drop` lowest bits, rounded to nearest, ties to even. */
 static inline EITP__UNUSED uint32_t eitp__round_bits(uint32_t bits, unsigned drop) {
     return (bits + ((1u << (drop - 1)) - 1) + (bits >> drop & 1)) >> drop;
 }
 
 /*
- * To f32 nothing is lost. From f32 the result is the nearest value, of two equally near the even one; what is too large
- * becomes an infinity; a NaN stays one, with its sign and as much of its payload as there is room for, made quiet.
+ * Conversions to f32 are exact. Conversions from f32 round to nearest, ties to even, and overflow to infinity. A NaN
+ * stays NaN, quiet, with its sign and the upper bits of its payload.
  */
 static inline EITP__UNUSED float eitp__f16_to_f32(uint16_t bits) {
     uint32_t sign = (uint32_t)(bits & 0x8000) << 16, magnitude = bits & 0x7fff;
@@ -42,11 +40,11 @@ static inline EITP__UNUSED uint16_t eitp__f32_to_f16(float value) {
     uint32_t bits = eitp__bits_of_float(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff, result;
     if (magnitude > 0x7f800000) {
         result = 0x7e00 | (magnitude >> 13 & 0x3ff);
-    } else if (magnitude >= 0x47800000) { /* 2^16 and up */
+    } else if (magnitude >= 0x47800000) { /* 2^16 and above */
         result = 0x7c00;
-    } else if (magnitude >= 0x38800000) { /* 2^-14 and up: a normal f16, or the infinity that rounding carries into */
+    } else if (magnitude >= 0x38800000) { /* 2^-14 and above: a normal f16, or infinity after rounding up */
         result = eitp__round_bits(magnitude - ((uint32_t)(127 - 15) << 23), 13);
-    } else if (magnitude >= 0x33000000) { /* 2^-25 and up: a subnormal, in units of 2^-24 */
+    } else if (magnitude >= 0x33000000) { /* 2^-25 and above: a subnormal, in units of 2^-24 */
         result = eitp__round_bits((magnitude & 0x7fffff) | 0x800000, 126 - (magnitude >> 23));
     } else {
         result = 0;
@@ -65,33 +63,35 @@ static inline EITP__UNUSED uint16_t eitp__f32_to_bf16(float value) {
     return (uint16_t)eitp__round_bits(bits, 16);
 }
 
-/* What values of a dtype are computed in: F32 for the 16-bit types, the dtype itself for others. */
+/* The dtype that values of `dtype` are computed in: F32 for the 16-bit types, else the dtype itself. */
 static inline EITP__UNUSED eitp_dtype eitp__wide(eitp_dtype dtype) {
     return dtype == EITP_BF16 || dtype == EITP_F16 ? EITP_F32 : dtype;
 }
 
-/* 1 where the two below can convert it: F32, F64, F16, BF16. */
+/* True for F32, F64, F16 and BF16, the dtypes that the two functions below convert. */
 EITP__PRIVATE int eitp__is_floating(eitp_dtype dtype);
 
-/* `count` elements of a floating `dtype` at `source`, which need not be aligned, into `destination`; F64 is rounded. */
+/* Converts `count` elements of a floating-point `dtype`; that side need not be aligned. F64 is rounded to f32. */
 EITP__PRIVATE void eitp__convert_to_f32(eitp_dtype dtype, const void *source, float *destination, size_t count);
 EITP__PRIVATE void eitp__convert_from_f32(eitp_dtype dtype, const float *source, void *destination, size_t count);
 
-/* Consecutive elements whose 8-bit moments share a scale. No group is in two of EITP__SUM_BLOCK. */
+/* Consecutive elements whose 8-bit moments share a scale. Divides EITP__SUM_BLOCK, so no group crosses a block. */
 #define EITP__MOMENT_GROUP 32
 
 /*
- * 8-bit moments (FlashOptim, arXiv 2602.23349). The scale of a group is the smallest BF16 that is not below any |m|,
- * or any sqrt(v), of it. m / scale is stored as 127 phi(m / scale), phi(x) = 2 x / (1 + |x|), sqrt(v) / scale as 255
- * of itself, each dithered before it is rounded: a moment changes by less than half a step at a time, and would stay
- * where it is for ever. The sqrt(v) of a byte of 0 is read as half a step: AdamW keeps |m| below a multiple of
- * sqrt(v), what m gains by its own rounding near 0 is at most a step of its scale, and so m / sqrt(v) stays within
- * four times that multiple.
+ * 8-bit moments (FlashOptim, arXiv 2602.23349). The scale of a group is the smallest BF16 that is at least every |m|,
+ * or every sqrt(v), of the group. m is stored as 127 phi(m / scale) with phi(x) = 2 x / (1 + |x|), v as 255 sqrt(v) /
+ * scale.
+ *
+ * Both are dithered before rounding: a moment often changes by less than half a quantization step per update, and
+ * without dither would never change. A v code of 0 is read as half a step of sqrt(v): AdamW keeps |m| below a multiple
+ * of sqrt(v), and rounding m near 0 adds at most one step of its scale, so m / sqrt(v) stays within four times that
+ * multiple.
  */
 
 /*
- * What is added before rounding, in [-1/2, 1/2]: a hash (of the kind of Wellons' lowbias32) of where the element and
- * the step are; `step` counts from 1. An evenly spaced sequence would do worse: it keeps step with the moments.
+ * The dither, in [-1/2, 1/2], is a hash (in the manner of Wellons' lowbias32) of the optimizer step, counted from 1,
+ * and the number of the element. A hash avoids the correlation with the moments that an evenly spaced sequence has.
  */
 #define EITP__DITHER_STEP 0xC13FA9A9u
 #define EITP__DITHER_ELEMENT 0x91E10DA5u

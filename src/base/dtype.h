@@ -19,7 +19,7 @@ typedef enum eitp_dtype {
 
 #define EITP_DTYPE_COUNT 9
 
-/* The largest number of dimensions a tensor has. */
+/* Maximum number of dimensions of a tensor. */
 #define EITP_MAX_RANK 6
 
 #endif

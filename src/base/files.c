@@ -1,306 +1,38 @@
 #include "base/files.h"
 #include "base/sort.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <unistd.h>
-
-/*
- * The operating system's table. A handle is a descriptor plus one, so that it is never NULL.
- */
-
-/* Linux moves at most 0x7ffff000 bytes in one call. */
-#define EITP__LARGEST_TRANSFER ((size_t)1 << 30)
-
-static int eitp__descriptor(void *file) {
-    return (int)((intptr_t)file - 1);
-}
-
-/* Stores `offset` as the system's type; EOVERFLOW where that is too small. */
-static int eitp__system_offset(uint64_t offset, off_t *converted) {
-    *converted = (off_t)offset;
-    return *converted < 0 || (uint64_t)*converted != offset ? EOVERFLOW : 0;
-}
-
-/* What is to be read must be a regular file: a pipe or a device has no size and no positions. */
-static int eitp__check_regular(int descriptor) {
-    struct stat info;
-    if (fstat(descriptor, &info))
-        return errno;
-    if (S_ISDIR(info.st_mode))
-        return EISDIR;
-    return S_ISREG(info.st_mode) ? 0 : ENXIO;
-}
-
-static int eitp__system_open(void *user, const char *path, eitp_file_mode mode, void **file) {
-    int flags = O_CLOEXEC, descriptor, code = 0;
-    (void)user;
-    /* Without O_NONBLOCK, opening a pipe would wait for its other end. */
-    if (mode == EITP_FILE_READ)
-        flags |= O_RDONLY | O_NONBLOCK;
-    else
-        flags |= O_RDWR | O_CREAT | (mode == EITP_FILE_REPLACE ? O_TRUNC : 0);
-    do {
-        descriptor = open(path, flags, 0666);
-    } while (descriptor < 0 && errno == EINTR);
-    if (descriptor < 0)
-        return errno;
-    if (mode == EITP_FILE_READ)
-        code = eitp__check_regular(descriptor);
-    if (code) {
-        close(descriptor);
-        return code;
-    }
-    *file = (void *)((intptr_t)descriptor + 1);
-    return 0;
-}
-
-static int eitp__system_close(void *user, void *file) {
-    (void)user;
-    /* An interrupted close has closed: calling it again could close another's descriptor. */
-    return close(eitp__descriptor(file)) && errno != EINTR ? errno : 0;
-}
-
-static int eitp__system_size(void *user, void *file, uint64_t *size) {
-    struct stat info;
-    (void)user;
-    if (fstat(eitp__descriptor(file), &info))
-        return errno;
-    *size = (uint64_t)info.st_size;
-    return 0;
-}
-
-static int eitp__system_resize(void *user, void *file, uint64_t size) {
-    off_t length;
-    int code = eitp__system_offset(size, &length);
-    (void)user;
-    if (code)
-        return code;
-    do {
-        code = ftruncate(eitp__descriptor(file), length) ? errno : 0;
-    } while (code == EINTR);
-    return code;
-}
-
-static int eitp__system_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
-    off_t position;
-    ssize_t got;
-    int code = eitp__system_offset(offset, &position);
-    (void)user;
-    if (code)
-        return code;
-    if (size > EITP__LARGEST_TRANSFER)
-        size = EITP__LARGEST_TRANSFER;
-    do {
-        got = pread(eitp__descriptor(file), data, size, position);
-    } while (got < 0 && errno == EINTR);
-    if (got < 0)
-        return errno;
-    *done = (size_t)got;
-    return 0;
-}
-
-static void eitp__system_prefetch(void *user, void *file, uint64_t offset, size_t size) {
-#if defined(__linux__)
-    enum { EITP__ADVICE_WILL_NEED = 3 }; /* POSIX_FADV_WILLNEED, which strict modes hide */
-    off_t position;
-    (void)user;
-    if (!eitp__system_offset(offset, &position))
-        posix_fadvise(eitp__descriptor(file), position, (off_t)size, EITP__ADVICE_WILL_NEED);
-#else
-    (void)user;
-    (void)file;
-    (void)offset;
-    (void)size;
-#endif
-}
-
-static int eitp__system_write(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
-    off_t position;
-    ssize_t put;
-    int code = eitp__system_offset(offset, &position);
-    (void)user;
-    if (code)
-        return code;
-    if (size > EITP__LARGEST_TRANSFER)
-        size = EITP__LARGEST_TRANSFER;
-    do {
-        put = pwrite(eitp__descriptor(file), data, size, position);
-    } while (put < 0 && errno == EINTR);
-    if (put < 0)
-        return errno;
-    *done = (size_t)put;
-    return 0;
-}
-
-static int eitp__sync_descriptor(int descriptor) {
-    int code;
-    do {
-        code = fsync(descriptor) ? errno : 0;
-    } while (code == EINTR);
-    return code;
-}
-
-static int eitp__system_sync(void *user, void *file) {
-    (void)user;
-    return eitp__sync_descriptor(eitp__descriptor(file));
-}
-
-static int eitp__system_info(void *user, const char *path, eitp_path_info *info) {
-    struct stat found;
-    (void)user;
-    memset(info, 0, sizeof *info);
-    info->kind = EITP_PATH_MISSING;
-    if (stat(path, &found))
-        return errno == ENOENT || errno == ENOTDIR ? 0 : errno;
-    info->kind = S_ISREG(found.st_mode)   ? EITP_PATH_FILE
-                 : S_ISDIR(found.st_mode) ? EITP_PATH_DIRECTORY
-                                          : EITP_PATH_OTHER;
-    if (info->kind == EITP_PATH_FILE)
-        info->size = (uint64_t)found.st_size;
-    info->modified = EITP__MODIFIED(found);
-    return 0;
-}
-
-static int eitp__system_make_directory(void *user, const char *path) {
-    (void)user;
-    return mkdir(path, 0777) ? errno : 0;
-}
-
-static int eitp__system_sync_directory(void *user, const char *path) {
-    int descriptor, code;
-    (void)user;
-    do {
-        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    } while (descriptor < 0 && errno == EINTR);
-    if (descriptor < 0)
-        return errno;
-    code = eitp__sync_descriptor(descriptor);
-    close(descriptor);
-    /* Some file systems cannot sync a directory, and say so in this way. */
-    return code == EINVAL ? 0 : code;
-}
-
-static int eitp__system_rename(void *user, const char *from, const char *to) {
-    (void)user;
-    return rename(from, to) ? errno : 0;
-}
-
-/* A symbolic link is removed itself, never what it points to. */
-static int eitp__system_remove(void *user, const char *path) {
-    struct stat found;
-    (void)user;
-    if (lstat(path, &found))
-        return errno;
-    return (S_ISDIR(found.st_mode) ? rmdir(path) : unlink(path)) ? errno : 0;
-}
-
-static int eitp__system_list(void *user, const char *path, int (*visit)(void *visitor, const char *name),
-                             void *visitor) {
-    struct dirent *entry;
-    int code = 0;
-    DIR *directory = opendir(path);
-    (void)user;
-    if (!directory)
-        return errno;
-    while (!code) {
-        errno = 0;
-        entry = readdir(directory);
-        if (!entry) {
-            code = errno;
-            break;
-        }
-        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-            code = visit(visitor, entry->d_name);
-    }
-    closedir(directory);
-    return code;
-}
-
-static int eitp__system_lock(void *user, const char *path, void **lock) {
-    int descriptor;
-    (void)user;
-    do {
-        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    } while (descriptor < 0 && errno == EINTR);
-    if (descriptor < 0)
-        return errno;
-    if (flock(descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
-        close(descriptor);
-        return EWOULDBLOCK;
-    }
-    *lock = (void *)((intptr_t)descriptor + 1);
-    return 0;
-}
-
-static void eitp__system_unlock(void *user, void *lock) {
-    (void)user;
-    /* A process that was forked meanwhile has the descriptor too. */
-    flock(eitp__descriptor(lock), LOCK_UN);
-    close(eitp__descriptor(lock));
-}
-
-EITP__PRIVATE eitp_files eitp__system_files(void) {
-    eitp_files files;
-    memset(&files, 0, sizeof files);
-    files.open = eitp__system_open;
-    files.close = eitp__system_close;
-    files.size = eitp__system_size;
-    files.resize = eitp__system_resize;
-    files.read = eitp__system_read;
-    files.write = eitp__system_write;
-    files.sync = eitp__system_sync;
-    files.info = eitp__system_info;
-    files.make_directory = eitp__system_make_directory;
-    files.sync_directory = eitp__system_sync_directory;
-    files.rename = eitp__system_rename;
-    files.remove = eitp__system_remove;
-    files.list = eitp__system_list;
-    files.prefetch = eitp__system_prefetch;
-    files.lock = eitp__system_lock;
-    files.unlock = eitp__system_unlock;
-    return files;
-}
-
-/*
- * The table with messages.
- */
-
-/* What went wrong and what to do about it. */
+/* The cause and what to do; NULL for other codes. */
 static const char *eitp__explain_errno(int code) {
     switch (code) {
     case ENOENT:
         return "no such file or directory; check the path";
     case ENOTDIR:
-        return "a part of the path is not a directory; check the path";
+        return "a component of the path is not a directory; check the path";
     case EISDIR:
-        return "it is a directory; name a file";
+        return "is a directory; give a file";
     case ENXIO:
-        return "it is not a regular file; name a regular file";
+        return "not a regular file; give a regular file";
     case ENAMETOOLONG:
         return "the path is too long; choose a shorter one";
     case EEXIST:
-        return "it exists already; choose another name or remove it";
+        return "already exists; remove it or choose another name";
     case EACCES:
     case EPERM:
-        return "permission denied; check its owner and mode, and those of its directory";
+        return "permission denied; check the owner and mode of the file and its directory";
     case ENOSPC:
-        return "no space left on the device; free some space or write elsewhere";
+        return "no space left on the device; free some space or choose another disk";
     case EDQUOT:
-        return "the disk quota is used up; free some space or write elsewhere";
+        return "disk quota exceeded; free some space or choose another disk";
     case EROFS:
-        return "the file system is read-only; write elsewhere";
+        return "the file system is read-only; choose another one";
     case EFBIG:
     case EOVERFLOW:
-        return "the file is larger than the file system or the limit (ulimit -f) allows";
+        return "the file exceeds the size limit of the file system or the process (ulimit -f)";
     case EMFILE:
     case ENFILE:
-        return "too many open files; close some, or raise the limit (ulimit -n)";
+        return "too many open files; close some or raise the limit (ulimit -n)";
     case EIO:
-        return "the device failed; check the disk";
+        return "input/output error; check the disk";
     default:
         return NULL;
     }
@@ -323,7 +55,7 @@ EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *hos
     char *copy = eitp__copy_text(host, path);
     memset(file, 0, sizeof *file);
     if (!copy)
-        return eitp__fail_memory(error, strlen(path) + 1, "the name of a file");
+        return eitp__fail_memory(error, strlen(path) + 1, "a file path");
     code = host->files.open(host->files.user, path, mode, &handle);
     if (code) {
         eitp__release_text(host, copy);
@@ -369,8 +101,7 @@ EITP__PRIVATE eitp_status eitp__file_read_some(eitp__file *file, uint64_t offset
             return eitp__fail_file(error, code, "read", file->path);
         if (got > size - total)
             return eitp__fail(error, EITP_ERROR_INTERNAL,
-                              "reading '%s' gave more than was asked for; check the "
-                              "program's file functions",
+                              "reading '%s' returned more bytes than requested; check eitp_host.files.read",
                               file->path);
         if (!got)
             break;
@@ -385,9 +116,10 @@ EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, voi
     size_t done;
     eitp_status status = eitp__file_read_some(file, offset, data, size, &done, error);
     if (!status && done < size)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "'%s' ends after %llu bytes where %llu are needed; it is cut short: make or copy it again",
-                          file->path, (unsigned long long)(offset + done), (unsigned long long)(offset + size));
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "'%s' is truncated: it ends after %llu bytes, expected at least %llu; copy or create it again", file->path,
+            (unsigned long long)(offset + done), (unsigned long long)(offset + size));
     return status;
 }
 
@@ -404,7 +136,7 @@ EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, co
         size_t put = 0;
         int code =
             files->write(files->user, file->handle, offset + total, (const char *)data + total, size - total, &put);
-        /* Writing nothing without a reason would go on for ever. */
+        /* Writing 0 bytes without an error would loop forever. */
         if (!code && (!put || put > size - total))
             code = EIO;
         if (code)
@@ -426,11 +158,11 @@ EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error) {
 
 static eitp_status eitp__fail_too_large(eitp_error *error, const char *path, size_t limit) {
     return eitp__fail(error, EITP_ERROR_FORMAT,
-                      "'%s' is larger than the %llu bytes that such a file may have; check that it is the right file",
-                      path, (unsigned long long)limit);
+                      "'%s' exceeds the limit of %llu bytes for such a file; check that it is the right file", path,
+                      (unsigned long long)limit);
 }
 
-/* The rest of a file whose size was not the truth: it grew meanwhile, or is made by the system on reading. */
+/* Reads on past the reported size: the file has grown, or is generated on reading, as in /proc. */
 static eitp_status eitp__read_rest(eitp__file *file, size_t limit, eitp__buffer *buffer, eitp_error *error) {
     char chunk[4096];
     size_t done = 1;
@@ -455,7 +187,7 @@ static eitp_status eitp__read_open_file(eitp__file *file, size_t limit, eitp__bu
         return status;
     if (size > limit || size >= SIZE_MAX)
         return eitp__fail_too_large(error, file->path, limit);
-    /* Hardly more than the size: growing would take up to three times as much. */
+    /* Allocated at once: growing the buffer would need up to three times as much. */
     capacity = (size_t)size < 16 ? 16 : (size_t)size + 1;
     buffer->data = (char *)eitp__allocate_uninitialized(buffer->host, capacity);
     if (!buffer->data)
@@ -484,7 +216,7 @@ EITP__PRIVATE eitp_status eitp__read_file(const eitp_host *host, const char *pat
         eitp__buffer_release(buffer);
         return status;
     }
-    /* What was read is whole, whatever closing says. */
+    /* All bytes have been read: a failure to close does not matter. */
     eitp__file_close(&file, NULL);
     return EITP_OK;
 }
@@ -505,7 +237,7 @@ EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *pa
     return eitp__file_close(&file, error);
 }
 
-/* The directory that holds `path`, in a new text; NULL when memory runs out. */
+/* The directory of `path` as a new string; NULL if out of memory. */
 static char *eitp__parent_directory(const eitp_host *host, const char *path) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/')
@@ -525,7 +257,7 @@ EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *
     eitp__buffer_init(&temporary, host);
     eitp__buffer_format(&temporary, "%s.tmp", path);
     if (!directory || temporary.failed) {
-        status = eitp__fail_memory(error, strlen(path) + 5, "the name of a file");
+        status = eitp__fail_memory(error, strlen(path) + 5, "a file path");
     } else {
         status = eitp__write_file(host, temporary.data, data, size, error);
         if (!status)
@@ -559,11 +291,11 @@ static eitp_status eitp__make_one_directory(const eitp_host *host, const char *p
     if (!code)
         return EITP_OK;
     if (code != EEXIST)
-        return eitp__fail_file(error, code, "make the directory", path);
+        return eitp__fail_file(error, code, "create the directory", path);
     status = eitp__path_info(host, path, &info, error);
     if (!status && info.kind != EITP_PATH_DIRECTORY)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "cannot make the directory '%s': something else has that name; choose another or remove it",
+                          "cannot create the directory '%s': a file has that name; remove it or choose another name",
                           path);
     return status;
 }
@@ -573,7 +305,7 @@ EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const ch
     size_t length = strlen(path);
     char *prefix = eitp__copy_bytes(host, path, length);
     if (!prefix)
-        return eitp__fail_memory(error, length + 1, "the name of a directory");
+        return eitp__fail_memory(error, length + 1, "a directory path");
     for (size_t i = 1; i < length && !status; i++) {
         if (path[i] != '/' || path[i - 1] == '/')
             continue;
@@ -598,7 +330,7 @@ static eitp_status eitp__remove_entries(const eitp_host *host, const char *path,
         char *inner = eitp__join_path(host, path, name);
         offset += strlen(name) + 1;
         status = inner ? eitp__remove_tree(host, inner, error)
-                       : eitp__fail_memory(error, strlen(path) + strlen(name) + 2, "the name of a file");
+                       : eitp__fail_memory(error, strlen(path) + strlen(name) + 2, "a file path");
         eitp__release_text(host, inner);
     }
     eitp__buffer_release(&names);
@@ -606,7 +338,7 @@ static eitp_status eitp__remove_entries(const eitp_host *host, const char *path,
 }
 
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error) {
-    /* Removing first and looking inside only where that fails never follows a symbolic link out of the tree. */
+    /* Tries to remove first and lists only what is not empty: this never follows a symbolic link out of the tree. */
     int code = host->files.remove(host->files.user, path);
     if (code == ENOTEMPTY || code == EEXIST) {
         eitp_status status = eitp__remove_entries(host, path, error);
@@ -649,7 +381,7 @@ static int eitp__compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Adds the names in `unsorted`, each with its zero byte, to `sorted` in order; returns 0 where memory runs out. */
+/* Adds the names in `unsorted`, each with its zero byte, to `sorted` in order; returns 0 if out of memory. */
 static int eitp__sort_names(const eitp_host *host, const eitp__buffer *unsorted, size_t count, eitp__buffer *sorted) {
     const char **order, *name = unsorted->data;
     size_t bytes;

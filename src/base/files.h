@@ -1,4 +1,4 @@
-/* The host's file table with messages: every failure names the path, the cause and what to do. */
+/* File operations through host->files. Every failure names the path, the cause and what to do. */
 #ifndef EITP_FILES_H
 #define EITP_FILES_H
 
@@ -8,10 +8,8 @@
 /* The operating system's files (POSIX). */
 EITP__PRIVATE eitp_files eitp__system_files(void);
 
-/*
- * An open file. A path that is missing, or not a regular file, is EITP_ERROR_ARGUMENT; every other failure
- * is EITP_ERROR_IO.
- */
+/* An open file. A path that does not exist or is not a regular file is EITP_ERROR_ARGUMENT, any other failure of the
+   file table EITP_ERROR_IO. */
 typedef struct eitp__file {
     const eitp_host *host;
     void *handle;
@@ -20,55 +18,54 @@ typedef struct eitp__file {
 
 EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *host, const char *path,
                                           eitp_file_mode mode, eitp_error *error);
-EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file,
-                                           eitp_error *error); /* harmless on a zeroed or closed file */
+/* Harmless on a zeroed or closed file. */
+EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
 
-/* Tells that these bytes will be read soon. */
+/* A hint that these bytes will be read soon. */
 EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, size_t size);
 
-/* All of `size` bytes, or an error; a file that ends before is EITP_ERROR_FORMAT ("ends after N bytes"). */
+/* Reads exactly `size` bytes; a shorter file is EITP_ERROR_FORMAT. */
 EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, void *data, size_t size,
                                           eitp_error *error);
-/* Up to `size` bytes; *done is smaller only at the end of the file. */
+/* Reads up to `size` bytes; *done < size only at the end of the file. */
 EITP__PRIVATE eitp_status eitp__file_read_some(eitp__file *file, uint64_t offset, void *data, size_t size, size_t *done,
                                                eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,
                                            eitp_error *error);
-/* Cuts the file, or extends it with zeros. */
+/* Truncates the file or extends it with zeros. */
 EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error);
 
-/* A whole file of at most `limit` bytes into `buffer`. */
+/* Reads a whole file into `buffer`, whose content is replaced. More than `limit` bytes are EITP_ERROR_FORMAT. */
 EITP__PRIVATE eitp_status eitp__read_file(const eitp_host *host, const char *path, size_t limit, eitp__buffer *buffer,
                                           eitp_error *error);
 
-/* Writes and syncs a whole file in place: for files inside a directory that is renamed when complete. */
+/* Writes and syncs a whole file in place: for directories that are renamed once complete. */
 EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                            eitp_error *error);
 
-/* Writes beside `path`, syncs, renames over it and syncs the directory: the old content or the new one, never a part.
- */
+/* Replaces a file atomically: writes "<path>.tmp", syncs it, renames it to `path` and syncs the directory. */
 EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                              eitp_error *error);
 
 EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *path, eitp_path_info *info,
                                           eitp_error *error);
 
-/* Makes a directory and its missing parents; what is there already is fine. */
+/* Creates a directory and its missing parents; succeeds if it exists. */
 EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const char *path, eitp_error *error);
 
-/* Removes a directory and everything in it; a missing one is fine. */
+/* Removes a file, or a directory and everything in it; succeeds if it does not exist. */
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error);
 
 EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error);
 
-/* The names in a directory, sorted by bytes: `names` gets them one after the other, each with its zero byte. */
+/* Lists a directory: stores the names in `names`, sorted by bytes, each followed by a zero byte. */
 EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char *path, eitp__buffer *names,
                                                size_t *count, eitp_error *error);
 
-/* "directory/name" in a new text, NULL when memory runs out. */
+/* A new string "directory/name"; NULL if out of memory. Release it with eitp__release_text. */
 EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* The default host, and what the build was made with. */
+/* The default host, build information and dtypes. */
 #include "base/files.h"
 
 #if defined(__linux__)
@@ -9,12 +9,10 @@
 #define EITP__LARGE_BLOCK (4 * EITP__HUGE_PAGE)
 #define EITP__RETURNED_BLOCK ((size_t)256 << 10)
 
-/* Large blocks start on a huge page and ask for more: fewer faults, and address translations that fit the processor. */
+/* Large blocks start on a huge page and use huge pages: fewer page faults and TLB misses. */
 static void eitp__advise_huge_pages(void *memory, size_t size) {
 #if defined(__linux__)
-    enum {
-        EITP__ADVICE_HUGE_PAGES = 14
-    }; /* MADV_HUGEPAGE, which strict modes hide; where it is unknown nothing changes */
+    enum { EITP__ADVICE_HUGE_PAGES = 14 }; /* MADV_HUGEPAGE, which strict modes hide; ignored where unsupported */
     madvise(memory, size / EITP__HUGE_PAGE * EITP__HUGE_PAGE, EITP__ADVICE_HUGE_PAGES);
 #else
     (void)memory;
@@ -23,15 +21,13 @@ static void eitp__advise_huge_pages(void *memory, size_t size) {
 }
 
 /*
- * The pages of all but small blocks go back at once: the C library keeps blocks of some sizes for itself when they are
- * released, and the size it does that from rises with the blocks it sees.
+ * Returns the pages of a released block to the system at once. The C library otherwise keeps released blocks below a
+ * threshold, which rises with the sizes it sees.
  */
-static void eitp__give_back_pages(void *memory, size_t size) {
+static void eitp__return_pages(void *memory, size_t size) {
 #if defined(__linux__)
-    enum {
-        EITP__ADVICE_NOT_NEEDED = 4,
-        EITP__LARGEST_PAGE = 65536
-    }; /* MADV_DONTNEED, which rounds up to whole pages; it is the same wherever huge pages are */
+    /* MADV_DONTNEED on every architecture with huge pages. It rounds up to whole pages, so the size is rounded down. */
+    enum { EITP__ADVICE_NOT_NEEDED = 4, EITP__LARGEST_PAGE = 65536 };
     madvise(memory, size / EITP__LARGEST_PAGE * EITP__LARGEST_PAGE, EITP__ADVICE_NOT_NEEDED);
 #else
     (void)memory;
@@ -54,7 +50,7 @@ static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
 static void eitp__system_release(void *user, void *memory, size_t size) {
     (void)user;
     if (size >= EITP__RETURNED_BLOCK)
-        eitp__give_back_pages(memory, size);
+        eitp__return_pages(memory, size);
     free(memory);
 }
 
@@ -90,10 +86,24 @@ const char *eitp_build_info(void) {
            " openmp=0"
 #endif
 #if EITP_WITH_OPENBLAS
-           " openblas=1";
+           " openblas=1"
 #else
-           " openblas=0";
+           " openblas=0"
 #endif
+           " kernels=ref"
+#if EITP__WITH_AVX2
+           ",avx2"
+#endif
+#if EITP__WITH_AVX512
+           ",avx512"
+#endif
+#if EITP__WITH_AVX512BF16
+           ",avx512bf16"
+#endif
+#if EITP__WITH_AMX
+           ",amx"
+#endif
+        ;
 }
 
 static const struct {

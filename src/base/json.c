@@ -8,7 +8,7 @@
 #define EITP__JSON_DEPTH 64
 #define EITP__JSON_LARGEST_BLOCK ((size_t)1024)
 
-/* Values live in blocks, so that a large tree needs few allocations and the pointers between them stay valid. */
+/* Values are allocated in blocks: few allocations, and pointers stay valid. */
 typedef struct eitp__json_block {
     struct eitp__json_block *next;
     size_t capacity;
@@ -19,11 +19,11 @@ struct eitp__json_document {
     eitp_host host;
     eitp__json *root;
     eitp__json_block *blocks; /* the newest first */
-    char *text;               /* every string and name, each with its zero byte: never more than the input */
+    char *text;               /* all strings and names, each with its zero byte: never larger than the input */
     size_t text_capacity;
 };
 
-/* A member on its way through the search for duplicates. */
+/* For finding duplicate names. */
 typedef struct eitp__json_key {
     uint64_t hash;
     const eitp__json *member;
@@ -45,15 +45,15 @@ typedef struct eitp__json_parser {
 
 static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json *value);
 
-/* A failure at `at`, which is on the parser's line. */
+/* Fails at `at`, which is on the current line. */
 static eitp_status eitp__json_fail(eitp__json_parser *parser, const char *at, const char *what) {
     size_t column = (size_t)(at - parser->line_start) + 1;
-    char found[32] = "the text ends";
+    char found[32] = "found the end of the text";
     if (at < parser->end) {
         unsigned char byte = (unsigned char)*at;
         snprintf(found, sizeof found, byte > 0x20 && byte < 0x7f ? "found '%c'" : "found byte 0x%02x", byte);
     }
-    return eitp__fail(parser->error, EITP_ERROR_FORMAT, "not valid JSON at line %llu, column %llu: %s, but %s",
+    return eitp__fail(parser->error, EITP_ERROR_FORMAT, "invalid JSON at line %llu, column %llu: %s, %s",
                       (unsigned long long)parser->line, (unsigned long long)column, what, found);
 }
 
@@ -73,7 +73,7 @@ static int eitp__json_next_is(const eitp__json_parser *parser, char c) {
     return parser->at < parser->end && *parser->at == c;
 }
 
-/* A zeroed value; NULL where memory runs out. */
+/* A zeroed value; NULL if out of memory. */
 static eitp__json *eitp__json_new_value(eitp__json_document *document, size_t input_size) {
     eitp__json_block *block = document->blocks;
     eitp__json *value;
@@ -95,7 +95,7 @@ static eitp__json *eitp__json_new_value(eitp__json_document *document, size_t in
     return value;
 }
 
-/* The four digits of an escape; the parser stands at the first. */
+/* Parses the four hexadecimal digits of an escape. */
 static eitp_status eitp__json_parse_unit(eitp__json_parser *parser, uint32_t *unit) {
     uint32_t value = 0;
     for (int i = 0; i < 4; i++, parser->at++) {
@@ -107,13 +107,13 @@ static eitp_status eitp__json_parse_unit(eitp__json_parser *parser, uint32_t *un
         else if (c >= 'A' && c <= 'F')
             value = value * 16 + (uint32_t)(c - 'A' + 10);
         else
-            return eitp__json_fail(parser, parser->at, "\\u needs four hexadecimal digits");
+            return eitp__json_fail(parser, parser->at, "expected four hexadecimal digits after \\u");
     }
     *unit = value;
     return EITP_OK;
 }
 
-/* What follows "\u": one code point, made of two units where the first is a surrogate. */
+/* Parses what follows "\u": a code point, of two units if the first is a surrogate. */
 static eitp_status eitp__json_parse_code_point(eitp__json_parser *parser, char **out) {
     const char *start = parser->at - 2;
     unsigned char bytes[4];
@@ -123,25 +123,25 @@ static eitp_status eitp__json_parse_code_point(eitp__json_parser *parser, char *
     if (status)
         return status;
     if (code >= 0xdc00 && code <= 0xdfff)
-        return eitp__json_fail(parser, start, "a high surrogate must come before a low one");
+        return eitp__json_fail(parser, start, "expected a high surrogate before a low one");
     if (code >= 0xd800 && code <= 0xdbff) {
         if (parser->end - parser->at < 2 || parser->at[0] != '\\' || parser->at[1] != 'u')
-            return eitp__json_fail(parser, parser->at, "a low surrogate must follow a high one");
+            return eitp__json_fail(parser, parser->at, "expected a low surrogate after a high one");
         parser->at += 2;
         status = eitp__json_parse_unit(parser, &low);
         if (status)
             return status;
         if (low < 0xdc00 || low > 0xdfff)
-            return eitp__json_fail(parser, parser->at - 6, "a low surrogate must follow a high one");
+            return eitp__json_fail(parser, parser->at - 6, "expected a low surrogate after a high one");
         code = 0x10000 + ((code & 0x3ff) << 10) + (low & 0x3ff);
     }
-    taken = eitp__utf8_put(code, bytes);
+    taken = eitp__utf8_encode(code, bytes);
     memcpy(*out, bytes, taken);
     *out += taken;
     return EITP_OK;
 }
 
-/* The parser stands at the backslash. */
+/* Parses an escape, from its backslash on. */
 static eitp_status eitp__json_parse_escape(eitp__json_parser *parser, char **out) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     const char *found;
@@ -158,7 +158,7 @@ static eitp_status eitp__json_parse_escape(eitp__json_parser *parser, char **out
     return EITP_OK;
 }
 
-/* Copies what needs no thought: everything up to a quote, a backslash or what may not be in a string. */
+/* Copies characters up to a quote, a backslash or a control character. */
 static eitp_status eitp__json_copy_plain(eitp__json_parser *parser, char **out) {
     const char *start = parser->at;
     size_t size, valid;
@@ -170,13 +170,13 @@ static eitp_status eitp__json_copy_plain(eitp__json_parser *parser, char **out) 
     size = (size_t)(parser->at - start);
     valid = eitp__utf8_valid_prefix((const unsigned char *)start, size);
     if (valid < size)
-        return eitp__json_fail(parser, start + valid, "a string must be valid UTF-8");
+        return eitp__json_fail(parser, start + valid, "expected valid UTF-8 in a string");
     memcpy(*out, start, size);
     *out += size;
     return EITP_OK;
 }
 
-/* A string, into the document's text; the parser stands at the opening quote. */
+/* Parses a string, from its opening quote on, into the document's text. */
 static eitp_status eitp__json_parse_string(eitp__json_parser *parser, const char **text, size_t *size) {
     char *start = parser->document->text + parser->text_used, *out = start;
     parser->at++;
@@ -185,11 +185,11 @@ static eitp_status eitp__json_parse_string(eitp__json_parser *parser, const char
         if (status)
             return status;
         if (parser->at == parser->end)
-            return eitp__json_fail(parser, parser->at, "a string needs a closing '\"'");
+            return eitp__json_fail(parser, parser->at, "expected '\"' at the end of a string");
         if (*parser->at == '"')
             break;
         if (*parser->at != '\\')
-            return eitp__json_fail(parser, parser->at, "a control character in a string must be escaped");
+            return eitp__json_fail(parser, parser->at, "expected an escape for a control character in a string");
         status = eitp__json_parse_escape(parser, &out);
         if (status)
             return status;
@@ -206,7 +206,7 @@ static int eitp__json_is_digit(const eitp__json_parser *parser, const char *at) 
     return at < parser->end && *at >= '0' && *at <= '9';
 }
 
-/* Finds the end of a number, and whether it has a fraction or an exponent. */
+/* Finds the end of a number. *is_integer is 0 if it has a fraction or an exponent. */
 static eitp_status eitp__json_scan_number(eitp__json_parser *parser, int *is_integer) {
     const char *at = parser->at;
     *is_integer = 1;
@@ -215,7 +215,7 @@ static eitp_status eitp__json_scan_number(eitp__json_parser *parser, int *is_int
     if (!eitp__json_is_digit(parser, at))
         return eitp__json_fail(parser, at, "expected a digit");
     if (*at == '0' && eitp__json_is_digit(parser, at + 1))
-        return eitp__json_fail(parser, at + 1, "a number must not start with a 0 that means nothing");
+        return eitp__json_fail(parser, at + 1, "expected a number without a leading zero");
     while (eitp__json_is_digit(parser, at))
         at++;
     if (at < parser->end && *at == '.') {
@@ -240,7 +240,7 @@ static eitp_status eitp__json_scan_number(eitp__json_parser *parser, int *is_int
     return EITP_OK;
 }
 
-/* The exponent written at [at, end), held within what no number of digits in memory could bring back. */
+/* The exponent at [at, end), clamped to a range that no number of digits in memory can compensate. */
 static int64_t eitp__decimal_exponent(const char *at, const char *end) {
     int64_t exponent = 0;
     int negative = at < end && *at == '-';
@@ -251,13 +251,13 @@ static int64_t eitp__decimal_exponent(const char *at, const char *end) {
     return negative ? -exponent : exponent;
 }
 
-/* A double is a tie or not after at most 767 significant digits; of what follows only matters whether it is all zero.
-   */
+/* At most 767 significant digits decide whether a number is halfway between two doubles; of the digits after them it
+   only matters whether one is not zero. */
 #define EITP__DECIMAL_DIGITS 800
 
-/* A decimal number as digits * 10^exponent, without the point: strtod would want that to be the locale's. */
+/* A decimal number as digits * 10^exponent, without a decimal point, since strtod expects the locale's. */
 typedef struct eitp__decimal {
-    char digits[EITP__DECIMAL_DIGITS + 32]; /* room for the exponent to be printed behind */
+    char digits[EITP__DECIMAL_DIGITS + 32]; /* with room for "e<exponent>" */
     size_t count;
     int64_t exponent;
 } eitp__decimal;
@@ -289,7 +289,7 @@ static void eitp__decimal_read(eitp__decimal *decimal, const char *at, const cha
         decimal->exponent += eitp__decimal_exponent(at + 1, end);
 }
 
-/* The double nearest to the number at [at, end), which is well formed and has no sign. */
+/* The double nearest to the well-formed, unsigned number at [at, end). */
 static double eitp__decimal_value(const char *at, const char *end) {
     eitp__decimal decimal;
     long exponent;
@@ -306,7 +306,7 @@ static double eitp__decimal_value(const char *at, const char *end) {
     return strtod(decimal.digits, NULL);
 }
 
-/* Stores the integer at [at, end) and returns 1; 0 where it does not fit. */
+/* Stores the integer at [at, end) and returns 1; 0 if it does not fit. */
 static int eitp__json_integer(const char *at, const char *end, int64_t *integer) {
     int negative = *at == '-';
     uint64_t limit = (uint64_t)INT64_MAX + (uint64_t)negative, value = 0;
@@ -334,7 +334,7 @@ static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json
     else
         value->number = eitp__decimal_value(start + negative, parser->at) * (negative ? -1.0 : 1.0);
     if (value->number > DBL_MAX || value->number < -DBL_MAX)
-        return eitp__json_fail(parser, start, "a number must fit a double");
+        return eitp__json_fail(parser, start, "expected a number in the range of a double");
     return EITP_OK;
 }
 
@@ -356,7 +356,7 @@ static eitp_status eitp__json_parse_word(eitp__json_parser *parser, eitp__json *
     return EITP_OK;
 }
 
-/* FNV-1a. Keys made to collide cost nothing but comparisons: they are sorted, not chained. */
+/* FNV-1a. Keys are sorted, not chained, so keys made to collide only cost comparisons. */
 static uint64_t eitp__json_hash(const char *text, size_t size) {
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < size; i++)
@@ -381,13 +381,13 @@ static int eitp__json_compare_keys(const void *left, const void *right) {
 
 static eitp_status eitp__json_fail_duplicate(eitp__json_parser *parser, const eitp__json *a, const eitp__json *b) {
     size_t first = a->line < b->line ? a->line : b->line, second = a->line < b->line ? b->line : a->line;
-    return eitp__fail(parser->error, EITP_ERROR_FORMAT,
-                      "not valid JSON: the name '%.100s' is at line %llu and again at line %llu of the same object; "
-                      "remove one of them",
-                      a->name, (unsigned long long)first, (unsigned long long)second);
+    return eitp__fail(
+        parser->error, EITP_ERROR_FORMAT,
+        "invalid JSON: duplicate name '%.100s' at line %llu and line %llu of one object; remove one of them", a->name,
+        (unsigned long long)first, (unsigned long long)second);
 }
 
-/* Refuses an object that has a name twice. */
+/* Fails if an object has a name twice. */
 static eitp_status eitp__json_check_names(eitp__json_parser *parser, const eitp__json *object) {
     size_t count = 0;
     void *keys = parser->keys;
@@ -417,7 +417,7 @@ static eitp_status eitp__json_check_names(eitp__json_parser *parser, const eitp_
     return EITP_OK;
 }
 
-/* The name and the colon before a member's value. */
+/* Parses the name and the colon before a member's value. */
 static eitp_status eitp__json_parse_name(eitp__json_parser *parser, eitp__json *member) {
     eitp_status status;
     if (!eitp__json_next_is(parser, '"'))
@@ -433,7 +433,7 @@ static eitp_status eitp__json_parse_name(eitp__json_parser *parser, eitp__json *
     return EITP_OK;
 }
 
-/* What is between the brackets, and the closing one. */
+/* Parses the children of an array or object and the closing bracket. */
 static eitp_status eitp__json_parse_children(eitp__json_parser *parser, eitp__json *parent, char closing) {
     eitp__json **link = &parent->first_child;
     eitp_status status = EITP_OK;
@@ -466,7 +466,7 @@ static eitp_status eitp__json_parse_container(eitp__json_parser *parser, eitp__j
     char closing = *parser->at == '[' ? ']' : '}';
     eitp_status status;
     if (parser->depth == EITP__JSON_DEPTH)
-        return eitp__json_fail(parser, parser->at, "values may be nested 64 deep at most");
+        return eitp__json_fail(parser, parser->at, "expected at most 64 levels of nesting");
     value->kind = closing == ']' ? EITP__JSON_ARRAY : EITP__JSON_OBJECT;
     parser->at++;
     eitp__json_skip_space(parser);
@@ -515,7 +515,7 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
     eitp__json_document *document = parser->document;
     eitp_status status;
     if (size >= 3 && !memcmp(parser->start, "\xef\xbb\xbf", 3))
-        return eitp__json_fail(parser, parser->at, "JSON has no byte order mark; save the file as UTF-8 without one");
+        return eitp__json_fail(parser, parser->at, "expected UTF-8 without a byte order mark");
     document->text_capacity = size + 1;
     document->text = (char *)eitp__allocate_uninitialized(&document->host, size + 1);
     document->root = eitp__json_new_value(document, size);
@@ -527,7 +527,7 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
         return status;
     eitp__json_skip_space(parser);
     if (parser->at < parser->end)
-        return eitp__json_fail(parser, parser->at, "nothing may follow the value");
+        return eitp__json_fail(parser, parser->at, "expected nothing after the value");
     return EITP_OK;
 }
 
@@ -586,201 +586,4 @@ EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char
     }
     eitp__buffer_release(&text);
     return status;
-}
-
-EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name) {
-    size_t size = strlen(name);
-    if (!object || object->kind != EITP__JSON_OBJECT)
-        return NULL;
-    for (const eitp__json *member = object->first_child; member; member = member->next) {
-        if (member->name_size == size && !memcmp(member->name, name, size))
-            return member;
-    }
-    return NULL;
-}
-
-/* The member called `name` where it is there and not null. */
-static const eitp__json *eitp__json_present(const eitp__json *object, const char *name) {
-    const eitp__json *member = eitp__json_member(object, name);
-    return member && member->kind != EITP__JSON_NULL ? member : NULL;
-}
-
-/* What a value is, for a message. */
-static const char *eitp__json_describe(const eitp__json *value) {
-    static const char *const kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
-    if (value->kind == EITP__JSON_NUMBER && !value->is_integer)
-        return "a number with a fraction, an exponent or too many digits";
-    return kinds[value->kind];
-}
-
-EITP__PRIVATE eitp_status eitp__json_get_integer(const eitp__json *object, const char *name, int64_t low, int64_t high,
-                                                 int64_t *value, eitp_error *error) {
-    const eitp__json *member = eitp__json_present(object, name);
-    if (!member)
-        return EITP_OK;
-    if (member->kind != EITP__JSON_NUMBER || !member->is_integer)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an integer from %lld to %lld, not %s",
-                          (unsigned long long)member->line, name, (long long)low, (long long)high,
-                          eitp__json_describe(member));
-    if (member->integer < low || member->integer > high)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' is %lld; it must be an integer from %lld to %lld",
-                          (unsigned long long)member->line, name, (long long)member->integer, (long long)low,
-                          (long long)high);
-    *value = member->integer;
-    return EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__json_get_number(const eitp__json *object, const char *name, double low, double high,
-                                                double *value, eitp_error *error) {
-    const eitp__json *member = eitp__json_present(object, name);
-    if (!member)
-        return EITP_OK;
-    if (member->kind != EITP__JSON_NUMBER)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be a number from %g to %g, not %s",
-                          (unsigned long long)member->line, name, low, high, eitp__json_describe(member));
-    if (member->number < low || member->number > high)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' is %g; it must be a number from %g to %g",
-                          (unsigned long long)member->line, name, member->number, low, high);
-    *value = member->number;
-    return EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__json_get_boolean(const eitp__json *object, const char *name, int *value,
-                                                 eitp_error *error) {
-    const eitp__json *member = eitp__json_present(object, name);
-    if (!member)
-        return EITP_OK;
-    if (member->kind != EITP__JSON_BOOLEAN)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be true or false, not %s",
-                          (unsigned long long)member->line, name, eitp__json_describe(member));
-    *value = member->boolean;
-    return EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const char *name, const char **value,
-                                              eitp_error *error) {
-    const eitp__json *member = eitp__json_present(object, name);
-    if (!member)
-        return EITP_OK;
-    if (member->kind != EITP__JSON_STRING)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be a string, not %s",
-                          (unsigned long long)member->line, name, eitp__json_describe(member));
-    if (memchr(member->text, 0, member->text_size))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must not hold the character U+0000",
-                          (unsigned long long)member->line, name);
-    *value = member->text;
-    return EITP_OK;
-}
-
-/* The escape of an ASCII character that needs one, into `escape`; returns its length, or 0. */
-static size_t eitp__json_escape(unsigned char c, char escape[8]) {
-    static const char names[] = "\"\\bfnrt", values[] = "\"\\\b\f\n\r\t";
-    const char *found = c ? strchr(values, (char)c) : NULL;
-    if (found) {
-        escape[0] = '\\';
-        escape[1] = names[found - values];
-        return 2;
-    }
-    return c < 0x20 ? (size_t)snprintf(escape, 8, "\\u%04x", c) : 0;
-}
-
-EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size) {
-    size_t plain = 0, at = 0;
-    char escape[8];
-    eitp__buffer_add(buffer, "\"", 1);
-    /* text[plain, at) goes out as it is. */
-    while (at < size) {
-        uint32_t code;
-        int valid;
-        size_t length = eitp__utf8_next((const unsigned char *)text + at, size - at, &code, &valid), escaped = 0;
-        if (code < 0x80) {
-            escaped = eitp__json_escape((unsigned char)code, escape);
-        } else if (!valid) {
-            /* What is no UTF-8 becomes the replacement character, so that the output always is. */
-            escaped = 3;
-            memcpy(escape, "\xef\xbf\xbd", 3);
-        }
-        if (escaped) {
-            eitp__buffer_add(buffer, text + plain, at - plain);
-            eitp__buffer_add(buffer, escape, escaped);
-            plain = at + length;
-        }
-        at += length;
-    }
-    eitp__buffer_add(buffer, text + plain, at - plain);
-    eitp__buffer_add(buffer, "\"", 1);
-}
-
-EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
-    size_t length, kept = 0;
-    int in_point = 0;
-    if (!(value >= -DBL_MAX && value <= DBL_MAX)) {
-        memcpy(text, "null", 5);
-        return 4;
-    }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, 40, "%.*g", digits, value);
-        if (strtod(text, NULL) == value)
-            break;
-    }
-    /* Whatever is no digit, sign or exponent is the locale's decimal point, of any number of bytes. */
-    length = strlen(text);
-    for (size_t i = 0; i < length; i++) {
-        if (strchr("0123456789+-e", text[i])) {
-            text[kept++] = text[i];
-            in_point = 0;
-        } else if (!in_point) {
-            text[kept++] = '.';
-            in_point = 1;
-        }
-    }
-    text[kept] = 0;
-    return kept;
-}
-
-EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
-    char text[40];
-    eitp__buffer_add(buffer, text, eitp__json_format_number(value, text));
-}
-
-/* Other programs tell a whole number from a float: what has no fraction is written with all its digits. */
-static void eitp__json_write_parsed_number(eitp__buffer *buffer, const eitp__json *value) {
-    if (value->is_integer && value->integer) /* -0 is a float */
-        eitp__buffer_format(buffer, "%lld", (long long)value->integer);
-    else if (fabs(value->number) >= 9007199254740992.0 && fabs(value->number) < 1e40)
-        eitp__buffer_format(buffer, "%.0f", value->number);
-    else
-        eitp__json_write_number(buffer, value->number);
-}
-
-EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json *value) {
-    const int is_array = value->kind == EITP__JSON_ARRAY;
-    switch (value->kind) {
-    case EITP__JSON_NULL:
-        eitp__buffer_add_text(buffer, "null");
-        break;
-    case EITP__JSON_BOOLEAN:
-        eitp__buffer_add_text(buffer, value->boolean ? "true" : "false");
-        break;
-    case EITP__JSON_NUMBER:
-        eitp__json_write_parsed_number(buffer, value);
-        break;
-    case EITP__JSON_STRING:
-        eitp__json_write_text(buffer, value->text, value->text_size);
-        break;
-    case EITP__JSON_ARRAY:
-    case EITP__JSON_OBJECT:
-        eitp__buffer_add_text(buffer, is_array ? "[" : "{");
-        for (const eitp__json *child = value->first_child; child; child = child->next) {
-            if (!is_array) {
-                eitp__json_write_text(buffer, child->name, child->name_size);
-                eitp__buffer_add_text(buffer, ": ");
-            }
-            eitp__json_write_value(buffer, child);
-            if (child->next)
-                eitp__buffer_add_text(buffer, ", ");
-        }
-        eitp__buffer_add_text(buffer, is_array ? "]" : "}");
-        break;
-    }
 }

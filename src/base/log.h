@@ -1,4 +1,4 @@
-/* One line to the host's log callback. */
+/* Formats one line and passes it to the host's log callback, if there is one. */
 #ifndef EITP_LOG_H
 #define EITP_LOG_H
 

@@ -30,7 +30,8 @@ EITP__PRIVATE int eitp__add_size(size_t a, size_t b, size_t *sum) {
     return 1;
 }
 
-EITP__PRIVATE int eitp__reserve(const eitp_host *host, void **array, size_t *capacity, size_t needed, size_t element) {
+EITP__PRIVATE int eitp__reserve(const eitp_host *host, void **array, size_t *capacity, size_t needed,
+                                size_t element_size) {
     size_t grown = *capacity > 16 ? *capacity : 16, bytes;
     void *memory;
     if (needed <= *capacity)
@@ -39,14 +40,14 @@ EITP__PRIVATE int eitp__reserve(const eitp_host *host, void **array, size_t *cap
         if (!eitp__add_size(grown, grown / 2, &grown))
             return 0;
     }
-    if (!eitp__multiply_size(grown, element, &bytes))
+    if (!eitp__multiply_size(grown, element_size, &bytes))
         return 0;
     memory = eitp__allocate_uninitialized(host, bytes);
     if (!memory)
         return 0;
     if (*array)
-        memcpy(memory, *array, *capacity * element);
-    eitp__release(host, *array, *capacity * element);
+        memcpy(memory, *array, *capacity * element_size);
+    eitp__release(host, *array, *capacity * element_size);
     *array = memory;
     *capacity = grown;
     return 1;

@@ -1,4 +1,4 @@
-/* What the implementation needs of compiler and system. Included first by every private header. */
+/* Compiler and system for the implementation. Every private header includes it first. */
 #ifndef EITP_PLATFORM_H
 #define EITP_PLATFORM_H
 
@@ -15,16 +15,12 @@
 
 #include "base/posix.h"
 
-#if !defined(__GNUC__)
-#error "eitp needs gcc or clang (or a compiler that takes GNU attributes)"
-#endif
-
 #define EITP__UNUSED __attribute__((unused))
 #define EITP__PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 /*
- * Functions shared between modules: one translation unit when packed, several when split. Whoever defines it before
- * decides otherwise, as tests do, which call them from outside.
+ * Linkage of functions shared between modules: static when packed in one translation unit, extern when compiled apart.
+ * Tests of the packed header define it as extern to call them.
  */
 #ifdef EITP_SPLIT
 #define EITP__PRIVATE extern
@@ -32,7 +28,7 @@
 #define EITP__PRIVATE static EITP__UNUSED
 #endif
 
-/* An all-zero initialiser: C11 has no empty braces, and C++ warns of `{0}`. */
+/* An all-zero initialiser: C11 lacks `{}`, and C++ compilers warn about `{0}`. */
 #ifdef __cplusplus
 #define EITP__ZERO                                                                                                     \
     {}
@@ -47,13 +43,37 @@
 #define EITP_WITH_OPENBLAS 0
 #endif
 
+/* Instruction sets that are left out of the build are 1. */
+#ifndef EITP_WITHOUT_AVX2
+#define EITP_WITHOUT_AVX2 0
+#endif
+#ifndef EITP_WITHOUT_AVX512
+#define EITP_WITHOUT_AVX512 0
+#endif
+#ifndef EITP_WITHOUT_AVX512BF16
+#define EITP_WITHOUT_AVX512BF16 0
+#endif
+#ifndef EITP_WITHOUT_AMX
+#define EITP_WITHOUT_AMX 0
+#endif
+
+#if defined(__x86_64__)
+#define EITP__WITH_AVX2 (!EITP_WITHOUT_AVX2)
+#define EITP__WITH_AVX512 (!EITP_WITHOUT_AVX512)
+#else
+#define EITP__WITH_AVX2 0
+#define EITP__WITH_AVX512 0
+#endif
+#define EITP__WITH_AVX512BF16 (EITP__WITH_AVX512 && !EITP_WITHOUT_AVX512BF16)
+#define EITP__WITH_AMX (EITP__WITH_AVX512 && !EITP_WITHOUT_AMX)
+
 #ifdef _OPENMP
 #define EITP__WITH_OPENMP 1
 #else
 #define EITP__WITH_OPENMP 0
 #endif
 
-/* Tensors, weights and pages of the arena start at multiples of this: a cache line and an AVX-512 register. */
+/* Alignment of all allocations and of tensors in the arena: a cache line and an AVX-512 register. */
 #define EITP__ALIGNMENT ((size_t)64)
 
 #define EITP__COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -1,4 +1,4 @@
-/* The POSIX that a system header before eitp.h may have hidden; the one file whose names are the system's. */
+/* POSIX declarations that a system header before eitp.h may have hidden. No other file declares system functions. */
 #ifndef EITP_POSIX_H
 #define EITP_POSIX_H
 
@@ -7,14 +7,14 @@
 #include <stdlib.h>
 
 /*
- * A strict mode (-std=c11) hides POSIX unless _DEFAULT_SOURCE precedes the first system header. Where the program
- * included one before eitp.h, nothing brings back what was hidden; so what the implementation calls is declared here,
- * and constants are defined by glibc's own names for them. A type cannot be had back: struct sigaction, for instance,
- * is not for the library.
+ * A strict mode (-std=c11) hides POSIX unless _DEFAULT_SOURCE precedes the first system header. If the program included
+ * one before eitp.h, the functions that the implementation calls are declared here, and constants are defined by
+ * glibc's own names for them. Types cannot be recovered, so the library does not use hidden ones such as struct
+ * sigaction.
  */
 #if defined(__GLIBC__) && !(defined(__USE_MISC) && defined(__USE_XOPEN2K8))
 #if !defined(__LP64__)
-#error "eitp: a system header before eitp.h has hidden POSIX: include eitp.h first, or compile with -D_DEFAULT_SOURCE"
+#error "eitp: a system header before eitp.h hides POSIX; include eitp.h first or compile with -D_DEFAULT_SOURCE"
 #endif
 struct stat;
 struct timespec;
@@ -33,10 +33,10 @@ extern long int pwrite(int descriptor, const void *data, size_t size, long int o
 EITP_END_DECLARATIONS
 #elif defined(__linux__) && !defined(__GLIBC__) && defined(__STRICT_ANSI__) && !defined(_BSD_SOURCE) &&                \
     !defined(_GNU_SOURCE)
-#error "eitp: a system header before eitp.h has hidden POSIX: include eitp.h first, or compile with -D_DEFAULT_SOURCE"
+#error "eitp: a system header before eitp.h hides POSIX; include eitp.h first or compile with -D_DEFAULT_SOURCE"
 #endif
 
-/* The time of the last change in a struct stat, nanoseconds since 1970. */
+/* Time of the last change in a struct stat, in nanoseconds since 1970. */
 #if defined(__APPLE__)
 #define EITP__MODIFIED(info) ((int64_t)(info).st_mtimespec.tv_sec * 1000000000 + (info).st_mtimespec.tv_nsec)
 #elif defined(__GLIBC__) && !defined(__USE_XOPEN2K8)

@@ -1,25 +1,26 @@
 /*
- * Counter-based random numbers: a value is a function of (seed, step, rng_stream, index) and of nothing else, so recompute,
- * resume and any number of threads draw the same. Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers:
- * As Easy as 1, 2, 3", SC 2011).
+ * Counter-based random numbers: each is a function of (seed, step, rng_stream, index) only, so recomputing, resuming
+ * and any number of threads draw the same numbers. Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random
+ * Numbers: As Easy as 1, 2, 3", SC 2011).
  */
 #ifndef EITP_RANDOM_H
 #define EITP_RANDOM_H
 
 #include "base/platform.h"
 
-/* Streams: what the numbers are for. Ops that draw (dropout) use EITP__RNG_STREAM_FIRST_OP and up. */
+/* Random number streams, by purpose. Ops that draw (dropout) have streams from EITP__RNG_STREAM_FIRST_OP on. */
 enum {
     EITP__RNG_STREAM_INIT = 1,
     EITP__RNG_STREAM_SHUFFLE = 2,
     EITP__RNG_STREAM_SAMPLE = 3,
+    EITP__RNG_STREAM_EVALUATE = 4,
     EITP__RNG_STREAM_FIRST_OP = 1024
 };
 
-/* Four independent words for block `index`. */
+/* Four independent random words for block `index`. */
 static inline EITP__UNUSED void eitp__philox(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index,
                                              uint32_t words[4]) {
-    /* The counter is block, step and rng_stream; the key is the seed, with what does not fit of the step mixed in. */
+    /* The counter is index, step and rng_stream; the key is the seed, with the upper half of the step mixed in. */
     uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = (uint32_t)step, c3 = rng_stream;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
     for (int round = 0; round < 10; round++) {
@@ -38,7 +39,7 @@ static inline EITP__UNUSED void eitp__philox(uint64_t seed, uint64_t step, uint3
     words[3] = c3;
 }
 
-/* A float in [0, 1) with 24 random bits; for kernels, which draw many. */
+/* A float in [0, 1) with 24 random bits. For kernels: four consecutive indices share a Philox block. */
 static inline EITP__UNUSED float eitp__kernel_uniform(uint64_t seed, uint64_t step, uint32_t rng_stream,
                                                       uint64_t index) {
     uint32_t words[4];
@@ -46,7 +47,7 @@ static inline EITP__UNUSED float eitp__kernel_uniform(uint64_t seed, uint64_t st
     return (float)(words[index & 3] >> 8) * (1.0f / 16777216.0f);
 }
 
-/* 64 random bits; a double in [0, 1); a pair of standard normal values (Box-Muller). */
+/* 64 random bits; a double in [0, 1); a pair of standard normal values by the Box-Muller transform. */
 EITP__PRIVATE uint64_t eitp__random_bits(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index);
 EITP__PRIVATE double eitp__random_uniform(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index);
 EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t rng_stream, uint64_t index,

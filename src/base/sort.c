@@ -1,21 +1,21 @@
 #include "base/sort.h"
 
-/* The C library's qsort may allocate, and may be quadratic on input that was made to be so. */
+/* Heapsort: the C library's qsort may allocate, and may be quadratic on adversarial input. */
 
 static void eitp__swap_items(unsigned char *a, unsigned char *b, size_t size) {
-    unsigned char held[64];
+    unsigned char copy[64];
     while (size) {
-        size_t part = size < sizeof held ? size : sizeof held;
-        memcpy(held, a, part);
+        size_t part = size < sizeof copy ? size : sizeof copy;
+        memcpy(copy, a, part);
         memcpy(a, b, part);
-        memcpy(b, held, part);
+        memcpy(b, copy, part);
         a += part;
         b += part;
         size -= part;
     }
 }
 
-/* Moves the item at `root` down until neither child is larger: items[0, count) from `root` on are a heap again. */
+/* Moves the item at `root` down until neither child is larger, which restores the heap in items[root, count). */
 static void eitp__sift_down(unsigned char *items, size_t root, size_t count, size_t size,
                             int (*compare)(const void *a, const void *b)) {
     size_t child;

@@ -31,7 +31,7 @@ EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *functio
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s must not be NULL", function, arguments);
 }
 
-/* Adds what fits of `addition` to the text in `text`. */
+/* Appends `addition` to the string in `text`, truncated to `capacity`. */
 static void eitp__append(char *text, size_t capacity, const char *addition) {
     size_t length = strlen(text), room = capacity - 1 - length, added = strlen(addition);
     if (added > room)

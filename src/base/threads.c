@@ -42,18 +42,18 @@ static void eitp__relax(void) {
 #endif
 }
 
-/* Waits for pieces that other threads hold: watching for about as long as a small piece takes, then letting others run,
-   since the one that is waited for may be among those that want to. */
+/* Waits until `count` pieces are done: spins for about as long as a small piece takes, then yields, since the thread
+   that it waits for may need the processor. */
 static void eitp__wait_until_done(const eitp__pieces *pieces, int64_t count) {
-    for (int watched = 0; __atomic_load_n(&pieces->done, __ATOMIC_ACQUIRE) < count; watched++) {
-        if (watched < 1000)
+    for (int spins = 0; __atomic_load_n(&pieces->done, __ATOMIC_ACQUIRE) < count; spins++) {
+        if (spins < 1000)
             eitp__relax();
         else
             sched_yield();
     }
 }
 
-EITP__PRIVATE int64_t eitp__piece_take(eitp__pieces *pieces, int64_t first, int64_t end) {
+EITP__PRIVATE int64_t eitp__piece_claim(eitp__pieces *pieces, int64_t first, int64_t end) {
     int64_t next = __atomic_load_n(&pieces->next, __ATOMIC_RELAXED);
     while (next < end) {
         eitp__wait_until_done(pieces, first);
@@ -77,7 +77,7 @@ typedef struct eitp__job {
 static void eitp__job_thread(void *argument, int thread) {
     eitp__job *job = (eitp__job *)argument;
     int64_t piece;
-    while ((piece = eitp__piece_take(&job->pieces, 0, job->count)) >= 0) {
+    while ((piece = eitp__piece_claim(&job->pieces, 0, job->count)) >= 0) {
         job->work(job->argument, piece, thread);
         eitp__piece_finish(&job->pieces);
     }

@@ -14,10 +14,11 @@ EITP__PRIVATE int eitp__unicode_class(uint32_t code_point) {
         return eitp__ascii_classes[code_point];
     if (code_point >= 0x110000)
         return EITP__UNICODE_OTHER;
-    /* The two great blocks of ideographs and syllables, most of what is not ASCII in many texts. */
+    /* CJK ideographs and Hangul syllables: the most frequent code points in many texts. */
     if ((code_point >= 0x4E00 && code_point <= 0x9FFF) || (code_point >= 0xAC00 && code_point <= 0xD7A3))
         return EITP__UNICODE_LETTER;
-    size_t low = 0, high = EITP__COUNT(eitp__unicode_changes); /* the last change at or before it is in [low, high) */
+    size_t low = 0,
+           high = EITP__COUNT(eitp__unicode_changes); /* the last change at or before code_point is in [low, high) */
     const uint32_t key = code_point << 2 | 3;
     while (high - low > 1) {
         size_t middle = (low + high) / 2;
@@ -29,8 +30,8 @@ EITP__PRIVATE int eitp__unicode_class(uint32_t code_point) {
     return (int)(eitp__unicode_changes[low] & 3);
 }
 
-/* Bytes of the sequence that a lead byte begins (0 where it begins none), and what the second may be (The Unicode
-   Standard, table 3-7). */
+/* Length of the sequence that a lead byte begins, 0 if it is not a lead byte, and the range of its second byte (The
+   Unicode Standard, table 3-7). */
 static size_t eitp__utf8_lead(unsigned char lead, unsigned char *low, unsigned char *high) {
     *low = 0x80;
     *high = 0xBF;
@@ -54,7 +55,8 @@ static size_t eitp__utf8_lead(unsigned char lead, unsigned char *low, unsigned c
     return 4;
 }
 
-/* As eitp__utf8_next; *missing is not 0 where the text ends inside of a sequence that is well formed so far. */
+/* Like eitp__utf8_next. *missing is the number of missing bytes if the text ends inside a well-formed sequence, else
+   0. */
 static size_t eitp__utf8_read(const unsigned char *text, size_t size, uint32_t *code_point, size_t *missing) {
     unsigned char low, high;
     size_t length = eitp__utf8_lead(text[0], &low, &high), i = 1;
@@ -80,7 +82,7 @@ static size_t eitp__utf8_read(const unsigned char *text, size_t size, uint32_t *
 EITP__PRIVATE size_t eitp__utf8_next(const unsigned char *text, size_t size, uint32_t *code_point, int *valid) {
     size_t missing;
     size_t taken = eitp__utf8_read(text, size, code_point, &missing);
-    /* A whole sequence that spells U+FFFD itself is the only well-formed one that gives this value. */
+    /* U+FFFD is valid only if the text spells it. */
     *valid = *code_point != 0xFFFD || (taken == 3 && !memcmp(text, "\xEF\xBF\xBD", 3));
     return taken;
 }
@@ -121,7 +123,7 @@ EITP__PRIVATE size_t eitp__utf8_valid_prefix(const unsigned char *text, size_t s
     return i;
 }
 
-EITP__PRIVATE size_t eitp__utf8_put(uint32_t code_point, unsigned char bytes[4]) {
+EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[4]) {
     if (code_point < 0x80) {
         bytes[0] = (unsigned char)code_point;
         return 1;

@@ -1,29 +1,29 @@
-/* UTF-8, and the classes of code points that pre-tokenization asks for. */
+/* UTF-8, and the character classes of GPT-2's pre-tokenization. */
 #ifndef EITP_UNICODE_H
 #define EITP_UNICODE_H
 
 #include "base/platform.h"
 
-/* What GPT-2's pattern tells apart: \p{L}, \p{N}, \s (the property White_Space) and all the rest, in Unicode 16.0. */
+/* Character classes in Unicode 16.0: \p{L}, \p{N}, \s (the property White_Space), and all others. */
 enum { EITP__UNICODE_OTHER = 0, EITP__UNICODE_LETTER = 1, EITP__UNICODE_NUMBER = 2, EITP__UNICODE_SPACE = 3 };
 
-/* One of the above; OTHER for what is no code point. */
+/* The class of a code point; OTHER for values above 0x10FFFF. */
 EITP__PRIVATE int eitp__unicode_class(uint32_t code_point);
 
 /*
- * Reads one code point of text[0 .. size), size > 0, and returns the bytes it takes. Ill-formed bytes give U+FFFD with
- * *valid 0, one for each maximal subpart of a sequence (The Unicode Standard, section 3.9, "U+FFFD Substitution of
- * Maximal Subparts": what Python's errors="replace" does). A sequence that the text ends inside of is ill-formed too.
+ * Decodes the code point at the start of text[0 .. size), size > 0, and returns its length in bytes. An ill-formed
+ * sequence yields U+FFFD and *valid 0 for each maximal subpart (The Unicode Standard, section 3.9, "U+FFFD Substitution
+ * of Maximal Subparts"; Python's errors="replace"). So does a sequence cut off by the end of the text.
  */
 EITP__PRIVATE size_t eitp__utf8_next(const unsigned char *text, size_t size, uint32_t *code_point, int *valid);
 
-/* How many of the last bytes begin a sequence that further bytes may complete: 0 to 3. */
+/* Number of bytes at the end of the text that begin an incomplete but so far well-formed sequence: 0 to 3. */
 EITP__PRIVATE size_t eitp__utf8_incomplete(const unsigned char *text, size_t size);
 
-/* Bytes before the first that is not part of a whole, well-formed sequence; `size` where all are. */
+/* Length of the longest prefix that is valid UTF-8. */
 EITP__PRIVATE size_t eitp__utf8_valid_prefix(const unsigned char *text, size_t size);
 
-/* Writes a code point below 0x110000 that is no surrogate; returns the bytes it takes. */
-EITP__PRIVATE size_t eitp__utf8_put(uint32_t code_point, unsigned char bytes[4]);
+/* Encodes a code point, which must be below 0x110000 and not a surrogate, and returns its length in bytes. */
+EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[4]);
 
 #endif

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #endif
 
-/* Jobs that may wait. */
 enum { EITP__WORKER_QUEUE = 64 };
 
 typedef struct eitp__worker_job {
@@ -14,21 +13,21 @@ typedef struct eitp__worker_job {
 
 struct eitp__worker {
     eitp_host host;
-    eitp__worker_job jobs[EITP__WORKER_QUEUE]; /* job `number` is at number % EITP__WORKER_QUEUE */
-    uint64_t given, done;
-    eitp_status status; /* the first failure */
+    eitp__worker_job jobs[EITP__WORKER_QUEUE]; /* job n is at n % EITP__WORKER_QUEUE */
+    uint64_t submitted, done;                  /* numbers of the last job submitted and finished */
+    eitp_status status;                        /* of the first failure */
     eitp_error error;
-    int has_thread, ends;
+    int has_thread, stopping;
 #if EITP__WITH_WORKER
     pthread_t thread;
-    pthread_mutex_t mutex; /* over everything above but the jobs that are given and not done */
+    pthread_mutex_t mutex; /* protects everything above except jobs that are submitted and not done */
     pthread_cond_t changed;
 #endif
 };
 
-/* Runs a job, if none before it failed; takes no lock. */
-static eitp_status eitp__run_job(const eitp__worker_job *job, eitp_status before, eitp_error *error) {
-    return before ? before : job->work(job->argument, error);
+/* Runs a job unless an earlier one failed. Called without the lock. */
+static eitp_status eitp__run_job(const eitp__worker_job *job, eitp_status earlier, eitp_error *error) {
+    return earlier ? earlier : job->work(job->argument, error);
 }
 
 static void eitp__end_job(eitp__worker *worker, eitp_status status, const eitp_error *error) {
@@ -46,7 +45,7 @@ static void eitp__worker_lock(eitp__worker *worker) {
         pthread_mutex_lock(&worker->mutex);
 }
 
-/* Also tells the other side, which may wait for what has changed. */
+/* Also wakes the other thread, which may be waiting for a change. */
 static void eitp__worker_unlock(eitp__worker *worker) {
     if (!worker->has_thread)
         return;
@@ -61,9 +60,9 @@ static void *eitp__worker_thread(void *argument) {
         eitp_error error = EITP__ZERO;
         eitp__worker_job job;
         eitp_status status;
-        while (worker->done == worker->given && !worker->ends)
+        while (worker->done == worker->submitted && !worker->stopping)
             pthread_cond_wait(&worker->changed, &worker->mutex);
-        if (worker->done == worker->given)
+        if (worker->done == worker->submitted)
             break;
         job = worker->jobs[(worker->done + 1) % EITP__WORKER_QUEUE];
         status = worker->status;
@@ -77,8 +76,8 @@ static void *eitp__worker_thread(void *argument) {
     return NULL;
 }
 
-/* A job's depth of calls is known and small; the system's default would count against RLIMIT_AS. */
-#define EITP__WORKER_STACK ((size_t)256 << 10)
+/* Jobs may call a program's functions (eitp_task.read). The system's default would count against RLIMIT_AS. */
+#define EITP__WORKER_STACK ((size_t)1 << 20)
 
 static void eitp__worker_start(eitp__worker *worker) {
     pthread_attr_t attributes;
@@ -95,14 +94,14 @@ static void eitp__worker_end(eitp__worker *worker) {
     if (!worker->has_thread)
         return;
     eitp__worker_lock(worker);
-    worker->ends = 1;
+    worker->stopping = 1;
     eitp__worker_unlock(worker);
     pthread_join(worker->thread, NULL);
     pthread_cond_destroy(&worker->changed);
     pthread_mutex_destroy(&worker->mutex);
 }
 
-/* Waits, with the lock, until job `number` is done. */
+/* Waits until job `number` is done. Called with the lock. */
 static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
     while (worker->done < number)
         pthread_cond_wait(&worker->changed, &worker->mutex);
@@ -136,7 +135,7 @@ static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
 EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, eitp__worker **worker, eitp_error *error) {
     *worker = (eitp__worker *)eitp__allocate(host, sizeof **worker);
     if (!*worker)
-        return eitp__fail_memory(error, sizeof **worker, "a thread for files");
+        return eitp__fail_memory(error, sizeof **worker, "a background thread");
     (*worker)->host = *host;
     eitp__worker_start(*worker);
     return EITP_OK;
@@ -151,7 +150,7 @@ EITP__PRIVATE void eitp__worker_destroy(eitp__worker *worker) {
     eitp__release(&host, worker, sizeof *worker);
 }
 
-EITP__PRIVATE uint64_t eitp__worker_give(eitp__worker *worker, eitp__work work, void *argument) {
+EITP__PRIVATE uint64_t eitp__worker_submit(eitp__worker *worker, eitp__work work, void *argument) {
     eitp__worker_job job;
     uint64_t number;
     job.work = work;
@@ -159,14 +158,14 @@ EITP__PRIVATE uint64_t eitp__worker_give(eitp__worker *worker, eitp__work work, 
     if (!worker->has_thread) {
         eitp_error error = EITP__ZERO;
         eitp_status status = eitp__run_job(&job, worker->status, &error);
-        number = ++worker->given;
+        number = ++worker->submitted;
         eitp__end_job(worker, status, &error);
         return number;
     }
     eitp__worker_lock(worker);
-    if (worker->given + 1 > EITP__WORKER_QUEUE)
-        eitp__worker_await(worker, worker->given + 1 - EITP__WORKER_QUEUE);
-    number = ++worker->given;
+    if (worker->submitted + 1 > EITP__WORKER_QUEUE)
+        eitp__worker_await(worker, worker->submitted + 1 - EITP__WORKER_QUEUE);
+    number = ++worker->submitted;
     worker->jobs[number % EITP__WORKER_QUEUE] = job;
     eitp__worker_unlock(worker);
     return number;
@@ -184,8 +183,8 @@ EITP__PRIVATE eitp_status eitp__worker_wait(eitp__worker *worker, uint64_t numbe
 }
 
 EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *error) {
-    /* Only the caller gives jobs, so `given` does not change meanwhile. */
-    eitp_status status = eitp__worker_wait(worker, worker->given, error);
+    /* Only the calling thread submits jobs, so `submitted` does not change meanwhile. */
+    eitp_status status = eitp__worker_wait(worker, worker->submitted, error);
     worker->status = EITP_OK;
     return status;
 }

@@ -1,4 +1,4 @@
-/* Texts become a token file: read, repair, encode, write. */
+/* Packs texts into a token file: reads, repairs invalid UTF-8, encodes, writes. */
 #include "data/data.h"
 
 #include "base/files.h"
@@ -13,8 +13,8 @@ typedef struct eitp__packer {
     eitp_text_files *texts;
     eitp_encoder *encoder;
     eitp__token_writer writer;
-    const char *path;         /* of the text being read */
-    eitp__utf8_repair repair; /* and its bytes */
+    const char *path;         /* of the current text */
+    eitp__utf8_repair repair; /* of the current text */
 } eitp__packer;
 
 static eitp_status eitp__pack_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
@@ -36,24 +36,23 @@ static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *e
     progress.documents = packer->writer.info.document_count;
     progress.tokens = packer->writer.info.token_count;
     if (config->progress(config->user, &progress))
-        return eitp__fail(error, EITP_ERROR_INTERRUPTED, "packing was stopped in %s; no token file was written",
+        return eitp__fail(error, EITP_ERROR_INTERRUPTED, "%s: packing was stopped here; no token file was written",
                           packer->path);
     return EITP_OK;
 }
 
-/* With strict_utf8 a replacement is an error; it is seen once the piece that has it went through. */
+/* With strict_utf8 invalid bytes are an error. Checked after each piece. */
 static eitp_status eitp__pack_check_utf8(const eitp__packer *packer, eitp_error *error) {
     const eitp__utf8_repair *repair = &packer->repair;
     if (!packer->config->strict_utf8 || !repair->invalid_bytes)
         return EITP_OK;
-    return eitp__fail(
-        error, EITP_ERROR_FORMAT,
-        "%s: not UTF-8 at byte %llu (0x%02X); convert the text to UTF-8, or pack it without strict UTF-8 to "
-        "have U+FFFD in its place",
-        packer->path, (unsigned long long)repair->first_invalid, (unsigned)repair->invalid_byte);
+    return eitp__fail(error, EITP_ERROR_FORMAT,
+                      "%s: invalid UTF-8 at byte %llu (0x%02X); convert the text to UTF-8, or turn off strict_utf8 to "
+                      "replace such bytes by U+FFFD",
+                      packer->path, (unsigned long long)repair->first_invalid, (unsigned)repair->invalid_byte);
 }
 
-/* All pieces of the text that was begun, through repair and encoder. */
+/* Passes all pieces of the current text through repair and encoder. */
 static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
     for (;;) {
         const char *text;
@@ -84,18 +83,19 @@ static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) 
         return status;
     info->invalid_bytes += repair->invalid_bytes;
     eitp__log(packer->host, EITP_LOG_WARNING,
-              "%s: %llu bytes are not UTF-8, the first is byte %llu (0x%02X); U+FFFD took their place", packer->path,
+              "%s: replaced %llu bytes of invalid UTF-8 by U+FFFD, the first at byte %llu (0x%02X)", packer->path,
               (unsigned long long)repair->invalid_bytes, (unsigned long long)repair->first_invalid,
               (unsigned)repair->invalid_byte);
     return EITP_OK;
 }
 
-/* What would otherwise be found after the work. */
+/* Fails early if the output cannot be a file. */
 static eitp_status eitp__pack_check_output(const eitp_host *host, const char *path, eitp_error *error) {
     eitp_path_info output = EITP__ZERO;
     eitp_status status = eitp__path_info(host, path, &output, error);
     if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: not a file; give the token file another name", path);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: exists and is not a file; choose another name for the token file", path);
     return status;
 }
 
@@ -131,12 +131,12 @@ static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
     const eitp_pack_config *config = packer->config;
     const eitp_token_file_info *info = &packer->writer.info;
     if (!info->token_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: holds no text; name files that are not empty",
-                          config->paths[0], config->path_count > 1 ? " and what follows it" : "");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
+                          config->paths[0], config->path_count > 1 ? " and the other paths" : "");
     if (info->end_of_text < 0 && info->document_count > 1)
         eitp__log(packer->host, EITP_LOG_WARNING,
-                  "the tokenizer has no end-of-text, so nothing separates the %llu documents; name one as eos_token in "
-                  "its tokenizer_config.json",
+                  "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
+                  "eos_token in its tokenizer_config.json",
                   (unsigned long long)info->document_count);
     return eitp__token_writer_finish(&packer->writer, error);
 }

@@ -17,14 +17,13 @@ static void eitp__path_walk_leave(eitp__path_walk *walk) {
     level->path = NULL;
 }
 
-/* Makes the directory in walk->path the one that is gone through. */
+/* Enters the directory in walk->path. */
 static eitp_status eitp__path_walk_enter(eitp__path_walk *walk, eitp_error *error) {
     if (walk->depth == EITP__COUNT(walk->levels))
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "%s: directories more than %d deep, perhaps by a symbolic link to a parent: remove the link, or "
-            "name the files themselves",
-            walk->path, (int)EITP__PATH_WALK_DEPTH);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: directories are nested more than %d deep, perhaps through a symbolic link to a parent; "
+                          "remove the link or give the files themselves",
+                          walk->path, (int)EITP__PATH_WALK_DEPTH);
     eitp__path_walk_level *level = &walk->levels[walk->depth++];
     size_t count = 0;
     level->path = walk->path;
@@ -34,7 +33,7 @@ static eitp_status eitp__path_walk_enter(eitp__path_walk *walk, eitp_error *erro
     return eitp__list_directory(walk->host, level->path, &level->names, &count, error);
 }
 
-/* Puts the next path, whatever it is, in walk->path: NULL where there is none. */
+/* Stores the next path, of any kind, in walk->path; NULL after the last. */
 static eitp_status eitp__path_walk_step(eitp__path_walk *walk, eitp_error *error) {
     eitp__release_text(walk->host, walk->path);
     walk->path = NULL;
@@ -47,10 +46,10 @@ static eitp_status eitp__path_walk_step(eitp__path_walk *walk, eitp_error *error
         const char *name = level->names.data + level->next;
         level->next += strlen(name) + 1;
         walk->path = eitp__join_path(walk->host, level->path, name);
-        walk->named = 0;
+        walk->is_listed = 0;
     } else {
         walk->path = eitp__copy_text(walk->host, walk->paths[walk->next_path++]);
-        walk->named = 1;
+        walk->is_listed = 1;
     }
     return walk->path ? EITP_OK : eitp__fail_memory(error, 256, "the path of a file");
 }
@@ -68,10 +67,10 @@ EITP__PRIVATE eitp_status eitp__path_walk_next(eitp__path_walk *walk, eitp_error
         }
         if (status == EITP_OK && info.kind == EITP_PATH_DIRECTORY)
             status = eitp__path_walk_enter(walk, error);
-        else if (status == EITP_OK && walk->named)
-            status =
-                eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s; name a file or a directory of files", walk->path,
-                           info.kind == EITP_PATH_MISSING ? "there is no such file" : "neither a file nor a directory");
+        else if (status == EITP_OK && walk->is_listed)
+            status = eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s; give a file or a directory", walk->path,
+                                info.kind == EITP_PATH_MISSING ? "no such file or directory"
+                                                               : "neither a file nor a directory");
         if (status != EITP_OK)
             return status;
     }

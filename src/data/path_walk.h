@@ -1,17 +1,17 @@
-/* Every file that a list of paths means, in a fixed order. */
+/* Walks all files that a list of paths stands for, in a fixed order. */
 #ifndef EITP_PATH_WALK_H
 #define EITP_PATH_WALK_H
 
 #include "base/memory.h"
 
-/* Directories below a path of the list; deeper is an error, as a symbolic link to a parent would make it endless. */
+/* Largest depth of directories below a listed path; a symbolic link to a parent would make the walk endless. */
 enum { EITP__PATH_WALK_DEPTH = 32 };
 
-/* A directory that is being gone through. */
+/* A directory that is being walked. */
 typedef struct eitp__path_walk_level {
     char *path;
     eitp__buffer names; /* sorted, each with its zero byte */
-    size_t next;        /* where the next name begins */
+    size_t next;        /* offset of the next name */
 } eitp__path_walk_level;
 
 typedef struct eitp__path_walk {
@@ -21,10 +21,10 @@ typedef struct eitp__path_walk {
     size_t next_path;
     eitp__path_walk_level levels[EITP__PATH_WALK_DEPTH + 1];
     size_t depth;
-    /* What was found last. */
+    /* The current file. */
     char *path;
-    int named;     /* it is a path of the list, not found within a directory */
-    uint64_t size; /* bytes */
+    int is_listed; /* it is a path of the list, not found in a directory */
+    uint64_t size; /* in bytes */
 } eitp__path_walk;
 
 /* `host` and `paths` are not copied. */
@@ -32,9 +32,9 @@ EITP__PRIVATE void eitp__path_walk_init(eitp__path_walk *walk, const eitp_host *
                                         size_t path_count);
 
 /*
- * Finds the next file; walk->path is NULL after the last. A regular file of the list is itself; a directory is every
- * regular file in it and below it, sorted by the bytes of the names level by level, and what is neither is passed over.
- * A path of the list that is missing or neither is an error.
+ * Finds the next file; walk->path is NULL after the last. A directory stands for all regular files in it and below it,
+ * in the byte order of their names, level by level; other entries are skipped. A listed path that does not exist, or is
+ * neither a file nor a directory, is an error.
  */
 EITP__PRIVATE eitp_status eitp__path_walk_next(eitp__path_walk *walk, eitp_error *error);
 

@@ -1,14 +1,14 @@
 /*
- * A Feistel network is a bijection on [0, 4^h) whatever its round functions are (Luby and Rackoff, "How to Construct
- * Pseudorandom Permutations from Pseudorandom Functions", 1988). Walking on from values that are not below `size` until
- * one is makes it a bijection on [0, size) (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002); fewer
- * than four steps on average.
+ * A Feistel network is a bijection on [0, 4^h) for any round functions (Luby and Rackoff, "How to Construct
+ * Pseudorandom Permutations from Pseudorandom Functions", 1988). Applying it again until the value is below `size`
+ * (cycle walking) makes it a bijection on [0, size) (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002),
+ * in fewer than four iterations on average.
  */
 #include "data/permutation.h"
 
 #include "base/random.h"
 
-/* Four rounds would do for large halves; halves of one or two bits need more to mix. */
+/* Four rounds are enough for large halves; halves of one or two bits need more. */
 enum { EITP__PERMUTATION_ROUNDS = 8 };
 
 EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position) {

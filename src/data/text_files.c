@@ -14,7 +14,7 @@ struct eitp_text_files {
     uint64_t offset; /* of the next piece in the file */
     char *piece;
     size_t piece_size;
-    size_t first_size; /* of the first piece, which is read to see whether there is text; 0 once it was handed out */
+    size_t first_size; /* of the first piece if it has been read but not returned yet, else 0 */
     uint64_t total_bytes;
 };
 
@@ -24,17 +24,17 @@ static eitp_status eitp__text_files_copy_paths(eitp_text_files *files, const cha
     if (eitp__multiply_size(path_count, sizeof *files->paths, &bytes))
         files->paths = (char **)eitp__allocate(&files->host, bytes);
     if (!files->paths)
-        return eitp__fail_memory(error, bytes, "the paths of texts");
+        return eitp__fail_memory(error, bytes, "the paths of text files");
     files->path_count = path_count;
     for (size_t i = 0; i < path_count; i++) {
         files->paths[i] = eitp__copy_text(&files->host, paths[i]);
         if (!files->paths[i])
-            return eitp__fail_memory(error, strlen(paths[i]) + 1, "the path of a text");
+            return eitp__fail_memory(error, strlen(paths[i]) + 1, "the path of a text file");
     }
     return EITP_OK;
 }
 
-/* Goes through all paths once, so that a missing one is found before the work, and its amount is known. */
+/* Walks all paths once, to find missing ones early and to sum up the sizes. */
 static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *error) {
     eitp__path_walk walk;
     eitp_status status;
@@ -47,16 +47,26 @@ static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *
     return status;
 }
 
+static int eitp__all_paths(const char *const *paths, size_t path_count) {
+    for (size_t i = 0; paths && i < path_count; i++) {
+        if (!paths[i])
+            return 0;
+    }
+    return paths != NULL;
+}
+
 eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count, size_t piece_size,
                                  eitp_text_files **out, eitp_error *error) {
     if (!host || !out)
         return eitp__fail_null(error, "eitp_text_files_open", "host and out");
     *out = NULL;
     if (!path_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts; name text files or directories of them");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name text files or directories");
+    if (!eitp__all_paths(paths, path_count))
+        return eitp__fail_null(error, "eitp_text_files_open", "paths and each of them");
     eitp_text_files *files = (eitp_text_files *)eitp__allocate(host, sizeof *files);
     if (!files)
-        return eitp__fail_memory(error, sizeof *files, "reading texts");
+        return eitp__fail_memory(error, sizeof *files, "reading text files");
     files->host = *host;
     files->piece_size = piece_size ? piece_size : 65536;
     if (files->piece_size < EITP__TOKEN_MAGIC_SIZE)
@@ -66,7 +76,7 @@ eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths
     if (status == EITP_OK) {
         files->piece = (char *)eitp__allocate_uninitialized(host, files->piece_size);
         status = files->piece ? eitp__text_files_measure(files, error)
-                              : eitp__fail_memory(error, files->piece_size, "reading texts");
+                              : eitp__fail_memory(error, files->piece_size, "reading text files");
     }
     if (status != EITP_OK) {
         eitp_text_files_close(files);
@@ -93,7 +103,7 @@ uint64_t eitp_text_files_bytes(const eitp_text_files *files) {
     return files ? files->total_bytes : 0;
 }
 
-/* Opens the file that the walk found and reads its first piece; first_size stays 0 where it is to be left out. */
+/* Opens the current file of the walk and reads its first piece; first_size stays 0 if the file is skipped. */
 static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *error) {
     const char *path = files->walk.path;
     size_t size = 0;
@@ -103,14 +113,14 @@ static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *er
     if (status != EITP_OK)
         return status;
     if (size == 0) {
-        eitp__log(&files->host, EITP_LOG_WARNING, "%s: empty, left out", path);
+        eitp__log(&files->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", path);
         return EITP_OK;
     }
     if (size >= EITP__TOKEN_MAGIC_SIZE && !memcmp(files->piece, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE)) {
-        if (files->walk.named)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; name texts", path);
-        /* Within a directory it may be the very file that is being written. */
-        eitp__log(&files->host, EITP_LOG_INFO, "%s: a token file, not text: left out", path);
+        if (files->walk.is_listed)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
+        /* In a directory it may be the token file being written. */
+        eitp__log(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
         return EITP_OK;
     }
     files->first_size = size;
@@ -152,9 +162,11 @@ EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const c
 
 static eitp_status eitp__text_files_read(void *user, const char **text, size_t *size, eitp_error *error) {
     eitp_text_files *files = (eitp_text_files *)user;
-    const int first = !files->file.host;
     const char *path = NULL;
     eitp_status status = EITP_OK;
+    if (!files)
+        return eitp__fail_null(error, "eitp_text_files_source", "files");
+    const int first = !files->file.host;
     if (!first) {
         status = eitp__text_files_piece(files, text, size, error);
         if (status != EITP_OK || *size)

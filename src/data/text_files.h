@@ -1,14 +1,14 @@
-/* The texts in files, document by document, piece by piece: what eitp_pack and eitp_text_files_source read. */
+/* Reading text files by document and piece, for eitp_pack and eitp_text_files_source. */
 #ifndef EITP_TEXT_FILES_H
 #define EITP_TEXT_FILES_H
 
 #include "base/platform.h"
 #include "data/data.h"
 
-/* Goes to the next text that is not empty; *path, valid until the next call, is NULL after the last. */
+/* Opens the next text that is not empty; *path, valid until the next call, is NULL after the last. */
 EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const char **path, eitp_error *error);
 
-/* The next piece of that text, valid until the next call; *size is 0 at its end. */
+/* Reads the next piece of that text, valid until the next call; *size is 0 at its end. */
 EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const char **text, size_t *size,
                                                  eitp_error *error);
 

@@ -10,10 +10,10 @@ struct eitp_token_file {
     eitp__file file;
     eitp_token_file_info info;
     uint64_t offset; /* of the first id */
-    uint32_t limit;  /* ids are below it */
+    uint32_t limit;  /* ids must be below it */
 };
 
-/* Reads the header of the open file and decides what an id may be. */
+/* Reads the header of the opened file and sets the limit for ids. */
 static eitp_status eitp__token_file_begin(eitp_token_file *file, int32_t vocabulary_size, eitp_error *error) {
     unsigned char header[EITP__TOKEN_HEADER_SIZE];
     uint64_t file_size = 0;
@@ -38,8 +38,9 @@ eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_
         return eitp__fail_null(error, "eitp_token_file_open", "host, path and file");
     *file = NULL;
     if (vocabulary_size < 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a vocabulary of %d; give its size, or 0 for the file's own",
-                          path, (int)vocabulary_size);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: vocabulary_size must be at least 0 (got %d); 0 uses the file's own", path,
+                          (int)vocabulary_size);
     eitp_token_file *opened = (eitp_token_file *)eitp__allocate(host, sizeof *opened);
     if (!opened)
         return eitp__fail_memory(error, sizeof *opened, "a token file");
@@ -68,7 +69,7 @@ eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file) {
     return file ? file->info : none;
 }
 
-/* Turns the stored ids in `bytes` into `ids`; `first` is the number of the first one. */
+/* Decodes and checks stored ids; `first` is the number of the first one. */
 static eitp_status eitp__token_file_decode(const eitp_token_file *file, const unsigned char *bytes, uint64_t first,
                                            size_t count, int32_t *ids, eitp_error *error) {
     const size_t element = (size_t)file->info.element_size;
@@ -78,8 +79,8 @@ static eitp_status eitp__token_file_decode(const eitp_token_file *file, const un
             id |= (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
         if (id >= file->limit)
             return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "%s: token %llu is %lu, and the vocabulary has %lu; the file is damaged or was made with "
-                              "another tokenizer: pack the text again",
+                              "%s: token %llu has id %lu, but the vocabulary has %lu; the file is damaged or was "
+                              "packed with another tokenizer: pack the text again",
                               file->file.path, (unsigned long long)(first + i), (unsigned long)id,
                               (unsigned long)file->limit);
         ids[i] = (int32_t)id;
@@ -89,16 +90,16 @@ static eitp_status eitp__token_file_decode(const eitp_token_file *file, const un
 
 eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                  eitp_error *error) {
-    if (!file)
-        return eitp__fail_null(error, "eitp_token_file_read", "file");
+    if (!file || (count && !ids))
+        return eitp__fail_null(error, "eitp_token_file_read", "file and ids");
     unsigned char bytes[EITP__TOKEN_READ_BYTES];
     const uint64_t element = (uint64_t)file->info.element_size;
     const uint64_t chunk = sizeof bytes / element;
     eitp__file handle = file->file;
     if (first > file->info.token_count || count > file->info.token_count - first)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: %llu tokens from token %llu on were asked for, and it holds %llu: ask for less",
-                          file->file.path, (unsigned long long)count, (unsigned long long)first,
+                          "%s: %llu tokens from token %llu on exceed the %llu tokens of the file", file->file.path,
+                          (unsigned long long)count, (unsigned long long)first,
                           (unsigned long long)file->info.token_count);
     for (uint64_t done = 0; done < count;) {
         const uint64_t now = count - done < chunk ? count - done : chunk;
@@ -136,8 +137,8 @@ eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *erro
     }
     if (file->info.kind == EITP_TOKEN_FILE_EITP && hash != file->info.content_hash)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "%s: its tokens are not those that were written (their hash is %016llx, the header says "
-                          "%016llx): pack or copy the file again",
+                          "%s: the tokens are damaged (their hash is %016llx, expected %016llx): copy the file or pack "
+                          "the text again",
                           file->file.path, (unsigned long long)hash, (unsigned long long)file->info.content_hash);
     return EITP_OK;
 }

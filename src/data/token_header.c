@@ -6,7 +6,7 @@
 enum { EITP__TOKEN_VERSION = 1 };
 enum { EITP__TOKEN_LLMC_MAGIC = 20240520, EITP__TOKEN_LLMC_VERSION = 1 };
 
-/* Where the fields of the header are. */
+/* Offsets of the fields. */
 enum {
     EITP__TOKEN_AT_VERSION = 8,
     EITP__TOKEN_AT_ELEMENT_SIZE = 12,
@@ -23,7 +23,7 @@ enum {
 };
 
 EITP__PRIVATE const char *eitp__token_magic(void) {
-    return "EITPTOK"; /* with its zero byte */
+    return "EITPTOK"; /* including its zero byte */
 }
 
 static void eitp__token_put(unsigned char *bytes, size_t size, uint64_t value) {
@@ -68,20 +68,19 @@ EITP__PRIVATE void eitp__token_header_write(unsigned char bytes[EITP__TOKEN_HEAD
     eitp__token_put(bytes + EITP__TOKEN_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC));
 }
 
-/* The count that the header gives against the one that the file has room for. */
+/* Compares the number of tokens in the header with the size of the file. */
 static eitp_status eitp__token_check_size(const eitp_token_file_info *info, uint64_t offset, uint64_t file_size,
                                           eitp_error *error) {
     uint64_t room = file_size < offset ? 0 : file_size - offset;
     uint64_t element = (uint64_t)info->element_size;
     if (info->token_count != room / element || room % element || file_size < offset)
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "the header promises %llu tokens of %d bytes after %llu bytes, but the file has %llu bytes; it "
-            "was cut short or damaged: pack or copy it again",
-            (unsigned long long)info->token_count, (int)element, (unsigned long long)offset,
-            (unsigned long long)file_size);
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the header says %llu tokens of %d bytes after %llu bytes, but the file has %llu bytes; it "
+                          "is truncated or damaged: copy the file or pack the text again",
+                          (unsigned long long)info->token_count, (int)element, (unsigned long long)offset,
+                          (unsigned long long)file_size);
     if (!info->token_count)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "the file holds no tokens: pack it again");
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the file has no tokens: pack the text again");
     return EITP_OK;
 }
 
@@ -92,15 +91,17 @@ static eitp_status eitp__token_header_fields(const unsigned char *bytes, eitp_to
     uint64_t end_of_text = eitp__token_get(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4);
     uint64_t entropy = eitp__token_get(bytes + EITP__TOKEN_AT_ENTROPY, 8);
     if (element_size != 2 && element_size != 4)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "ids of %llu bytes; they have 2 or 4: pack the file again",
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the header says %llu bytes per id, expected 2 or 4: pack the text again",
                           (unsigned long long)element_size);
     if (!vocabulary_size || vocabulary_size > (element_size == 2 ? 65536 : INT32_MAX))
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "a vocabulary of %llu is not possible with ids of %llu bytes: pack the file again",
-                          (unsigned long long)vocabulary_size, (unsigned long long)element_size);
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "the header says a vocabulary of %llu, impossible with %llu bytes per id: pack the text again",
+            (unsigned long long)vocabulary_size, (unsigned long long)element_size);
     if (end_of_text >= vocabulary_size && end_of_text != UINT32_MAX)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "the end-of-text id %llu is not in the vocabulary of %llu: pack the file again",
+                          "the header says end-of-text id %llu, outside the vocabulary of %llu: pack the text again",
                           (unsigned long long)end_of_text, (unsigned long long)vocabulary_size);
     info->kind = EITP_TOKEN_FILE_EITP;
     info->element_size = (int32_t)element_size;
@@ -113,9 +114,9 @@ static eitp_status eitp__token_header_fields(const unsigned char *bytes, eitp_to
     info->text_bytes = eitp__token_get(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8);
     info->invalid_bytes = eitp__token_get(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8);
     memcpy(&info->unigram_entropy, &entropy, sizeof entropy);
-    if (!(info->unigram_entropy >= 0 &&
-          info->unigram_entropy < 64)) /* ln 2^31 is 21.5; also refuses what is no number */
-        return eitp__fail(error, EITP_ERROR_FORMAT, "a unigram entropy of %g is not possible: pack the file again",
+    if (!(info->unigram_entropy >= 0 && info->unigram_entropy < 64)) /* at most ln 2^31 = 21.5; also false for NaN */
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the header says an impossible unigram entropy of %g: pack the text again",
                           info->unigram_entropy);
     return EITP_OK;
 }
@@ -123,23 +124,24 @@ static eitp_status eitp__token_header_fields(const unsigned char *bytes, eitp_to
 static eitp_status eitp__token_header_own(const unsigned char *bytes, size_t size, eitp_token_file_info *info,
                                           eitp_error *error) {
     if (size < EITP__TOKEN_HEADER_SIZE)
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "the file ends after %llu bytes, within its header of %d; it was cut short: pack or copy it again",
-            (unsigned long long)size, (int)EITP__TOKEN_HEADER_SIZE);
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the file is truncated: it ends after %llu bytes, within its header of %d; copy the file or "
+                          "pack the text again",
+                          (unsigned long long)size, (int)EITP__TOKEN_HEADER_SIZE);
     uint64_t version = eitp__token_get(bytes + EITP__TOKEN_AT_VERSION, 4);
     if (!version)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "packing did not come to its end: pack the file again");
+        return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: pack the text again");
     if (version != EITP__TOKEN_VERSION)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "a token file of version %llu, and this eitp reads version %d: pack the file again",
+                          "unsupported token file version %llu (supported: %d): pack the text again",
                           (unsigned long long)version, (int)EITP__TOKEN_VERSION);
     uint32_t crc = eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC);
-    uint32_t promised = (uint32_t)eitp__token_get(bytes + EITP__TOKEN_AT_CRC, 4);
-    if (crc != promised)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "the header is damaged (its CRC32C is %08lx, it says %08lx): pack or copy the file again",
-                          (unsigned long)crc, (unsigned long)promised);
+    uint32_t expected = (uint32_t)eitp__token_get(bytes + EITP__TOKEN_AT_CRC, 4);
+    if (crc != expected)
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "the header is damaged (its CRC32C is %08lx, expected %08lx): copy the file or pack the text again",
+            (unsigned long)crc, (unsigned long)expected);
     return eitp__token_header_fields(bytes, info, error);
 }
 
@@ -148,18 +150,16 @@ static eitp_status eitp__token_header_llmc(const unsigned char *bytes, size_t si
     uint64_t version = size >= 8 ? eitp__token_get(bytes + 4, 4) : 0;
     uint64_t count = size >= 12 ? eitp__token_get(bytes + 8, 4) : 0;
     if (size < 12)
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "the file ends after %llu bytes, within llm.c's header of %d; it was cut short: copy it again",
-            (unsigned long long)size, (int)EITP__TOKEN_LLMC_HEADER_SIZE);
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the file is truncated: it ends after %llu bytes, within llm.c's header of %d; copy it again",
+                          (unsigned long long)size, (int)EITP__TOKEN_LLMC_HEADER_SIZE);
     if (version != EITP__TOKEN_LLMC_VERSION)
-        return eitp__fail(
-            error, EITP_ERROR_UNSUPPORTED,
-            "an llm.c token file of version %llu, and this eitp reads version %d: pack the text with eitp",
-            (unsigned long long)version, (int)EITP__TOKEN_LLMC_VERSION);
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "unsupported version %llu of an llm.c token file (supported: %d): pack the text with eitp",
+                          (unsigned long long)version, (int)EITP__TOKEN_LLMC_VERSION);
     if (count > INT32_MAX)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "llm.c's header promises a negative number of tokens: copy the file again");
+                          "llm.c's header says a negative number of tokens: copy the file again");
     info->kind = EITP_TOKEN_FILE_LLMC;
     info->element_size = 2;
     info->end_of_text = -1;
@@ -179,10 +179,9 @@ EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, si
         status = eitp__token_header_llmc(bytes, size, &found, error);
         begin = EITP__TOKEN_LLMC_HEADER_SIZE;
     } else {
-        return eitp__fail(
-            error, EITP_ERROR_FORMAT,
-            "not a token file: it begins with neither \"EITPTOK\" nor llm.c's 20240520; make one from text "
-            "with eitp_pack");
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "not a token file: it begins with neither \"EITPTOK\" nor llm.c's 20240520; create one from "
+                          "text with eitp_pack");
     }
     if (status == EITP_OK)
         status = eitp__token_check_size(&found, begin, file_size, error);

@@ -1,4 +1,4 @@
-/* Tokens from a file or from memory, behind one interface. */
+/* Token sources for token files and arrays. */
 #include "data/data.h"
 
 #include "base/status.h"
@@ -16,7 +16,7 @@ eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token
     const eitp_token_file_info info = eitp_token_file_get_info(file);
     eitp_token_source source;
     memset(&source, 0, sizeof source);
-    source.user = (void *)file; /* only read, as const */
+    source.user = (void *)file; /* only read, never written */
     source.count = info.token_count;
     source.range = range;
     source.hash = info.content_hash;

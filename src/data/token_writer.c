@@ -39,7 +39,7 @@ EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, co
     if (status != EITP_OK)
         return status;
     writer->unfinished = 1;
-    /* The magic with version 0: whoever finds the file before it is complete sees what it is. */
+    /* The magic with version 0 marks a file that is not complete. */
     memcpy(header, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE);
     return eitp__file_write(&writer->file, 0, header, sizeof header, error);
 }
@@ -59,8 +59,9 @@ EITP__PRIVATE eitp_status eitp__token_writer_add(eitp__token_writer *writer, con
     for (size_t i = 0; i < count; i++) {
         const int32_t id = ids[i];
         if (id < 0 || id >= writer->info.vocabulary_size)
-            return eitp__fail(error, EITP_ERROR_INTERNAL, "the tokenizer made id %ld, and its vocabulary has %ld",
-                              (long)id, (long)writer->info.vocabulary_size);
+            return eitp__fail(error, EITP_ERROR_INTERNAL,
+                              "the tokenizer returned id %ld, outside its vocabulary of %ld", (long)id,
+                              (long)writer->info.vocabulary_size);
         if (writer->buffered + element > EITP__TOKEN_WRITE_BYTES) {
             eitp_status status = eitp__token_writer_flush(writer, error);
             if (status != EITP_OK)
@@ -77,7 +78,7 @@ EITP__PRIVATE eitp_status eitp__token_writer_add(eitp__token_writer *writer, con
     return EITP_OK;
 }
 
-/* -sum p ln p with p = c / n is ln n - (sum c ln c) / n. */
+/* -sum p ln p with p = c / n, which equals ln n - (sum c ln c) / n. */
 static double eitp__token_writer_entropy(const eitp__token_writer *writer) {
     const double total = (double)writer->info.token_count;
     double sum = 0;
@@ -90,7 +91,7 @@ static double eitp__token_writer_entropy(const eitp__token_writer *writer) {
     return entropy > 0 ? entropy : 0;
 }
 
-/* Syncs the directory that `path` is in, so that a rename in it lasts. */
+/* Syncs the directory of `path`, so that the rename is durable. */
 static eitp_status eitp__token_writer_sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
     const char *slash = strrchr(path, '/');
     if (!slash)

@@ -1,4 +1,4 @@
-/* Writes a token file: whole and synced under its name, or not at all. */
+/* Writes a token file atomically: complete and synced, or not at all. */
 #ifndef EITP_TOKEN_WRITER_H
 #define EITP_TOKEN_WRITER_H
 
@@ -8,29 +8,29 @@
 typedef struct eitp__token_writer {
     const eitp_host *host;
     char *path;
-    char *partial_path; /* what is written until it is complete */
-    int unfinished;     /* and it is there */
+    char *partial_path; /* of the file while it is written */
+    int unfinished;     /* the partial file exists */
     eitp__file file;
     unsigned char *buffer;
     size_t buffered;
-    uint64_t offset;  /* in the file, of the buffer */
-    uint64_t *counts; /* [vocabulary_size], how often each id came */
+    uint64_t offset;  /* of the buffer in the file */
+    uint64_t *counts; /* occurrences by id, [vocabulary_size] */
     eitp_token_file_info info;
 } eitp__token_writer;
 
-/* Begins the file; ids will be below `vocabulary_size`. Whatever follows, eitp__token_writer_release must be called,
-   also after a failure. */
+/* Creates the partial file; ids must be below `vocabulary_size`. Call eitp__token_writer_release even after a
+   failure. */
 EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, const eitp_host *host, const char *path,
                                                   int32_t vocabulary_size, eitp_error *error);
 
 EITP__PRIVATE eitp_status eitp__token_writer_add(eitp__token_writer *writer, const int32_t *ids, size_t count,
                                                  eitp_error *error);
 
-/* Completes writer->info, in which the caller has set what concerns the texts and the tokenizer, and puts the file in
-   its place. */
+/* Completes writer->info, in which the caller has set the fields about texts and tokenizer, and renames the file to its
+   path. */
 EITP__PRIVATE eitp_status eitp__token_writer_finish(eitp__token_writer *writer, eitp_error *error);
 
-/* Removes the file where it was not finished, and releases the memory. */
+/* Removes an unfinished file and releases the memory. */
 EITP__PRIVATE void eitp__token_writer_release(eitp__token_writer *writer);
 
 #endif

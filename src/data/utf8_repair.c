@@ -8,7 +8,7 @@ EITP__PRIVATE void eitp__utf8_repair_init(eitp__utf8_repair *repair, eitp__utf8_
     repair->user = user;
 }
 
-/* Notes `count` ill-formed bytes that begin at `offset` with `byte`, and hands on what they become. */
+/* Counts `count` ill-formed bytes at `offset`, of which `byte` is the first, and passes on U+FFFD. */
 static eitp_status eitp__utf8_repair_replace(eitp__utf8_repair *repair, uint64_t offset, unsigned char byte,
                                              size_t count, eitp_error *error) {
     if (!repair->invalid_bytes) {
@@ -19,7 +19,7 @@ static eitp_status eitp__utf8_repair_replace(eitp__utf8_repair *repair, uint64_t
     return repair->sink(repair->user, "\xEF\xBF\xBD", 3, error);
 }
 
-/* Goes on with the sequence that the piece before left. Stores how many bytes of `text` it took. */
+/* Continues the pending sequence of the previous piece. *taken is the number of bytes of `text` that belong to it. */
 static eitp_status eitp__utf8_repair_resume(eitp__utf8_repair *repair, const unsigned char *text, size_t size,
                                             size_t *taken, eitp_error *error) {
     uint32_t code_point;
@@ -35,7 +35,7 @@ static eitp_status eitp__utf8_repair_resume(eitp__utf8_repair *repair, const uns
         return EITP_OK;
     }
     const size_t length = eitp__utf8_next(repair->pending, pending, &code_point, &valid);
-    *taken = length - before; /* the byte that does not continue the sequence begins another */
+    *taken = length - before; /* a byte that does not continue the sequence belongs to the next one */
     repair->pending_size = 0;
     if (valid)
         return repair->sink(repair->user, (const char *)repair->pending, length, error);
@@ -50,10 +50,10 @@ EITP__PRIVATE eitp_status eitp__utf8_repair_add(eitp__utf8_repair *repair, const
     if (repair->pending_size)
         status = eitp__utf8_repair_resume(repair, bytes, size, &i, error);
     while (status == EITP_OK && i < size) {
-        const size_t run = eitp__utf8_valid_prefix(bytes + i, size - i);
-        if (run)
-            status = repair->sink(repair->user, text + i, run, error);
-        i += run;
+        const size_t valid_size = eitp__utf8_valid_prefix(bytes + i, size - i);
+        if (valid_size)
+            status = repair->sink(repair->user, text + i, valid_size, error);
+        i += valid_size;
         const size_t left = size - i;
         if (status != EITP_OK || !left)
             break;

@@ -1,4 +1,4 @@
-/* The training and validation parts of a token file, and their windows. */
+/* Splitting tokens into training and validation parts, and reading them as windows. */
 #include "data/data.h"
 
 #include "base/status.h"
@@ -6,8 +6,8 @@
 
 static eitp_status eitp__check_block_size(int64_t block_size, eitp_error *error) {
     if (block_size < 1 || block_size >= INT32_MAX)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block size of %lld tokens; give one from 1 to %ld",
-                          (long long)block_size, (long)INT32_MAX - 1);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "block_size must be 1 to %ld (got %lld)", (long)INT32_MAX - 1,
+                          (long long)block_size);
     return EITP_OK;
 }
 
@@ -20,20 +20,19 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
     if (status != EITP_OK)
         return status;
     if (!(fraction >= 0 && fraction < 1))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "a validation fraction of %g; give 0 for no validation, or a number below 1", fraction);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "validation_fraction must be at least 0 and below 1 (got %g)",
+                          fraction);
     const uint64_t window = (uint64_t)block_size + 1;
     const uint64_t held_out = (uint64_t)ceil((double)token_count * fraction);
     const uint64_t left = held_out < token_count ? token_count - held_out : 0;
     if (left < window || (fraction > 0 && held_out < window)) {
         const double smaller = fraction > 0 && fraction < 0.5 ? fraction : 1 - fraction;
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "%llu tokens, of which %llu for validation, are too few for windows of %llu tokens (block size %lld "
-            "and one more) in each part: %.15g tokens would do; take more text, a smaller block size or "
-            "another validation fraction",
-            (unsigned long long)token_count, (unsigned long long)held_out, (unsigned long long)window,
-            (long long)block_size, fraction > 0 ? ceil((double)window / smaller) + 1 : (double)window);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%llu tokens, %llu of them for validation, are too few for a window of %llu tokens (block "
+                          "size %lld and one more) in each part: at least %.15g tokens are needed; use more text, a "
+                          "smaller block size or another validation fraction",
+                          (unsigned long long)token_count, (unsigned long long)held_out, (unsigned long long)window,
+                          (long long)block_size, fraction > 0 ? ceil((double)window / smaller) + 1 : (double)window);
     }
     const uint64_t trained = fraction > 0 ? (left - 1) / (uint64_t)block_size * (uint64_t)block_size + 1 : token_count;
     training->first = 0;
@@ -52,22 +51,21 @@ eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_source *so
     if (status != EITP_OK)
         return status;
     if (range->first > source->count || range->count > source->count - range->first)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%llu tokens from token %llu on exceed the %llu of the source",
-                          (unsigned long long)range->count, (unsigned long long)range->first,
-                          (unsigned long long)source->count);
-    if (range->count <= (uint64_t)block_size)
         return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "%llu tokens hold no window: a block size of %lld needs at least %lld; take more text or a smaller "
-            "block size",
-            (unsigned long long)range->count, (long long)block_size, (long long)block_size + 1);
+            error, EITP_ERROR_ARGUMENT, "%llu tokens from token %llu on exceed the %llu tokens of the source",
+            (unsigned long long)range->count, (unsigned long long)range->first, (unsigned long long)source->count);
+    if (range->count <= (uint64_t)block_size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%llu tokens are too few for a window: a block size of %lld needs at least %lld; use more "
+                          "text or a smaller block size",
+                          (unsigned long long)range->count, (long long)block_size, (long long)block_size + 1);
     windows->source = *source;
     windows->block_size = block_size;
     windows->count = (range->count - 1) / (uint64_t)block_size;
     return EITP_OK;
 }
 
-/* The first token of a window, counted in all of the source. */
+/* Index of the first token of a window in the source. */
 static uint64_t eitp__window_first(const eitp_windows *windows, uint64_t index) {
     return windows->source.range.first + index * (uint64_t)windows->block_size;
 }
@@ -81,7 +79,7 @@ eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t index, int32
     const uint64_t first = eitp__window_first(windows, index);
     eitp_status status;
     if (index >= windows->count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "window %llu is out of range: there are %llu",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "window %llu is out of range (%llu windows)",
                           (unsigned long long)index, (unsigned long long)windows->count);
     status = source->read(source->user, first, block, tokens, error);
     if (status == EITP_OK)

@@ -1,13 +1,13 @@
-/* Checkpoint directories: made whole or not at all, found by step, pruned. */
+/* Checkpoint directories: created whole or not at all, found by step, pruned. */
 #include "base/files.h"
 #include "base/log.h"
 #include "io/checkpoint.h"
 
-/* Directories being written, and ones replaced by a newer write of the same step. */
+/* Prefix of directories being written, and of those being replaced by a newer write of the same step. */
 #define EITP__PARTIAL_PREFIX ".checkpoint-"
 #define EITP__PREFIX_LENGTH (sizeof "checkpoint-" - 1)
 
-/* The step of a name "checkpoint-<step>", or -1: only digits, none leading that is 0, no overflow. */
+/* The step of a name "checkpoint-<step>"; -1 for other names, leading zeros, and overflow. */
 static int64_t eitp__checkpoint_step(const char *name) {
     int64_t step = 0;
     const char *digits = name + EITP__PREFIX_LENGTH;
@@ -29,7 +29,7 @@ static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *dire
     return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + sizeof name, "a path");
 }
 
-/* Gives the finished directory its name; what has that name makes way first and is removed last. */
+/* Renames the finished directory to its name. A directory with that name is renamed first and removed last. */
 static eitp_status eitp__install(const eitp_host *host, const char *directory, const char *partial, const char *final,
                                  const char *replaced, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
@@ -82,7 +82,7 @@ eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_dir
     return status;
 }
 
-/* A write that was cut off between making way and taking the name: the old checkpoint gets its name back. */
+/* Recovers from a crash in eitp__install between its two renames: gives a replaced checkpoint its name back. */
 static eitp_status eitp__restore_replaced(const eitp_host *host, const char *directory, const char *name,
                                           eitp_error *error) {
     char *from = NULL, *to = NULL, plain[64];
@@ -135,7 +135,7 @@ eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_dir
     return status;
 }
 
-/* Removes one name from a directory. */
+/* Removes an entry of a directory. */
 static eitp_status eitp__remove_entry(const eitp_host *host, const char *directory, const char *name,
                                       eitp_error *error) {
     char *path = eitp__join_path(host, directory, name);
@@ -145,7 +145,7 @@ static eitp_status eitp__remove_entry(const eitp_host *host, const char *directo
     return status;
 }
 
-/* How many checkpoints of the list are newer than `step`. */
+/* The number of checkpoints in the list that are newer than `step`. */
 static int64_t eitp__newer(const eitp__buffer *names, size_t count, int64_t step) {
     int64_t newer = 0;
     size_t at = 0;
@@ -168,7 +168,7 @@ EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const ch
     eitp__buffer names;
     size_t count = 0, at = 0;
     int64_t newest;
-    /* Looking for the newest puts replaced ones back, which must not be taken for leftovers. */
+    /* This first restores replaced checkpoints, which would otherwise be removed as leftovers. */
     eitp_status status = eitp_checkpoint_newest(host, output_directory, &newest, error);
     eitp__buffer_init(&names, host);
     if (!status)

@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "io/lora_files.h"
 
-/* Members that say nothing about what is computed from the saved weights, or that are read elsewhere. */
+/* Members that do not affect what is computed from the saved weights, or that are read elsewhere. */
 static const char *const eitp__lora_known[] = {
     "auto_mapping",
     "base_model_name_or_path",
@@ -33,23 +33,23 @@ static int eitp__lora_is_known(const char *name) {
     return 0;
 }
 
-/* Does the value switch its feature off? */
+/* True if the value disables its feature. */
 static int eitp__lora_is_off(const eitp__json *value) {
     return value->kind == EITP__JSON_NULL || (value->kind == EITP__JSON_BOOLEAN && !value->boolean) ||
            ((value->kind == EITP__JSON_OBJECT || value->kind == EITP__JSON_ARRAY) && !value->count);
 }
 
-/* The text of a member that must be one of `words`; a missing or null one is fine. */
+/* Checks that a member is `word`, null or missing. */
 static eitp_status eitp__lora_check_word(const eitp__json *root, const char *name, const char *word,
                                          eitp_error *error) {
     const char *text = word;
     eitp_status status = eitp__json_get_text(root, name, &text, error);
     if (!status && strcmp(text, word))
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s is '%.60s'; eitp has %s", name, text, word);
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s '%.60s' (supported: %s)", name, text, word);
     return status;
 }
 
-/* Adapters that were begun in another way than at zero may go with changed base weights. */
+/* Some initializations change the base weights, which the adapter then depends on. */
 static eitp_status eitp__lora_check_start(const eitp__json *root, eitp_error *error) {
     static const char *const starts[] = {"gaussian", "orthogonal", "eva"};
     const eitp__json *start = eitp__json_member(root, "init_lora_weights");
@@ -60,8 +60,8 @@ static eitp_status eitp__lora_check_start(const eitp__json *root, eitp_error *er
             return EITP_OK;
     }
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                      "line %zu: init_lora_weights '%.60s' changes the base model, which eitp does not", start->line,
-                      start->kind == EITP__JSON_STRING ? start->text : "?");
+                      "line %zu: unsupported init_lora_weights '%.60s': it changes the weights of the base model",
+                      start->line, start->kind == EITP__JSON_STRING ? start->text : "?");
 }
 
 static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error *error) {
@@ -75,7 +75,7 @@ static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error 
     for (const eitp__json *member = root->first_child; member && !status; member = member->next) {
         if (!eitp__lora_is_known(member->name) && !eitp__lora_is_off(member))
             status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                                "line %zu: %.60s asks for what eitp has not; it reads plain LoRA of linear layers",
+                                "line %zu: unsupported member %.60s (supported: plain LoRA of linear layers)",
                                 member->line, member->name);
     }
     return status;
@@ -93,11 +93,13 @@ static eitp_status eitp__lora_parse_targets(const eitp__json *root, unsigned *ta
     if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear"))
         return eitp_lora_targets_parse(NULL, list->text, targets, error);
     if (list->kind != EITP__JSON_ARRAY || !list->count)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: target_modules is no list of names", list->line);
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: target_modules must be a list of names",
+                          list->line);
     for (const eitp__json *name = list->first_child; name && !status; name = name->next) {
         unsigned found = 0;
         if (name->kind != EITP__JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
-            status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: target_modules is no list of names", name->line);
+            status =
+                eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: target_modules must be a list of names", name->line);
         else
             status = eitp_lora_targets_parse(NULL, name->text, &found, error);
         *targets |= found;
@@ -111,9 +113,9 @@ static eitp_status eitp__lora_parse(const eitp__json *root, eitp_lora_config *co
     *config = eitp_lora_config_default();
     *base = "";
     if (!root || root->kind != EITP__JSON_OBJECT)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "this is no JSON object; an " EITP__LORA_CONFIG_FILE " is one");
+        return eitp__fail(error, EITP_ERROR_FORMAT, "an " EITP__LORA_CONFIG_FILE " must be a JSON object");
     if (!eitp__json_member(root, "peft_type"))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "'peft_type' is missing; an " EITP__LORA_CONFIG_FILE " has it");
+        return eitp__fail(error, EITP_ERROR_FORMAT, "missing 'peft_type'; not an " EITP__LORA_CONFIG_FILE);
     status = eitp__lora_check_features(root, error);
     if (!status)
         status = eitp__json_get_integer(root, "r", INT64_MIN, INT64_MAX, &config->rank, error);
@@ -150,7 +152,7 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
             if (base)
                 snprintf(base, base_size, "%s", strlen(text) < base_size ? text : "");
         } else {
-            /* Whatever is wrong is wrong in the file. */
+            /* An invalid argument comes from the file. */
             status = status == EITP_ERROR_ARGUMENT ? EITP_ERROR_FORMAT : status;
             if (error)
                 error->status = status;
@@ -176,7 +178,7 @@ static void eitp__lora_write_targets(eitp__buffer *text, const eitp_architecture
     eitp__buffer_add_text(text, "],\n");
 }
 
-/* True if files have the weights of linear layers as [in, out], which PEFT calls fan_in_fan_out. */
+/* True if weights of linear layers are [in, out] in files, which PEFT calls fan_in_fan_out. */
 static int eitp__lora_fans_in(const eitp_transformer_config *model) {
     const eitp__parameter_row *row = eitp__row_find(model, EITP__ATTENTION_INPUT, EITP__WEIGHT);
     return row && !row->is_transposed;

@@ -4,7 +4,7 @@
 #include "base/files.h"
 #include "io/variables.h"
 
-/* PEFT's wrappers around the model. */
+/* PEFT wraps the model in two modules of these names. */
 #define EITP__LORA_PREFIX "base_model.model."
 
 /* The path of a file in a directory. */
@@ -55,29 +55,32 @@ static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *
     return eitp__safetensors_find(collection, name);
 }
 
-/* Are the tensors those of adapters of this configuration, all and no others? */
+/* Checks that the tensors are those of adapters with this configuration, and no others. */
 static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_lora_config *config,
                                             const eitp__safetensors *collection, const char *path, eitp_error *error) {
     int64_t count = eitp__lora_parameter_count(&model->config, config);
+    char shape[80], expected[80];
     for (int64_t i = 0; i < count; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
         const eitp__safetensors_entry *entry = eitp__lora_entry(collection, &parameter);
         if (!entry)
             return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "%s: missing tensor '" EITP__LORA_PREFIX "%s', which " EITP__LORA_CONFIG_FILE
-                              " and the model ask for",
+                              "%s: missing tensor '" EITP__LORA_PREFIX "%s', required by " EITP__LORA_CONFIG_FILE
+                              " and the model",
                               path, parameter.name);
         if (entry->dtype < 0 || !eitp__is_floating((eitp_dtype)entry->dtype))
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s, no floating type that eitp has", path,
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: tensor '%.100s' has unsupported dtype %s (expected F32, F16 or BF16)", path,
                               entry->name, entry->type);
         if (entry->rank != 2 || entry->shape[0] != parameter.shape[0] || entry->shape[1] != parameter.shape[1])
             return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "%s: tensor '%s' is not [%lld, %lld]; is it an adapter of another model?", path,
-                              entry->name, (long long)parameter.shape[0], (long long)parameter.shape[1]);
+                              "%s: tensor '%.100s' has shape %s, expected %s; is it an adapter of another model?", path,
+                              entry->name, eitp__format_shape(entry->rank, entry->shape, shape, sizeof shape),
+                              eitp__format_shape(2, parameter.shape, expected, sizeof expected));
     }
     if (eitp__safetensors_count(collection) != (size_t)count)
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "%s has %zu tensors, but %lld are expected; is it an adapter of another model?", path,
+                          "%s has %zu tensors, expected %lld; is it an adapter of another model?", path,
                           eitp__safetensors_count(collection), (long long)count);
     return EITP_OK;
 }
@@ -98,7 +101,7 @@ static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safete
     return status;
 }
 
-/* Opens the adapters in a directory, and checks that they are what the model has, or can get. */
+/* Opens the adapters in a directory, and checks them against the model. */
 static eitp_status eitp__lora_open(const eitp_model *model, const char *directory, eitp_lora_config *config,
                                    eitp__safetensors **collection, eitp_error *error) {
     char *path;
@@ -106,7 +109,7 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     *collection = NULL;
     if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "the adapters in '%s' are configured otherwise than the model's", directory);
+                            "the adapters in '%s' and those of the model have different configurations", directory);
     if (status)
         return status;
     status = eitp__lora_path(model, directory, EITP__LORA_WEIGHTS_FILE, &path, error);
@@ -138,37 +141,37 @@ eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *c
 }
 
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
-    const size_t most = (size_t)1 << 18;
-    void *buffer = eitp__allocate_uninitialized(&model->host, most);
-    eitp_status status = buffer ? EITP_OK : eitp__fail_memory(error, most, "a checksum");
+    const size_t chunk = (size_t)1 << 18;
+    void *buffer = eitp__allocate_uninitialized(&model->host, chunk);
+    eitp_status status = buffer ? EITP_OK : eitp__fail_memory(error, chunk, "a checksum");
     uint32_t crc = 0;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         int64_t index = eitp_variable_find(model->context, parameter.name);
         eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
-        for (size_t at = 0; at < variable.size && !variable.trained && !status; at += most) {
-            size_t size = variable.size - at < most ? variable.size - at : most;
+        for (size_t at = 0; at < variable.size && !variable.trained && !status; at += chunk) {
+            size_t size = variable.size - at < chunk ? variable.size - at : chunk;
             status = eitp_variable_read(model->context, variable.name, at, buffer, size, error);
             if (!status)
                 crc = eitp__crc32c(crc, buffer, size);
         }
     }
-    eitp__release(&model->host, buffer, most);
+    eitp__release(&model->host, buffer, chunk);
     if (!status)
         *checksum = crc;
     return status;
 }
 
-/* ---- What is trained beside adapters ---- */
+/* ---- Trained parameters other than adapters ---- */
 
-static int eitp__is_trained_beside(const eitp_variable *variable) {
+static int eitp__is_trained_other(const eitp_variable *variable) {
     return variable->trained && !eitp__lora_is_adapter(variable->name);
 }
 
-static eitp__selection eitp__select_trained_beside(void) {
+static eitp__selection eitp__select_trained_others(void) {
     eitp__selection selection;
     selection.role = EITP_PARAMETER;
-    selection.selects = eitp__is_trained_beside;
+    selection.selects = eitp__is_trained_other;
     selection.prefix = "";
     selection.config = NULL;
     return selection;
@@ -177,7 +180,7 @@ static eitp__selection eitp__select_trained_beside(void) {
 EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context) {
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         const eitp_variable variable = eitp_variable_at(context, i);
-        if (variable.role == EITP_PARAMETER && eitp__is_trained_beside(&variable))
+        if (variable.role == EITP_PARAMETER && eitp__is_trained_other(&variable))
             return 1;
     }
     return 0;
@@ -186,7 +189,7 @@ EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context) {
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
                                                  eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
-    const eitp__selection selection = eitp__select_trained_beside();
+    const eitp__selection selection = eitp__select_trained_others();
     char *path = eitp__join_path(&host, directory, EITP__LORA_OTHERS_FILE);
     eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, error)
                               : eitp__fail_memory(error, strlen(directory), "a path");
@@ -196,6 +199,6 @@ EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const ch
 
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
                                                  eitp_error *error) {
-    const eitp__selection selection = eitp__select_trained_beside();
+    const eitp__selection selection = eitp__select_trained_others();
     return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
 }

@@ -1,4 +1,4 @@
-/* Parts of adapters' files. */
+/* Files of adapters. */
 #ifndef EITP_LORA_FILES_H
 #define EITP_LORA_FILES_H
 
@@ -15,15 +15,15 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error);
 
-/* eitp_lora_load, or, for a model that has adapters, only its checks and the checksum. */
+/* eitp_lora_load; if `loads` is 0, for a model with adapters, only its checks and the checksum. */
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
                                           eitp_error *error);
 
-/* The CRC-32C of the bytes of the parameters that adapters leave as they are. */
+/* The CRC-32C of the bytes of the frozen parameters. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 
-/* Parameters that are trained beside adapters, as a task's own head is: whether there are any, and their file. Where
-   `loads` is 0 it is only checked. */
+/* Parameters other than adapters that are trained as well, such as a task's own head: whether there are any, writing
+   their file, and reading it. If `loads` is 0 it is only checked. */
 EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
                                                  eitp_error *error);

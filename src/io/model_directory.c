@@ -6,7 +6,7 @@
 #include "model/transformer.h"
 #include "model/transformer_config.h"
 
-/* Joins directory and name, or fails for want of memory. */
+/* Joins directory and name. */
 static eitp_status eitp__path_in(const eitp_host *host, const char *directory, const char *name, char **path,
                                  eitp_error *error) {
     *path = eitp__join_path(host, directory, name);
@@ -20,7 +20,7 @@ static eitp_status eitp__is_file(const eitp_host *host, const char *path, int *i
     return status;
 }
 
-/* Opens model.safetensors, or else the index of shards. *collection is NULL where there is neither. */
+/* Opens model.safetensors, or the index of shards. *collection is NULL if there is neither. */
 static eitp_status eitp__open_weights(const eitp_host *host, const char *directory, eitp__safetensors **collection,
                                       eitp_error *error) {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
@@ -42,14 +42,14 @@ static eitp_status eitp__open_weights(const eitp_host *host, const char *directo
     return EITP_OK;
 }
 
-/* The tensor of that name, or without the architecture's prefix, which models without a head are written without. */
+/* The tensor with this name, with or without the architecture's prefix. Models without a head are saved without it. */
 static const eitp__safetensors_entry *eitp__find_weights(const eitp_transformer_config *config,
                                                          const eitp__safetensors *collection, const char *name) {
     const eitp__safetensors_entry *entry = eitp__safetensors_find(collection, name);
     return entry ? entry : eitp__safetensors_find(collection, eitp__without_prefix(config, name));
 }
 
-/* The tensor of a parameter outside of blocks; NULL where the weights or the architecture have none. */
+/* The tensor of a parameter outside blocks; NULL if the weights or the architecture have none. */
 static const eitp__safetensors_entry *eitp__find_slot(const eitp_transformer_config *config,
                                                       const eitp__safetensors *collection, eitp__model_slot slot) {
     const eitp__parameter_row *row = eitp__row_find(config, slot, EITP__WEIGHT);
@@ -62,7 +62,7 @@ static const eitp__safetensors_entry *eitp__find_slot(const eitp_transformer_con
     return eitp__find_weights(config, collection, name);
 }
 
-/* Whether two tensors of one shape have the same values, as F32. */
+/* Compares two tensors of the same shape, as f32. */
 static eitp_status eitp__have_same_values(const eitp_host *host, const eitp__safetensors *collection,
                                           const eitp__safetensors_entry *a, const eitp__safetensors_entry *b, int *same,
                                           eitp_error *error) {
@@ -84,7 +84,7 @@ static eitp_status eitp__have_same_values(const eitp_host *host, const eitp__saf
     return status;
 }
 
-/* Whether the weights have an output head that is not the token embedding. */
+/* Finds out if the weights have an output head that differs from the token embedding. */
 static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transformer_config *config,
                                       const eitp__safetensors *collection, int *has_own_head, eitp_error *error) {
     const eitp__safetensors_entry *embedding = eitp__find_slot(config, collection, EITP__TOKEN_EMBEDDING);
@@ -102,7 +102,7 @@ static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transfor
 
 /* ---- Configurations ---- */
 
-/* Reads generation_config.json, where there is one: *document is NULL otherwise. */
+/* Reads generation_config.json; *document is NULL if there is none. */
 static eitp_status eitp__read_generation_config(const eitp_host *host, const char *directory,
                                                 eitp__json_document **document, eitp_error *error) {
     enum { LIMIT = 16 << 20 };
@@ -118,7 +118,7 @@ static eitp_status eitp__read_generation_config(const eitp_host *host, const cha
     return status;
 }
 
-/* What transformers' generation takes instead of config.json's special tokens. */
+/* Special tokens of generation_config.json override those of config.json, as in transformers. */
 static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory,
                                                  eitp_transformer_config *config, eitp_error *error) {
     eitp__json_document *document;
@@ -131,7 +131,7 @@ static eitp_status eitp__apply_generation_config(const eitp_host *host, const ch
     return status;
 }
 
-/* Unties the head where the weights have one that differs: so does transformers from version 5 on. */
+/* Unties the head if the weights have one that differs, as transformers does from version 5 on. */
 static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory, eitp_transformer_config *config,
                                         eitp_error *error) {
     eitp__safetensors *collection;
@@ -144,8 +144,7 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
         config->tied = 0;
         eitp__log(
             host, EITP_LOG_WARNING,
-            "'%s': %s differs from the token embedding, although config.json has tie_word_embeddings: the head is "
-            "not tied",
+            "'%s': %s differs from the token embedding although tie_word_embeddings is true; the head is not tied",
             directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
     }
     return status;
@@ -171,7 +170,7 @@ eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
     return status;
 }
 
-/* Whether the model's configuration has the value of this member. */
+/* True if the member is part of eitp_transformer_config. */
 static int eitp__is_special_token_member(const char *name) {
     return !strcmp(name, "bos_token_id") || !strcmp(name, "eos_token_id") || !strcmp(name, "pad_token_id");
 }
@@ -229,7 +228,7 @@ static eitp_status eitp__write_generation_config(const eitp_model *model, const 
 
 /* ---- Models ---- */
 
-/* The tensor of a piece of a parameter; a tied matrix may have either name. */
+/* The tensor of a piece of a parameter. A tied matrix may have the name of the embedding or of the head. */
 static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transformer_config *config,
                                                            const eitp__safetensors *collection,
                                                            const eitp__parameter *parameter, const eitp__piece *piece) {
@@ -240,7 +239,7 @@ static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transforme
     return entry;
 }
 
-/* Reads the tensors of a parameter, and counts them. */
+/* Reads the tensors of a parameter, and adds their number to *read. */
 static eitp_status eitp__read_parameter(eitp_model *model, const char *directory, const eitp__safetensors *collection,
                                         const eitp__parameter *parameter, size_t *read, eitp_error *error) {
     eitp_variable variable =
@@ -253,7 +252,7 @@ static eitp_status eitp__read_parameter(eitp_model *model, const char *directory
         status =
             entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], collection, entry, 1, NULL, error)
                   : eitp__fail(error, EITP_ERROR_FORMAT,
-                               "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
+                               "the weights in '%s' lack tensor '%s', which config.json requires", directory,
                                *pieces[i].name ? pieces[i].name : parameter->name);
     }
     return status;
@@ -269,17 +268,41 @@ static eitp_status eitp__read_parameters(eitp_model *model, const char *director
         config->tied ? eitp__has_own_head(&model->host, config, collection, &has_own_head, error) : EITP_OK;
     if (has_own_head)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s': %s differs from the token embedding, and the model's head is tied to it; make the "
-                          "model with what eitp_model_config_read gives",
+                          "'%s': %s differs from the token embedding, but the model's head is tied to it; create the "
+                          "model with the configuration from eitp_model_config_read",
                           directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
         status = eitp__read_parameter(model, directory, collection, &parameter, &read, error);
     }
     if (!status && stored > read)
-        eitp__log(&model->host, EITP_LOG_INFO, "%zu tensors in '%s' are no weights of the model and were left out",
+        eitp__log(&model->host, EITP_LOG_INFO, "ignored %zu tensors in '%s' that are not weights of the model",
                   stored - read, directory);
     return status;
+}
+
+/* Fails for a directory without safetensors, with the way to convert weights of PyTorch. */
+static eitp_status eitp__fail_no_weights(const eitp_host *host, const char *directory, eitp_error *error) {
+    static const char *const names[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        char *path;
+        int is_file;
+        eitp_status status = eitp__path_in(host, directory, names[i], &path, error);
+        if (!status)
+            status = eitp__is_file(host, path, &is_file, error);
+        eitp__release_text(host, path);
+        if (status)
+            return status;
+        if (is_file)
+            return eitp__fail(
+                error, EITP_ERROR_ARGUMENT,
+                "found %s but no model.safetensors; convert it: cd '%s' && python3 -c \"from transformers "
+                "import AutoModelForCausalLM as M; M.from_pretrained('.').save_pretrained('.', "
+                "safe_serialization=True)\"",
+                names[i], directory);
+    }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no model.safetensors and no model.safetensors.index.json",
+                      directory);
 }
 
 eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
@@ -292,10 +315,7 @@ eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, ei
     status = source ? eitp__open_weights(&model->host, directory, &collection, error)
                     : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' has no model.safetensors and no model.safetensors.index.json; weights in other "
-                            "formats must be converted to safetensors",
-                            directory);
+        status = eitp__fail_no_weights(&model->host, directory, error);
     if (!status)
         status = eitp__read_parameters(model, directory, collection, error);
     if (!status)
@@ -312,22 +332,22 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
         return eitp__fail_null(error, "eitp_model_load", "context, directory and model");
     const eitp_host host = eitp_context_host(context);
     eitp_transformer_config config;
-    eitp_model *made = NULL;
+    eitp_model *created = NULL;
     eitp_status status = eitp_model_config_read(&host, directory, &config, error);
     *model = NULL;
     if (!status)
-        status = eitp_model_create(context, &config, &made, error);
+        status = eitp_model_create(context, &config, &created, error);
     if (!status)
-        status = eitp_model_load_weights(made, directory, error);
+        status = eitp_model_load_weights(created, directory, error);
     if (status) {
-        eitp_model_destroy(made);
+        eitp_model_destroy(created);
         return status;
     }
-    *model = made;
+    *model = created;
     return EITP_OK;
 }
 
-static int eitp__is_no_adapter(const eitp_variable *variable) {
+static int eitp__is_not_adapter(const eitp_variable *variable) {
     return !eitp__lora_is_adapter(variable->name);
 }
 
@@ -355,7 +375,7 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
     if (status)
         return status;
     selection.role = EITP_PARAMETER;
-    selection.selects = model->lora.rank ? eitp__is_no_adapter : NULL;
+    selection.selects = model->lora.rank ? eitp__is_not_adapter : NULL;
     selection.prefix = "";
     selection.config = &model->config;
     status = eitp__variables_save(model->context, path, &selection, dtype, checksum, error);

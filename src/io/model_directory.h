@@ -1,4 +1,4 @@
-/* What other modules use of model directories. */
+/* Parts of model directories, for other modules. */
 #ifndef EITP_MODEL_DIRECTORY_H
 #define EITP_MODEL_DIRECTORY_H
 
@@ -7,10 +7,10 @@
 
 #define EITP__GENERATION_FILE "generation_config.json"
 
-/* Keeps what a directory's generation_config.json says, beside special tokens, for when the model is saved. */
+/* Keeps the members of a directory's generation_config.json other than special tokens, for eitp_model_save. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
 
-/* Reads a model.safetensors that eitp_model_save wrote; where `loads` is 0, only its checks and the checksum. */
+/* Reads a model.safetensors written by eitp_model_save; if `loads` is 0, only its checks and the checksum. */
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
                                            eitp_error *error);
 

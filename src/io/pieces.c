@@ -1,7 +1,6 @@
 #include "io/pieces.h"
 
-/* Moved at a time. */
-#define EITP__PIECE_BUFFER ((int64_t)1 << 18)
+#define EITP__PIECE_BUFFER ((int64_t)1 << 18) /* elements copied at a time */
 
 EITP__PRIVATE int eitp__has_pieces(const eitp_transformer_config *config) {
     const eitp_architecture *architecture = config ? eitp__architecture_of(config) : NULL;
@@ -41,58 +40,59 @@ EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eit
     return count;
 }
 
-/* A piece on its way: rows of the tensor in the file, and as many elements of a row of the variable. */
-typedef struct eitp__piece_move {
+/* A piece being copied: rows of the tensor in the file, and a line of the variable. */
+typedef struct eitp__piece_copy {
     eitp_context *context;
     const eitp_variable *variable;
     const eitp__piece *piece;
     int64_t rows, length; /* of the tensor */
-    int64_t most;         /* rows at a time */
-    float *values, *line;
+    int64_t rows_at_once;
+    float *values; /* [rows_at_once, length] */
+    float *line;   /* of the variable, for transposing */
     eitp_host host;
     size_t bytes;
-} eitp__piece_move;
+} eitp__piece_copy;
 
-static eitp_status eitp__piece_begin(eitp__piece_move *move, eitp_context *context, const eitp_variable *variable,
+static eitp_status eitp__piece_begin(eitp__piece_copy *copy, eitp_context *context, const eitp_variable *variable,
                                      const eitp__piece *piece, eitp_error *error) {
-    move->context = context;
-    move->variable = variable;
-    move->piece = piece;
-    move->host = eitp_context_host(context);
-    move->rows = piece->rank > 1 ? piece->shape[0] : 1;
-    move->length = piece->shape[piece->rank - 1];
-    move->most = move->length < EITP__PIECE_BUFFER ? EITP__PIECE_BUFFER / move->length : 1;
-    move->most = move->most < move->rows ? move->most : move->rows;
-    move->bytes = (size_t)(move->most * (move->length + 1)) * sizeof *move->values;
-    move->values = (float *)eitp__allocate_uninitialized(&move->host, move->bytes);
-    if (!move->values)
-        return eitp__fail_memory(error, move->bytes, "a part of a parameter");
-    move->line = move->values + move->most * move->length;
+    copy->context = context;
+    copy->variable = variable;
+    copy->piece = piece;
+    copy->host = eitp_context_host(context);
+    copy->rows = piece->rank > 1 ? piece->shape[0] : 1;
+    copy->length = piece->shape[piece->rank - 1];
+    copy->rows_at_once = copy->length < EITP__PIECE_BUFFER ? EITP__PIECE_BUFFER / copy->length : 1;
+    copy->rows_at_once = copy->rows_at_once < copy->rows ? copy->rows_at_once : copy->rows;
+    copy->bytes = (size_t)(copy->rows_at_once * (copy->length + 1)) * sizeof *copy->values;
+    copy->values = (float *)eitp__allocate_uninitialized(&copy->host, copy->bytes);
+    if (!copy->values)
+        return eitp__fail_memory(error, copy->bytes, "a part of a parameter");
+    copy->line = copy->values + copy->rows_at_once * copy->length;
     return EITP_OK;
 }
 
-static void eitp__piece_end(eitp__piece_move *move) {
-    eitp__release(&move->host, move->values, move->bytes);
+static void eitp__piece_end(eitp__piece_copy *copy) {
+    eitp__release(&copy->host, copy->values, copy->bytes);
 }
 
-/* Exchanges `count` rows of the tensor, from `first` on, with the variable: writes it, or reads it. */
-static eitp_status eitp__piece_exchange(const eitp__piece_move *move, int64_t first, int64_t count, int writes,
-                                        eitp_error *error) {
-    const eitp__piece *piece = move->piece;
-    const char *name = move->variable->name;
-    const int64_t stride = move->variable->shape[move->variable->rank - 1];
-    const int64_t lines = piece->is_transposed ? move->length : count;
-    const int64_t length = piece->is_transposed ? count : move->length;
+/* Copies `count` rows of the tensor, from `first` on, to the variable, or from it. */
+static eitp_status eitp__piece_copy_rows(const eitp__piece_copy *copy, int64_t first, int64_t count, int writes,
+                                         eitp_error *error) {
+    const eitp__piece *piece = copy->piece;
+    const char *name = copy->variable->name;
+    const int64_t stride = copy->variable->shape[copy->variable->rank - 1];
+    const int64_t lines = piece->is_transposed ? copy->length : count;
+    const int64_t length = piece->is_transposed ? count : copy->length;
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < lines && !status; i++) {
         int64_t at = piece->is_transposed ? i * stride + piece->column + first : (first + i) * stride + piece->column;
-        float *line = piece->is_transposed ? move->line : move->values + i * length;
+        float *line = piece->is_transposed ? copy->line : copy->values + i * length;
         for (int64_t k = 0; k < length && piece->is_transposed && writes; k++)
-            line[k] = move->values[k * move->length + i];
-        status = writes ? eitp_variable_write_f32(move->context, name, at, line, length, error)
-                        : eitp_variable_read_f32(move->context, name, at, line, length, error);
+            line[k] = copy->values[k * copy->length + i];
+        status = writes ? eitp_variable_write_f32(copy->context, name, at, line, length, error)
+                        : eitp_variable_read_f32(copy->context, name, at, line, length, error);
         for (int64_t k = 0; k < length && piece->is_transposed && !writes; k++)
-            move->values[k * move->length + i] = line[k];
+            copy->values[k * copy->length + i] = line[k];
     }
     return status;
 }
@@ -101,30 +101,30 @@ EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_var
                                            const eitp__piece *piece, const eitp__safetensors *collection,
                                            const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                            eitp_error *error) {
-    eitp__piece_move move = EITP__ZERO;
-    eitp_status status = eitp__piece_begin(&move, context, variable, piece, error);
-    for (int64_t first = 0; first < move.rows && !status; first += move.most) {
-        int64_t count = move.rows - first < move.most ? move.rows - first : move.most;
-        status = eitp__safetensors_read_f32(collection, entry, first * move.length, count * move.length, move.values,
+    eitp__piece_copy copy = EITP__ZERO;
+    eitp_status status = eitp__piece_begin(&copy, context, variable, piece, error);
+    for (int64_t first = 0; first < copy.rows && !status; first += copy.rows_at_once) {
+        int64_t count = copy.rows - first < copy.rows_at_once ? copy.rows - first : copy.rows_at_once;
+        status = eitp__safetensors_read_f32(collection, entry, first * copy.length, count * copy.length, copy.values,
                                             checksum, error);
         if (!status && loads)
-            status = eitp__piece_exchange(&move, first, count, 1, error);
+            status = eitp__piece_copy_rows(&copy, first, count, 1, error);
     }
-    eitp__piece_end(&move);
+    eitp__piece_end(&copy);
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
                                             const eitp__piece *piece, eitp__safetensors_writer *writer, size_t index,
                                             uint32_t *checksum, eitp_error *error) {
-    eitp__piece_move move = EITP__ZERO;
-    eitp_status status = eitp__piece_begin(&move, context, variable, piece, error);
-    for (int64_t first = 0; first < move.rows && !status; first += move.most) {
-        int64_t count = move.rows - first < move.most ? move.rows - first : move.most;
-        status = eitp__piece_exchange(&move, first, count, 0, error);
+    eitp__piece_copy copy = EITP__ZERO;
+    eitp_status status = eitp__piece_begin(&copy, context, variable, piece, error);
+    for (int64_t first = 0; first < copy.rows && !status; first += copy.rows_at_once) {
+        int64_t count = copy.rows - first < copy.rows_at_once ? copy.rows - first : copy.rows_at_once;
+        status = eitp__piece_copy_rows(&copy, first, count, 0, error);
         if (!status)
-            status = eitp__safetensors_write_f32(writer, index, move.values, count * move.length, checksum, error);
+            status = eitp__safetensors_write_f32(writer, index, copy.values, count * copy.length, checksum, error);
     }
-    eitp__piece_end(&move);
+    eitp__piece_end(&copy);
     return status;
 }

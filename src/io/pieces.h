@@ -1,4 +1,4 @@
-/* Tensors of a file that hold a variable together: its columns side by side, or its transpose. */
+/* Variables that a file stores as several tensors, each with some of the columns, or as transposed ones. */
 #ifndef EITP_PIECES_H
 #define EITP_PIECES_H
 
@@ -6,27 +6,28 @@
 #include "io/safetensors_writer.h"
 #include "model/architecture.h"
 
-/* One tensor of a file, and what it is of its variable. */
+/* One tensor of a file, and the part of the variable that it holds. */
 typedef struct eitp__piece {
-    char name[EITP__NAME_SIZE]; /* "": that of the variable */
+    char name[EITP__NAME_SIZE]; /* "": the variable's name */
     int rank;
     int64_t shape[EITP_MAX_RANK];
-    int is_whole;      /* the variable as it is in memory */
-    int64_t column;    /* or its columns from this one on, */
-    int is_transposed; /* with rows and columns exchanged */
+    int is_whole;      /* the whole variable, laid out as in memory */
+    int64_t column;    /* otherwise its columns from this one on, */
+    int is_transposed; /* transposed or not */
 } eitp__piece;
 
-/* The pieces of a variable, as the configuration's architecture lays it out in files (NULL: whole); how many. */
+/* Fills in the pieces of a variable in files of the configuration's architecture (NULL: one whole piece) and returns
+   their number. */
 EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
                                         eitp__piece pieces[EITP__PIECES]);
 
-/* True if some parameter of the architecture is not whole in files. */
+/* True if files of the architecture have a parameter that is not whole. */
 EITP__PRIVATE int eitp__has_pieces(const eitp_transformer_config *config);
 
 /*
- * Reads a tensor into columns of a matrix or vector, or writes it from there, as f32 and through a buffer of 1 MB, or
- * of a row of the tensor where that is more. `checksum` goes on over the bytes in the file; where `loads` is 0 the
- * variable is not changed.
+ * Reads a tensor into its columns of a matrix or vector, or writes it from there, as f32 through a buffer of 1 MB, or
+ * of one row of the tensor if that is larger. `checksum` is a running checksum of the bytes in the file. If `loads` is
+ * 0 the variable is not changed.
  */
 EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_variable *variable,
                                            const eitp__piece *piece, const eitp__safetensors *collection,

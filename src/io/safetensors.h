@@ -5,43 +5,50 @@
 
 #include "base/files.h"
 
-/* The largest header that the format's own library takes. */
-#define EITP__SAFETENSORS_LARGEST_HEADER ((uint64_t)100000000)
+/* Maximum size of a header, as in the reference implementation. */
+#define EITP__SAFETENSORS_MAX_HEADER ((uint64_t)100000000)
 
 typedef struct eitp__safetensors_entry {
     const char *name;    /* UTF-8 */
-    char type[16];       /* as the file says it: "F32", "BF16", "F8_E4M3", ... */
-    int dtype;           /* the eitp_dtype, or -1 where there is none (BOOL, I16, U16, F8_E4M3, ...) */
-    size_t element_size; /* bytes; 0 where elements cannot be read (unknown types, parts of a byte) */
+    char type[16];       /* as in the file: "F32", "BF16", "F8_E4M3", ... */
+    int dtype;           /* the eitp_dtype, or -1 if there is none (BOOL, U16, F8_E4M3, ...) */
+    size_t element_size; /* bytes; 0 if elements cannot be read (unknown types, fractions of a byte) */
     int rank;            /* at most EITP_MAX_RANK */
     int64_t shape[EITP_MAX_RANK];
     int64_t count;   /* elements */
     uint64_t size;   /* bytes in the file */
-    uint64_t offset; /* where they begin in the file */
-    size_t part;     /* which file, from 0 */
+    uint64_t offset; /* of its data in the file */
+    size_t part;     /* index of the file */
 } eitp__safetensors_entry;
 
 typedef struct eitp__safetensors eitp__safetensors;
 
 /*
- * Opens a file and checks all of its header: types and shapes fit the sizes, the tensors cover the data exactly,
- * without gap or overlap, no name comes twice. What is wrong is EITP_ERROR_FORMAT; more dimensions than EITP_MAX_RANK
- * EITP_ERROR_UNSUPPORTED. The memory taken is a small multiple of the header's bytes in the file.
+ * Opens a file and checks its whole header: dtypes and shapes match the sizes, the tensors cover the data exactly,
+ * without gap or overlap, and names are unique. Invalid files are EITP_ERROR_FORMAT; more dimensions than EITP_MAX_RANK
+ * EITP_ERROR_UNSUPPORTED. Needs memory of a small multiple of the header's size.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const char *path,
                                                  eitp__safetensors **collection, eitp_error *error);
 
 /*
  * Opens the index of a model in several files, and these files, which are in the same directory. The collection has the
- * tensors of the index's weight_map; each must be in the file that it names.
+ * tensors of the index's weight_map; each must be in the file listed there.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, const char *path,
                                                        eitp__safetensors **collection, eitp_error *error);
 
-/* Closes the files; entries and their names are gone. NULL is fine. */
+/* Creates an empty collection. */
+EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__safetensors **collection,
+                                                   eitp_error *error);
+
+/* Adds a file and its entries, sorted by name. On failure too, what it adds belongs to the collection. */
+EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, const char *path, eitp_error *error);
+
+/* Closes the files and frees the entries and their names. NULL is fine. */
 EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection);
 
-/* Entries in the order of their names' bytes. */
+/* The entries, sorted by the bytes of their names. `at` and `find` return NULL if there is none. */
 EITP__PRIVATE size_t eitp__safetensors_count(const eitp__safetensors *collection);
 EITP__PRIVATE const eitp__safetensors_entry *eitp__safetensors_at(const eitp__safetensors *collection, size_t index);
 EITP__PRIVATE const eitp__safetensors_entry *eitp__safetensors_find(const eitp__safetensors *collection,
@@ -51,12 +58,13 @@ EITP__PRIVATE const eitp__safetensors_entry *eitp__safetensors_find(const eitp__
 EITP__PRIVATE const char *eitp__safetensors_path(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry);
 
-/* A text of "__metadata__", of the first file that has it; NULL where none has. */
+/* A text of "__metadata__" in the first file that has it; NULL if none has. */
 EITP__PRIVATE const char *eitp__safetensors_metadata(const eitp__safetensors *collection, const char *key);
 
 /*
- * Reads elements [first, first + count) of an entry: as they are, or converted from F16, BF16 or F64 into f32 through
- * a small buffer. Where `crc` is not NULL, *crc goes on over the bytes in the file (base/checksum.h): begin with 0.
+ * Reads elements [first, first + count) of an entry, unconverted, or converted from F16, BF16 or F64 to f32 through a
+ * small buffer. `crc`, which may be NULL, is a running checksum of the bytes in the file (base/checksum.h), initially
+ * 0.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, int64_t first, int64_t count,
@@ -65,7 +73,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
                                                      const eitp__safetensors_entry *entry, int64_t first, int64_t count,
                                                      float *destination, uint32_t *crc, eitp_error *error);
 
-/* The format's name for a dtype: "F32", ...; NULL for a value that is no dtype. */
+/* The format's name of a dtype, such as "F32"; NULL if it is invalid. */
 EITP__PRIVATE const char *eitp__safetensors_type(eitp_dtype dtype);
 
 #endif

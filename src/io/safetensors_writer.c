@@ -8,14 +8,14 @@
 
 #define EITP__SAFETENSORS_WRITE_CHUNK ((size_t)32 << 10)
 
-/* A tensor of a file that is being written. */
+/* A tensor of the file. */
 typedef struct eitp__safetensors_slot {
     eitp_dtype dtype;
     size_t element_size;
     int64_t count;   /* elements */
-    int64_t written; /* of them */
-    uint64_t offset; /* from the beginning of the data, then of the file */
-    size_t name;     /* where its name is in the writer's names */
+    int64_t written; /* elements so far */
+    uint64_t offset; /* from the start of the data; once the header is complete, of the file */
+    size_t name;     /* offset in the writer's names */
 } eitp__safetensors_slot;
 
 struct eitp__safetensors_writer {
@@ -29,22 +29,22 @@ struct eitp__safetensors_writer {
     size_t count;
 };
 
-/* Where a tensor of the caller's list is in another order. */
-typedef struct eitp__safetensors_rank {
+/* A tensor of the caller's list, for sorting. */
+typedef struct eitp__tensor_order {
     const eitp__safetensors_tensor *tensor;
     size_t index;
-} eitp__safetensors_rank;
+} eitp__tensor_order;
 
 static int eitp__compare_tensor_names(const void *left, const void *right) {
-    const eitp__safetensors_rank *a = (const eitp__safetensors_rank *)left;
-    const eitp__safetensors_rank *b = (const eitp__safetensors_rank *)right;
+    const eitp__tensor_order *a = (const eitp__tensor_order *)left;
+    const eitp__tensor_order *b = (const eitp__tensor_order *)right;
     return strcmp(a->tensor->name, b->tensor->name);
 }
 
-/* Wide elements first; the caller's order where they are equally wide. */
+/* Wider elements first, otherwise the caller's order. */
 static int eitp__compare_tensor_widths(const void *left, const void *right) {
-    const eitp__safetensors_rank *a = (const eitp__safetensors_rank *)left;
-    const eitp__safetensors_rank *b = (const eitp__safetensors_rank *)right;
+    const eitp__tensor_order *a = (const eitp__tensor_order *)left;
+    const eitp__tensor_order *b = (const eitp__tensor_order *)right;
     size_t wide = eitp_dtype_size(a->tensor->dtype), other = eitp_dtype_size(b->tensor->dtype);
     if (wide != other)
         return wide > other ? -1 : 1;
@@ -56,15 +56,15 @@ static eitp_status eitp__check_tensor(const eitp__safetensors_tensor *tensor, in
     int64_t bytes;
     if (!strcmp(tensor->name, "__metadata__") ||
         eitp__utf8_valid_prefix((const unsigned char *)tensor->name, length) != length)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no tensor can be called '%.100s'; give it another name",
-                          tensor->name);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "invalid tensor name '%.100s': it must be valid UTF-8 and not __metadata__", tensor->name);
     if (!eitp_dtype_size(tensor->dtype) || tensor->rank < 0 || tensor->rank > EITP_MAX_RANK)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "tensor '%.100s' has no valid dtype or rank (%d and %d)",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "tensor '%.100s' has an invalid dtype or rank (%d and %d)",
                           tensor->name, (int)tensor->dtype, tensor->rank);
     *count = 1;
     for (int i = 0; i < tensor->rank; i++) {
         if (tensor->shape[i] < 0 || __builtin_mul_overflow(*count, tensor->shape[i], count))
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "tensor '%.100s' has a size below 0, or is too large",
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "tensor '%.100s' has a negative size, or is too large",
                               tensor->name);
     }
     if (__builtin_mul_overflow(*count, (int64_t)eitp_dtype_size(tensor->dtype), &bytes))
@@ -72,9 +72,9 @@ static eitp_status eitp__check_tensor(const eitp__safetensors_tensor *tensor, in
     return EITP_OK;
 }
 
-/* Fills in the slots and their names; refuses a name that is there twice. */
+/* Fills in the slots and their names, and checks that names are unique. */
 static eitp_status eitp__make_slots(eitp__safetensors_writer *writer, const eitp__safetensors_tensor *tensors,
-                                    eitp__safetensors_rank *order, eitp_error *error) {
+                                    eitp__tensor_order *order, eitp_error *error) {
     for (size_t i = 0; i < writer->count; i++) {
         eitp__safetensors_slot *slot = &writer->slots[i];
         eitp_status status = eitp__check_tensor(&tensors[i], &slot->count, error);
@@ -92,15 +92,13 @@ static eitp_status eitp__make_slots(eitp__safetensors_writer *writer, const eitp
     eitp__sort(order, writer->count, sizeof *order, eitp__compare_tensor_names);
     for (size_t i = 1; i < writer->count; i++) {
         if (!eitp__compare_tensor_names(&order[i - 1], &order[i]))
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "two tensors are called '%.100s'; rename one",
-                              order[i].tensor->name);
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "duplicate tensor name '%.100s'", order[i].tensor->name);
     }
     return EITP_OK;
 }
 
-/* Lays the data out, in `order`. */
-static eitp_status eitp__place_slots(eitp__safetensors_writer *writer, eitp__safetensors_rank *order,
-                                     eitp_error *error) {
+/* Assigns offsets in `order`. */
+static eitp_status eitp__place_slots(eitp__safetensors_writer *writer, eitp__tensor_order *order, eitp_error *error) {
     int64_t end = 0;
     eitp__sort(order, writer->count, sizeof *order, eitp__compare_tensor_widths);
     for (size_t i = 0; i < writer->count; i++) {
@@ -135,8 +133,8 @@ static void eitp__add_tensor(eitp__buffer *header, const eitp__safetensors_tenso
                         (unsigned long long)end);
 }
 
-/* The first part of the file: the header and its size before it. */
-static eitp_status eitp__make_header(eitp__safetensors_writer *writer, const eitp__safetensors_rank *order,
+/* The start of the file: the size of the header, and the header. */
+static eitp_status eitp__make_header(eitp__safetensors_writer *writer, const eitp__tensor_order *order,
                                      const eitp__safetensors_text *metadata, size_t metadata_count,
                                      eitp__buffer *header, eitp_error *error) {
     uint64_t size;
@@ -155,10 +153,9 @@ static eitp_status eitp__make_header(eitp__safetensors_writer *writer, const eit
     if (header->failed)
         return eitp__fail_memory(error, header->size, "the header of a safetensors file");
     size = header->size - 8;
-    if (size > EITP__SAFETENSORS_LARGEST_HEADER)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the names of the tensors and the metadata take %llu bytes, and %llu are allowed",
-                          (unsigned long long)size, (unsigned long long)EITP__SAFETENSORS_LARGEST_HEADER);
+    if (size > EITP__SAFETENSORS_MAX_HEADER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the header of the file would have %llu bytes; the limit is %llu",
+                          (unsigned long long)size, (unsigned long long)EITP__SAFETENSORS_MAX_HEADER);
     for (size_t i = 0; i < 8; i++)
         header->data[i] = (char)(size >> (8 * i) & 255);
     for (size_t i = 0; i < writer->count; i++)
@@ -166,10 +163,10 @@ static eitp_status eitp__make_header(eitp__safetensors_writer *writer, const eit
     return EITP_OK;
 }
 
-/* Lays the file out and writes its header. */
+/* Computes the layout of the file and writes its header. */
 static eitp_status eitp__begin_file(eitp__safetensors_writer *writer, const eitp__safetensors_tensor *tensors,
                                     const eitp__safetensors_text *metadata, size_t metadata_count,
-                                    eitp__safetensors_rank *order, eitp_error *error) {
+                                    eitp__tensor_order *order, eitp_error *error) {
     eitp__buffer header;
     eitp_status status = eitp__make_slots(writer, tensors, order, error);
     eitp__buffer_init(&header, &writer->host);
@@ -185,7 +182,7 @@ static eitp_status eitp__begin_file(eitp__safetensors_writer *writer, const eitp
     return status;
 }
 
-/* Stores the names of the file, of the one it is written to and of their directory; 0 where memory runs out. */
+/* Copies the path, and derives that of the temporary file and of the directory. 0 if memory runs out. */
 static int eitp__copy_paths(eitp__safetensors_writer *writer, const char *path) {
     const char *slash = strrchr(path, '/');
     size_t length = strlen(path), directory = slash ? (size_t)(slash - path) : 0;
@@ -231,41 +228,40 @@ EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const c
                                                   const eitp__safetensors_text *metadata, size_t metadata_count,
                                                   eitp__safetensors_writer **writer, eitp_error *error) {
     eitp_status status = EITP_OK;
-    size_t bytes = count * sizeof(eitp__safetensors_rank);
-    eitp__safetensors_rank *order = (eitp__safetensors_rank *)eitp__allocate_uninitialized(host, bytes);
-    eitp__safetensors_writer *made = (eitp__safetensors_writer *)eitp__allocate(host, sizeof *made);
-    if (made) {
-        made->host = *host;
-        made->count = count;
-        eitp__buffer_init(&made->names, &made->host);
-        made->slots = (eitp__safetensors_slot *)eitp__allocate(host, count * sizeof *made->slots);
+    size_t bytes = count * sizeof(eitp__tensor_order);
+    eitp__tensor_order *order = (eitp__tensor_order *)eitp__allocate_uninitialized(host, bytes);
+    eitp__safetensors_writer *created = (eitp__safetensors_writer *)eitp__allocate(host, sizeof *created);
+    if (created) {
+        created->host = *host;
+        created->count = count;
+        eitp__buffer_init(&created->names, &created->host);
+        created->slots = (eitp__safetensors_slot *)eitp__allocate(host, count * sizeof *created->slots);
     }
-    if (!made || !eitp__copy_paths(made, path) || (count && (!order || !made->slots)))
-        status = eitp__fail_memory(error, bytes + count * sizeof *made->slots, "the list of tensors to write");
+    if (!created || !eitp__copy_paths(created, path) || (count && (!order || !created->slots)))
+        status = eitp__fail_memory(error, bytes + count * sizeof *created->slots, "the list of tensors to write");
     else
-        status = eitp__begin_file(made, tensors, metadata, metadata_count, order, error);
+        status = eitp__begin_file(created, tensors, metadata, metadata_count, order, error);
     eitp__release(host, order, bytes);
     if (status)
-        eitp__safetensors_abandon(made);
+        eitp__safetensors_abandon(created);
     else
-        *writer = made;
+        *writer = created;
     return status;
 }
 
-/* Refuses elements that the tensor has no room for. */
+/* Checks that a tensor has room for `count` more elements. */
 static eitp_status eitp__check_room(const eitp__safetensors_writer *writer, size_t index, int64_t count,
                                     eitp_error *error) {
     const eitp__safetensors_slot *slot;
     if (index >= writer->count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has %llu tensors; there is no tensor %llu", writer->path,
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has %llu tensors, no tensor %llu", writer->path,
                           (unsigned long long)writer->count, (unsigned long long)index);
     slot = &writer->slots[index];
     if (count < 0 || count > slot->count - slot->written)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "'%s': tensor '%.100s' has %lld elements, of which %lld are written; there is no room for %lld",
-            writer->path, writer->names.data + slot->name, (long long)slot->count, (long long)slot->written,
-            (long long)count);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s': cannot write %lld elements of tensor '%.100s': %lld of %lld are written", writer->path,
+                          (long long)count, writer->names.data + slot->name, (long long)slot->written,
+                          (long long)slot->count);
     return EITP_OK;
 }
 
@@ -277,7 +273,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writ
     if (status)
         return status;
     slot = &writer->slots[index];
-    /* It is in memory: its size cannot overflow. */
+    /* Cannot overflow: the data is in memory. */
     size = (size_t)count * slot->element_size;
     status =
         eitp__file_write(&writer->file, slot->offset + (uint64_t)slot->written * slot->element_size, data, size, error);
@@ -293,7 +289,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *
                                                       int64_t count, uint32_t *crc, eitp_error *error) {
     unsigned char chunk[EITP__SAFETENSORS_WRITE_CHUNK];
     const eitp__safetensors_slot *slot;
-    int64_t most;
+    int64_t max_count;
     eitp_status status = eitp__check_room(writer, index, count, error);
     if (status)
         return status;
@@ -301,11 +297,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *
     if (slot->dtype == EITP_F32)
         return eitp__safetensors_write(writer, index, data, count, crc, error);
     if (!eitp__is_floating(slot->dtype))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s': tensor '%.100s' has dtype %s, which f32 does not become",
-                          writer->path, writer->names.data + slot->name, eitp_dtype_name(slot->dtype));
-    most = (int64_t)(sizeof chunk / slot->element_size);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s': cannot convert f32 to the dtype %s of tensor '%.100s'",
+                          writer->path, eitp_dtype_name(slot->dtype), writer->names.data + slot->name);
+    max_count = (int64_t)(sizeof chunk / slot->element_size);
     while (count) {
-        int64_t part = count > most ? most : count;
+        int64_t part = count > max_count ? max_count : count;
         eitp__convert_from_f32(slot->dtype, data, chunk, (size_t)part);
         status = eitp__safetensors_write(writer, index, chunk, part, crc, error);
         if (status)
@@ -321,8 +317,8 @@ static eitp_status eitp__check_whole(const eitp__safetensors_writer *writer, eit
         const eitp__safetensors_slot *slot = &writer->slots[i];
         if (slot->written < slot->count)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                              "'%s' is not whole: of tensor '%.100s', %lld of %lld elements are written", writer->path,
-                              writer->names.data + slot->name, (long long)slot->written, (long long)slot->count);
+                              "'%s' is incomplete: %lld of %lld elements of tensor '%.100s' are written", writer->path,
+                              (long long)slot->written, (long long)slot->count, writer->names.data + slot->name);
     }
     return EITP_OK;
 }

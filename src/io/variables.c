@@ -1,13 +1,12 @@
-/* Variables to and from safetensors files, through a small buffer: never a second copy. */
+/* Variables to and from safetensors files, through a small buffer. */
 #include "io/variables.h"
 #include "base/convert.h"
 
-/* Moved at a time; the bytes are enough for any dtype. */
-#define EITP__MOVE_ELEMENTS ((int64_t)1 << 15)
-#define EITP__MOVE_BYTES ((size_t)EITP__MOVE_ELEMENTS * 8)
+#define EITP__COPY_ELEMENTS ((int64_t)1 << 15) /* copied at a time */
+#define EITP__COPY_BYTES ((size_t)EITP__COPY_ELEMENTS * 8)
 
-/* Do files have the variable's values as F32, or as F32 rounded? A 16-bit parameter's are those with its remainder. */
-static int eitp__moves_as_f32(const eitp_variable *variable) {
+/* True if the variable is read and written as f32. For a 16-bit parameter that includes its remainder. */
+static int eitp__is_copied_as_f32(const eitp_variable *variable) {
     return eitp__wide(variable->dtype) == EITP_F32;
 }
 
@@ -15,13 +14,14 @@ static int64_t eitp__variable_elements(const eitp_variable *variable) {
     return (int64_t)(variable->size / eitp_dtype_size(variable->dtype));
 }
 
-/* Reads a piece of a tensor, a floating one as f32, and moves it into its variable if `loads`. */
-static eitp_status eitp__move_in(eitp_context *context, const eitp_variable *variable,
-                                 const eitp__safetensors *collection, const eitp__safetensors_entry *entry, int loads,
-                                 int64_t first, int64_t count, void *buffer, uint32_t *checksum, eitp_error *error) {
+/* Reads elements of a tensor, and writes them to the variable if `loads`. */
+static eitp_status eitp__read_elements(eitp_context *context, const eitp_variable *variable,
+                                       const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                       int loads, int64_t first, int64_t count, void *buffer, uint32_t *checksum,
+                                       eitp_error *error) {
     size_t element = eitp_dtype_size(variable->dtype);
     eitp_status status;
-    if (eitp__moves_as_f32(variable)) {
+    if (eitp__is_copied_as_f32(variable)) {
         status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
         return status || !loads
                    ? status
@@ -33,42 +33,54 @@ static eitp_status eitp__move_in(eitp_context *context, const eitp_variable *var
                                                   (size_t)count * element, error);
 }
 
-/* Checks that a tensor can be read into a variable, by what the file's header says. */
+EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, char *text, size_t size) {
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int d = 0; d < rank && at < size; d++)
+        at += (size_t)snprintf(text + at, size - at, "%s%lld", d ? ", " : "", (long long)shape[d]);
+    if (at < size)
+        snprintf(text + at, size - at, "]");
+    return text;
+}
+
+/* Checks the header of a tensor against the variable that it is read into. */
 static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__piece *piece,
                                      const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
                                      eitp_error *error) {
     int is_floating = entry->dtype >= 0 && eitp__is_floating((eitp_dtype)entry->dtype);
+    char shape[80], expected[80];
     if (entry->rank != piece->rank || memcmp(entry->shape, piece->shape, (size_t)entry->rank * sizeof *entry->shape))
         return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "%s: tensor '%s' has another shape than the model; check that config.json and weights belong "
-                          "together",
-                          eitp__safetensors_path(collection, entry), entry->name);
-    if (!eitp__moves_as_f32(variable) && (int)variable->dtype != entry->dtype)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s; %s is needed",
+                          "%s: tensor '%.100s' has shape %s, expected %s; is it from another model?",
+                          eitp__safetensors_path(collection, entry), entry->name,
+                          eitp__format_shape(entry->rank, entry->shape, shape, sizeof shape),
+                          eitp__format_shape(piece->rank, piece->shape, expected, sizeof expected));
+    if (!eitp__is_copied_as_f32(variable) && (int)variable->dtype != entry->dtype)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%.100s' has dtype %s, expected %s",
                           eitp__safetensors_path(collection, entry), entry->name, entry->type,
-                          eitp_dtype_name(variable->dtype));
-    if (eitp__moves_as_f32(variable) && !is_floating)
+                          eitp__safetensors_type(variable->dtype));
+    if (eitp__is_copied_as_f32(variable) && !is_floating)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "%s: tensor '%.100s' has type %s where F32, F64, F16 or BF16 is needed",
+                          "%s: tensor '%.100s' has unsupported dtype %s (expected F32, F16, BF16 or F64)",
                           eitp__safetensors_path(collection, entry), entry->name, entry->type);
     return EITP_OK;
 }
 
-/* The whole of a variable from a tensor. */
+/* Reads a whole variable from a tensor. */
 static eitp_status eitp__variable_read_whole(eitp_context *context, const eitp_variable *variable,
                                              const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
                                              int loads, uint32_t *checksum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
-    int64_t elements = eitp__variable_elements(variable), piece = EITP__MOVE_ELEMENTS;
+    int64_t elements = eitp__variable_elements(variable), piece = EITP__COPY_ELEMENTS;
     eitp_status status = EITP_OK;
-    void *buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
+    void *buffer = eitp__allocate_uninitialized(&host, EITP__COPY_BYTES);
     if (!buffer)
-        return eitp__fail_memory(error, EITP__MOVE_BYTES, "reading weights");
+        return eitp__fail_memory(error, EITP__COPY_BYTES, "reading weights");
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        status = eitp__move_in(context, variable, collection, entry, loads, first, count, buffer, checksum, error);
+        status =
+            eitp__read_elements(context, variable, collection, entry, loads, first, count, buffer, checksum, error);
     }
-    eitp__release(&host, buffer, EITP__MOVE_BYTES);
+    eitp__release(&host, buffer, EITP__COPY_BYTES);
     return status;
 }
 
@@ -105,13 +117,13 @@ static eitp__selection eitp__select_role(eitp_role role) {
     return selection;
 }
 
-/* The tensors of a file, the variables that they are of, and their names. */
+/* The tensors of a file to be written. */
 typedef struct eitp__file_list {
     const eitp_host *host;
-    size_t *variables;
-    int *pieces; /* which of its variable */
+    size_t *variables; /* index of the variable of each */
+    int *pieces;       /* index of the piece of that variable */
     eitp__safetensors_tensor *tensors;
-    eitp__buffer names; /* one after the other, each with its zero byte */
+    eitp__buffer names; /* zero-terminated, one after the other */
     size_t count, capacity;
 } eitp__file_list;
 
@@ -133,7 +145,7 @@ static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_
         list->variables[list->count++] = index;
         eitp__buffer_add_text(&list->names, selection->prefix);
         eitp__buffer_add(&list->names, name, strlen(name) + 1);
-        tensor->dtype = eitp__moves_as_f32(variable) ? dtype : variable->dtype;
+        tensor->dtype = eitp__is_copied_as_f32(variable) ? dtype : variable->dtype;
         tensor->rank = pieces[i].rank;
         memcpy(tensor->shape, pieces[i].shape, sizeof tensor->shape);
     }
@@ -141,23 +153,23 @@ static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_
 
 static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *host, const eitp__selection *selection,
                                         eitp_dtype dtype, eitp__file_list *list, eitp_error *error) {
-    const size_t most = eitp__has_pieces(selection->config) ? EITP__PIECES : 1;
+    const size_t max_pieces = eitp__has_pieces(selection->config) ? EITP__PIECES : 1;
     const char *name;
-    int is_made;
+    int is_created;
     memset(list, 0, sizeof *list);
     list->host = host;
     eitp__buffer_init(&list->names, host);
-    list->capacity = most * eitp_variable_count(context) + 1;
+    list->capacity = max_pieces * eitp_variable_count(context) + 1;
     list->variables = (size_t *)eitp__allocate(host, list->capacity * sizeof *list->variables);
     list->pieces = (int *)eitp__allocate(host, list->capacity * sizeof *list->pieces);
     list->tensors = (eitp__safetensors_tensor *)eitp__allocate(host, list->capacity * sizeof *list->tensors);
-    is_made = list->variables && list->pieces && list->tensors;
-    for (size_t i = 0; i < eitp_variable_count(context) && is_made; i++) {
+    is_created = list->variables && list->pieces && list->tensors;
+    for (size_t i = 0; i < eitp_variable_count(context) && is_created; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         if (eitp__is_selected(selection, &variable))
             eitp__file_list_add(list, i, &variable, selection, dtype);
     }
-    if (!is_made || list->names.failed)
+    if (!is_created || list->names.failed)
         return eitp__fail_memory(error, list->capacity * sizeof *list->tensors, "the list of tensors");
     name = list->names.data;
     for (size_t i = 0; i < list->count; i++) {
@@ -173,10 +185,10 @@ static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safet
     int64_t elements = eitp__variable_elements(&variable), piece;
     size_t element = eitp_dtype_size(variable.dtype);
     eitp_status status = EITP_OK;
-    piece = EITP__MOVE_ELEMENTS;
+    piece = EITP__COPY_ELEMENTS;
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        if (eitp__moves_as_f32(&variable)) {
+        if (eitp__is_copied_as_f32(&variable)) {
             status = eitp_variable_read_f32(context, variable.name, first, (float *)buffer, count, error);
             if (!status)
                 status = eitp__safetensors_write_f32(writer, index, (const float *)buffer, count, checksum, error);
@@ -211,10 +223,10 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
     eitp__safetensors_writer *writer = NULL;
     eitp__file_list list;
     uint32_t sum = 0;
-    void *buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
+    void *buffer = eitp__allocate_uninitialized(&host, EITP__COPY_BYTES);
     eitp_status status = eitp__file_list_make(context, &host, selection, dtype, &list, error);
     if (!status && !buffer)
-        status = eitp__fail_memory(error, EITP__MOVE_BYTES, "writing weights");
+        status = eitp__fail_memory(error, EITP__COPY_BYTES, "writing weights");
     if (!status)
         status = eitp__safetensors_begin(&host, path, list.tensors, list.count, &metadata, 1, &writer, error);
     for (size_t i = 0; i < list.count && !status; i++)
@@ -223,7 +235,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
         eitp__safetensors_abandon(writer);
     else
         status = eitp__safetensors_finish(writer, error);
-    eitp__release(&host, buffer, EITP__MOVE_BYTES);
+    eitp__release(&host, buffer, EITP__COPY_BYTES);
     eitp__file_list_release(&list);
     if (!status && checksum)
         *checksum = sum;
@@ -239,13 +251,13 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     return eitp__variables_save(context, path, &selection, dtype, checksum, error);
 }
 
-/* The tensor of a piece; NULL: the file has none. */
+/* The tensor of a piece, or NULL. */
 static const eitp__safetensors_entry *eitp__piece_entry(const eitp__safetensors *collection,
                                                         const eitp_variable *variable, const eitp__piece *piece) {
     return eitp__safetensors_find(collection, *piece->name ? piece->name : variable->name);
 }
 
-/* Checks that a file has the tensors of all variables of a selection, and no others. */
+/* Checks that a file has the tensors of all selected variables, and no others. */
 static eitp_status eitp__check_entries(eitp_context *context, const eitp__safetensors *collection, const char *path,
                                        const eitp__selection *selection, eitp_error *error) {
     size_t count = 0;
@@ -265,8 +277,8 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
         }
     }
     if (count != eitp__safetensors_count(collection))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %zu tensors, but %zu are expected; is it of another model?",
-                          path, eitp__safetensors_count(collection), count);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %zu tensors, expected %zu; is it from another model?", path,
+                          eitp__safetensors_count(collection), count);
     return EITP_OK;
 }
 

@@ -1,14 +1,14 @@
-/* Adapters of a model: added, initialized, merged. */
+/* Adding adapters to a model, initializing and merging them. */
 #include "model/lora.h"
 #include "model/transformer.h"
-#include "tensor/context.h"
+#include "tensor/variable.h"
 
-eitp_lora_config eitp_model_lora(const eitp_model *model) {
+eitp_lora_config eitp_model_lora_config(const eitp_model *model) {
     eitp_lora_config none = EITP__ZERO;
     return model ? model->lora : none;
 }
 
-/* Declares the adapters; where one cannot be, none is. */
+/* Declares the adapters' parameters, all or none. */
 static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
     eitp_context *context = model->context;
     size_t before = eitp_variable_count(context);
@@ -27,9 +27,9 @@ eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *confi
         return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
     eitp_status status = eitp__lora_config_check(config, error);
     if (!status && model->lora.rank)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has adapters already; merge them first");
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model already has adapters");
     if (!status && model->context->graph_count)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are made");
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are created");
     if (!status)
         status = eitp__lora_declare(model, config, error);
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
@@ -47,7 +47,7 @@ eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_er
         return eitp__fail_null(error, "eitp_model_initialize_lora", "model");
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
-        /* Kaiming's uniform distribution with a = sqrt(5). */
+        /* Kaiming uniform with a = sqrt(5), as PEFT. */
         double bound = 1 / sqrt((double)parameter.shape[1]);
         status = i % 2 ? eitp_variable_fill(model->context, parameter.name, 0, error)
                        : eitp_variable_fill_uniform(model->context, parameter.name, -bound, bound, seed, error);
@@ -57,7 +57,7 @@ eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_er
 
 /* ---- Merging ---- */
 
-/* An adapter in memory, and a row of the weight that it belongs to. */
+/* An adapter in memory, and one row of the weight that it is merged into. */
 typedef struct eitp__lora_merge {
     const eitp_host *host;
     int64_t rank, in, out;
@@ -75,7 +75,7 @@ static void eitp__lora_add_row(const eitp__lora_merge *merge, int64_t i) {
     }
 }
 
-/* Adds an adapter to its weight [in, out], which is the transpose of B A, and zeroes B. */
+/* Adds scale * (B A)^T to the weight [in, out] of an adapter, and zeroes B. */
 static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lora_merge *merge, const char *name_a,
                                           const char *name_b, eitp_error *error) {
     char weight[EITP__NAME_SIZE];

@@ -1,7 +1,7 @@
 #include "model/architecture.h"
 
 static const eitp_architecture *(*const eitp__architectures[])(void) = {
-    eitp__architecture_gpt2, /* the first is what a configuration without one has */
+    eitp__architecture_gpt2, /* the first is the default */
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index) {
@@ -84,7 +84,7 @@ EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config 
     return parameter;
 }
 
-/* Rows of a place: where they begin and how many there are. */
+/* The number of rows with a place, and the index of the first. */
 static size_t eitp__rows_of_place(const eitp_architecture *architecture, eitp__parameter_place place, size_t *first) {
     size_t count = 0;
     *first = 0;
@@ -95,7 +95,7 @@ static size_t eitp__rows_of_place(const eitp_architecture *architecture, eitp__p
     return count;
 }
 
-/* How often a model has the rows of a place. */
+/* How many times a model has the rows of a place. */
 static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
     return place == EITP__IN_BLOCK ? config->layers : place == EITP__UNTIED_HEAD ? !config->tied : 1;
 }

@@ -1,14 +1,14 @@
 /*
- * Architectures: entries of one table, of data alone (gpt2.c is one). What an entry says is asked for here: parameters
- * with their names and layout in files, and the keys of config.json. Within src/model:
+ * The table of architectures. An entry is data only (gpt2.c is one): parameters with their names and layout in files,
+ * and the keys of config.json. The modules of src/model, each using those above it:
  *
- *     architecture        includes the public header alone
- *     transformer_config  architecture
- *     parameters          architecture: declares and fills them
- *     lora                parameters: adapters of a linear layer
- *     layers, block       lora: norms, linear layers, blocks
- *     transformer         block: the model
- *     adapters, freeze, generate   transformer: what is done with a model
+ *     architecture                 the table and its lookups
+ *     transformer_config           configurations, and config.json
+ *     parameters                   declaring and filling parameters
+ *     lora                         adapters of a linear layer
+ *     layers, block                norms, linear layers, blocks
+ *     transformer                  the model
+ *     adapters, freeze, generate   operations on a model
  */
 #ifndef EITP_ARCHITECTURE_H
 #define EITP_ARCHITECTURE_H
@@ -17,7 +17,8 @@
 #include "base/status.h"
 #include "model/model.h"
 
-/* What a parameter is for. Linear layers of blocks come first: slot i is bit i of eitp_lora_config.targets. */
+/* The role of a parameter in the model. Linear layers of blocks come first: slot i is bit i of
+   eitp_lora_config.targets. */
 typedef enum eitp__model_slot {
     EITP__ATTENTION_INPUT, /* q, k and v side by side */
     EITP__ATTENTION_OUTPUT,
@@ -34,18 +35,18 @@ typedef enum eitp__model_slot {
     EITP__HEAD
 } eitp__model_slot;
 
-/* A slot's matrix, or the gain of a norm; and its bias. */
+/* The matrix of a slot, or the gain of a norm; or its bias. */
 typedef enum eitp__part { EITP__WEIGHT, EITP__BIAS } eitp__part;
 
-/* Rows of a table are in this order. */
+/* Where a parameter is. The rows of an architecture are in this order. */
 typedef enum eitp__parameter_place {
     EITP__BEFORE_BLOCKS,
     EITP__IN_BLOCK,
     EITP__AFTER_BLOCKS,
-    EITP__UNTIED_HEAD /* only where the head is not the token embedding; its name has no prefix */
+    EITP__UNTIED_HEAD /* only if the head is not tied; its name has no prefix */
 } eitp__parameter_place;
 
-/* A dimension of a parameter, by name. */
+/* A dimension of a parameter. */
 typedef enum eitp__extent {
     EITP__NONE,
     EITP__VOCABULARY,
@@ -63,29 +64,29 @@ typedef enum eitp__fill_kind {
     EITP__FILL_ZERO
 } eitp__fill_kind;
 
-/* Tensors of a file that make up one parameter, at most. */
+/* Maximum number of tensors in a file that make up one parameter. */
 enum { EITP__PIECES = 3 };
 
-/* One parameter, or one of each block. Matrices are [in, out] in memory. */
+/* One parameter of the model or of each block. Matrices are [in, out] in memory. */
 typedef struct eitp__parameter_row {
     eitp__model_slot slot;
     eitp__part part;
     eitp__parameter_place place;
-    const char *name; /* without the prefix of its place; of a weight "<layer>.weight" */
+    const char *name; /* without the prefix of its place; a weight is "<layer>.weight" */
     eitp__extent extents[2];
     eitp__fill_kind fill;
-    int is_transposed;                /* files have [out, in] */
-    const char *pieces[EITP__PIECES]; /* files have these instead, the columns of one beside those of the next; NULL:
+    int is_transposed;                /* [out, in] in files */
+    const char *pieces[EITP__PIECES]; /* tensors of a file that, side by side by columns, make up the parameter; NULL:
                                          one tensor of the row's name */
 } eitp__parameter_row;
 
-/* The end of a row whose parameter is the same in files. */
+/* The end of a row whose parameter has the same layout in files. */
 #define EITP__AS_IN_FILES                                                                                              \
     0, {                                                                                                               \
         NULL, NULL, NULL                                                                                               \
     }
 
-/* A member of eitp_transformer_config that a key of config.json is about. */
+/* A member of eitp_transformer_config that a key of config.json sets. */
 typedef enum eitp__field {
     EITP__FIELD_ACTIVATION,
     EITP__FIELD_VOCABULARY,
@@ -106,15 +107,15 @@ typedef enum eitp__field {
     EITP__FIELD_POST_NORM,
     EITP__FIELD_BIDIRECTIONAL,
     EITP__FIELDS,
-    EITP__NO_FIELD = EITP__FIELDS /* a key that may only have the value `only` */
+    EITP__NO_FIELD = EITP__FIELDS /* a key whose only supported value is `only` */
 } eitp__field;
 
-/* A key of config.json. Keys are written in the order of the table. */
+/* A key of config.json. Keys are written in this order. */
 typedef struct eitp__config_key {
     const char *name;
     eitp__field field;
-    int is_alias;     /* another key has the same field and goes first in reading; both are written */
-    const char *only; /* of EITP__NO_FIELD, which is not written: "true", "false" or a text */
+    int is_alias;     /* another key has the same field and takes precedence when read; both are written */
+    const char *only; /* for EITP__NO_FIELD: "true", "false" or a string; the key is not written */
 } eitp__config_key;
 
 typedef struct eitp__named_shape {
@@ -124,9 +125,9 @@ typedef struct eitp__named_shape {
 
 struct eitp_architecture {
     const char *model_type;
-    const char *class_name;   /* config.json's "architectures" */
-    const char *prefix;       /* of parameters' names; files may leave it out */
-    const char *block_prefix; /* between it and a block's number */
+    const char *class_name;   /* in "architectures" of config.json */
+    const char *prefix;       /* of parameter names; optional in files */
+    const char *block_prefix; /* between it and the number of a block */
     const eitp_transformer_config *defaults;
     const eitp__named_shape *shapes;
     size_t shape_count;
@@ -138,13 +139,13 @@ struct eitp_architecture {
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void);
 
-/* Number `index` of the table; NULL after the last. */
+/* Entry `index` of the table; NULL past the end. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
 
-/* That of a configuration, never NULL. */
+/* The architecture of a configuration, never NULL. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config);
 
-/* What a config.json of it means that leaves everything out; `inner` is 0. */
+/* The configuration that an empty config.json means; `inner` is 0. */
 EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture);
 
 /* The row of a slot; NULL if the architecture has none. */
@@ -153,44 +154,44 @@ EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_c
 
 /* ---- Parameters ---- */
 
-/* Longest name of a parameter, its zero byte included, and of a block: row names and the ends of adapters' fit after.
- */
+/* Size of a parameter's name with its terminating zero, and of a block's, which leaves room for row names and the
+   suffixes of adapters. */
 enum { EITP__NAME_SIZE = 160, EITP__BLOCK_NAME_SIZE = 96 };
 
-/* One parameter of a model, as a row and a block give it. */
+/* One parameter of a model: a row, in a block or outside. */
 typedef struct eitp__parameter {
-    char name[EITP__NAME_SIZE];     /* whole */
-    const eitp__parameter_row *row; /* NULL: of an adapter */
-    int64_t layer;                  /* -1: outside the blocks */
+    char name[EITP__NAME_SIZE];     /* full name */
+    const eitp__parameter_row *row; /* NULL for adapters */
+    int64_t layer;                  /* -1 outside blocks */
     int rank;
     int64_t shape[2];
-    int is_f32; /* whatever the context's precision */
+    int is_f32; /* in any precision of the context */
     eitp__fill_kind fill;
 } eitp__parameter;
 
 EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent);
 
-/* The name of a model's block, to which ".<row's name>" is added. */
+/* The name of a block, a prefix of its parameters' names. */
 EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size);
 
-/* The parameter of a row; `block` is the name of its block, NULL outside. `layer` is left at -1. */
+/* The parameter of a row; `block` is the name of its block, NULL outside blocks. Its `layer` is -1. */
 EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
                                                   const char *block);
 
-/* All parameters in a fixed order: the count, and number `index`. */
+/* All parameters in a fixed order. */
 EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config);
 EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index);
 
-/* The parameter of that whole name; 0: none. */
+/* Finds the parameter with a full name; 0 if there is none. */
 EITP__PRIVATE int eitp__parameter_find(const eitp_transformer_config *config, const char *name,
                                        eitp__parameter *parameter);
 
 EITP__PRIVATE int64_t eitp__parameter_elements(const eitp__parameter *parameter);
 
-/* A name without the architecture's prefix, or as it is where it does not begin with that. */
+/* A name without the architecture's prefix, if it has it. */
 EITP__PRIVATE const char *eitp__without_prefix(const eitp_transformer_config *config, const char *name);
 
-/* Tensors that files have for it, and the name of one. */
+/* The number of tensors that make it up in files, and the name of one. */
 EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter);
 EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size);
 

@@ -1,16 +1,16 @@
-/* One block of a Transformer: attention and MLP, with norms before or after them. */
+/* A Transformer block: attention and MLP, with norms before or after them. */
 #include "model/layers.h"
 #include "model/transformer_config.h"
 #include "tensor/context.h"
 #include "tensor/graph.h"
 
-/* A variable [longest, width] that attention with a cache fills. */
+/* The keys or values of a layer's cache: a variable [max_length, width]. */
 static eitp_tensor *eitp__block_cache(eitp_graph *graph, const eitp_transformer_config *config, int64_t layer,
-                                      const char *what, int64_t longest) {
+                                      const char *kind, int64_t max_length) {
     char name[64];
     int64_t shape[2];
-    snprintf(name, sizeof name, "cache.%d.%s", (int)layer, what);
-    shape[0] = longest;
+    snprintf(name, sizeof name, "cache.%d.%s", (int)layer, kind);
+    shape[0] = max_length;
     shape[1] = config->width;
     return eitp_variable_tensor(graph, name, EITP_CACHE, graph->context->precision, 2, shape);
 }
@@ -20,48 +20,47 @@ static double eitp__attention_scale(const eitp_transformer_config *config, int64
     return config->scale_attention_by_layer ? scale / (double)(layer + 1) : scale;
 }
 
-/* What the rows of x attend to, side by side for all heads. */
+/* The attention of all heads, side by side. */
 static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer_config *config, const char *name,
                                           int64_t layer, const eitp_block_inputs *inputs) {
     eitp_tensor *qkv = eitp__slot_linear(x, config, name, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
     eitp_graph *graph = eitp_tensor_graph(qkv);
     eitp_attention_config attention = EITP__ZERO;
     attention.heads = (int)config->heads;
-    attention.longest = inputs->longest;
+    attention.max_length = inputs->max_length;
     attention.scale = eitp__attention_scale(config, layer);
     attention.dropout = inputs->key ? config->attention_dropout : 0;
     attention.bidirectional = config->bidirectional != 0;
     if (!qkv)
         return NULL;
     if (inputs->position) {
-        eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs->longest);
-        return eitp_attention_cached(qkv, eitp__block_cache(graph, config, layer, "keys", inputs->longest), values,
+        eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs->max_length);
+        return eitp_attention_cached(qkv, eitp__block_cache(graph, config, layer, "keys", inputs->max_length), values,
                                      inputs->position, attention.heads, attention.scale);
     }
     return eitp_attention(qkv, inputs->offsets, inputs->key, inputs->lengths, &attention);
 }
 
-/* x and what a layer makes of it, normalized where norms come after. */
+/* The residual sum x + added, normalized if norms come after. */
 static eitp_tensor *eitp__block_residual(eitp_tensor *x, eitp_tensor *added, const eitp_transformer_config *config,
                                          const char *name, eitp__model_slot norm, const eitp_block_inputs *inputs) {
     x = eitp_add(x, eitp__dropout_with(added, inputs->key, config->residual_dropout));
     return config->post_norm ? eitp__slot_norm(x, config, name, norm) : x;
 }
 
-/* Refuses what the ops of a block do not. */
+/* Checks what the ops of a block do not check. */
 static eitp_status eitp__block_check(const eitp_transformer_config *config, const char *name, int64_t layer,
                                      const eitp_block_inputs *inputs, eitp_error *error) {
-    const size_t longest = 64;
+    const size_t max_length = 64;
     eitp_status status = EITP_OK;
-    if (!*name || strlen(name) > longest)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block's name must have 1 to %zu characters, it has %zu",
-                          longest, strlen(name));
+    if (!*name || strlen(name) > max_length)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "block name '%.80s' has %zu characters, expected 1 to %zu", name,
+                          strlen(name), max_length);
     if (inputs && inputs->position && (config->bidirectional || inputs->lengths))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "a block with a cache takes causal attention, and sequences without padding");
+                          "a block with a cache needs causal attention and sequences without padding");
     if (layer < 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block's layer is %lld; it must be 0 or more",
-                          (long long)layer);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "block layer is %lld; it must be 0 or more", (long long)layer);
     if (inputs && inputs->lora && inputs->lora->rank)
         status = eitp__lora_config_check(inputs->lora, error);
     return status ? status : eitp__transformer_config_check(config, error);

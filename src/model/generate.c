@@ -1,4 +1,5 @@
-/* Generation with a key-value cache: one plan for prompt and tokens, whose rows are those fed at a time. */
+/* Generation with a key-value cache. One plan processes the prompt and the generated tokens, up to `chunk` at a
+   time. */
 #include "base/random.h"
 #include "model/transformer.h"
 
@@ -9,9 +10,9 @@ struct eitp_generator {
     eitp_plan *plan;
     eitp_tensor *tokens, *positions, *position, *last, *logits;
     int64_t capacity, chunk, fed;
-    int32_t *numbers; /* positions of a chunk */
-    float *row;       /* the logits */
-    int32_t *order;   /* of tokens, likeliest first, for sampling */
+    int32_t *chunk_positions;
+    float *row;     /* logits of the last token */
+    int32_t *order; /* tokens, most likely first, for sampling */
     double *weights;
 };
 
@@ -25,7 +26,7 @@ eitp_sampling eitp_sampling_default(void) {
     return sampling;
 }
 
-/* The graph: hidden states of the rows fed, and logits of the last of them only. */
+/* Builds the graph: hidden states of all tokens fed, logits of the last one. */
 static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *error) {
     eitp_graph *graph = generator->graph;
     eitp_model_inputs inputs = EITP__ZERO;
@@ -37,7 +38,7 @@ static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *e
     generator->position = eitp_input(graph, "position", EITP_I32, 1, &one);
     generator->last = eitp_input(graph, "last row", EITP_I32, 1, &one);
     attention.position = generator->position;
-    attention.longest = generator->capacity;
+    attention.max_length = generator->capacity;
     attention.lora = &generator->model->lora;
     hidden = eitp__model_hidden_with(generator->model, graph, &inputs, &attention);
     generator->logits = eitp_output(eitp_model_logits(generator->model, eitp_embedding(hidden, generator->last)));
@@ -48,39 +49,42 @@ eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eit
                                   eitp_error *error) {
     if (!model || !generator)
         return eitp__fail_null(error, "eitp_generator_create", "model and generator");
-    const int64_t largest_chunk = 128;
-    eitp_generator *made;
+    const int64_t max_chunk = 128;
+    eitp_generator *created;
     eitp_status status;
     size_t vocabulary = (size_t)model->config.vocabulary;
     *generator = NULL;
     if (model->config.bidirectional)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "a model with bidirectional attention cannot generate; generation takes a causal one");
+                          "a model with bidirectional attention cannot generate; use a causal model");
     if (capacity < 0 || capacity > model->config.positions)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens are more than the model's %lld positions",
-                          (long long)capacity, (long long)model->config.positions);
-    made = (eitp_generator *)eitp__allocate(&model->host, sizeof *made);
-    if (!made)
-        return eitp__fail_memory(error, sizeof *made, "a generator");
-    made->model = model;
-    made->host = model->host;
-    made->capacity = capacity ? capacity : model->config.positions;
-    made->chunk = made->capacity < largest_chunk ? made->capacity : largest_chunk;
-    made->numbers = (int32_t *)eitp__allocate(&made->host, (size_t)made->chunk * sizeof *made->numbers);
-    made->row = (float *)eitp__allocate(&made->host, vocabulary * sizeof *made->row);
-    made->order = (int32_t *)eitp__allocate(&made->host, vocabulary * sizeof *made->order);
-    made->weights = (double *)eitp__allocate(&made->host, vocabulary * sizeof *made->weights);
-    if (!made->numbers || !made->row || !made->order || !made->weights)
-        status = eitp__fail_memory(error, vocabulary * (sizeof *made->row + sizeof *made->weights), "a generator");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "capacity is %lld tokens; it must be 0 to the model's %lld positions", (long long)capacity,
+                          (long long)model->config.positions);
+    created = (eitp_generator *)eitp__allocate(&model->host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a generator");
+    created->model = model;
+    created->host = model->host;
+    created->capacity = capacity ? capacity : model->config.positions;
+    created->chunk = created->capacity < max_chunk ? created->capacity : max_chunk;
+    created->chunk_positions =
+        (int32_t *)eitp__allocate(&created->host, (size_t)created->chunk * sizeof *created->chunk_positions);
+    created->row = (float *)eitp__allocate(&created->host, vocabulary * sizeof *created->row);
+    created->order = (int32_t *)eitp__allocate(&created->host, vocabulary * sizeof *created->order);
+    created->weights = (double *)eitp__allocate(&created->host, vocabulary * sizeof *created->weights);
+    if (!created->chunk_positions || !created->row || !created->order || !created->weights)
+        status =
+            eitp__fail_memory(error, vocabulary * (sizeof *created->row + sizeof *created->weights), "a generator");
     else
-        status = eitp_graph_create(model->context, &made->graph, error);
+        status = eitp_graph_create(model->context, &created->graph, error);
     if (!status)
-        status = eitp__generator_plan(made, error);
+        status = eitp__generator_plan(created, error);
     if (status) {
-        eitp_generator_destroy(made);
+        eitp_generator_destroy(created);
         return status;
     }
-    *generator = made;
+    *generator = created;
     return EITP_OK;
 }
 
@@ -93,7 +97,7 @@ void eitp_generator_destroy(eitp_generator *generator) {
     vocabulary = (size_t)generator->model->config.vocabulary;
     eitp_plan_destroy(generator->plan);
     eitp_graph_destroy(generator->graph);
-    eitp__release(&host, generator->numbers, (size_t)generator->chunk * sizeof *generator->numbers);
+    eitp__release(&host, generator->chunk_positions, (size_t)generator->chunk * sizeof *generator->chunk_positions);
     eitp__release(&host, generator->row, vocabulary * sizeof *generator->row);
     eitp__release(&host, generator->order, vocabulary * sizeof *generator->order);
     eitp__release(&host, generator->weights, vocabulary * sizeof *generator->weights);
@@ -113,13 +117,13 @@ static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *to
                                     eitp_error *error) {
     int32_t first = (int32_t)generator->fed, last = (int32_t)count - 1;
     size_t bytes = (size_t)count * sizeof *tokens;
-    eitp_status status = eitp_plan_set_count(generator->plan, count, error);
+    eitp_status status = eitp_plan_set_rows(generator->plan, count, error);
     for (int64_t i = 0; i < count; i++)
-        generator->numbers[i] = first + (int32_t)i;
+        generator->chunk_positions[i] = first + (int32_t)i;
     if (!status)
         status = eitp_plan_write(generator->plan, generator->tokens, tokens, bytes, error);
     if (!status)
-        status = eitp_plan_write(generator->plan, generator->positions, generator->numbers, bytes, error);
+        status = eitp_plan_write(generator->plan, generator->positions, generator->chunk_positions, bytes, error);
     if (!status)
         status = eitp_plan_write(generator->plan, generator->position, &first, sizeof first, error);
     if (!status)
@@ -139,12 +143,13 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
     if (!generator || !tokens)
         return eitp__fail_null(error, "eitp_generator_feed", "generator and tokens");
     if (count < 1 || count > eitp_generator_remaining(generator))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens do not fit: the cache has room for %lld",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "cannot feed %lld tokens: the cache has room for 1 to %lld more",
                           (long long)count, (long long)eitp_generator_remaining(generator));
     for (int64_t i = 0; i < count; i++) {
         if (tokens[i] < 0 || tokens[i] >= generator->model->config.vocabulary)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "token id %d is outside the model's vocabulary of %lld",
-                              (int)tokens[i], (long long)generator->model->config.vocabulary);
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "token id %d is out of range for the model's vocabulary of %lld", (int)tokens[i],
+                              (long long)generator->model->config.vocabulary);
     }
     for (int64_t i = 0; i < count && !status; i += generator->chunk) {
         int64_t part = count - i < generator->chunk ? count - i : generator->chunk;
@@ -157,13 +162,13 @@ const float *eitp_generator_logits(const eitp_generator *generator) {
     return generator ? generator->row : NULL;
 }
 
-/* How many tokens there are to choose from. */
+/* The number of tokens to choose from. */
 static int64_t eitp__sampled_tokens(const eitp_generator *generator, const eitp_sampling *sampling) {
     int64_t vocabulary = generator->model->config.vocabulary;
     return sampling->vocabulary > 0 && sampling->vocabulary < vocabulary ? sampling->vocabulary : vocabulary;
 }
 
-static int32_t eitp__likeliest(const float *logits, int64_t count) {
+static int32_t eitp__most_likely(const float *logits, int64_t count) {
     int32_t best = 0;
     for (int32_t i = 1; i < count; i++) {
         if (logits[i] > logits[best])
@@ -172,19 +177,19 @@ static int32_t eitp__likeliest(const float *logits, int64_t count) {
     return best;
 }
 
-/* Is token a to be preferred to b? By logit, then by number. */
-static int eitp__likelier(const float *logits, int32_t a, int32_t b) {
+/* True if token a is more likely than b; of equal ones the lower id comes first. */
+static int eitp__more_likely(const float *logits, int32_t a, int32_t b) {
     if (logits[a] != logits[b])
         return logits[a] > logits[b];
     return a < b;
 }
 
-static void eitp__sift_likeliest(const float *logits, int32_t *heap, int64_t root, int64_t count) {
+static void eitp__sift_most_likely(const float *logits, int32_t *heap, int64_t root, int64_t count) {
     for (;;) {
         int64_t best = root;
         int32_t other = heap[root];
         for (int64_t child = 2 * root + 1; child <= 2 * root + 2 && child < count; child++) {
-            if (eitp__likelier(logits, heap[child], heap[best]))
+            if (eitp__more_likely(logits, heap[child], heap[best]))
                 best = child;
         }
         if (best == root)
@@ -195,37 +200,34 @@ static void eitp__sift_likeliest(const float *logits, int32_t *heap, int64_t roo
     }
 }
 
-/*
- * Takes tokens in falling order of probability from a heap, until there are top_k of them or they have top_p of the
- * whole; draws from those.
- */
+/* Pops tokens from a heap, most likely first, up to top_k of them or the probability top_p; draws from those. */
 static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_sampling *sampling, double uniform,
                                    double total) {
-    int64_t count = eitp__sampled_tokens(generator, sampling), left = count, taken = 0;
-    int64_t most = sampling->top_k > 0 && sampling->top_k < count ? sampling->top_k : count;
+    int64_t count = eitp__sampled_tokens(generator, sampling), left = count, popped = 0;
+    int64_t max_count = sampling->top_k > 0 && sampling->top_k < count ? sampling->top_k : count;
     const float *logits = generator->row;
     int32_t *heap = generator->order;
     double kept = 0, sum = 0, limit = sampling->top_p < 1 ? sampling->top_p * total : total;
     for (int64_t i = 0; i < count; i++)
         heap[i] = (int32_t)i;
     for (int64_t i = count / 2 - 1; i >= 0; i--)
-        eitp__sift_likeliest(logits, heap, i, count);
-    while (taken < most && (taken == 0 || kept < limit)) {
+        eitp__sift_most_likely(logits, heap, i, count);
+    while (popped < max_count && (popped == 0 || kept < limit)) {
         int32_t top = heap[0];
         kept += generator->weights[top];
-        taken++;
-        /* The heap shrinks from its end: what was taken collects there, the likeliest last. */
+        popped++;
+        /* Popped tokens are stored behind the shrinking heap, the most likely last. */
         heap[0] = heap[--left];
         heap[left] = top;
-        eitp__sift_likeliest(logits, heap, 0, left);
+        eitp__sift_most_likely(logits, heap, 0, left);
     }
-    for (int64_t i = 0; i < taken; i++) {
+    for (int64_t i = 0; i < popped; i++) {
         int32_t token = heap[count - 1 - i];
         sum += generator->weights[token];
         if (uniform * kept < sum)
             return token;
     }
-    return heap[count - taken];
+    return heap[count - popped];
 }
 
 int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sampling) {
@@ -236,7 +238,7 @@ int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sa
     if (!logits || !sampling)
         return -1;
     count = eitp__sampled_tokens(generator, sampling);
-    best = eitp__likeliest(logits, count);
+    best = eitp__most_likely(logits, count);
     if (!(sampling->temperature > 0) || sampling->top_k == 1)
         return best;
     for (int64_t i = 0; i < count; i++) {

@@ -1,14 +1,15 @@
-/* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), as Hugging Face has it. */
+/* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), with the names and layout of
+   Hugging Face's files. */
 #include "model/architecture.h"
 
 static const eitp_transformer_config eitp__gpt2_defaults = {
-    NULL,           /* the architecture is filled in */
+    NULL,           /* architecture: set by eitp__architecture_defaults */
     50257,          /* vocabulary */
     1024,           /* positions */
     768,            /* width */
     12,             /* heads */
     12,             /* layers */
-    0,              /* inner: 4 * width */
+    0,              /* inner: 0 stands for 4 * width */
     0,              /* segments */
     EITP_GELU_TANH, /* activation */
     1e-5,           /* epsilon */

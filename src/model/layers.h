@@ -1,4 +1,4 @@
-/* Layers of an architecture in a graph, by their slots. `block` is the name of a block, NULL outside of blocks. */
+/* Layers of an architecture in a graph, by slot. `block` is the name of a block, NULL outside blocks. */
 #ifndef EITP_LAYERS_H
 #define EITP_LAYERS_H
 
@@ -8,16 +8,16 @@
 EITP__PRIVATE eitp_tensor *eitp__slot_tensor(eitp_graph *graph, const eitp_transformer_config *config,
                                              const char *block, eitp__model_slot slot, eitp__part part);
 
-/* x through the layer norm of a slot; x where the architecture has none. */
+/* x through the layer norm of a slot; x itself if the architecture has none. */
 EITP__PRIVATE eitp_tensor *eitp__slot_norm(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
                                            eitp__model_slot slot);
 
-/* x through a linear layer, its adapter if it has one, and the activation. */
+/* x through a linear layer, with its adapter if it has one, and the activation. */
 EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
                                              eitp__model_slot slot, const eitp_block_inputs *inputs,
                                              eitp_activation activation);
 
-/* x with dropout; x itself where `key` is NULL. */
+/* x with dropout; x itself if `key` is NULL. */
 EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, double probability);
 
 #endif

@@ -1,10 +1,10 @@
 #include "model/lora.h"
 
-/* Largest rank and scale that are taken: far beyond use, and no product of them overflows. */
-#define EITP__LORA_RANKS (1 << 16)
-#define EITP__LORA_ALPHA 1e9
+/* Maximum rank and alpha: far beyond use, and no product of them overflows. */
+#define EITP__LORA_MAX_RANK (1 << 16)
+#define EITP__LORA_MAX_ALPHA 1e9
 
-#define EITP__LORA_ALL ((1u << EITP__LINEAR_SLOTS) - 1)
+#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS) - 1)
 
 /* ---- Configurations ---- */
 
@@ -18,17 +18,16 @@ eitp_lora_config eitp_lora_config_default(void) {
 }
 
 EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config, eitp_error *error) {
-    if (config->rank < 1 || config->rank > EITP__LORA_RANKS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' rank is %lld; it must be 1 to %d",
-                          (long long)config->rank, EITP__LORA_RANKS);
-    if (!(config->alpha > 0 && config->alpha <= EITP__LORA_ALPHA))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' alpha is %g; it must be above 0, at most %g",
-                          config->alpha, EITP__LORA_ALPHA);
+    if (config->rank < 1 || config->rank > EITP__LORA_MAX_RANK)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter rank is %lld; it must be 1 to %d",
+                          (long long)config->rank, EITP__LORA_MAX_RANK);
+    if (!(config->alpha > 0 && config->alpha <= EITP__LORA_MAX_ALPHA))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter alpha is %g; it must be above 0 and at most %g",
+                          config->alpha, EITP__LORA_MAX_ALPHA);
     if (!(config->dropout >= 0 && config->dropout <= 0.999))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' dropout is %g; it must be 0 to 0.999",
-                          config->dropout);
-    if (!config->targets || (config->targets & ~EITP__LORA_ALL))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' targets are %u; they must be a sum of targets",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter dropout is %g; it must be 0 to 0.999", config->dropout);
+    if (!config->targets || (config->targets & ~EITP__LORA_ALL_TARGETS))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; they must be a sum of eitp_lora_target",
                           config->targets);
     return EITP_OK;
 }
@@ -43,38 +42,38 @@ EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
     return config->alpha / (config->rslora ? sqrt((double)config->rank) : (double)config->rank);
 }
 
-/* ---- Names of layers ---- */
+/* ---- Layer names ---- */
 
-/* True for the weight of a linear layer of blocks. */
+/* True if the row is the weight of a linear layer of blocks. */
 static int eitp__lora_is_linear(const eitp__parameter_row *row) {
     return row->place == EITP__IN_BLOCK && row->slot < EITP__LINEAR_SLOTS && row->part == EITP__WEIGHT;
 }
 
-/* The length of a layer's name, which is its weight's without the end. */
+/* The length of the layer's name: the name of its weight without ".weight". */
 static size_t eitp__lora_layer_length(const eitp__parameter_row *row) {
     return strlen(row->name) - strlen(".weight");
 }
 
-/* True if `word` is the layer's name, or the end of it after a dot. */
-static int eitp__lora_word_names(const char *word, size_t size, const eitp__parameter_row *row) {
+/* True if `word` is the layer's name, or its end after a dot. */
+static int eitp__lora_word_matches(const char *word, size_t size, const eitp__parameter_row *row) {
     size_t length = eitp__lora_layer_length(row);
     return size && length >= size && !strncmp(row->name + length - size, word, size) &&
            (length == size || row->name[length - size - 1] == '.');
 }
 
-/* The layers of an architecture that a word names. */
+/* The layers of an architecture that a word matches. */
 static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, const char *word, size_t size) {
     int is_all = size == strlen("all-linear") && !strncmp(word, "all-linear", size);
     unsigned found = 0;
     for (size_t i = 0; i < architecture->row_count; i++) {
         const eitp__parameter_row *row = &architecture->rows[i];
-        if (eitp__lora_is_linear(row) && (is_all || eitp__lora_word_names(word, size, row)))
+        if (eitp__lora_is_linear(row) && (is_all || eitp__lora_word_matches(word, size, row)))
             found |= 1u << row->slot;
     }
     return found;
 }
 
-/* All of a list of words; 0, and `unknown` the first that names no layer. */
+/* The layers that a list of words matches; 0 if a word matches none, and then *unknown is the first such word. */
 static unsigned eitp__lora_list_targets(const eitp_architecture *architecture, const char *names,
                                         const char **unknown) {
     unsigned all = 0;
@@ -116,11 +115,11 @@ eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const
                                    (int)eitp__lora_layer_length(&named->rows[i]), named->rows[i].name);
     }
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "no linear layer named '%.*s' in %s (choose from %sall-linear, or the ends of these names)",
+                      "no linear layer named '%.*s' in %s (choose from %sall-linear, or the last parts of these names)",
                       (int)(strcspn(word, ",") < 60 ? strcspn(word, ",") : 60), word, named->model_type, layers);
 }
 
-/* The last word of a layer's name. */
+/* The last part of a layer's name. */
 static const char *eitp__lora_last_word(const eitp__parameter_row *row, size_t *size) {
     size_t length = eitp__lora_layer_length(row), begin = length;
     while (begin && row->name[begin - 1] != '.')
@@ -130,8 +129,8 @@ static const char *eitp__lora_last_word(const eitp__parameter_row *row, size_t *
 }
 
 /*
- * Words for `targets`, of those layers whose last word is theirs alone, or of the others: that word where it names
- * targets only, and once, or else the whole name.
+ * Appends words for the targets whose last part is unique among the layers (is_shared 0), or for the others. A word is
+ * the last part if it matches targets only, otherwise the full name.
  */
 static size_t eitp__lora_format_layers(const eitp_architecture *architecture, unsigned targets, int is_shared,
                                        char *names, size_t at, size_t size) {
@@ -170,7 +169,7 @@ void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned ta
 
 /* ---- Parameters ---- */
 
-/* The A or B of a layer's adapter: of its input size, and its output size. */
+/* The parameter A [rank, in] or B [out, rank] of a layer's adapter. */
 static eitp__parameter eitp__lora_row_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                 const eitp__parameter_row *row, const char *block, int is_b) {
     eitp__parameter parameter;
@@ -185,7 +184,7 @@ static eitp__parameter eitp__lora_row_parameter(const eitp_transformer_config *m
     return parameter;
 }
 
-/* The row of a block's adapted layer number `index`; NULL after the last. */
+/* The row of adapted layer `index` of a block; NULL past the end. */
 static const eitp__parameter_row *eitp__lora_row(const eitp_architecture *architecture, const eitp_lora_config *config,
                                                  int64_t index) {
     for (size_t i = 0; i < architecture->row_count && config->rank; i++) {
@@ -196,8 +195,8 @@ static const eitp__parameter_row *eitp__lora_row(const eitp_architecture *archit
     return NULL;
 }
 
-/* Adapted layers of a block. */
-static int64_t eitp__lora_layers(const eitp_transformer_config *model, const eitp_lora_config *config) {
+/* The number of adapted layers of a block. */
+static int64_t eitp__lora_layer_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
     int64_t count = 0;
     while (eitp__lora_row(eitp__architecture_of(model), config, count))
         count++;
@@ -205,12 +204,12 @@ static int64_t eitp__lora_layers(const eitp_transformer_config *model, const eit
 }
 
 EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
-    return 2 * eitp__lora_layers(model, config) * model->layers;
+    return 2 * eitp__lora_layer_count(model, config) * model->layers;
 }
 
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index) {
-    int64_t in_block = 2 * eitp__lora_layers(model, config);
+    int64_t in_block = 2 * eitp__lora_layer_count(model, config);
     const eitp__parameter_row *row = eitp__lora_row(eitp__architecture_of(model), config, index % in_block / 2);
     eitp__parameter parameter;
     char block[EITP__BLOCK_NAME_SIZE];
@@ -239,10 +238,10 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transform
         return NULL;
     a = eitp__lora_row_parameter(model, config, row, block, 0);
     b = eitp__lora_row_parameter(model, config, row, block, 1);
-    /* Parameters are rounded to what their products take. */
+    /* A and B are F32; products take the dtype of x. */
     low = eitp_cast(eitp__parameter_tensor(graph, &a), dtype);
     low = eitp_matmul_wide(key ? eitp_dropout(x, key, config->dropout) : x, low, 0, 1);
-    /* Scaled as it was summed: rounded once, and the scale is not in what A and B are updated by. */
+    /* Scaled before it is rounded, so that it is rounded once. */
     low = eitp_cast(eitp_affine(low, eitp__lora_scale(config), 0), dtype);
     return eitp_matmul_transposed(low, eitp_cast(eitp__parameter_tensor(graph, &b), dtype), 0, 1);
 }

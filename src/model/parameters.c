@@ -1,5 +1,5 @@
 #include "model/parameters.h"
-#include "tensor/context.h"
+#include "tensor/variable.h"
 #include "tensor/op_rules.h"
 
 EITP__PRIVATE eitp_status eitp__parameter_declare(eitp_context *context, const eitp__parameter *parameter,

@@ -9,27 +9,27 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     if (!context || !config || !model)
         return eitp__fail_null(error, "eitp_model_create", "context, config and model");
     const eitp_host host = eitp_context_host(context);
-    eitp_model *made;
+    eitp_model *created;
     eitp_status status = eitp__transformer_config_check(config, error);
     *model = NULL;
     if (status)
         return status;
-    made = (eitp_model *)eitp__allocate(&host, sizeof *made);
-    if (!made)
-        return eitp__fail_memory(error, sizeof *made, "a model");
-    made->context = context;
-    made->host = host;
-    made->config = *config;
-    made->config.architecture = eitp__architecture_of(config);
+    created = (eitp_model *)eitp__allocate(&host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a model");
+    created->context = context;
+    created->host = host;
+    created->config = *config;
+    created->config.architecture = eitp__architecture_of(config);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
         status = eitp__parameter_declare(context, &parameter, error);
     }
     if (status) {
-        eitp_model_destroy(made);
+        eitp_model_destroy(created);
         return status;
     }
-    *model = made;
+    *model = created;
     return EITP_OK;
 }
 
@@ -114,18 +114,18 @@ EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model) {
     return model->config.tied && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
 }
 
-/* A parameter outside of blocks. */
+/* A weight outside blocks. */
 static eitp_tensor *eitp__model_tensor(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot) {
     return eitp__slot_tensor(graph, &model->config, NULL, slot, EITP__WEIGHT);
 }
 
-/* The embedding of each token's segment, or of segment 0 for all of them. */
+/* The embedding of each token's segment, or one row, that of segment 0, for all of them. */
 static eitp_tensor *eitp__model_segments(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
     eitp_tensor *table = eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING);
     return inputs->segments ? eitp_embedding(table, inputs->segments) : eitp_slice(table, 0, 0, 1);
 }
 
-/* The rows of the embeddings, added up. */
+/* The sum of token, position and segment embeddings. */
 static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
     const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
     eitp_tensor *positions = NULL, *table, *x;
@@ -159,9 +159,9 @@ static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph
     return eitp__model_tensor(model, graph, model->config.tied ? EITP__TOKEN_EMBEDDING : EITP__HEAD);
 }
 
-eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t longest, int with_key) {
+eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t max_length, int with_key) {
     eitp_model_inputs inputs;
-    int64_t rows = sequences * longest, offsets = sequences + 1, key = 3;
+    int64_t rows = sequences * max_length, offsets = sequences + 1, key = 3;
     inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &rows);
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
@@ -171,13 +171,13 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
 }
 
 eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                               int64_t longest) {
+                               int64_t max_length) {
     eitp_block_inputs attention = EITP__ZERO;
     if (!model || !graph || !inputs)
         return NULL;
     attention.offsets = inputs->offsets;
     attention.key = inputs->key;
-    attention.longest = longest;
+    attention.max_length = max_length;
     attention.lora = &model->lora;
     return eitp__model_hidden_with(model, graph, inputs, &attention);
 }
@@ -187,15 +187,15 @@ eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
 }
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                                int64_t longest) {
-    return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, longest));
+                                int64_t max_length) {
+    return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, max_length));
 }
 
 eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                               int64_t longest, eitp_tensor *targets, int32_t ignored) {
+                               int64_t max_length, eitp_tensor *targets, int32_t ignored) {
     eitp_tensor *head;
     if (!model || !graph || !inputs)
         return NULL;
     head = eitp__head_tensor(model, graph);
-    return eitp_linear_cross_entropy(eitp_model_hidden(model, graph, inputs, longest), head, targets, ignored);
+    return eitp_linear_cross_entropy(eitp_model_hidden(model, graph, inputs, max_length), head, targets, ignored);
 }

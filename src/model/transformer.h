@@ -1,4 +1,4 @@
-/* A model: a configuration's parameters in a context, and its graph. */
+/* A model: the parameters of a configuration in a context, and its graph. */
 #ifndef EITP_TRANSFORMER_H
 #define EITP_TRANSFORMER_H
 
@@ -9,15 +9,15 @@ struct eitp_model {
     eitp_host host;
     eitp_transformer_config config;
     eitp_lora_config lora; /* rank 0: none */
-    char *source;          /* the directory that its weights are from; NULL: none */
-    char *generation;      /* members of generation_config.json that are kept; NULL: none */
+    char *source;          /* the directory its weights were loaded from, or NULL */
+    char *generation;      /* members of its generation_config.json to write back, or NULL */
 };
 
-/* eitp_model_hidden of rows that attend as `attention` says. */
+/* eitp_model_hidden with any inputs of attention. */
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
                                                    const eitp_model_inputs *inputs, const eitp_block_inputs *attention);
 
-/* True if the token embedding is trained and is the output head too, so that its gradient comes from both. */
+/* True if the token embedding is trained and tied to the output head: its gradient has terms of both. */
 EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
 
 #endif

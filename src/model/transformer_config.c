@@ -1,4 +1,4 @@
-/* Configurations: by name, and as Hugging Face's config.json, whose keys are those of the architecture. */
+/* Configurations: by name, and as Hugging Face's config.json with the keys of the architecture. */
 #include "model/transformer_config.h"
 #include "base/files.h"
 
@@ -13,16 +13,16 @@ typedef enum eitp__field_kind {
     EITP__FIELD_IS_BOOLEAN
 } eitp__field_kind;
 
-/* A member of eitp_transformer_config. Sizes are at least 1; there may be 0 segments. */
+/* A member of eitp_transformer_config. Sizes are at least 1, but segments 0 if the architecture has none. */
 typedef struct eitp__field_entry {
     const char *name;
     eitp__field_kind kind;
     size_t offset;
-    double high;
+    double max;
 } eitp__field_entry;
 
-#define EITP__FIELD(kind, member, high)                                                                                \
-    { #member, EITP__FIELD_IS_##kind, offsetof(eitp_transformer_config, member), high }
+#define EITP__FIELD(kind, member, max)                                                                                 \
+    { #member, EITP__FIELD_IS_##kind, offsetof(eitp_transformer_config, member), max }
 
 /* In the order of eitp__field. */
 static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
@@ -54,7 +54,7 @@ static void *eitp__field_in(eitp_transformer_config *config, size_t field) {
     return (char *)config + eitp__fields[field].offset;
 }
 
-/* The key of a member in config.json; NULL if the architecture has none. */
+/* The key of a member in the architecture's config.json, or NULL. */
 static const char *eitp__field_key(const eitp_architecture *architecture, size_t field) {
     for (size_t i = 0; i < architecture->key_count; i++) {
         if ((size_t)architecture->keys[i].field == field && !architecture->keys[i].is_alias)
@@ -63,7 +63,7 @@ static const char *eitp__field_key(const eitp_architecture *architecture, size_t
     return NULL;
 }
 
-/* What messages call a member: its key, as users know it. */
+/* The name of a member in messages: its key, which users know. */
 static const char *eitp__field_name(const eitp_transformer_config *config, size_t field) {
     const char *key = eitp__field_key(eitp__architecture_of(config), field);
     return key ? key : eitp__fields[field].name;
@@ -99,14 +99,14 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
 }
 
 static eitp_status eitp__check_size(const eitp_transformer_config *config, size_t field, eitp_error *error) {
-    const int is_segments = field == EITP__FIELD_SEGMENTS;
-    const int has_none = is_segments && !eitp__row_find(config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT);
-    const int64_t size = *(const int64_t *)eitp__field_of(config, field), low = !has_none;
-    const int64_t high = has_none ? 0 : (int64_t)eitp__fields[field].high;
-    if (size >= low && size <= high)
+    const int has_none =
+        field == EITP__FIELD_SEGMENTS && !eitp__row_find(config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT);
+    const int64_t size = *(const int64_t *)eitp__field_of(config, field), min = !has_none;
+    const int64_t max = has_none ? 0 : (int64_t)eitp__fields[field].max;
+    if (size >= min && size <= max)
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; it must be %lld to %lld", eitp__field_name(config, field),
-                      (long long)size, (long long)low, (long long)high);
+                      (long long)size, (long long)min, (long long)max);
 }
 
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
@@ -116,18 +116,18 @@ EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_
         eitp_status status = field->kind == EITP__FIELD_IS_SIZE ? eitp__check_size(config, i, error) : EITP_OK;
         if (status)
             return status;
-        if (!(number >= 0 && number <= field->high))
+        if (!(number >= 0 && number <= field->max))
             return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %g; it must be 0 to %g", eitp__field_name(config, i),
-                              number, field->high);
+                              number, field->max);
     }
     if (config->width % config->heads)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s %lld cannot be shared among %s %lld",
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s %lld is not divisible by %s %lld",
                           eitp__field_name(config, EITP__FIELD_WIDTH), (long long)config->width,
                           eitp__field_name(config, EITP__FIELD_HEADS), (long long)config->heads);
     return EITP_OK;
 }
 
-/* Hugging Face's names of activations; the first of each is the one written. */
+/* Hugging Face's names of activations. Of several for one activation the first is written. */
 static const struct {
     const char *name;
     eitp_activation activation;
@@ -144,9 +144,9 @@ static eitp_status eitp__add_token_id(const eitp__json *value, const char *name,
     if (value->kind != EITP__JSON_NUMBER || !value->is_integer)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s must be a whole number, a list of them, or null",
                           value->line, name);
-    if (ids->count == EITP_TOKEN_IDS)
+    if (ids->count == EITP_MAX_TOKEN_IDS)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: %s has more than %d ids", value->line, name,
-                          EITP_TOKEN_IDS);
+                          EITP_MAX_TOKEN_IDS);
     if (value->integer >= 0 && value->integer <= INT32_MAX)
         ids->ids[ids->count++] = (int32_t)value->integer;
     return EITP_OK;
@@ -167,7 +167,7 @@ static eitp_status eitp__read_token_ids(const eitp__json *root, const char *name
     return status;
 }
 
-/* The ids below `vocabulary`, each once: transformers has GPT-2's 50256 in configurations of any vocabulary. */
+/* The distinct ids below `vocabulary`: transformers writes GPT-2's 50256 into configurations of any vocabulary. */
 static eitp_token_ids eitp__known_token_ids(const eitp_token_ids *ids, int64_t vocabulary) {
     eitp_token_ids known = EITP__ZERO;
     for (int32_t i = 0; i < ids->count; i++) {
@@ -190,7 +190,7 @@ EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp__json *roo
     return status;
 }
 
-/* transformers takes 50256 for what begins and ends a text where nothing is written. */
+/* Writes null for an empty list: transformers assumes GPT-2's 50256 for a missing bos_token_id or eos_token_id. */
 static void eitp__write_token_ids(eitp__buffer *text, const char *name, const eitp_token_ids *ids, int64_t vocabulary) {
     const eitp_token_ids known = eitp__known_token_ids(ids, vocabulary);
     eitp__buffer_format(text, "  \"%s\": %s", name, known.count > 1 ? "[" : known.count ? "" : "null");
@@ -244,7 +244,7 @@ static eitp_status eitp__read_activation(const eitp__json *root, const char *key
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s '%s'", key, name);
 }
 
-/* A key that may only have one value, because eitp computes nothing else. */
+/* Checks a key of which only one value is supported. */
 static eitp_status eitp__check_only(const eitp__json *root, const eitp__config_key *key, eitp_error *error) {
     const char *text = key->only;
     int boolean = !strcmp(key->only, "true"), is_boolean = boolean || !strcmp(key->only, "false"), wanted = boolean;
@@ -268,9 +268,9 @@ static eitp_status eitp__read_key(const eitp__json *root, const eitp__config_key
     case EITP__FIELD_IS_ACTIVATION:
         return eitp__read_activation(root, key->name, (eitp_activation *)value, error);
     case EITP__FIELD_IS_SIZE:
-        return eitp__json_get_integer(root, key->name, 1, (int64_t)field->high, (int64_t *)value, error);
+        return eitp__json_get_integer(root, key->name, 1, (int64_t)field->max, (int64_t *)value, error);
     case EITP__FIELD_IS_NUMBER:
-        return eitp__json_get_number(root, key->name, 0, field->high, (double *)value, error);
+        return eitp__json_get_number(root, key->name, 0, field->max, (double *)value, error);
     case EITP__FIELD_IS_BOOLEAN:
     default:
         return eitp__json_get_boolean(root, key->name, (int *)value, error);
@@ -294,7 +294,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root,
     return status ? status : eitp__transformer_config_check(config, error);
 }
 
-/* The architecture of a config.json; one without a model_type is GPT-2's. */
+/* The architecture of a config.json; without a model_type it is GPT-2. */
 static eitp_status eitp__read_architecture(const eitp__json *root, const eitp_architecture **architecture,
                                            eitp_error *error) {
     const char *type = eitp_architecture_name(NULL);
@@ -302,7 +302,7 @@ static eitp_status eitp__read_architecture(const eitp__json *root, const eitp_ar
     size_t at = 0;
     eitp_status status;
     if (!root || root->kind != EITP__JSON_OBJECT)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "this is no JSON object; a config.json is one");
+        return eitp__fail(error, EITP_ERROR_FORMAT, "a config.json must be a JSON object");
     status = eitp__json_get_text(root, "model_type", &type, error);
     if (status)
         return status;
@@ -370,20 +370,20 @@ static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, con
     eitp__buffer_add_text(text, ",\n");
 }
 
-/* Refuses a configuration that the architecture's config.json has no key for, and that would be read back otherwise. */
+/* Fails if a config.json of the architecture cannot express the configuration. */
 static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, eitp_error *error) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
     for (size_t i = 0; i < EITP__FIELDS; i++) {
         if (eitp__fields[i].kind == EITP__FIELD_IS_BOOLEAN && !eitp__field_key(architecture, i) &&
             !*(const int *)eitp__field_of(config, i) != !*(const int *)eitp__field_of(architecture->defaults, i))
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                              "a config.json of %s cannot say %s: use eitp_variables_save for the weights",
+                              "a config.json of %s cannot express %s; save the weights with eitp_variables_save",
                               architecture->model_type, eitp__fields[i].name);
     }
     return EITP_OK;
 }
 
-/* Adds the members, special tokens included; `text` has failed where memory ran out. */
+/* Writes the whole object. */
 static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config *config, eitp_dtype dtype) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
     eitp__buffer_format(text, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
@@ -391,7 +391,7 @@ static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config 
     for (size_t i = 0; i < architecture->key_count; i++)
         eitp__write_key(text, &architecture->keys[i], config);
     eitp__config_write_special_tokens(text, config);
-    /* The older and the newer spelling, so that every version of transformers finds it. */
+    /* Both spellings, for older and newer versions of transformers. */
     for (int i = 0; i < 2; i++)
         eitp__buffer_format(text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
                             dtype == EITP_F16    ? "float16"

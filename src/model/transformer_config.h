@@ -1,23 +1,23 @@
-/* What other modules use of configurations. */
+/* Checking and parsing configurations, for other modules. */
 #ifndef EITP_TRANSFORMER_CONFIG_H
 #define EITP_TRANSFORMER_CONFIG_H
 
 #include "base/json.h"
 #include "model/architecture.h"
 
-/* Sizes that are positive, consistent, and small enough that no product of them overflows. */
+/* Checks that sizes are positive, consistent, and small enough that no product of them overflows. */
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error);
 
-/* Reads the object of a config.json of an architecture, whatever its model_type. */
+/* Reads the members of a config.json, whatever its model_type, as those of an architecture. */
 EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
                                                          eitp_transformer_config *config, eitp_error *error);
 
-/* Reads bos_token_id, eos_token_id and pad_token_id, a number or a list each; what is missing stays as it is, null is
-   none. */
+/* Reads bos_token_id, eos_token_id and pad_token_id, each a number, a list, or null for none. Missing ones leave the
+   configuration unchanged. */
 EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp__json *root, eitp_transformer_config *config,
                                                            eitp_error *error);
 
-/* Adds them as members, `"name": ids,\n` each. */
+/* Adds them as members of an object, each with a comma and a line feed after it. */
 EITP__PRIVATE void eitp__config_write_special_tokens(eitp__buffer *text, const eitp_transformer_config *config);
 
 /* See eitp_model_set_special_tokens. */

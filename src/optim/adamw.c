@@ -14,7 +14,7 @@ static eitp_tensor *eitp__moment_scales(const eitp_tensor *parameter, const char
     return eitp__state_tensor(parameter, "adamw", name, EITP_BF16, 1, &groups);
 }
 
-/* The scales of the same rows. */
+/* The scales of the piece's rows. */
 static eitp_tensor *eitp__piece_scales(const eitp__update_piece *piece, eitp_tensor *scales) {
     int64_t columns = eitp__elements(piece->parameter) / piece->parameter->shape[0];
     int64_t end = (piece->end * columns + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;

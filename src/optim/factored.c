@@ -1,18 +1,18 @@
 /*
- * An update whose second moment is row and column means of the squared gradient (Shazeer and Stern, "Adafactor", arXiv
- * 1804.04235), without relative step sizes, and whose first moment has rank EITP__DIRECTIONS. A gradient moves a weight
- * by what AdamW moves it in all, but at once: in most directions that is as good, but in the few steepest ones, where
- * the steps of AdamW are damped by its first moment, one step overshoots. So the steepest directions of a matrix's rows
- * are tracked, by subspace iteration, and along them the gradient is replaced by its running mean. Products are taken
- * where the norm is, like the squares, so that the gradient of a piece is needed no more often than for AdamW. Vectors
- * have both moments whole: they are AdamW's.
+ * The factored update. Its second moment is the row and column means of the squared gradient (Shazeer and Stern,
+ * "Adafactor", arXiv 1804.04235), without relative step sizes; its first moment has rank EITP__DIRECTIONS. Without a
+ * first moment a gradient changes a weight by as much as in AdamW in total, but in one step. In most directions that
+ * works as well, but in the few steepest ones, where the first moment of AdamW damps the steps, it overshoots. So the
+ * steepest directions of a matrix's rows are tracked by subspace iteration, and the gradient along them is replaced by
+ * its running mean. Products with the directions are computed together with the squares for the norm, so that the
+ * gradient of a piece is needed no more often than for AdamW. Vectors have full moments: their update is AdamW's.
  */
 #include "optim/update_rules.h"
 
-/* The largest root mean square of the directions of a block: Adafactor's d. */
+/* Maximum root mean square of the update of a block: Adafactor's clipping threshold d. */
 #define EITP__FACTORED_LIMIT 1.0
 
-/* True if the second moment of the parameter is factored: that of vectors is not. */
+/* True if the moments of the parameter are factored; those of vectors are not. */
 static int eitp__is_factored(const eitp_tensor *parameter) {
     return parameter->rank > 1;
 }
@@ -46,7 +46,7 @@ EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp_
     piece->row_products = eitp__append_blocks(before ? before->row_products : NULL, products);
 }
 
-/* `piece` is a parameter's last: it has the squares of all of them. */
+/* Updates the means. `piece` is the last one of a parameter and has the squares of all. */
 static eitp__node *eitp__factored_means_node(const eitp_optimizer_config *config, const eitp_update *update,
                                              const eitp__update_piece *piece) {
     const eitp_tensor *parameter = piece->parameter;
@@ -55,7 +55,7 @@ static eitp__node *eitp__factored_means_node(const eitp_optimizer_config *config
     eitp_tensor *inputs[6];
     inputs[0] = eitp__state_tensor(parameter, "factored", "columns", EITP_F32, 1, &columns);
     inputs[1] = piece->column_squares;
-    inputs[2] = update->hyper;
+    inputs[2] = update->rate_and_step;
     inputs[3] = update->commit;
     inputs[4] = eitp__state_tensor(parameter, "factored", "rows", EITP_F32, 1, &rows);
     inputs[5] = piece->squares;
@@ -63,6 +63,7 @@ static eitp__node *eitp__factored_means_node(const eitp_optimizer_config *config
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
 }
 
+/* Updates the directions and the first moment along them. `piece` is as above. */
 static eitp__node *eitp__factored_momentum_node(const eitp_optimizer_config *config, const eitp_update *update,
                                                 const eitp__update_piece *piece) {
     const eitp_tensor *parameter = piece->parameter;
@@ -75,7 +76,7 @@ static eitp__node *eitp__factored_momentum_node(const eitp_optimizer_config *con
     inputs[1] = eitp__state_tensor(parameter, "factored", "m", EITP_F32, 2, shape);
     inputs[2] = piece->row_products;
     inputs[3] = piece->column_products;
-    inputs[4] = update->hyper;
+    inputs[4] = update->rate_and_step;
     inputs[5] = update->commit;
     inputs[6] = piece->column_squares;
     attributes.reals[0] = config->beta1;
@@ -92,12 +93,12 @@ EITP__PRIVATE void eitp__factored_means(const eitp_optimizer_config *config, con
     for (size_t i = 0; i < count && means && momentum; i++) {
         pieces[i].column_roots = means->outputs[1];
         pieces[i].row_roots = means->outputs[2];
-        pieces[i].moved = momentum->outputs[2];
-        pieces[i].along = momentum->outputs[3];
+        pieces[i].corrections = momentum->outputs[2];
+        pieces[i].old_directions = momentum->outputs[3];
     }
 }
 
-/* The piece's part of what there is for every row of the parameter. */
+/* The piece's part of a tensor with one or more rows for each row of the parameter. */
 static eitp_tensor *eitp__piece_rows(const eitp__update_piece *piece, eitp_tensor *rows) {
     int64_t each = rows ? rows->shape[0] / piece->parameter->shape[0] : 0;
     return rows ? eitp__rows(rows, piece->begin * each, piece->end * each) : NULL;
@@ -116,8 +117,8 @@ EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_optimizer_config *conf
     inputs[7] = eitp__update_operands(update, piece, inputs, &attributes);
     inputs[2] = eitp__piece_rows(piece, piece->row_roots);
     inputs[3] = piece->column_roots;
-    inputs[8] = eitp__piece_rows(piece, piece->moved);
-    inputs[9] = piece->along;
+    inputs[8] = eitp__piece_rows(piece, piece->corrections);
+    inputs[9] = piece->old_directions;
     node = eitp__node_create(parameter->graph, EITP__OP_FACTORED, inputs, 10, &attributes);
     return node ? node->outputs[1] : NULL;
 }

@@ -1,4 +1,4 @@
-/* A step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
+/* An optimizer step as nodes of a graph: norm of the whole gradient, commit, updates of parameters in pieces. */
 #include "optim/update_rules.h"
 #include "base/sort.h"
 #include "tensor/context.h"
@@ -16,7 +16,7 @@ eitp_optimizer_config eitp_optimizer_config_default(void) {
     return config;
 }
 
-/* Rows of a parameter in a piece: blocks of sums end where pieces do, so that norms have the bits of the whole. */
+/* Rows of a parameter in a piece. Pieces end at the end of a block of sums, so that norms have the same bits. */
 static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_bytes) {
     int64_t elements = eitp__elements(parameter), rows = parameter->rank ? parameter->shape[0] : 1;
     int64_t columns = elements / rows, unit = EITP__SUM_BLOCK, wanted;
@@ -36,8 +36,8 @@ typedef struct eitp__update_pieces {
 static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_optimizer_config *config,
                                     eitp_tensor *parameter, eitp_tensor *gradient, eitp_error *error) {
     int64_t rows = parameter->rank ? parameter->shape[0] : 1;
-    int64_t most = eitp__rows_in_piece(parameter, config->piece_bytes);
-    for (int64_t begin = 0; begin < rows; begin += most) {
+    int64_t piece_rows = eitp__rows_in_piece(parameter, config->piece_bytes);
+    for (int64_t begin = 0; begin < rows; begin += piece_rows) {
         eitp__update_piece *piece;
         if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
             return eitp__fail_memory(error, (list->count + 1) * sizeof *list->pieces, "the pieces of an update");
@@ -45,18 +45,18 @@ static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_optimi
         memset(piece, 0, sizeof *piece);
         piece->parameter = parameter;
         piece->begin = begin;
-        piece->end = begin + most < rows ? begin + most : rows;
-        piece->gradient = most < rows ? eitp__rows(gradient, piece->begin, piece->end) : gradient;
+        piece->end = begin + piece_rows < rows ? begin + piece_rows : rows;
+        piece->gradient = piece_rows < rows ? eitp__rows(gradient, piece->begin, piece->end) : gradient;
     }
     return EITP_OK;
 }
 
-/* True if the next piece is of another parameter. */
+/* True if the piece is the last of its parameter. */
 static int eitp__is_last_piece(const eitp__update_pieces *list, size_t i) {
     return i + 1 == list->count || list->pieces[i + 1].parameter != list->pieces[i].parameter;
 }
 
-/* The sum of squares of all gradients: of each parameter by itself, then of all. */
+/* The sum of squares of all gradients, summed for each parameter first. */
 static eitp_tensor *eitp__gradient_squares(const eitp__update_rule *rule, const eitp__update_pieces *list) {
     eitp_tensor *sum = NULL;
     for (size_t i = 0; i < list->count; i++) {
@@ -68,7 +68,7 @@ static eitp_tensor *eitp__gradient_squares(const eitp__update_rule *rule, const 
     return sum;
 }
 
-/* Adds what the updates of whole parameters share. */
+/* Calls `prepare` for each parameter. */
 static void eitp__prepare_updates(const eitp_optimizer_config *config, const eitp_update *update,
                                   const eitp__update_rule *rule, const eitp__update_pieces *list) {
     size_t first = 0;
@@ -80,7 +80,7 @@ static void eitp__prepare_updates(const eitp_optimizer_config *config, const eit
     }
 }
 
-/* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
+/* Adds all updates. Returns the sums of squares of the whole update and of all parameters. */
 static eitp_tensor *eitp__add_updates(const eitp_optimizer_config *config, const eitp_update *update,
                                       const eitp__update_rule *rule, const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
@@ -95,17 +95,23 @@ static eitp_tensor *eitp__add_updates(const eitp_optimizer_config *config, const
     return sums;
 }
 
-static eitp_status eitp__check_adamw_config(const eitp_optimizer_config *config, eitp_error *error) {
-    if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
-          config->weight_decay >= 0))
+static eitp_status eitp__check_optimizer_config(const eitp_optimizer_config *config, eitp_error *error) {
+    const double beta1 = config->beta1, beta2 = config->beta2;
+    if (!(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "an update needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
+                          "optimizer: beta1 %g and beta2 %g must each be 0 or more and below 1", beta1, beta2);
+    if (!(config->epsilon > 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: epsilon is %g; it must be above 0", config->epsilon);
+    if (!(config->weight_decay >= 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: weight_decay is %g; it must be 0 or more",
+                          config->weight_decay);
     if (!eitp__update_rule_of(config->moments))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown moments %d (see eitp_moments)", (int)config->moments);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "optimizer: unknown moments %d (see eitp_moments)",
+                          (int)config->moments);
     return EITP_OK;
 }
 
-/* ---- What the inputs of an update must be ---- */
+/* ---- Checks of the inputs of an update ---- */
 
 static eitp_status eitp__check_hyper_values(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                                             int64_t count, eitp_error *error) {
@@ -113,11 +119,11 @@ static eitp_status eitp__check_hyper_values(const eitp__value_rule *rule, const 
     (void)rule;
     (void)count;
     if (!(rate >= 0 && isfinite(rate)))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the learning rate is %g; it must be 0 or more",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': learning rate is %g; it must be 0 or more",
                           input->name, rate);
     if (!(step >= 1 && isfinite(step) && step == floor(step)))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the step is %g; steps are counted from 1",
-                          input->name, step);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "input '%s': step is %g; it must be a whole number, counted from 1", input->name, step);
     return EITP_OK;
 }
 
@@ -138,7 +144,7 @@ static eitp_status eitp__check_scale_value(const eitp__value_rule *rule, const e
     (void)count;
     return scale > 0 && isfinite(scale)
                ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s' is %g; a loss scale must be above 0 and finite",
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': loss scale is %g; it must be above 0 and finite",
                             input->name, scale);
 }
 
@@ -161,12 +167,12 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
         if (eitp__is_rounded(list->pieces[i].parameter))
             update->key = eitp_input(graph, "rounding key", EITP_I64, 1, &three);
     }
-    update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
-    update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
-    eitp__add_check(update->hyper, eitp__check_hyper_values);
-    eitp__add_check(update->limit, eitp__check_limit_value);
+    update->rate_and_step = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
+    update->max_norm = eitp_input(graph, "maximum gradient norm", EITP_F32, 1, &one);
+    eitp__add_check(update->rate_and_step, eitp__check_hyper_values);
+    eitp__add_check(update->max_norm, eitp__check_limit_value);
     inputs[0] = eitp__gradient_squares(rule, list);
-    inputs[1] = update->limit;
+    inputs[1] = update->max_norm;
     inputs[2] = config->loss_scale;
     commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
     if (commit)
@@ -183,7 +189,7 @@ static eitp_status eitp__update_step(eitp_graph *graph, const eitp_optimizer_con
                                      eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
                                      eitp_error *error) {
     eitp__update_pieces list = EITP__ZERO;
-    eitp_status status = eitp__check_adamw_config(config, error);
+    eitp_status status = eitp__check_optimizer_config(config, error);
     if (!status && !count)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "no trained parameter to update");
     list.host = eitp__graph_host(graph);
@@ -195,7 +201,7 @@ static eitp_status eitp__update_step(eitp_graph *graph, const eitp_optimizer_con
     return status;
 }
 
-/* Two lists of tensors, as long as the graph or the context has candidates. */
+/* Parameters and their gradients. */
 typedef struct eitp__pairs {
     const eitp_host *host;
     eitp_tensor **parameters, **gradients;
@@ -240,7 +246,7 @@ eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config
         if (eitp__is_trained(graph->tensors[i]))
             pairs.parameters[pairs.count++] = graph->tensors[i];
     }
-    /* The norm is added up in the order of the variables, as eitp_apply_gradients does it. */
+    /* The norm is summed in the order of the variables, as in eitp_apply_gradients. */
     if (!status)
         eitp__sort(pairs.parameters, pairs.count, sizeof *pairs.parameters, eitp__compare_variables);
     if (!status)
@@ -251,7 +257,7 @@ eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config
     return status;
 }
 
-/* True if rows of the parameter's gradient were accumulated beside it, for any number of ids. */
+/* True if rows of the parameter's gradient were accumulated separately, for any number of ids. */
 static int eitp__has_gradient_rows(const eitp_context *context, const char *parameter) {
     static const char prefix[] = "gradient_rows.";
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
@@ -265,10 +271,10 @@ static int eitp__has_gradient_rows(const eitp_context *context, const char *para
     return 0;
 }
 
-/* Adds up the terms of a parameter's gradient, in the variable of the first. */
+/* Sums the terms of a parameter's gradient into the variable of the first. */
 static eitp_tensor *eitp__sum_accumulated_terms(eitp_tensor *parameter) {
     const char *parameter_name = eitp__variable_name(parameter);
-    char name[EITP__STATE_NAME];
+    char name[EITP__STATE_NAME_SIZE];
     eitp_tensor *sum = NULL;
     for (int term = 0; term < EITP__GRADIENT_TERMS; term++) {
         eitp_tensor *variable;
@@ -282,23 +288,20 @@ static eitp_tensor *eitp__sum_accumulated_terms(eitp_tensor *parameter) {
     return sum;
 }
 
-/*
- * The accumulated gradient of a parameter, with the rows that were accumulated beside it added; NULL if the graph has
- * failed.
- */
+/* The accumulated gradient of a parameter, including rows that were accumulated separately; NULL after an error. */
 static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, eitp_tensor *unique) {
     eitp_graph *graph = parameter->graph;
     eitp_tensor *sum = eitp__sum_accumulated_terms(parameter);
     const char *parameter_name = eitp__variable_name(parameter);
     int64_t shape[2];
-    char name[EITP__STATE_NAME];
+    char name[EITP__STATE_NAME_SIZE];
     if (!sum || !eitp__has_gradient_rows(graph->context, parameter_name))
         return sum;
     if (!unique || eitp__rows_gradient_name(parameter_name, unique->shape[0], name, sizeof name, NULL) ||
         eitp_variable_find(graph->context, name) < 0) {
         eitp__graph_fail(graph, EITP_ERROR_ARGUMENT,
-                         "rows of the gradient of '%s' were accumulated by eitp_embedding_unique; set "
-                         "eitp_optimizer_config.unique to an input of as many ids",
+                         "the gradient of '%s' was accumulated through eitp_embedding_unique; set "
+                         "eitp_optimizer_config.unique to an input with the same number of ids",
                          parameter_name);
         return NULL;
     }
@@ -322,7 +325,7 @@ eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config 
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {
         eitp_variable parameter = eitp_variable_at(context, i);
-        char name[EITP__STATE_NAME];
+        char name[EITP__STATE_NAME_SIZE];
         int fits = snprintf(name, sizeof name, "gradient.%s", parameter.name) < (int)sizeof name;
         if (!fits || parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
             continue;

@@ -6,115 +6,131 @@
 
 EITP_BEGIN_DECLARATIONS
 
+/* The default of eitp_optimizer_config.piece_bytes. */
 #define EITP_PIECE_BYTES ((size_t)16 << 20)
 
-/* What the two moments of a matrix are kept in; those of vectors are F32. */
+/* How an update stores the two moments of a matrix. Those of vectors are F32 in all of them. */
 typedef enum eitp_moments {
     EITP_MOMENTS_F32 = 0,
     EITP_MOMENTS_8BIT = 1, /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
-    /* Of the second moment the means of rows and columns, of the first what is along four directions that follow the
-     * gradient's steepest ones, and updates whose root mean square is limited to the learning rate (Shazeer and Stern,
-     * "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates mean what they mean for AdamW. */
+    /* The second moment as row and column means, the first moment along 4 directions that track the gradient's steepest
+     * ones, and updates whose root mean square is at most the learning rate (Shazeer and Stern, "Adafactor", arXiv
+     * 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates mean what they mean for AdamW. */
     EITP_MOMENTS_FACTORED = 2,
-    /* Not AdamW but SGD with momentum, as torch.optim.SGD has it without dampening and not Nesterov's: of matrices and
-     * vectors one F32 velocity, velocity = beta1 * velocity + gradient, which the learning rate multiplies. Weight
-     * decay is AdamW's, from the parameter and not through the velocity. What SGD calls a learning rate is orders of
-     * magnitude larger, as it is multiplied by gradients, and not by gradients over their roots of mean squares. */
+    /* SGD with momentum instead of AdamW, as torch.optim.SGD without dampening and Nesterov momentum: one F32 velocity
+     * for matrices and vectors, velocity = beta1 * velocity + gradient, multiplied by the learning rate. Weight decay
+     * is decoupled, as in AdamW. Learning rates are orders of magnitude larger than AdamW's, because the gradient is
+     * not divided by the root of its mean square. */
     EITP_MOMENTS_VELOCITY = 3
 } eitp_moments;
 
-/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or with
- * EITP_MOMENTS_VELOCITY SGD, whose momentum is beta1: beta2 and epsilon are not used. */
+/*
+ * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or SGD with
+ * EITP_MOMENTS_VELOCITY, where beta1 is the momentum, and beta2 and epsilon are not used.
+ */
 typedef struct eitp_optimizer_config {
-    double beta1, beta2, epsilon;
-    double weight_decay; /* of the variables whose decay flag is set */
+    double beta1, beta2; /* 0 or more, below 1 */
+    double epsilon;      /* above 0 */
+    double weight_decay; /* 0 or more; for variables whose decay flag is set */
     eitp_moments moments;
-    size_t piece_bytes; /* a larger gradient is made and used in pieces of about this size; the bits are the same */
-    /* What the loss was multiplied by, F32 [1] of the same graph; it is divided out (Micikevicius et al., "Mixed
-     * Precision Training", arXiv 1710.03740). NULL: 1 */
+    size_t piece_bytes; /* larger gradients are computed and used in pieces of about this size; the bits are the same */
+    /* The factor of the loss, F32 [1] of the same graph, which the update divides out (Micikevicius et al., "Mixed
+     * Precision Training", arXiv 1710.03740). NULL: 1. */
     eitp_tensor *loss_scale;
-    /* Of eitp_apply_gradients, where gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the same
-     * graph. NULL: none were */
+    /* For eitp_apply_gradients, if gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the
+     * same graph. NULL: they were not. */
     eitp_tensor *unique;
 } eitp_optimizer_config;
 
-/* 0.9, 0.999, 1e-8, 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, no unique ids */
+/* Betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, no unique
+   ids. */
 EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 
-/* What an update reads and tells: inputs are written before a run, outputs may be read after it. */
+/* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */
 typedef struct eitp_update {
-    eitp_tensor *hyper; /* input F32 [2]: learning rate, number of the step from 1 */
-    eitp_tensor *key; /* input I64 [3]: seed, step, 0, of parameters that round stochastically; NULL: there are none */
-    eitp_tensor *limit; /* input F32 [1]: largest norm of the whole gradient; 0: no limit */
-    eitp_tensor
-        *commit; /* output F32 [2]: what gradients were multiplied by; 1 if the step was made, 0 if it was not finite */
-    eitp_tensor *norm;  /* output F32 [1]: norm of the whole gradient before clipping */
-    eitp_tensor *norms; /* output F64 [2]: norms of the whole update, and of all parameters after it */
+    eitp_tensor *rate_and_step; /* input F32 [2]: learning rate, 0 or more; step number, from 1 */
+    eitp_tensor *key;      /* input I64 [3]: seed, step number, 0. NULL if no parameter is rounded stochastically */
+    eitp_tensor *max_norm; /* input F32 [1]: maximum norm of the whole gradient; 0: no clipping */
+    eitp_tensor *commit;   /* output F32 [2]: factor of the gradient; 1 if the step was applied, 0 if not */
+    eitp_tensor *norm;     /* output F32 [1]: norm of the whole gradient before clipping */
+    eitp_tensor *norms;    /* output F64 [2]: norms of the whole update, and of all parameters after it */
 } eitp_update;
 
 /*
- * Adds one AdamW step to the graph: of every trained parameter it uses, by its gradient of `loss` (a scalar). The
- * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
- * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
- * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; means are "factored.rows.<name>" and
- * "factored.columns.<name>", and the first moment by rows "factored.m.<name>", along "factored.directions.<name>";
- * velocities are "sgd.velocity.<name>"; what a 16-bit parameter lacks of the F32 value that is updated is the variable
- * "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
+ * Adds one optimizer step to the graph of `loss`, a scalar: it computes the gradients of all parameters in the graph
+ * that are not frozen, and updates them. The gradient is scaled by min(1, limit / (norm + 1e-6)), as
+ * torch.nn.utils.clip_grad_norm_ does. A step whose norm is not finite is not applied: parameters and state are
+ * unchanged. EITP_ERROR_ARGUMENT if an argument is NULL, a member of the configuration is out of range, or the graph
+ * has no trained parameter.
+ *
+ * State is kept in variables of role EITP_OPTIMIZER, named after the parameter:
+ *     AdamW      adamw.m.<name>, adamw.v.<name>; of 8-bit moments also adamw.m_scale.<name>, adamw.v_scale.<name>
+ *     factored   factored.rows.<name> and factored.columns.<name>, the means; factored.directions.<name> and
+ *                factored.m.<name>, the first moment along them, by rows; vectors as with AdamW
+ *     SGD        sgd.velocity.<name>
+ * The remainder of a 16-bit parameter (eitp_parameter_form) is remainder.<name>, of role EITP_REMAINDER.
  */
 EITP_API eitp_status eitp_minimize(eitp_tensor *loss, const eitp_optimizer_config *config, eitp_update *update,
                                    eitp_error *error);
 
-/* The same step from the accumulated gradients (eitp_accumulate_gradients) of all parameters in the context that have
- * one. */
+/* The same step from the gradients that eitp_accumulate_gradients accumulated, for all parameters of the context that
+   have one and are not frozen. */
 EITP_API eitp_status eitp_apply_gradients(eitp_graph *graph, const eitp_optimizer_config *config, eitp_update *update,
                                           eitp_error *error);
 
-/* ---- Optimizers: what parameters and their states are kept in ---- */
+/* ---- Optimizers: a form of parameters and of moments ---- */
 
 typedef enum eitp_optimizer {
     EITP_ADAMW = 0,     /* F32 weights (in 16-bit precision two planes), F32 moments */
     EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
-    EITP_ADAMW8_SR = 2, /* BF16 weights, rounded stochastically, 8-bit moments */
-    EITP_FACTORED = 3,  /* BF16 weights, rounded stochastically, EITP_MOMENTS_FACTORED */
-    EITP_SGD = 4,       /* weights as AdamW's, an F32 velocity */
+    EITP_ADAMW8_SR = 2, /* BF16 weights with stochastic rounding, 8-bit moments */
+    EITP_FACTORED = 3,  /* BF16 weights with stochastic rounding, EITP_MOMENTS_FACTORED */
+    EITP_SGD = 4,       /* weights as EITP_ADAMW, F32 velocities */
     EITP_OPTIMIZER_COUNT = 5
 } eitp_optimizer;
 
-/* How close a run comes to one of AdamW with F32 weights and states. */
+/* How close a run is to the same run with EITP_ADAMW. */
 typedef enum eitp_fidelity {
-    EITP_SAME_BITS = 0,  /* as the precision has them */
-    EITP_SEED_NOISE = 1, /* as close as a run with another seed */
+    EITP_SAME_BITS = 0,  /* identical */
+    EITP_SEED_NOISE = 1, /* differs as much as a run with another seed */
     EITP_APPROXIMATE = 2,
-    EITP_DIFFERENT_ALGORITHM = 3 /* not comparable: other learning rates; never chosen unless asked for */
+    EITP_DIFFERENT_ALGORITHM = 3 /* not comparable: needs other learning rates; chosen only on request */
 } eitp_fidelity;
 
 typedef struct eitp_optimizer_info {
     const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
-    const char *keeps; /* in words */
+    const char *state; /* weights and state in words, such as "f32 weights and moments" */
     eitp_fidelity fidelity;
     eitp_parameter_form parameters;
     eitp_moments moments;
 } eitp_optimizer_info;
 
-/* NULL if the optimizer is unknown. */
+/* A constant; NULL if the optimizer is unknown. */
 EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
+
+/* ---- Schedules ---- */
 
 typedef enum eitp_schedule_kind {
     EITP_SCHEDULE_CONSTANT = 0,
     EITP_SCHEDULE_LINEAR = 1,
-    EITP_SCHEDULE_COSINE = 2 /* Loshchilov and Hutter, arXiv 1608.03983, without restarts */
+    EITP_SCHEDULE_COSINE = 2,              /* Loshchilov and Hutter, arXiv 1608.03983, without restarts */
+    EITP_SCHEDULE_COSINE_WITH_RESTARTS = 3 /* the same with restarts, in cycles of equal length */
 } eitp_schedule_kind;
 
 /*
- * The learning rate of step s (from 1): during warm-up peak * s / warmup; then, with p = (s - 1 - warmup) / (steps -
- * warmup), from the peak towards `final`: along a line, or final + (peak - final) (1 + cos(pi p)) / 2.
+ * The learning rate of step s, counted from 1. In the first `warmup` steps it is peak * s / warmup. Then, with p = (s -
+ * 1 - warmup) / (steps - warmup), at most 1, it is: constant, peak; linear, peak + (final - peak) p; cosine, final +
+ * (peak - final) (1 + cos(pi p)) / 2; cosine with restarts, the cosine of the fractional part of cycles * p, and
+ * `final` once p is 1.
  */
 typedef struct eitp_schedule {
     eitp_schedule_kind kind;
     double peak, final;
     int64_t warmup, steps;
+    int64_t cycles; /* of the cosine with restarts; below 1: 1 */
 } eitp_schedule;
 
+/* The learning rate of a step; 0 if the schedule is NULL. */
 EITP_API double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step);
 
 EITP_END_DECLARATIONS

@@ -1,4 +1,4 @@
-/* The optimizers, an entry each: what the command and the planner say of one, and the functions that update by it. */
+/* The table of optimizers: public information, and the functions of the update. */
 #include "optim/update_rules.h"
 
 typedef struct eitp__optimizer {
@@ -12,10 +12,10 @@ static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
     {{"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
       EITP_MOMENTS_8BIT},
      {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
-    {{"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
+    {{"adamw8-sr", "bf16 weights with stochastic rounding, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
       EITP_MOMENTS_8BIT},
      {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
-    {{"factored", "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
+    {{"factored", "bf16 weights with stochastic rounding, row and column means, momentum along 4 directions",
       EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
      {eitp__factored_squares, eitp__factored_means, eitp__factored_node}},
     {{"sgd", "f32 weights and velocities", EITP_DIFFERENT_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},

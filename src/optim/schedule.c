@@ -1,11 +1,14 @@
 #include "base/platform.h"
 #include "optim/optim.h"
 
+static double eitp__cosine_decay(double from, double to, double progress) {
+    return to + (from - to) * 0.5 * (1 + cos(3.14159265358979323846 * progress));
+}
+
 double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
-    double progress = 0, range;
+    double progress = 0, cycles;
     if (!schedule)
         return 0;
-    range = schedule->peak - schedule->final;
     if (schedule->warmup > 0 && step <= schedule->warmup)
         return schedule->peak * (double)step / (double)schedule->warmup;
     if (schedule->steps > schedule->warmup)
@@ -16,9 +19,13 @@ double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
         progress = 0;
     switch (schedule->kind) {
     case EITP_SCHEDULE_LINEAR:
-        return schedule->peak - range * progress;
+        return schedule->peak - (schedule->peak - schedule->final) * progress;
     case EITP_SCHEDULE_COSINE:
-        return schedule->final + range * 0.5 * (1 + cos(3.14159265358979323846 * progress));
+        return eitp__cosine_decay(schedule->peak, schedule->final, progress);
+    case EITP_SCHEDULE_COSINE_WITH_RESTARTS:
+        cycles = schedule->cycles > 1 ? (double)schedule->cycles : 1;
+        return progress < 1 ? eitp__cosine_decay(schedule->peak, schedule->final, fmod(cycles * progress, 1))
+                            : schedule->final;
     case EITP_SCHEDULE_CONSTANT:
     default:
         return schedule->peak;

@@ -1,26 +1,26 @@
-/* Pieces of parameters, and what every optimizer gives to the nodes that update them. */
 #include "optim/update.h"
-#include "tensor/context.h"
+#include "tensor/variable.h"
 
 static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
-    eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
-                     "the name of parameter '%.60s...' is too long: its optimizer state would share a name with others",
-                     eitp__variable_name(parameter));
+    eitp__graph_fail(
+        parameter->graph, EITP_ERROR_ARGUMENT,
+        "parameter name '%.60s...' is too long: with the prefix of its optimizer state it exceeds %d bytes",
+        eitp__variable_name(parameter), EITP__STATE_NAME_SIZE - 1);
     return NULL;
 }
 
-EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
+EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *optimizer, const char *state,
                                               eitp_dtype dtype, int rank, const int64_t *shape) {
-    char name[EITP__STATE_NAME];
-    if (snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter)) >= (int)sizeof name)
+    char name[EITP__STATE_NAME_SIZE];
+    if (snprintf(name, sizeof name, "%s.%s.%s", optimizer, state, eitp__variable_name(parameter)) >= (int)sizeof name)
         return eitp__refuse_long_name(parameter);
     return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
 }
 
-/* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
+/* The remainder of a 16-bit parameter; NULL if it has none. */
 static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
     eitp_parameter_form form = parameter->graph->context->parameters;
-    char name[EITP__STATE_NAME];
+    char name[EITP__STATE_NAME_SIZE];
     if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
         return NULL;
     if (!eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name))
@@ -55,7 +55,7 @@ EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp
     piece->squares = eitp__append_blocks(before ? before->squares : NULL, sums);
 }
 
-/* Rng streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
+/* The rng stream of a parameter's update, from its name. It is in the upper half, which graphs do not assign. */
 static int64_t eitp__update_rng_stream(const eitp_tensor *parameter) {
     uint64_t key = eitp__name_key(eitp__variable_name(parameter));
     return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
@@ -68,7 +68,7 @@ EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, cons
     attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;
-    inputs[4] = update->hyper;
+    inputs[4] = update->rate_and_step;
     inputs[5] = update->commit;
     inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
     return eitp__is_rounded(parameter) ? update->key : NULL;

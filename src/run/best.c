@@ -52,13 +52,13 @@ static void eitp__best_format_state(eitp__buffer *text, const char *name, const 
 }
 
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
-                                           const char *measure, eitp_error *error) {
+                                           const char *metric, eitp_error *error) {
     char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
     eitp_status status;
     eitp__buffer text;
     eitp__buffer_init(&text, host);
-    eitp__buffer_add_text(&text, "{\"measure\": ");
-    eitp__json_write_text(&text, measure, strlen(measure));
+    eitp__buffer_add_text(&text, "{\"metric\": ");
+    eitp__json_write_text(&text, metric, strlen(metric));
     eitp__buffer_add_text(&text, ",\n");
     eitp__best_format_state(&text, "best", &best->now);
     eitp__best_format_state(&text, "before", &best->before);
@@ -91,7 +91,7 @@ EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *d
     return status;
 }
 
-/* A step and a value, null where it was not finite. */
+/* A step, and a value that is null if it was not finite. */
 static eitp_status eitp__best_read_evaluation(const eitp__json *object, eitp__best_evaluation *evaluation,
                                               eitp_error *error) {
     eitp_status status;
@@ -115,12 +115,12 @@ static eitp_status eitp__best_read_before(eitp__best *best, const eitp__json *ob
     return EITP_OK;
 }
 
-static eitp_status eitp__best_read_json(eitp__best *best, const eitp__json *root, const char *measure, int64_t step,
+static eitp_status eitp__best_read_json(eitp__best *best, const eitp__json *root, const char *metric, int64_t step,
                                         eitp_error *error) {
     const eitp__json *list = eitp__json_member(root, "evaluations");
     const char *name = "";
-    eitp_status status = eitp__json_get_text(root, "measure", &name, error);
-    if (status || strcmp(name, measure))
+    eitp_status status = eitp__json_get_text(root, "metric", &name, error);
+    if (status || strcmp(name, metric))
         return status;
     status = eitp__best_read_before(best, eitp__json_member(root, "before"), step, error);
     for (const eitp__json *item = list ? list->first_child : NULL; item && !status; item = item->next) {
@@ -134,7 +134,7 @@ static eitp_status eitp__best_read_json(eitp__best *best, const eitp__json *root
 }
 
 EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *host, const char *directory,
-                                          const char *measure, int64_t step, eitp_error *error) {
+                                          const char *metric, int64_t step, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     eitp__json_document *document = NULL;
     char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
@@ -143,7 +143,7 @@ EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *hos
     if (!status && info.kind == EITP_PATH_FILE) {
         status = eitp__json_read_file(host, path, EITP__BEST_FILE_LIMIT, &document, error);
         if (!status)
-            status = eitp__best_read_json(best, eitp__json_root(document), measure, step, error);
+            status = eitp__best_read_json(best, eitp__json_root(document), metric, step, error);
         if (status && document)
             eitp__fail_prefix(error, status, "'%s'", path);
         eitp__json_release(document);

@@ -16,7 +16,7 @@ EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eit
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    run->report.done = eitp_trainer_steps_done(run->trainer);
+    run->report.steps_done = eitp_trainer_steps_done(run->trainer);
     event.kind = kind;
     event.level = level;
     event.message = message;

@@ -1,4 +1,4 @@
-/* A machine that goes short of memory while a run goes on: watched between steps, and acted on. */
+/* The memory guard: checks between steps if memory is short, and reduces what the run uses. */
 #ifndef EITP_GUARD_H
 #define EITP_GUARD_H
 
@@ -6,17 +6,17 @@
 #include "run/run.h"
 
 typedef struct eitp__guard {
-    int has_looked;
-    double looked;   /* when memory was read last */
-    int in_a_row;    /* looks that found it short, since it was not or the run was made smaller */
-    int warned;      /* said that it is, without auto_shrink */
-    int is_smallest; /* said that the run cannot be made smaller */
+    int has_checked;
+    double checked_at; /* time of the last check */
+    int short_checks;  /* checks in a row that found memory short, since the run last shrank */
+    int has_warned;    /* without auto_shrink, the warning was given */
+    int is_smallest;   /* no configuration uses less memory */
 } eitp__guard;
 
 /*
- * Looks, at most every memory_seconds. If memory is short it says so and, with auto_shrink, makes the run smaller;
- * EITP_ERROR_PRESSURE if it cannot be and memory stays short.
+ * Checks memory, at most every memory_check_seconds. If it is short, warns and, with auto_shrink, shrinks the run.
+ * EITP_ERROR_PRESSURE if memory stays short and no configuration uses less.
  */
-EITP__PRIVATE eitp_status eitp__guard_look(eitp_run *run, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* A file of records, an object a line. */
+/* A file of records in JSON lines. */
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -10,44 +10,44 @@
 struct eitp_jsonl {
     eitp_host host;
     eitp__file file;
-    uint64_t offset; /* bytes in the file */
-    eitp__buffer waiting;
-    double written; /* when records last were */
+    uint64_t offset;      /* bytes in the file */
+    eitp__buffer pending; /* records to be written */
+    double written;       /* time of the last write */
 };
 
 eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
-    eitp_jsonl *made;
+    eitp_jsonl *created;
     eitp_status status;
     if (!host || !path || !jsonl)
         return eitp__fail_null(error, "eitp_jsonl_create", "host, path and jsonl");
     *jsonl = NULL;
-    made = (eitp_jsonl *)eitp__allocate(host, sizeof *made);
-    if (!made)
-        return eitp__fail_memory(error, sizeof *made, "a file of records");
-    made->host = *host;
-    eitp__buffer_init(&made->waiting, &made->host);
-    status = eitp__file_open(&made->file, &made->host, path, EITP_FILE_UPDATE, error);
+    created = (eitp_jsonl *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a file of records");
+    created->host = *host;
+    eitp__buffer_init(&created->pending, &created->host);
+    status = eitp__file_open(&created->file, &created->host, path, EITP_FILE_UPDATE, error);
     if (!status)
-        status = eitp__file_size(&made->file, &made->offset, error);
+        status = eitp__file_size(&created->file, &created->offset, error);
     if (status) {
-        eitp__file_close(&made->file, NULL);
-        eitp__release(host, made, sizeof *made);
+        eitp__file_close(&created->file, NULL);
+        eitp__release(host, created, sizeof *created);
         return status;
     }
-    *jsonl = made;
+    *jsonl = created;
     return EITP_OK;
 }
 
-/* ---- Cutting ---- */
+/* ---- Resuming ---- */
 
-/* The step of a record, -1 where it has none. */
+/* The step of a record; -1 if it has none. */
 static int64_t eitp__jsonl_step(const char *line) {
     static const char name[] = "{\"step\": ";
     return strncmp(line, name, sizeof name - 1) ? -1 : strtoll(line + sizeof name - 1, NULL, 10);
 }
 
-/* The bytes of the whole records in records[0 .. size) that belong to steps up to `step`; *more is 0 if another
-   follows. */
+/* The bytes of the complete records in records[0, size) up to the first one after `step`; *more is 0 if there is such
+   a record. */
 static size_t eitp__jsonl_kept(const char *records, size_t size, int64_t step, int *more, int *evaluated) {
     size_t kept = 0;
     for (;;) {
@@ -88,7 +88,7 @@ static eitp_status eitp__jsonl_find_end(eitp_jsonl *jsonl, int64_t step, int *ev
 static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, eitp_error *error) {
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
     eitp_status status;
-    eitp__buffer_clear(&jsonl->waiting);
+    eitp__buffer_clear(&jsonl->pending);
     status = eitp__jsonl_find_end(jsonl, step, evaluated, error);
     return status ? status : eitp__file_resize(&jsonl->file, jsonl->offset, error);
 }
@@ -98,13 +98,13 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
 static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
     eitp_status status = EITP_OK;
     jsonl->written = eitp__clock();
-    if (jsonl->waiting.size)
-        status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->waiting.data, jsonl->waiting.size, error);
-    /* What was not written goes on waiting: a checkpoint has no steps that the records lack. */
+    if (jsonl->pending.size)
+        status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->pending.data, jsonl->pending.size, error);
+    /* Records that could not be written are kept: a checkpoint has no steps that the records lack. */
     if (status)
         return status;
-    jsonl->offset += jsonl->waiting.size;
-    eitp__buffer_clear(&jsonl->waiting);
+    jsonl->offset += jsonl->pending.size;
+    eitp__buffer_clear(&jsonl->pending);
     return EITP_OK;
 }
 
@@ -124,7 +124,7 @@ static void eitp__jsonl_add_value(eitp__buffer *text, const eitp_value *value) {
 
 static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eitp_error *error) {
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
-    eitp__buffer *text = &jsonl->waiting;
+    eitp__buffer *text = &jsonl->pending;
     eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
     for (size_t i = 0; i < record->count; i++)
         eitp__jsonl_add_value(text, &record->values[i]);
@@ -141,7 +141,9 @@ static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {
 }
 
 eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl) {
-    eitp_record_sink sink;
+    eitp_record_sink sink = EITP__ZERO;
+    if (!jsonl)
+        return sink;
     sink.user = jsonl;
     sink.record = eitp__jsonl_record;
     sink.resume = eitp__jsonl_resume;
@@ -154,7 +156,7 @@ void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
         return;
     eitp__jsonl_write(jsonl, NULL);
     eitp__file_close(&jsonl->file, NULL);
-    eitp__buffer_release(&jsonl->waiting);
+    eitp__buffer_release(&jsonl->pending);
     eitp_host host = jsonl->host;
     eitp__release(&host, jsonl, sizeof *jsonl);
 }

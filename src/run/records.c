@@ -9,10 +9,10 @@
 
 #define EITP__RECORD_VALUES 64
 
-/* A record that is being put together. */
+/* A record being built. */
 typedef struct eitp__values {
     eitp_value values[EITP__RECORD_VALUES];
-    char names[EITP__RECORD_VALUES][EITP_QUANTITY_NAME + 16]; /* of values whose names are made of parts */
+    char names[EITP__RECORD_VALUES][EITP_QUANTITY_NAME_SIZE + 16]; /* for names composed of parts */
     size_t count;
 } eitp__values;
 
@@ -24,12 +24,12 @@ static eitp_value *eitp__add_value(eitp__values *list, const char *name, eitp_va
     return value;
 }
 
-/* Gives a value a name made of three parts. */
+/* Names a value prefix + name + suffix. */
 static eitp_value *eitp__name_value(eitp__values *list, eitp_value *value, const char *prefix, const char *name,
                                     const char *suffix) {
     const size_t size = sizeof list->names[0];
     char *text = list->names[value - list->values];
-    snprintf(text, size, "%s%.*s%s", prefix, EITP_QUANTITY_NAME, name, suffix);
+    snprintf(text, size, "%s%.*s%s", prefix, EITP_QUANTITY_NAME_SIZE, name, suffix);
     value->name = text;
     return value;
 }
@@ -61,16 +61,16 @@ static eitp_status eitp__record(eitp_run *run, int64_t step, const eitp__values 
     record.step = step;
     record.values = list->values;
     record.count = list->count;
-    /* Of all sinks: a step that was made is saved, and metrics.jsonl has what is saved. */
+    /* A failing sink does not keep the others from getting the record: the step is done and will be saved. */
     for (size_t i = 0; i < run->sink_count; i++) {
         eitp_error later;
-        eitp_status given = run->sinks[i].record(run->sinks[i].user, &record, status ? &later : error);
-        status = status ? status : given;
+        eitp_status result = run->sinks[i].record(run->sinks[i].user, &record, status ? &later : error);
+        status = status ? status : result;
     }
     return status;
 }
 
-/* Bytes of physical memory that the process has; 0 where that is not known. */
+/* The resident set of the process in bytes; 0 if unknown. */
 static int64_t eitp__run_resident_bytes(const eitp_host *host) {
     char text[128], *end = text;
     size_t size = 0;
@@ -107,13 +107,13 @@ EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_
     return eitp__record(run, report->step, &list, error);
 }
 
-/* Loss terms, where there are several, and measures. */
-static void eitp__add_measures(eitp__values *list, const eitp_evaluation *evaluation) {
-    for (int i = evaluation->term_count > 1 ? 0 : evaluation->term_count; i < evaluation->measure_count; i++) {
-        const eitp_measure *measure = &evaluation->measures[i];
+/* Adds the loss terms, if there are several, and the metrics. */
+static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluation) {
+    for (int i = evaluation->term_count > 1 ? 0 : evaluation->term_count; i < evaluation->metric_count; i++) {
+        const eitp_metric *metric = &evaluation->metrics[i];
         const char *prefix = i < evaluation->term_count ? "val_loss_" : "val_";
-        eitp__add_named(list, prefix, measure->name, "", measure->mean);
-        eitp__add_named(list, prefix, measure->name, "_error", measure->error);
+        eitp__add_named(list, prefix, metric->name, "", metric->mean);
+        eitp__add_named(list, prefix, metric->name, "_error", metric->error);
     }
 }
 
@@ -126,12 +126,12 @@ EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds,
     eitp__add_number(&list, "val_loss_error", evaluation->error);
     if (!strcmp(unit, EITP__TOKENS))
         eitp__add_number(&list, "val_perplexity", exp(evaluation->loss));
-    eitp__add_measures(&list, evaluation);
+    eitp__add_metrics(&list, evaluation);
     eitp__name_value(&list, eitp__add_value(&list, "", EITP_VALUE_INTEGER), "val_", unit, "")->integer =
         evaluation->items;
     eitp__add_number(&list, "val_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
-    return eitp__record(run, run->report.evaluated, &list, error);
+    return eitp__record(run, run->report.evaluated_step, &list, error);
 }
 
 EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error) {

@@ -1,4 +1,4 @@
-/* What a run records: the values of steps, evaluations and memory pressure, given to every sink. */
+/* Records of steps, evaluations and memory pressure, for all sinks. */
 #ifndef EITP_RECORDS_H
 #define EITP_RECORDS_H
 
@@ -8,7 +8,7 @@ EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_
 EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error);
 
-/* Tells all sinks; see eitp_record_sink. */
+/* Call resume and sync of all sinks; see eitp_record_sink. */
 EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__records_sync(eitp_run *run, eitp_error *error);
 

@@ -1,4 +1,4 @@
-/* Runs: what they are made of, and their end. */
+/* Creating, starting and destroying runs. */
 #include "base/files.h"
 #include "run/run_directory.h"
 #include "run/run_loop.h"
@@ -12,7 +12,7 @@ eitp_run_config eitp_run_config_default(void) {
     config.save_steps = 500;
     config.save_total_limit = 2;
     config.max_nonfinite = 5;
-    config.memory_seconds = 1;
+    config.memory_check_seconds = 1;
     config.metrics = 1;
     return config;
 }
@@ -21,23 +21,26 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
     if (!config->directory)
         return eitp__fail_null(error, "eitp_run_create", "config.directory");
     if (config->resume == EITP_RESUME_NAMED && !config->checkpoint)
-        return eitp__fail_null(error, "eitp_run_create", "config.checkpoint of EITP_RESUME_NAMED");
+        return eitp__fail_null(error, "eitp_run_create", "config.checkpoint with EITP_RESUME_NAMED");
     if (config->sink_count && !config->sinks)
         return eitp__fail_null(error, "eitp_run_create", "config.sinks");
     for (size_t i = 0; i < config->sink_count; i++) {
         if (!config->sinks[i].record)
-            return eitp__fail_null(error, "eitp_run_create", "the function record of a sink");
+            return eitp__fail_null(error, "eitp_run_create", "the record function of a sink");
     }
     if (config->steps < 0 || config->eval_steps < 0 || config->eval_samples < 0 || config->save_steps < 0 ||
-        !(config->save_seconds >= 0) || config->save_total_limit < 0 || config->patience < 0 ||
-        config->max_nonfinite < 1)
+        !(config->eval_epochs >= 0) || !(config->save_epochs >= 0) || !(config->save_seconds >= 0) ||
+        config->save_total_limit < 0 || config->patience < 0 || config->max_nonfinite < 1)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_run_config: numbers of steps, samples, seconds, checkpoints and evaluations must be 0 "
-                          "or more, and max_nonfinite 1 or more");
+                          "eitp_run_config: steps, eval_steps, eval_epochs, eval_samples, save_steps, save_epochs, "
+                          "save_seconds, save_total_limit and patience must be 0 or more, max_nonfinite 1 or more");
+    if (!(config->eval_fraction >= 0 && config->eval_fraction <= 1))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_run_config: eval_fraction must be 0 to 1 (got %g)",
+                          config->eval_fraction);
     return EITP_OK;
 }
 
-/* Texts and sinks, so that the program need not keep its own. */
+/* Copies strings and sinks, so that the program need not keep them. */
 static eitp_status eitp__run_copy_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     const eitp_host *host = &run->host;
     const size_t sinks = config->sink_count + 1;
@@ -66,13 +69,13 @@ static eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error) {
         status = eitp_jsonl_create(&run->host, run->metrics_path, &run->metrics, error);
     if (status)
         return status;
-    run->made_metrics = info.kind == EITP_PATH_MISSING;
+    run->created_metrics = info.kind == EITP_PATH_MISSING;
     run->sinks[run->sink_count++] = eitp_jsonl_sink(run->metrics);
     return EITP_OK;
 }
 
 eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
-    eitp_run *made;
+    eitp_run *created;
     eitp_status status;
     if (!host || !config || !run)
         return eitp__fail_null(error, "eitp_run_create", "host, config and run");
@@ -80,25 +83,25 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
     status = eitp__run_check(config, error);
     if (status)
         return status;
-    made = (eitp_run *)eitp__allocate(host, sizeof *made);
-    if (!made)
-        return eitp__fail_memory(error, sizeof *made, "a run");
-    made->host = *host;
-    made->checkpoint_step = -1;
-    status = eitp__run_copy_config(made, config, error);
+    created = (eitp_run *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a run");
+    created->host = *host;
+    created->checkpoint_step = -1;
+    status = eitp__run_copy_config(created, config, error);
     if (!status)
-        status = eitp__run_prepare_directory(made, error);
+        status = eitp__run_prepare_directory(created, error);
     if (!status)
-        status = eitp__run_open_metrics(made, error);
+        status = eitp__run_open_metrics(created, error);
     /* Only the copies outlive this call. */
-    made->config.directory = made->directory;
-    made->config.checkpoint = made->checkpoint;
-    made->config.keep_best = made->keep_best;
-    made->config.sinks = made->sinks;
+    created->config.directory = created->directory;
+    created->config.checkpoint = created->checkpoint;
+    created->config.keep_best = created->keep_best;
+    created->config.sinks = created->sinks;
     if (status)
-        eitp_run_destroy(made);
+        eitp_run_destroy(created);
     else
-        *run = made;
+        *run = created;
     return status;
 }
 
@@ -108,7 +111,7 @@ void eitp_run_destroy(eitp_run *run) {
         return;
     host = run->host;
     eitp_jsonl_destroy(run->metrics);
-    if (!run->started && run->made_metrics)
+    if (!run->started && run->created_metrics)
         host.files.remove(host.files.user, run->metrics_path);
     if (!run->started && run->directory)
         eitp__run_remove_directories(run);
@@ -137,16 +140,16 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     if (!run || !trainer)
         return eitp__fail_null(error, "eitp_run_train", "run and trainer");
     if (run->config.steps < 0)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the steps of a run must be 0 or more (got %lld)",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the steps of the run are %lld; they must be 0 or more",
                           (long long)run->config.steps);
     if (run->started)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' has trained already; create another to resume",
-                          run->directory);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the run in '%s' was trained already; create another run to resume", run->directory);
     run->started = 1;
     run->trainer = trainer;
     memset(&run->report, 0, sizeof run->report);
     run->report.steps = run->config.steps;
-    run->report.saved = run->report.evaluated = run->report.best_step = -1;
+    run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
     status = eitp__run_loop(run, error ? error : &ignored);
     if (report)
         *report = run->report;

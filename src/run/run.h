@@ -1,6 +1,6 @@
 /*
- * A training run: the loop over the trainer's steps with evaluation, checkpoints, early stopping, a guard on memory and
- * records. docs/training.md has the whole picture; a program may keep its own loop over eitp_trainer_step instead.
+ * Training runs: the loop over a trainer's steps, with evaluation, checkpoints, early stopping, a memory guard and
+ * records. See docs/training.md. A program may write its own loop over eitp_trainer_step instead.
  */
 #ifndef EITP_RUN_H
 #define EITP_RUN_H
@@ -18,7 +18,7 @@ typedef enum eitp_value_kind {
     EITP_VALUE_TEXT = 3
 } eitp_value_kind;
 
-/* A named value: of `number`, `integer` and `text` the one that its kind says. */
+/* A named value, in the member that its kind selects. */
 typedef struct eitp_value {
     const char *name;
     eitp_value_kind kind;
@@ -28,9 +28,9 @@ typedef struct eitp_value {
 } eitp_value;
 
 /*
- * What is known after a step. Valid during the call that gets it. A step has "loss", of several loss terms
- * "loss_<name>" each, and more; an evaluation "val_loss" and "val_loss_<name>", measures "val_<name>", and the standard
- * error of each with "_error" after it.
+ * The values of one step, valid during the call. After a training step they are "loss", "loss_<name>" for each of
+ * several loss terms, "lr", "grad_norm" and more; after an evaluation "val_loss", "val_loss_<name>" and "val_<name>"
+ * for each metric, and for each of these its standard error with "_error" appended.
  */
 typedef struct eitp_record {
     int64_t step;
@@ -38,151 +38,173 @@ typedef struct eitp_record {
     size_t count;
 } eitp_record;
 
-/* Where records go. A failure ends the run, once all sinks were given the record. */
+/* A destination of records. */
 typedef struct eitp_record_sink {
     void *user;
+    /* Stores a record. A failure ends the run, after all sinks have received the record. */
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
-    /* Before the first step: forgets the records of steps after `step` (-1: of all), and sets *evaluated to 1 if it
-       has an evaluation of `step`, which is then not repeated. May be NULL. */
+    /* Called before the first step: discards the records of steps after `step` (-1: all records), and sets *evaluated
+       to 1 if it has an evaluation of `step`, which is then not repeated. May be NULL. */
     eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
-    /* Makes what was recorded last. It is called before a checkpoint is written. May be NULL. */
+    /* Writes all records to storage. Called before a checkpoint is written. May be NULL. */
     eitp_status (*sync)(void *user, eitp_error *error);
 } eitp_record_sink;
 
 /*
- * A sink that writes a file of JSON lines: an object for each record, its step first. Numbers that are not finite are
- * null. A record is written within a second of the next one. On resume the file is cut after the last whole record that
- * belongs to the run.
+ * A sink that writes a file of JSON lines: an object for each record, with the member "step" first. Numbers that are
+ * not finite are null. Records are buffered for up to a second. A resume truncates the file after the last complete
+ * record of the steps before. Destroy it after the run that uses it.
  */
 typedef struct eitp_jsonl eitp_jsonl;
 EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
+
+/* The sink of a file; zeros if it is NULL, which eitp_run_create refuses. */
 EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
+
+/* Writes the buffered records and closes the file. NULL is fine. */
 EITP_API void eitp_jsonl_destroy(eitp_jsonl *jsonl);
 
 /* ---- Reports and events ---- */
 
 /* Why a run ended. */
 typedef enum eitp_run_end {
-    EITP_RUN_FAILED = 0,      /* an error that belongs to none of the others */
-    EITP_RUN_FINISHED = 1,    /* all steps are done */
-    EITP_RUN_END_OF_DATA = 2, /* the trainer's last_sample was reached */
-    EITP_RUN_STOPPED = 3,     /* by eitp_run_request_stop */
-    EITP_RUN_EARLY_STOP = 4,  /* `patience` evaluations in a row without improvement */
-    EITP_RUN_NOT_FINITE = 5,  /* `max_nonfinite` steps in a row were not applied */
-    EITP_RUN_PRESSURE = 6     /* memory stayed short, and the run could not be made smaller */
+    EITP_RUN_FAILED = 0,         /* an error without a reason of its own below */
+    EITP_RUN_FINISHED = 1,       /* all steps are done */
+    EITP_RUN_END_OF_DATA = 2,    /* the trainer's last_sample was reached */
+    EITP_RUN_STOPPED = 3,        /* eitp_run_request_stop */
+    EITP_RUN_EARLY_STOP = 4,     /* `patience` evaluations in a row without improvement */
+    EITP_RUN_NOT_FINITE = 5,     /* `max_nonfinite` steps in a row were not applied */
+    EITP_RUN_MEMORY_PRESSURE = 6 /* memory stayed short, and no configuration that uses less was left */
 } eitp_run_end;
 
+/* The state of a run. Steps count from the start of training, in a resumed run too. */
 typedef struct eitp_run_report {
     eitp_run_end end;
-    int stop_reason;            /* as given to eitp_run_request_stop */
-    int64_t first, done;        /* steps done when it began, and now */
-    int64_t steps;              /* in all; where the data ended before, where it did; 0: not known yet */
-    int64_t saved;              /* steps done at the newest checkpoint, the one resumed from included; -1: none */
-    eitp_step_report step;      /* the last step; its number is 0 before the first */
-    eitp_evaluation evaluation; /* the last one */
-    int64_t evaluations;        /* how many there were */
-    int64_t evaluated;          /* steps done at the last evaluation, those before the resume included; -1: none */
-    int64_t best_step;          /* of the best value of `keep_best`, -1: none */
+    int stop_reason;            /* as passed to eitp_run_request_stop */
+    int64_t start_step;         /* steps done when the run began: 0, or those of its checkpoint */
+    int64_t steps_done;         /* steps done now */
+    int64_t steps;              /* total steps to do; 0: unknown until the data ends */
+    int64_t saved_step;         /* steps done at the newest checkpoint, including the one resumed from; -1: none */
+    eitp_step_report step;      /* the last step; step.step is 0 before the first */
+    eitp_evaluation evaluation; /* the last evaluation */
+    int64_t evaluations;        /* number of evaluations of this run */
+    int64_t evaluated_step;     /* steps done at the last evaluation, including those before a resume; -1: none */
+    int64_t best_step;          /* steps done at the best value of `keep_best`; -1: none */
     double best_value;
-    int64_t items; /* of the first loss term in steps of this call, and the seconds that those took */
-    double seconds;
-    eitp_memory_info memory; /* when it was last found short */
+    int64_t items;           /* of the first loss term, in the steps of this run */
+    double seconds;          /* that those steps took */
+    eitp_memory_info memory; /* when memory was last found short */
 } eitp_run_report;
 
 typedef enum eitp_run_event_kind {
-    EITP_EVENT_STEP = 0,          /* a step was made */
-    EITP_EVENT_EVALUATION = 1,    /* an evaluation was made */
-    EITP_EVENT_SAVED = 2,         /* a checkpoint was written */
-    EITP_EVENT_SKIPPED_STEP = 3,  /* a step's gradient was not finite, and it was not applied */
-    EITP_EVENT_MEMORY_SHORT = 4,  /* memory is short; with auto_shrink the run is about to be made smaller */
-    EITP_EVENT_NOT_SHRUNK = 5,    /* that failed, or there is nothing smaller */
-    EITP_EVENT_DATA_ENDED = 6,    /* the trainer used all samples */
-    EITP_EVENT_NOT_IMPROVED = 7,  /* it stops early */
+    EITP_EVENT_STEP = 0,          /* a step is done */
+    EITP_EVENT_EVALUATION = 1,    /* an evaluation is done */
+    EITP_EVENT_SAVED = 2,         /* a checkpoint is written */
+    EITP_EVENT_SKIPPED_STEP = 3,  /* a step was not applied, because its gradient was not finite */
+    EITP_EVENT_MEMORY_SHORT = 4,  /* memory is short; with auto_shrink, eitp_trainer_shrink is called next */
+    EITP_EVENT_NOT_SHRUNK = 5,    /* it failed, or no configuration uses less memory */
+    EITP_EVENT_END_OF_DATA = 6,   /* the trainer has used all samples */
+    EITP_EVENT_EARLY_STOP = 7,    /* `patience` is exhausted */
     EITP_EVENT_NOTHING_TO_DO = 8, /* all steps were done before */
-    EITP_EVENT_NOT_SAVED = 9 /* why it ends; the last checkpoint could not be written, which is the error returned */
+    EITP_EVENT_SAVE_FAILED = 9    /* the final checkpoint could not be written. The message is why the run ended;
+                                     eitp_run_train returns the write error */
 } eitp_run_event_kind;
 
-/* Something happened. All pointers are valid during the call. */
+/* An event of a run. All pointers are valid during the call. */
 typedef struct eitp_run_event {
     eitp_run_event_kind kind;
     eitp_log_level level;
-    const char *message; /* one line that says it */
+    const char *message; /* one line of text */
     const eitp_run_report *report;
-    double seconds; /* that a step, an evaluation or saving took */
+    double seconds; /* duration of a step, an evaluation or a save */
 } eitp_run_event;
 
-/* Without a function events go to the host's log: steps as EITP_LOG_DEBUG, the others at their level. */
+/* Receives the events. If `notify` is NULL they go to the host's log at their level; that of steps is
+   EITP_LOG_DEBUG. */
 typedef struct eitp_run_listener {
     void *user;
     void (*notify)(void *user, const eitp_run_event *event);
 } eitp_run_listener;
 
-/* ---- The run ---- */
+/* ---- Runs ---- */
 
 typedef enum eitp_run_resume {
-    EITP_RESUME_NONE = 0,   /* a new run */
-    EITP_RESUME_NEWEST = 1, /* from the newest checkpoint of the directory; a new run if it has none */
-    EITP_RESUME_NAMED = 2   /* from config.checkpoint, whose run may have another directory */
+    EITP_RESUME_NONE = 0,   /* start a new run */
+    EITP_RESUME_NEWEST = 1, /* resume from the newest checkpoint in the directory; start a new run if there is none */
+    EITP_RESUME_NAMED = 2   /* resume from config.checkpoint, which may be in another directory */
 } eitp_run_resume;
 
 typedef struct eitp_run_config {
-    const char *directory; /* of checkpoints and records; made if missing */
+    const char *directory; /* of checkpoints and records; created if missing */
     eitp_run_resume resume;
-    const char *checkpoint;   /* a directory, of EITP_RESUME_NAMED */
-    int64_t steps;            /* in all; 0: until the data end: see eitp_trainer_config_set_epochs */
-    int64_t eval_steps;       /* evaluate before step 1 and whenever so many steps are done; 0: only at the end */
-    int64_t eval_samples;     /* of the first so many; 0: of all */
-    int64_t save_steps;       /* save whenever so many steps are done; 0: only at the end */
-    double save_seconds;      /* save after so many seconds; 0: never. It changes no bit. */
-    int64_t save_total_limit; /* checkpoints that are kept; 0: all */
-    /* "loss", or the name of a loss term or a measure of the task: a checkpoint is written after each evaluation
-       where it is better than ever before, and the best one is kept beside the save_total_limit newest; NULL: none.
-       best.json in the directory names it. The evaluation before step 1 does not count. */
+    const char *checkpoint;   /* for EITP_RESUME_NAMED: a checkpoint directory */
+    int64_t steps;            /* in total; 0: until the end of data (see eitp_trainer_config_set_epochs) */
+    int64_t eval_steps;       /* evaluate before step 1 and every N steps; 0: only at the end */
+    double eval_epochs;       /* evaluate before step 1 and every N epochs, 0.1 for ten times an epoch; 0: do not */
+    int64_t eval_samples;     /* evaluate on N samples (see eitp_trainer_evaluate); 0: on all */
+    double eval_fraction;     /* evaluate on this fraction of the samples instead; 0: on eval_samples */
+    int64_t save_steps;       /* save every N steps; 0: only at the end */
+    double save_epochs;       /* save every N epochs; 0: do not */
+    double save_seconds;      /* also save when this much time has passed; 0: never. It does not affect results. */
+    int64_t save_total_limit; /* keep the N newest checkpoints; 0: all */
+    /* "loss", or the name of a loss term or metric of the task. After each evaluation that is the best so far a
+       checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it. The
+       evaluation before step 1 does not count. NULL: the best checkpoint is not kept. */
     const char *keep_best;
-    int higher_is_better;  /* of keep_best */
-    int64_t patience;      /* stop when so many evaluations in a row are not better than the best ("loss" without
-                              keep_best); 0: never */
-    int64_t max_nonfinite; /* stop after so many steps in a row that were not applied */
+    int higher_is_better;  /* for keep_best */
+    int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
+                              loss if it is NULL); 0: never */
+    int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
     int auto_shrink;       /* call eitp_trainer_shrink when memory is short */
-    double memory_seconds; /* between two looks at memory; 0: before every step; below 0: never */
-    int metrics;           /* write metrics.jsonl in the directory */
-    const eitp_record_sink *sinks; /* copied */
+    double memory_check_seconds;   /* interval between checks of memory; 0: before every step; negative: never */
+    int metrics;                   /* write metrics.jsonl in the directory */
+    const eitp_record_sink *sinks; /* further destinations of records; copied */
     size_t sink_count;
     eitp_run_listener listener;
 } eitp_run_config;
 
-/* A new run of 1000 steps in "out" that evaluates and saves every 500 and keeps 2 checkpoints; max_nonfinite 5,
-   memory_seconds 1, metrics. */
+/* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
+   memory_check_seconds 1, metrics. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 typedef struct eitp_run eitp_run;
 
 /*
- * Makes the directory, locks it (eitp_files.lock), and finds the checkpoint. EITP_ERROR_ARGUMENT: another process has
- * the lock, or the directory has checkpoints of another run or of later steps. A run that is destroyed before
- * eitp_run_train removes what it made.
+ * Creates the directory, locks it (eitp_files.lock), and finds the checkpoint to resume from. The configuration is
+ * copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range, another process has the lock, or the directory
+ * has checkpoints of another run or of later steps.
  */
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
+
+/* Unlocks the directory. If eitp_run_train was not called, removes what eitp_run_create created. NULL is fine. */
 EITP_API void eitp_run_destroy(eitp_run *run);
 
-/* The checkpoint that it resumes from; NULL: a new run. */
+/* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. */
 EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
 
-/* Replaces config.steps, for a program that only knows them when it has the run's directory. */
+/* Replaces config.steps before eitp_run_train, for programs that compute it from the checkpoint. NULL is ignored. */
 EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
 
 /*
- * Resumes the trainer, unless it has been, and trains. A run trains once. Unless it fails there is a checkpoint of the
- * last step. EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE leave one too. After any other error there is one of the
- * steps before it, unless the trainer is torn or saving fails. `report`, which may be NULL, is filled in any case.
- * A run that is killed and resumed gives the bits, and stops at the step, of one that was not; only the count of
- * max_nonfinite begins again.
+ * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
+ * `report` is filled in on failure too; it may be NULL.
+ *
+ * On success, and after EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE, there is a checkpoint of the last step. After
+ * any other error there is one of the last completed step, unless the trainer is torn or saving fails.
+ * EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, or keep_best, patience or steps do not
+ * fit the trainer.
+ *
+ * A run that is killed and resumed produces the same bits, and stops at the same step, as one that was not; only the
+ * count for max_nonfinite starts again.
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
 
-/* After the current step: save and end; save and go on. Both may be called in a signal handler, also with NULL. */
+/* Requests that the run saves and ends after the current step. May be called from a signal handler. NULL is ignored. */
 EITP_API void eitp_run_request_stop(eitp_run *run, int reason);
+
+/* Requests that the run saves after the current step and continues. May be called from a signal handler. NULL is
+   ignored. */
 EITP_API void eitp_run_request_save(eitp_run *run);
 
 EITP_END_DECLARATIONS

@@ -14,9 +14,9 @@ EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path) {
     return size ? eitp__copy_bytes(host, path, size) : eitp__copy_text(host, ".");
 }
 
-/* ---- Making it ---- */
+/* ---- Creating it ---- */
 
-/* How many directories of a path are missing. */
+/* Counts the missing directories of a path. */
 static eitp_status eitp__count_missing(const eitp_host *host, const char *path, int *missing, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     char *parent;
@@ -36,7 +36,7 @@ static eitp_status eitp__count_missing(const eitp_host *host, const char *path, 
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
     const eitp_host *host = &run->host;
     char *path = eitp__copy_text(host, run->directory);
-    for (; path && run->made_directories > 0; run->made_directories--) {
+    for (; path && run->created_directories > 0; run->created_directories--) {
         char *parent = eitp__parent_path(host, path);
         host->files.remove(host->files.user, path);
         eitp__release_text(host, path);
@@ -45,12 +45,12 @@ EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
     eitp__release_text(host, path);
 }
 
-/* Whatever keeps the directory from being made, it is the file system's. */
+/* Any failure is EITP_ERROR_IO, except for memory. */
 static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
     int missing = 0;
     eitp_status status = eitp__count_missing(&run->host, run->directory, &missing, error);
     if (!status) {
-        run->made_directories = missing;
+        run->created_directories = missing;
         status = eitp__make_directories(&run->host, run->directory, error);
     }
     if (!status || status == EITP_ERROR_MEMORY)
@@ -68,9 +68,9 @@ static eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     run->has_lock = files->lock && !code;
     if (code != EWOULDBLOCK)
         return EITP_OK;
-    run->made_directories = 0; /* it is the other's, whoever made it */
+    run->created_directories = 0; /* it belongs to the other process */
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "another process trains in '%s'; wait for it, or choose another directory", run->directory);
+                      "another process is training in '%s'; wait for it, or choose another directory", run->directory);
 }
 
 EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
@@ -82,8 +82,8 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
 
 /* ---- The checkpoint ---- */
 
-/* Sets run->checkpoint to a checkpoint of the run's directory. */
-static eitp_status eitp__run_take_newest(eitp_run *run, int64_t newest, eitp_error *error) {
+/* Sets the checkpoint to one in the run's directory. */
+static eitp_status eitp__run_use_newest(eitp_run *run, int64_t newest, eitp_error *error) {
     char name[64];
     snprintf(name, sizeof name, "checkpoint-%lld", (long long)newest);
     run->checkpoint = eitp__join_path(&run->host, run->directory, name);
@@ -91,7 +91,7 @@ static eitp_status eitp__run_take_newest(eitp_run *run, int64_t newest, eitp_err
     return run->checkpoint ? EITP_OK : eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
 }
 
-static eitp_status eitp__run_take_named(eitp_run *run, eitp_error *error) {
+static eitp_status eitp__run_use_named(eitp_run *run, eitp_error *error) {
     eitp_checkpoint_info info;
     eitp_status status;
     run->checkpoint = eitp__copy_text(&run->host, run->config.checkpoint);
@@ -102,7 +102,7 @@ static eitp_status eitp__run_take_named(eitp_run *run, eitp_error *error) {
     return status;
 }
 
-/* True if both files are there and the same. The file table knows no identity of files but their size and time. */
+/* True if both files exist and seem to be the same, by size and time: eitp_files has no better identity of files. */
 static int eitp__is_same_file(const eitp_host *host, const char *a, const char *b) {
     eitp_path_info first = EITP__ZERO, second = EITP__ZERO;
     return a && b && !eitp__path_info(host, a, &first, NULL) && !eitp__path_info(host, b, &second, NULL) &&
@@ -110,7 +110,7 @@ static int eitp__is_same_file(const eitp_host *host, const char *a, const char *
            first.modified == second.modified;
 }
 
-/* True if the checkpoint is one of the run's directory, by whatever path. */
+/* True if the checkpoint is in the run's directory, even if its path differs. */
 static int eitp__is_own_checkpoint(const eitp_run *run) {
     const eitp_host *host = &run->host;
     char name[96], *own, *other;
@@ -124,14 +124,14 @@ static int eitp__is_own_checkpoint(const eitp_run *run) {
     return same;
 }
 
-/* Nothing is overwritten: a directory holds one run. */
+/* Checks that the run overwrites no checkpoints of another run. */
 static eitp_status eitp__run_check_other(const eitp_run *run, int64_t newest, eitp_error *error) {
     int is_own;
     if (newest < 0)
         return EITP_OK;
     if (!run->checkpoint)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' has checkpoint-%lld already; resume from it, or choose another directory",
+                          "'%s' already has checkpoint-%lld; resume from it, or choose another directory",
                           run->directory, (long long)newest);
     is_own = eitp__is_own_checkpoint(run);
     if (!is_own || newest > run->checkpoint_step)
@@ -145,15 +145,15 @@ static eitp_status eitp__run_find_checkpoint(eitp_run *run, eitp_error *error) {
     int64_t newest;
     eitp_status status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
     if (!status && run->config.resume == EITP_RESUME_NEWEST && newest >= 0)
-        status = eitp__run_take_newest(run, newest, error);
+        status = eitp__run_use_newest(run, newest, error);
     else if (!status && run->config.resume == EITP_RESUME_NAMED)
-        status = eitp__run_take_named(run, error);
+        status = eitp__run_use_named(run, error);
     return status ? status : eitp__run_check_other(run, newest, error);
 }
 
-/* Writes a file and removes it. */
+/* Checks that files can be written, by writing one and removing it. */
 static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
-    static const char content[] = "written to see whether files can be written here\n";
+    static const char content[] = "a test for write access\n";
     char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
     eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, error)
                               : eitp__fail_memory(error, strlen(run->directory), "a path");
@@ -172,6 +172,6 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error 
     if (!status)
         status = eitp__run_check_writable(run, error);
     if (!status && run->checkpoint)
-        status = eitp_checkpoint_prune(&run->host, run->directory, 0, error); /* only what unfinished writes left */
+        status = eitp_checkpoint_prune(&run->host, run->directory, 0, error); /* only unfinished checkpoints */
     return status;
 }

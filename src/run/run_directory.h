@@ -1,19 +1,19 @@
-/* A run's directory: made, locked, checked, and removed again if nothing was done in it. */
+/* The directory of a run: creating, locking and checking it, and removing it if it is unused. */
 #ifndef EITP_RUN_DIRECTORY_H
 #define EITP_RUN_DIRECTORY_H
 
 #include "base/platform.h"
 #include "run/run.h"
 
-/* All that eitp_run_create does on disk: sets run->checkpoint and checkpoint_step. */
+/* Creates, locks and checks the directory; sets run->checkpoint and run->checkpoint_step. */
 EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error *error);
 
-/* Removes the directories that were made for the run, as far as they are empty. */
+/* Removes the directories that were created for the run, as far as they are empty. */
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run);
 
 EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
 
-/* The directory that a path is in, in a new text: "." where it names none. NULL when memory runs out. */
+/* The directory part of a path as a new string, "." if it has none; NULL if memory runs out. */
 EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path);
 
 #endif

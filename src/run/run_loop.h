@@ -1,4 +1,4 @@
-/* A run's inside, shared by its loop, its records and its guard. */
+/* The state of a run, shared by its loop, records and guard. */
 #ifndef EITP_RUN_LOOP_H
 #define EITP_RUN_LOOP_H
 
@@ -9,20 +9,20 @@
 
 struct eitp_run {
     eitp_host host;
-    eitp_run_config config; /* its texts and sinks are those below */
+    eitp_run_config config; /* its strings and sinks are those below */
     char *directory, *keep_best;
-    char *checkpoint; /* that it resumes from, or NULL */
+    char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
 
     eitp_record_sink *sinks; /* the program's, then that of metrics.jsonl */
     size_t sink_count;
     eitp_jsonl *metrics;
     char *metrics_path;
-    int made_metrics; /* the file was not there before */
+    int created_metrics; /* the file did not exist before */
 
     void *lock;
     int has_lock;
-    int made_directories;
+    int created_directories; /* number of directories created */
     int started;
 
     /* Written by signal handlers. */
@@ -34,10 +34,10 @@ struct eitp_run {
     eitp__guard guard;
     eitp__best best;
     int64_t nonfinite;  /* steps in a row that were not applied */
-    double saved_at;    /* when it was last saved, or began */
-    int cannot_save;    /* the last attempt failed */
+    double saved_at;    /* time of the last save, or of the start */
+    int cannot_save;    /* the last save failed */
     int best_is_behind; /* best.json lacks an evaluation */
-    int stops_early;    /* `patience` is used up */
+    int stops_early;    /* `patience` is exhausted */
 };
 
 /* Resumes, trains and saves; fills in run->report. */

@@ -1,4 +1,4 @@
-/* Language modelling: windows of tokens, and the next token after each as its target. */
+/* Language modelling: samples are windows of tokens, the target of each token is the next one. */
 #include "task/pass.h"
 
 typedef struct eitp__language {
@@ -13,8 +13,8 @@ static eitp_status eitp__language_build(void *user, eitp_pass *pass, eitp_error 
     const eitp_model_inputs inputs = eitp_pass_model_inputs(pass, language->model);
     eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
     eitp_pass_term(pass, "loss",
-                   eitp_model_losses(language->model, eitp_pass_graph(pass), &inputs, eitp_pass_longest(pass), targets,
-                                     EITP__IGNORED_TARGET),
+                   eitp_model_losses(language->model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass),
+                                     targets, EITP__IGNORED_TARGET),
                    NULL);
     return eitp_graph_status(eitp_pass_graph(pass), error);
 }
@@ -57,7 +57,8 @@ static eitp_status eitp__language_identify(void *user, eitp_task_identity *ident
     return EITP_OK;
 }
 
-/* Gives the model the tokenizer's special tokens; without a tokenizer, the id that ends documents in the data. */
+/* Sets the model's special tokens to the tokenizer's; without a tokenizer, to the id that ends documents in the
+   data. */
 static eitp_status eitp__language_save(void *user, const char *directory, eitp_error *error) {
     const eitp__language *language = (const eitp__language *)user;
     const eitp_tokenizer *tokenizer = language->tokenizer;
@@ -81,13 +82,14 @@ static eitp_status eitp__check_block_size_of(const eitp_language_config *config,
     const int64_t positions = eitp_model_positions(config->model);
     return config->block_size >= 1 && config->block_size <= positions
                ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_ARGUMENT, "block size %lld must be 1 to the model's %lld positions",
+               : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "block size is %lld; it must be 1 to the model's %lld positions",
                             (long long)config->block_size, (long long)positions);
 }
 
 eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *task, eitp_error *error) {
     if (!config || !config->model || !task)
-        return eitp__fail_null(error, "eitp_language_task", "config, its model, and task");
+        return eitp__fail_null(error, "eitp_language_task", "config, config.model and task");
     const eitp_host host = eitp_context_host(eitp_model_context(config->model));
     const eitp_token_source *const sources[2] = {&config->training, &config->validation};
     eitp__language *language;

@@ -22,7 +22,7 @@ EITP__PRIVATE int64_t eitp__layout_gap(const eitp__layout *layout) {
 }
 
 EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t count) {
-    const int64_t before = count ? (count - 1) / layout->micro_batch : 0; /* full micro-batches before the last */
+    const int64_t before = count ? (count - 1) / layout->micro_batch : 0; /* micro-batches before the last */
     return before * eitp__layout_stride(layout) + (count - before * layout->micro_batch) * layout->rows;
 }
 

@@ -7,11 +7,11 @@ eitp_graph *eitp_pass_graph(eitp_pass *pass) {
     return pass ? pass->graph : NULL;
 }
 
-int eitp_pass_trains(const eitp_pass *pass) {
+int eitp_pass_is_training(const eitp_pass *pass) {
     return pass && pass->trains;
 }
 
-int64_t eitp_pass_longest(const eitp_pass *pass) {
+int64_t eitp_pass_max_length(const eitp_pass *pass) {
     return pass ? eitp__layout_longest(&pass->layout) : 0;
 }
 
@@ -28,11 +28,14 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
                          name ? name : "");
         return NULL;
     }
-    if (pass->input_count == EITP_PASS_INPUTS || rank < 0 || rank >= EITP_MAX_RANK ||
-        (dtype != EITP_I32 && dtype != EITP_I64 && dtype != EITP_F32)) {
+    if (rank < 0 || rank >= EITP_MAX_RANK || (dtype != EITP_I32 && dtype != EITP_I64 && dtype != EITP_F32)) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
-                         "input '%.60s': expected I32, I64 or F32 of at most %d dimensions, and at most %d inputs",
-                         name, EITP_MAX_RANK - 1, EITP_PASS_INPUTS);
+                         "input '%.60s': expected I32, I64 or F32 of at most %d dimensions", name, EITP_MAX_RANK - 1);
+        return NULL;
+    }
+    if (pass->input_count == EITP_MAX_PASS_INPUTS) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "input '%.60s' exceeds the limit of %d inputs", name,
+                         EITP_MAX_PASS_INPUTS);
         return NULL;
     }
     input = &pass->inputs[pass->input_count];
@@ -119,7 +122,7 @@ EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_g
     return pass->unique ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity) : NULL;
 }
 
-/* Index of the row input that is `ids`, or -1. */
+/* The index of the row input `ids`; -1 if it is not one of I32 ids. */
 static int eitp__find_lookup(const eitp_pass *pass, const eitp_tensor *ids) {
     for (int i = 0; i < pass->input_count; i++) {
         const eitp__pass_input *input = &pass->inputs[i];
@@ -141,8 +144,10 @@ void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eit
     const int lookup = eitp__find_lookup(pass, ids);
     int64_t capacity;
     if (lookup < 0 || pass->vocabulary || vocabulary < 1) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
-                         "unique ids: expected an I32 row input with one id a row, and one such lookup in a task");
+        eitp__graph_fail(
+            pass->graph, EITP_ERROR_ARGUMENT,
+            "eitp_pass_unique: expected an I32 row input with one id a row, a vocabulary of 1 or more, and one call "
+            "in a task");
         return;
     }
     pass->lookup = lookup;
@@ -175,9 +180,9 @@ eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *mode
     return inputs;
 }
 
-/* ---- Loss terms and measures ---- */
+/* ---- Loss terms and metrics ---- */
 
-/* Values may be of rank 1, or have further dimensions of 1. */
+/* Values have rank 1, or further dimensions of size 1. */
 static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const eitp_tensor *values) {
     const int is_vector = values->rank && eitp__elements(values) == values->shape[0];
     if (values->rows && is_vector)
@@ -185,49 +190,48 @@ static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const e
     return is_vector && values->shape[0] == eitp__layout_places(&pass->layout) ? EITP__PER_SAMPLE : EITP__TOTAL;
 }
 
-/* Names are keys of records, where "loss" is the weighted sum of all terms. */
-static int eitp__quantity_can_be_named(const eitp_pass *pass, const char *name, int is_term) {
+/* Checks a name. Names are keys of records, where "loss" is the weighted sum of all terms. */
+static int eitp__quantity_check_name(const eitp_pass *pass, const char *name, int is_term) {
     const size_t length = name ? strlen(name) : 0;
-    if (!length || length >= EITP_QUANTITY_NAME) {
+    if (!length || length >= EITP_QUANTITY_NAME_SIZE) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
-                         "'%.60s': the name of a term or measure must have 1 to %d "
-                         "characters",
-                         length ? name : "", EITP_QUANTITY_NAME - 1);
+                         "'%.60s': the name of a loss term or metric must have 1 to %d characters", length ? name : "",
+                         EITP_QUANTITY_NAME_SIZE - 1);
         return 0;
     }
     if (!is_term && !strcmp(name, "loss")) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
-                         "a measure cannot be called 'loss', which is the weighted sum of the terms");
+                         "metric name 'loss' is reserved for the weighted sum of the loss terms");
         return 0;
     }
     for (int q = 0; q < pass->quantity_count; q++) {
         if (strcmp(pass->quantities[q].name, name))
             continue;
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "two terms or measures are called '%s'", name);
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "duplicate loss term or metric '%s'", name);
         return 0;
     }
     return 1;
 }
 
-/* The next quantity; NULL where it cannot be one. */
+/* Adds a quantity; NULL after an error. */
 static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term) {
     eitp__quantity *quantity;
-    if (!pass || !values || !eitp__quantity_can_be_named(pass, name, is_term))
+    if (!pass || !values || !eitp__quantity_check_name(pass, name, is_term))
         return NULL;
-    if (pass->quantity_count == EITP_PASS_QUANTITIES) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': expected at most %d terms and measures", name,
-                         EITP_PASS_QUANTITIES);
+    if (pass->quantity_count == EITP_MAX_PASS_QUANTITIES) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s' exceeds the limit of %d loss terms and metrics", name,
+                         EITP_MAX_PASS_QUANTITIES);
         return NULL;
     }
     quantity = &pass->quantities[pass->quantity_count];
     if (is_term && pass->quantity_count && !quantity[-1].is_term) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': add loss terms before measures", name);
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': add loss terms before metrics", name);
         return NULL;
     }
     quantity->kind = eitp__quantity_kind_of(pass, values);
     if (quantity->kind == EITP__TOTAL && eitp__elements(values) != 1) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
-                         "'%s': expected one value for each row, one for each sample, or one in all", name);
+                         "'%s': expected one value per row, one per sample, or a single value", name);
         return NULL;
     }
     snprintf(quantity->name, sizeof quantity->name, "%s", name);
@@ -253,8 +257,8 @@ void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, cons
     pass->loss = pass->loss ? eitp_add(pass->loss, sum) : sum;
 }
 
-void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values) {
-    if (!eitp_pass_trains(pass))
+void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values) {
+    if (!eitp_pass_is_training(pass))
         eitp__quantity_add(pass, name, values, 0);
 }
 
@@ -265,12 +269,12 @@ EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step)
 /* ---- A whole pass ---- */
 
 EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *error) {
-    const int64_t most = 1 << 24;
+    const int64_t max_rows = 1 << 24;
     if (!task->context || !task->build || !task->read)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task must have context, build and read");
-    if (task->rows < 1 || task->rows > most)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the rows of a task's samples must be 1 to %lld (got %lld)",
-                          (long long)most, (long long)task->rows);
+    if (task->rows < 1 || task->rows > max_rows)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's rows are %lld; they must be 1 to %lld",
+                          (long long)task->rows, (long long)max_rows);
     return EITP_OK;
 }
 

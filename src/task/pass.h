@@ -1,4 +1,4 @@
-/* What a task builds: the inputs, loss terms and measures of one pass, as the trainer fills in and reads them. */
+/* A pass: the inputs, loss terms and metrics that a task's build adds, for the trainer to fill in and read. */
 #ifndef EITP_PASS_H
 #define EITP_PASS_H
 
@@ -7,30 +7,30 @@
 #include "task/layout.h"
 #include "task/task.h"
 
-/* The unit of language models: the exponential of their loss is a perplexity. */
+/* The unit of language models. With it the exponential of the loss is reported as the perplexity. */
 #define EITP__TOKENS "tokens"
 
-/* Targets without a loss, as PyTorch has them. */
+/* The target of rows without a loss: ignore_index of PyTorch. */
 #define EITP__IGNORED_TARGET (-100)
 
 typedef struct eitp__pass_input {
     eitp_tensor *tensor;
     eitp_dtype dtype;
-    int is_per_row;    /* else per sample */
-    size_t value_size; /* bytes of one value, of all its dimensions */
-    double empty;      /* of rows and samples that are not there */
+    int is_per_row;    /* otherwise per sample */
+    size_t value_size; /* bytes of one value, all its dimensions */
+    double empty;      /* value of unused rows and places of samples */
 } eitp__pass_input;
 
 typedef enum eitp__quantity_kind { EITP__PER_ROW, EITP__PER_SAMPLE, EITP__TOTAL } eitp__quantity_kind;
 
-/* A loss term or a measure. */
+/* A loss term or a metric. */
 typedef struct eitp__quantity {
-    char name[EITP_QUANTITY_NAME];
+    char name[EITP_QUANTITY_NAME_SIZE];
     eitp__quantity_kind kind;
     int is_term;
     eitp_schedule schedule; /* of a term's weight */
-    eitp_tensor *values;    /* output F32 [n], [places], or one */
-    eitp_tensor *weight;    /* input F32 [1] of a term in training: what its sum is multiplied by */
+    eitp_tensor *values;    /* output F32 [n], [places], or a single value */
+    eitp_tensor *weight;    /* input F32 [1] of a term in training: the factor of its sum */
 } eitp__quantity;
 
 struct eitp_pass {
@@ -38,36 +38,36 @@ struct eitp_pass {
     eitp_graph *graph;
     eitp__layout layout;
     int trains;
-    int64_t step_rows; /* of all samples of a step */
-    eitp__pass_input inputs[EITP_PASS_INPUTS];
+    int64_t step_rows; /* rows of all samples of a step */
+    eitp__pass_input inputs[EITP_MAX_PASS_INPUTS];
     int input_count;
-    eitp__quantity quantities[EITP_PASS_QUANTITIES];
+    eitp__quantity quantities[EITP_MAX_PASS_QUANTITIES];
     int quantity_count;
-    eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not asked for */
-    eitp_tensor *unique, *inverse;                       /* of eitp_pass_unique */
-    int lookup;                                          /* the input whose ids they are of */
-    int64_t vocabulary;                                  /* upper bound of the ids; 0 without a lookup */
-    eitp_tensor *loss;                                   /* the sum of weighted terms, in training */
+    eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not used */
+    eitp_tensor *unique, *inverse;                       /* from eitp_pass_unique */
+    int lookup;                                          /* index of the input whose ids they are */
+    int64_t vocabulary;                                  /* its ids are below; 0 without a lookup */
+    eitp_tensor *loss;                                   /* in training: the weighted sum of the terms */
 };
 
-/* Functions and sizes that a task must have. */
+/* Checks the required members of a task. */
 EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *error);
 
-/* Builds a task's pass in a graph of its own. Release it after a failure too. */
+/* Builds a pass of a task in a graph of its own. Release it even after a failure. */
 EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *task, const eitp__layout *layout,
                                            int trains, int64_t step_rows, eitp_error *error);
 EITP__PRIVATE void eitp__pass_release(eitp_pass *pass);
 
-/* Distinct ids that a step can have at most. */
+/* Maximum number of distinct ids in a step. */
 EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass);
 
-/* The unique ids of the step, as an input of another graph; NULL where the pass has none. */
+/* The unique ids of the step, as an input of another graph; NULL if the pass has none. */
 EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_graph *graph);
 
 /* The weight of a term in a step. */
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step);
 
-/* Stores `empty` in values [first, first + count) of an input. */
+/* Sets values [first, first + count) of an input to `empty`. */
 EITP__PRIVATE void eitp__pass_input_clear(const eitp__pass_input *input, void *values, int64_t first, int64_t count);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * Tasks: what a sample is, how a batch is filled, which losses and measures a graph gets. docs/training.md has the
- * whole picture.
+ * Tasks: what a sample is, how it is read, and which inputs, loss terms and metrics a graph has. See docs/training.md.
  */
 #ifndef EITP_TASK_H
 #define EITP_TASK_H
@@ -12,134 +11,164 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The largest number of inputs of a pass, of its loss terms and measures together, and the bytes of their names. */
-#define EITP_PASS_INPUTS 16
-#define EITP_PASS_QUANTITIES 8
-#define EITP_QUANTITY_NAME 32
+#define EITP_MAX_PASS_INPUTS 16    /* row and sample inputs of a pass */
+#define EITP_MAX_PASS_QUANTITIES 8 /* loss terms and metrics of a pass */
+#define EITP_QUANTITY_NAME_SIZE 32 /* bytes of their names, with the terminating zero */
 
 typedef enum eitp_split { EITP_TRAINING = 0, EITP_VALIDATION = 1 } eitp_split;
 
-/* One pass over samples, while a task builds it. Its functions return NULL after a failure, as ops do. */
+/* ---- Passes ---- */
+
+/*
+ * A pass: the graph of one forward pass over a batch of samples, and in training of its backward pass, while a task's
+ * `build` adds to it. Functions that return a tensor return NULL if an argument is NULL or after an error, as ops do;
+ * eitp_graph_status gives the first error of the graph.
+ */
 typedef struct eitp_pass eitp_pass;
 
 /* The graph to build in. */
 EITP_API eitp_graph *eitp_pass_graph(eitp_pass *pass);
 
-/* True if gradients will be taken; false in evaluation, where dropout keys are NULL. */
-EITP_API int eitp_pass_trains(const eitp_pass *pass);
+/* True in training, false in evaluation, where no gradients are computed and dropout keys are NULL. */
+EITP_API int eitp_pass_is_training(const eitp_pass *pass);
 
 /*
- * An input with a value of `shape` (rank 0: a number) for each row: [n, shape...], where n is a capacity (see
- * eitp_input_rows). Rows that belong to no sample hold `empty`, and must add nothing to a loss or a measure. I32, I64
- * and F32. The inputs' order is that of eitp_sample.values.
+ * An input with a value of `shape` (rank 0: a scalar) for each row: [n, shape...], n being the capacity of rows (see
+ * eitp_input_rows). dtype is EITP_I32, EITP_I64 or EITP_F32. Padding rows hold `empty` and must add
+ * nothing to loss terms and metrics. The order of inputs is that of eitp_sample.values.
  */
 EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                           const int64_t *shape, double empty);
 
 /*
- * The same with a value for each sample: [samples, shape...], where samples is a capacity too. Samples that are not
- * there, after the last and between micro-batches, hold `empty`, and must add nothing to a loss or a measure.
+ * An input with a value of `shape` for each sample: [samples, shape...], `samples` being a capacity. Unused places,
+ * after the last sample and between micro-batches, hold `empty` and must add nothing to loss terms and metrics.
  */
 EITP_API eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                              const int64_t *shape, double empty);
 
-/* Inputs that the trainer fills in: I32 [n], the place of each row in its sample; I32 [sequences + 1], where samples
-   begin, as eitp_attention takes them; I64 [3], the dropout key, NULL in evaluation, for values of rows and for
-   those of samples: with the other one the bits depend on how many micro-batches a pass takes. */
+/* An input that the trainer fills in: the position of each row in its sample, I32 [n]. */
 EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
+
+/* An input that the trainer fills in: the first row of each sequence, I32 [sequences + 1], as for eitp_attention.
+   Samples are sequences, and so are the rows between them. */
 EITP_API eitp_tensor *eitp_pass_offsets(eitp_pass *pass);
+
+/*
+ * Inputs that the trainer fills in: the dropout key I64 [3] (see eitp_dropout) for tensors with a value for each row,
+ * and for those with a value for each sample. NULL in evaluation. With the wrong one, results depend on the number of
+ * micro-batches in a pass.
+ */
 EITP_API eitp_tensor *eitp_pass_key(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_sample_key(eitp_pass *pass);
 
-/* The longest sequence between two offsets: eitp_attention_config.longest. */
-EITP_API int64_t eitp_pass_longest(const eitp_pass *pass);
+/* Maximum number of rows between two offsets: eitp_attention_config.max_length. */
+EITP_API int64_t eitp_pass_max_length(const eitp_pass *pass);
 
 /*
- * For a table that is looked up by `ids`, a row input, and used elsewhere too, as one that is tied to the output head:
- * its gradient is summed by distinct id over the whole step, so that it has the same bits however many passes a step
- * takes. *unique and *inverse are what eitp_embedding_unique takes, NULL in evaluation. One a task. Samples whose ids
- * are not 0 to vocabulary - 1 are refused.
+ * For an embedding table that is used elsewhere too, such as one tied to the output head: sums its gradient by distinct
+ * id over the whole step, so that it has the same bits for any number of passes. `ids` is a row input with one I32 id a
+ * row. *unique and *inverse receive the arguments of eitp_embedding_unique, NULL in evaluation. A task may call it
+ * once. Samples with ids outside 0 to vocabulary - 1 are refused.
  */
 EITP_API void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eitp_tensor **unique,
                                eitp_tensor **inverse);
 
-/* Looks `ids` up in `table` [v, c] so. */
+/* Looks up `ids` in `table` [v, c] through eitp_pass_unique. */
 EITP_API eitp_tensor *eitp_pass_embedding(eitp_pass *pass, eitp_tensor *table, eitp_tensor *ids);
 
-/* All that a Transformer's graph needs; its tokens are the next of the row inputs. */
+/* All inputs that a model needs. Its tokens are the next row input. */
 EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *model);
 
 /*
- * A loss term: values for each row [n], or for each sample [samples], further dimensions being 1, or a number that is
- * their sum. The loss has weight(step) * sum(values) / items, where items is what eitp_sample.items says in all samples
- * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied; no other term or measure may
- * have it. What reports call the loss is the weighted sum of all terms. A term must be a sum over the samples of the
- * pass: what does not depend on them, as the squares of a parameter, would be added once a pass.
+ * Adds a loss term. `values` has a value for each row, [n], or for each sample, [samples], further dimensions being 1;
+ * or it is one value, their sum. The loss of a step is the sum over its terms of weight(step) * sum(values) / items,
+ * where `items` is the sum of eitp_sample.items over all samples of the step. `weight` is a schedule whose rate is the
+ * weight; NULL: 1. The name is copied; it has at most EITP_QUANTITY_NAME_SIZE - 1 bytes and differs from those of other
+ * terms and metrics. A term must be a sum over the samples of the pass: anything else, such as a penalty on a
+ * parameter, would be counted once per pass.
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
-/* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. It cannot be
-   called "loss", as the weighted sum of the terms is. */
-EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values);
+/* Adds a metric: values as of a loss term that evaluation reports and training ignores. Add metrics after all terms.
+   The name "loss" is reserved for the weighted sum of the terms. */
+EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values);
 
-/* One sample, while `read` fills it in. */
+/* ---- Tasks ---- */
+
+/* A sample, for `read` to fill in. */
 typedef struct eitp_sample {
-    void **values; /* for each input in the order of build: room for `rows` values, or for one, of its shape */
-    int64_t rows;  /* the task's rows; less where the sample has fewer */
-    /* For each term and measure in the order of build: over how many of the sample's rows it is a mean, at least 0. 1
-       to begin with: each sample counts alike. */
-    int64_t items[EITP_PASS_QUANTITIES];
+    void **values; /* for each input in the order of build: a buffer for `rows` values, or for one of a sample input */
+    int64_t rows;  /* the task's rows; a shorter sample sets its own number */
+    /* For each term and metric in the order of build: the number of items that it is a mean over, 0 or more.
+       Initially 1 for each. */
+    int64_t items[EITP_MAX_PASS_QUANTITIES];
 } eitp_sample;
 
-/* What a resume compares. The hash is of what the samples are made of. */
+/* What a resumed run compares with its checkpoint. */
 typedef struct eitp_task_identity {
-    uint64_t hash;
-    uint64_t first, count; /* where in it the training samples begin, and how many units they have */
+    uint64_t hash;         /* of the data */
+    uint64_t first, count; /* the part of the data that training samples are from, in units of the task */
 } eitp_task_identity;
 
 /*
- * Functions but build and read may be NULL.
+ * A task: what is trained, and the functions that the trainer calls with `user`. Those other than build and read may be
+ * NULL.
  *
- * How many micro-batches a pass takes changes no bit where each parameter is used up to four times as
- * eitp_accumulate_gradients says: of several uses each is accumulated by itself, which takes as much memory again. With
- * other uses the last bits depend on it: a resume with another number is refused, and eitp_trainer_shrink says so.
+ * Results do not depend on the number of micro-batches in a pass if each parameter is used up to four times, each time
+ * as eitp_accumulate_gradients describes. The gradient of each further use is accumulated separately, in memory of the
+ * same size. With other uses the last bits depend on it; then a resume with another number is refused, and
+ * eitp_trainer_shrink logs a warning.
  */
 typedef struct eitp_task {
     void *user;
     eitp_context *context;
-    eitp_model *model; /* saved with its configuration, and with adapters if it has some; NULL: a model of ops, of which
-                          checkpoints have the parameters */
-    int64_t rows;      /* of a sample, or most of one where they vary */
-    uint64_t samples[2]; /* in each eitp_split; no validation: 0 */
-    int rows_vary;
-    const char *unit; /* what items of the first term are called in records, as "tokens"; NULL: "items" */
-    /* True if rows that belong to no sample may lie between samples: see `empty` of eitp_pass_row_input. Otherwise
-       micro-batches are not merged where a sum over rows cannot be cut between them. */
+    eitp_model *model;   /* saved in checkpoints with its configuration, or with its adapters if it has any; NULL: only
+                          the context's parameters are saved */
+    int64_t rows;        /* rows of a sample, at most */
+    uint64_t samples[2]; /* number of samples in each eitp_split; validation may have 0 */
+    int rows_vary;       /* samples may have fewer rows */
+    const char *unit;    /* name of the items of the first term in records, such as "tokens"; NULL: "items" */
+    /* True if padding rows may lie between samples (see `empty` of eitp_pass_row_input). If 0, micro-batches that would
+       need padding get passes of their own. */
     int allows_gaps;
+    /* Adds inputs, loss terms and metrics to a pass. Called for each plan, in training and evaluation. */
     eitp_status (*build)(void *user, eitp_pass *pass, eitp_error *error);
+    /*
+     * Fills in sample `number`, from 0, of a split. With eitp_trainer_config.data_workers it is called from worker
+     * threads with a stack of 1 MiB. With one worker the trainer never calls two functions of the task at a time; with
+     * more it calls `read` from several threads at a time. `prefetch` is then not called. Token files and arrays may be
+     * read by several threads.
+     */
     eitp_status (*read)(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error);
+    /* Announces that a sample will be read soon. */
     void (*prefetch)(void *user, eitp_split split, uint64_t number);
+    /* Describes the data, for a resume to compare. */
     eitp_status (*identify)(void *user, eitp_task_identity *identity, eitp_error *error);
+    /* Writes further files of a checkpoint to its directory, such as a tokenizer. */
     eitp_status (*save)(void *user, const char *directory, eitp_error *error);
+    /* Frees `user`. */
     void (*release)(void *user);
 } eitp_task;
 
-/* Calls release, if there is one, and clears the struct. NULL is fine. */
+/* Calls release, if any, and clears the struct. NULL is fine. */
 EITP_API void eitp_task_release(eitp_task *task);
 
 /* ---- Language modelling ---- */
 
-/* The next token after each of a window of tokens. */
+/* Predicting the next token in windows of a token source. */
 typedef struct eitp_language_config {
     eitp_model *model;
-    eitp_token_source training, validation; /* validation.count 0: none */
+    eitp_token_source training, validation; /* validation.range.count 0: no validation */
     int64_t block_size;                     /* tokens of a sample */
-    const eitp_tokenizer *tokenizer;        /* saved with checkpoints; may be NULL. Not copied */
+    const eitp_tokenizer *tokenizer;        /* saved with checkpoints; not copied; NULL: none */
 } eitp_language_config;
 
 /*
- * Samples are the windows of eitp_windows. A source without one is EITP_ERROR_ARGUMENT, and so is a block size above
- * the model's positions. The term is called "loss", and its items are tokens. The sources are not read yet.
+ * Creates a task whose samples are the windows of eitp_windows. Its one term is called "loss", its items are tokens.
+ * The sources are not read yet. EITP_ERROR_ARGUMENT if `config`, its model or `task` is NULL, the block size is not 1
+ * to the model's positions, or a source is shorter than a window. Release the task before the model, sources and
+ * tokenizer.
  */
 EITP_API eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *task, eitp_error *error);
 

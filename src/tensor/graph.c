@@ -1,7 +1,7 @@
-/* What a graph is built of: tensors, nodes, and its first error. */
+/* Graph building: tensors, nodes, and the first error. */
 #include "tensor/graph.h"
 
-#include "tensor/context.h"
+#include "tensor/variable.h"
 
 eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error) {
     if (!graph)
@@ -42,7 +42,7 @@ EITP__PRIVATE void *eitp__graph_allocate(eitp_graph *graph, size_t size) {
     return memory;
 }
 
-/* `subject`: the op or the leaf that the tensor is of, for messages. */
+/* Creates a tensor. `subject` is the op or leaf that it belongs to, for messages. */
 static eitp_tensor *eitp__tensor_create(eitp_graph *graph, const char *subject, eitp_dtype dtype, int rank,
                                         const int64_t *shape, int rows) {
     eitp_tensor *tensor;
@@ -52,15 +52,14 @@ static eitp_tensor *eitp__tensor_create(eitp_graph *graph, const char *subject, 
         return NULL;
     }
     if (rank < 0 || rank > EITP_MAX_RANK) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: a tensor of rank %d is not possible; at most %d is", subject,
-                         rank, EITP_MAX_RANK);
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: rank must be 0 to %d, not %d", subject, EITP_MAX_RANK, rank);
         return NULL;
     }
     for (int i = 0; i < rank; i++) {
         if (shape[i] < 1 || !eitp__multiply_size(elements, (size_t)shape[i], &elements) ||
             elements > (size_t)INT64_MAX / 16) {
-            eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: a tensor with dimension %d of %lld is not possible",
-                             subject, i, (long long)shape[i]);
+            eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: dimension %d cannot be %lld", subject, i,
+                             (long long)shape[i]);
             return NULL;
         }
     }
@@ -123,8 +122,8 @@ eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dty
     if (!tensor)
         return NULL;
     if (rank < 1 || (graph->capacity >= 0 && graph->capacity != shape[0])) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "input '%s' has %lld rows, but the graph's capacity is %lld", name,
-                         rank < 1 ? 0LL : (long long)shape[0], (long long)graph->capacity);
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "input '%s' has a capacity of %lld rows, but the graph's is %lld",
+                         name, rank < 1 ? 0LL : (long long)shape[0], (long long)graph->capacity);
         return NULL;
     }
     graph->capacity = shape[0];
@@ -132,7 +131,10 @@ eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dty
     return tensor;
 }
 
-/* Makes room for the tensors of all the context's variables; 0, with the graph's error set: no memory. */
+/*
+ * Grows the list of variables' tensors to the context's variables. Returns 0 and sets the graph's error if out of
+ * memory.
+ */
 static int eitp__reserve_variables(eitp_graph *graph) {
     size_t old = graph->variable_capacity, count = graph->context->variable_count;
     if (!eitp__reserve(&graph->context->host, (void **)&graph->variables, &graph->variable_capacity, count,
@@ -158,7 +160,7 @@ eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role
     }
     if (!eitp__reserve_variables(graph))
         return NULL;
-    /* One tensor for a variable in a graph, so that all its uses add to one gradient. */
+    /* A variable has one tensor in a graph, so that all its uses add to one gradient. */
     if (graph->variables[index])
         return graph->variables[index];
     tensor = eitp__leaf_create(graph, EITP__VARIABLE, name, dtype, rank, shape);
@@ -194,7 +196,7 @@ eitp_tensor *eitp_keep_input(eitp_tensor *input) {
     if (!input)
         return NULL;
     if (input->leaf != EITP__INPUT) {
-        eitp__graph_fail(input->graph, EITP_ERROR_ARGUMENT, "eitp_keep_input: only a tensor of eitp_input can be kept");
+        eitp__graph_fail(input->graph, EITP_ERROR_ARGUMENT, "eitp_keep_input: only inputs can be kept");
         return NULL;
     }
     input->is_kept = 1;
@@ -250,7 +252,7 @@ EITP__PRIVATE int eitp__is_trained(const eitp_tensor *tensor) {
 
 EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor) {
     const eitp__node *node = tensor->node;
-    /* A parameter that is rounded for a product has the gradient of one that is stored so. */
+    /* A parameter that is cast to 16 bits for a product has the gradient of a 16-bit parameter. */
     int rounded = node && node->op == EITP__OP_CAST && eitp__is_parameter(node->inputs[0]);
     return rounded || eitp__is_parameter(tensor) ? eitp__wide(tensor->dtype) : tensor->dtype;
 }
@@ -292,7 +294,7 @@ EITP__PRIVATE const char *eitp__shape_text(const eitp_tensor *tensor, char *text
     return text;
 }
 
-/* Refuses inputs that are missing or of another graph. */
+/* Returns 0 and sets the graph's error if required inputs are missing, or an input belongs to another graph. */
 static int eitp__check_inputs(eitp_graph *graph, const eitp__op_info *info, eitp_tensor *const *inputs, int count) {
     if (count < info->min_inputs || count > info->max_inputs) {
         eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s takes %d to %d inputs, not %d", info->name, info->min_inputs,
@@ -324,7 +326,7 @@ EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output
     return NULL;
 }
 
-/* Whether something computes a node: a kernel of its dtype or, where that is of 16 bits, of F32; or other ops. */
+/* True if the node can be computed: by a kernel for its dtype, by the F32 kernel between casts, or by other ops. */
 static int eitp__can_compute(const eitp__node *node) {
     const eitp__op_info *info = eitp__op(node->graph, node->op);
     const eitp__backend *backend = node->graph->context->backend;

@@ -1,4 +1,4 @@
-/* The graph behind the tensors: nodes, values and the table of ops. */
+/* The graph: tensors, nodes and the table of ops. */
 #ifndef EITP_GRAPH_H
 #define EITP_GRAPH_H
 
@@ -9,8 +9,8 @@
 #include "tensor/tensor.h"
 
 /*
- * Ops: every slot of kernels.h is an op of the same name. Others have no kernel: ROWS, RESHAPE and
- * STOP_GRADIENT, whose result shares the memory of their input, and those that a plan always expands.
+ * Ops. Every slot of kernels.h is an op of the same name. The others have no kernel: ROWS, RESHAPE and STOP_GRADIENT
+ * are views of their input, and LINEAR_CROSS_ENTROPY is always expanded.
  */
 typedef enum eitp__op_code {
 #define EITP__OP_ENUMERATOR(name, family) EITP__OP_##name,
@@ -25,8 +25,7 @@ typedef enum eitp__op_code {
 
 typedef struct eitp__node eitp__node;
 
-/* What an op is given beside its inputs. `shape`, `rank` and `dtype` are the result's, where inputs do not tell them.
- */
+/* Attributes of a node. `shape`, `rank` and `dtype` are the result's, for ops whose inputs do not determine them. */
 typedef struct eitp__attributes {
     int64_t integers[EITP_MAX_RANK];
     double reals[4];
@@ -35,12 +34,11 @@ typedef struct eitp__attributes {
     int64_t shape[EITP_MAX_RANK];
 } eitp__attributes;
 
-/* What the values of an input must be; checked where they are written. */
+/* A condition on the values of an input, checked when they are written. */
 typedef struct eitp__value_rule {
     eitp_status (*check)(const struct eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                          int64_t count, eitp_error *error);
-    int64_t
-        numbers[2]; /* of targets: how many classes, and the ignored one; of offsets: rows, and the longest sequence */
+    int64_t numbers[2]; /* of targets: number of classes, ignored target; of offsets: rows, longest sequence */
     const struct eitp__value_rule *next;
 } eitp__value_rule;
 
@@ -48,20 +46,19 @@ typedef enum eitp__leaf { EITP__COMPUTED, EITP__INPUT, EITP__VARIABLE } eitp__le
 
 struct eitp_tensor {
     eitp_graph *graph;
-    int id; /* index in the graph; an input of a node has a smaller one than its outputs */
+    int id; /* index in the graph; smaller for a node's inputs than for its outputs */
     eitp__leaf leaf;
-    eitp__node *node;     /* that computes it; NULL for leaves */
-    int64_t variable;     /* index in the context, for EITP__VARIABLE */
-    eitp_tensor *storage; /* the tensor whose memory this one shares; itself where it has its own */
-    int64_t first;        /* element of the storage that is this one's first */
+    eitp__node *node;     /* computes the tensor; NULL for leaves */
+    int64_t variable;     /* index in the context, of EITP__VARIABLE; else -1 */
+    eitp_tensor *storage; /* the tensor whose memory this one shares; itself if it owns its memory */
+    int64_t first;        /* index in `storage` of this tensor's first element */
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
     int rows; /* the leading dimension is the graph's capacity */
     int is_output;
-    int is_kept; /* of an input: its value lasts from execution to execution */
-    eitp_tensor
-        *lowered; /* what a plan computes in its place, where the backend has no kernel for the node; NULL: itself */
+    int is_kept;                   /* of an input: its value is kept from execution to execution */
+    eitp_tensor *lowered;          /* computed in its place if the backend has no kernel for the node; NULL: itself */
     const eitp__value_rule *rules; /* of an input */
     char name[64];                 /* of leaves */
 };
@@ -72,10 +69,10 @@ struct eitp__node {
     eitp__op_code op;
     int input_count;
     int output_count;
-    eitp_tensor *inputs[EITP__MAX_INPUTS]; /* NULL where optional and absent */
+    eitp_tensor *inputs[EITP__MAX_INPUTS]; /* NULL if optional and absent */
     eitp_tensor *outputs[EITP__MAX_OUTPUTS];
     eitp__attributes attributes;
-    int order; /* for plans: the id of the node it was expanded from, else its own */
+    int order; /* creation order for plans: the id of the node it was expanded from, else its own */
 };
 
 typedef struct eitp__graph_block {
@@ -85,34 +82,34 @@ typedef struct eitp__graph_block {
 
 struct eitp_graph {
     eitp_context *context;
-    const struct eitp__op_info *ops; /* the table */
+    const struct eitp__op_info *ops; /* the table, by op code */
     eitp__graph_block *blocks;
     eitp_tensor **tensors;
     size_t tensor_count, tensor_capacity;
-    eitp_tensor **variables; /* the tensor of each of the context's variables; NULL: the graph has none */
+    eitp_tensor **variables; /* by index in the context: the variable's tensor; NULL: not in this graph */
     size_t variable_capacity;
     eitp__node **nodes;
     size_t node_count, node_capacity;
-    int64_t capacity;     /* of the leading dimension of tensors with `rows`; -1 while there is none */
-    uint32_t rng_streams; /* rng streams handed out */
+    int64_t capacity;     /* of the leading dimension of tensors with `rows`; -1: no such tensor */
+    uint32_t rng_streams; /* random number streams in use */
     eitp_error error;
 };
 
 /*
  * An op: one entry of the table in op_table.c.
- *   shape        checks inputs and attributes and makes the outputs with eitp__node_output
- *   gradient     adds to dx[i] (NULL to begin with) what flows to input i, given dy[0]
- *   expand       builds the outputs from primitives: the op's specification, its oracle, and what a backend without its
- *                kernel runs; a primitive has none
- *   backward_of  for the fused gradient of another op, that op + 1: the inputs are that op's, then what it saved, last
- *                the output's gradient; output i is the gradient of its input wrt[i]. The expansion follows from that
- *                op's own.
- *   shares       output i has the memory of input shares[i] - 1, and changes it; 0: its own. Outputs of inputs that are
- *                absent are absent too, and those after them move up: see eitp__shared_input
- *   reuse        bit i: output 0 may take the memory of input i, where nothing else needs it
- *   accumulates  the slot honours eitp__call.carry: for outputs of the slot's WIDE dtype, or of the slot's own
- *   flops        arithmetic of a run; NULL: none to speak of
- *   rows         builds rows [begin, end) of output 0 without the others; NULL where it cannot (see eitp__rows)
+ *   shape        checks inputs and attributes, and creates the outputs with eitp__node_output
+ *   gradient     adds the gradient of input i to dx[i], which is NULL at first, given dy[0]
+ *   expand       builds the outputs from primitives: the specification of the op, the reference of tests, and what runs
+ *                on a backend without its kernel; a primitive has none
+ *   backward_of  op + 1, for the fused gradient of that op: the inputs are that op's inputs, its saved outputs and the
+ *                output's gradient; output i is the gradient of its input wrt[i]. The expansion is derived from that
+ *                op's expansion.
+ *   shares       output i shares the memory of input shares[i] - 1 and changes it; 0: it owns its memory. Outputs that
+ *                share an absent input are absent, and the outputs after them move up: see eitp__shared_input
+ *   reuse        bit i: output 0 may be computed in place of input i
+ *   accumulates  the kernel supports eitp__call.carry: for outputs of the dtype's wide dtype, or of the dtype itself
+ *   flops        arithmetic operations of the node; NULL: negligible
+ *   rows         builds rows [begin, end) of output 0 without the others; NULL if it cannot: see eitp__rows
  */
 enum { EITP__ACCUMULATES_WIDE = 1, EITP__ACCUMULATES_STORED = 2 };
 
@@ -131,67 +128,78 @@ typedef struct eitp__op_info {
     eitp_tensor *(*rows)(const eitp__node *node, int64_t begin, int64_t end);
 } eitp__op_info;
 
-/* op_table.c: by op. It refers to the rules of all ops, and these add nodes, which find it in their graph. */
+/*
+ * The table of ops, by op code, in op_table.c. The table refers to the rules of all ops, and rules create nodes, so
+ * they find the table through the graph.
+ */
 EITP__PRIVATE const eitp__op_info *eitp__op_table(void);
 
 static inline EITP__UNUSED const eitp__op_info *eitp__op(const eitp_graph *graph, eitp__op_code op) {
     return &graph->ops[op];
 }
 
-/* The input whose memory an output of the node has, and changes; NULL where it has its own. */
+/* The input whose memory the output shares and changes; NULL if the output owns its memory. */
 EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output);
 
-/* Adds a node; NULL, with the graph's error set, where the shape rule refuses, an input is NULL though required, or
- * memory is short. */
+/*
+ * Adds a node. Returns NULL and sets the graph's error if the shape rule fails, a required input is NULL, or memory is
+ * short.
+ */
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes);
 
-/* Zeroed memory that lives as long as the graph; NULL with the graph's error set. */
+/* Allocates zeroed memory that lives as long as the graph. Returns NULL and sets the graph's error on failure. */
 EITP__PRIVATE void *eitp__graph_allocate(eitp_graph *graph, size_t size);
 
-/* The first output of such a node. */
+/* Adds a node, and returns its first output. */
 EITP__PRIVATE eitp_tensor *eitp__apply(eitp__op_code op, eitp_tensor *const *inputs, int input_count,
                                        const eitp__attributes *attributes);
 
-/* For shape rules: makes the next output. `rows`: its leading dimension is the capacity. */
+/* For shape rules: creates the next output. With `rows`, its leading dimension is the graph's capacity. */
 EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, int rank, const int64_t *shape,
                                             int rows, eitp_error *error);
 
-/* For shape rules: the next output has the shape, dtype and rows of a tensor. */
+/* For shape rules: creates the next output with the shape, dtype and rows of a tensor. */
 EITP__PRIVATE eitp_status eitp__node_output_like(eitp__node *node, const eitp_tensor *tensor, eitp_error *error);
 
-/* Lets a rule hold for the values of an input, or of one that the tensor is a view of; it does nothing for others. */
+/*
+ * Adds a rule for the values of an input, or of the input that the tensor is a view of. Does nothing for other tensors.
+ */
 EITP__PRIVATE void eitp__add_rule(eitp_tensor *tensor, const eitp__value_rule *rule);
 
-/* For plans: a tensor like another, with memory of its own, or that of `storage` from element `first` on. */
+/* For plans: creates a tensor like another, with its own memory, or with that of `storage` from element `first` on. */
 EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_tensor *storage, int64_t first);
 
-/* Keeps the first error of building. */
+/* Sets the graph's error, unless it has one. */
 EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const char *format, ...) EITP__PRINTF(3, 4);
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph);
 
-/* Of a variable's tensor: its whole name; is it a floating parameter; one that is trained? */
+/* Properties of a variable's tensor: its full name, and whether it is a floating-point parameter, and a trained one. */
 EITP__PRIVATE const char *eitp__variable_name(const eitp_tensor *tensor);
 EITP__PRIVATE int eitp__is_parameter(const eitp_tensor *tensor);
 EITP__PRIVATE int eitp__is_trained(const eitp_tensor *tensor);
 
-/* The dtype of a gradient with respect to a tensor: its own, but that of a 16-bit parameter, or of a parameter cast to
- * 16 bits, is F32. */
+/*
+ * The dtype of the gradient with respect to a tensor: F32 for a 16-bit parameter and for a parameter cast to 16 bits,
+ * else the tensor's own.
+ */
 EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor);
 
 EITP__PRIVATE int64_t eitp__elements(const eitp_tensor *tensor);
 EITP__PRIVATE size_t eitp__tensor_bytes(const eitp_tensor *tensor);
 EITP__PRIVATE int eitp__same_shape(const eitp_tensor *a, const eitp_tensor *b);
 
-/* "[256, 768]" into `text`. */
+/* Writes the shape, like "[256, 768]". */
 EITP__PRIVATE const char *eitp__shape_text(const eitp_tensor *tensor, char *text, size_t size);
 
-/* The column of the kernel table: see eitp__call.dtype. */
+/* The dtype that selects the node's kernel, see eitp__call.dtype. */
 EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node);
 
-/* The node's outputs in other ops: of a 16-bit column, the same op in F32 between casts; else from primitives, by its
- * expand rule or as the gradient of the op it is the fused gradient of. 0: it is a primitive. */
+/*
+ * Expands a node into other ops: a node with a 16-bit dtype into the same op in F32 between casts, others by their
+ * expand rule, or as the gradient of the op that they are the fused gradient of. Returns 0 if the node is a primitive.
+ */
 EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **outputs);
 
 #endif

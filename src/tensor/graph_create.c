@@ -1,4 +1,6 @@
-/* The beginning and the end of a graph, which is given the table of ops: what builds nodes needs no op of it. */
+/*
+ * Creation and destruction of graphs. Apart from graph.c because it refers to the table of ops, and ops call graph.c.
+ */
 #include "tensor/context.h"
 #include "tensor/graph.h"
 

@@ -1,6 +1,6 @@
 #include "tensor/offload.h"
 
-/* Variables start where pages do. */
+/* Variables are aligned to pages. */
 #define EITP__OFFLOAD_ALIGNMENT ((uint64_t)4096)
 
 EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const eitp_host *host, const char *path,
@@ -11,7 +11,7 @@ EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const 
     status = eitp__worker_create(&offload->host, &offload->worker, error);
     if (!status)
         status = eitp__file_open(&offload->file, &offload->host, path, EITP_FILE_REPLACE, error);
-    /* An open file needs no name, and without one it goes with the process, however that ends. */
+    /* An open file needs no name. Without one, the system frees it when the process ends, however it ends. */
     if (!status)
         offload->is_removed = !host->files.remove(host->files.user, offload->file.path);
     if (status)

@@ -1,4 +1,4 @@
-/* The file that offloaded variables are in, and the thread that moves them. */
+/* The file of offloaded variables, and the thread that transfers them. */
 #ifndef EITP_OFFLOAD_H
 #define EITP_OFFLOAD_H
 
@@ -6,31 +6,31 @@
 #include "base/worker.h"
 #include "tensor/tensor.h"
 
-/* Smaller variables stay in memory: moving them takes longer than it saves. */
+/* Smaller variables stay in memory: transferring them costs more than it saves. */
 #define EITP__OFFLOADED_BYTES ((size_t)32 << 10)
 
-/* What a file gives and takes, bytes a second: a modest solid-state disk. */
+/* Assumed transfer rates in bytes per second: a modest solid-state disk. */
 #define EITP__OFFLOAD_READ_RATE 1e9
 #define EITP__OFFLOAD_WRITE_RATE 5e8
 
 typedef struct eitp__offload_file {
     eitp_host host;
     eitp__file file;
-    uint64_t size; /* bytes of the file that are taken */
+    uint64_t size; /* bytes of the file in use */
     eitp__worker *worker;
     int is_removed; /* the file has no name any more */
 } eitp__offload_file;
 
-/* Makes the file, empty; what was there under its name is lost. */
+/* Creates the file, empty. An existing file of that name is replaced. */
 EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const eitp_host *host, const char *path,
                                              eitp_error *error);
 
-/* Closes and removes the file. Harmless on a zeroed offload. */
+/* Closes and removes the file. Does nothing on a zeroed structure. */
 EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload);
 
 /*
- * Takes `size` more bytes of the file, and writes zeros there, so that a disk that is too small is noticed now and not
- * in the middle of a run.
+ * Reserves `size` bytes of the file and writes zeros there, so that a full disk is noticed at this point rather than in
+ * the middle of a run.
  */
 EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, size_t size, uint64_t *offset,
                                                 eitp_error *error);

@@ -1,4 +1,4 @@
-/* The rules that the table of ops refers to, one block for each file that has them. */
+/* The rules that the table of ops refers to, one block per file, and functions that rules share. */
 #ifndef EITP_OP_RULES_H
 #define EITP_OP_RULES_H
 
@@ -10,63 +10,65 @@ typedef void eitp__expand_rule(const eitp__node *node, eitp_tensor **outputs);
 typedef double eitp__flops_rule(const eitp__node *node);
 typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int64_t end);
 
-/* A loss that is minimized is one floating number. */
+/* Checks that a loss to be minimized is a single floating-point number. */
 EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error);
 
-/* Sums x over the dimensions in which `like` has 1, or has not at all: the transpose of broadcasting. */
+/* Sums x over the dimensions that `like` lacks or has extent 1 in: the transpose of broadcasting. */
 EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like);
 
-/* dx = dx + contribution, where either may be NULL. */
+/* dx = dx + contribution; either may be NULL. */
 EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contribution);
 
 /* A 1-element tensor of x's dtype in x's graph; broadcasts to any shape. */
 EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value);
 
-/* y through an activation. */
+/* Applies an activation to y. */
 EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activation);
 
-/* A product whose result is stored as `dtype`: that of the operands, or what they are computed in. */
+/* A matrix product stored as `dtype`: the operands' dtype, or the wider dtype that sums are computed in. */
 EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
                                              int transpose_b, eitp_dtype dtype);
 
 /*
- * Rows [begin, end) of a tensor whose number of rows does not vary: of a leaf a view, of others built from rows of what
- * they are computed from, so that the whole need never be there.
+ * Rows [begin, end) of a tensor with a fixed number of rows: a view of a leaf, and otherwise computed from rows of the
+ * operands, so that the whole tensor is never stored.
  */
 EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end);
 
-/* eitp_scatter_add along a dimension counted from the start; with `rows`, `extent` is the graph's capacity. */
-EITP__PRIVATE eitp_tensor *eitp__scatter_along(eitp_tensor *x, eitp_tensor *indices, int along, int64_t extent,
-                                               int rows);
+/* eitp_scatter_add along a non-negative axis. With `rows`, `extent` is the graph's capacity. */
+EITP__PRIVATE eitp_tensor *eitp__scatter_add_axis(eitp_tensor *x, eitp_tensor *indices, int axis, int64_t extent,
+                                                  int rows);
 
-/* Zeros, as many rows as a table has, to which rows are added at the ids; an id outside the table is left out. */
+/* Zeros with as many rows as the table, to which `rows` are added at `ids`. Ids outside the table are ignored. */
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table);
 
 /*
- * Of a gradient term that eitp_embedding_unique made, the rows that are scattered once a step; NULL of any other. They
- * are accumulated by themselves, in a variable whose name eitp__rows_gradient_name gives.
+ * The rows of a gradient term of eitp_embedding_unique, which are scattered once per step; NULL for other terms. They
+ * are accumulated in a variable of their own, whose name eitp__rows_gradient_name writes.
  */
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient);
 EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
                                                    eitp_error *error);
 
 /*
- * As eitp_accumulate_gradients, but each term of a parameter's gradient goes on by itself from pass to pass, in a
- * variable of its own, and the update adds them up: the sum of a parameter that two products use then has the same bits
- * however rows are cut into passes. More than so many terms are accumulated in one variable after all.
+ * As eitp_accumulate_gradients, but each term of a parameter's gradient is accumulated over the passes in a variable of
+ * its own, and the update adds the terms. So the gradient of a parameter with several uses has the same bits for any
+ * division of rows into passes. The terms of a parameter with more than EITP__GRADIENT_TERMS share one variable.
  */
 #define EITP__GRADIENT_TERMS 4
-EITP__PRIVATE eitp_status eitp__accumulate_gradients_apart(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
-/* The name of the variable of term 0, 1, ...: "gradient.<name>", "gradient_term.2.<name>", ... */
+/* Writes the name of the variable of term 0, 1, ...: "gradient.<name>", "gradient_term.2.<name>", ... */
 EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
                                               eitp_error *error);
 
-/* a + b of one shape; neither is summed into the other while it is computed, unless it is a product or what
-   embedding_unique makes, which add each number once. */
-EITP__PRIVATE eitp_tensor *eitp__add_apart(eitp_tensor *a, eitp_tensor *b);
+/*
+ * a + b, of one shape, as an addition that plans must not fuse into the computation of a term. Terms of products and of
+ * eitp_embedding_unique, which add each number once, are the exception.
+ */
+EITP__PRIVATE eitp_tensor *eitp__add_unfused(eitp_tensor *a, eitp_tensor *b);
 
-/* A tensor of one value with the shape, dtype and rows of x. */
+/* A tensor filled with a value, with the shape, dtype and rows of x. */
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
 
 EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const char *format, ...) EITP__PRINTF(3, 4);
@@ -119,8 +121,11 @@ EITP__PRIVATE eitp__gradient_rule eitp__gradient_attention;
 EITP__PRIVATE eitp__expand_rule eitp__expand_attention;
 EITP__PRIVATE eitp__flops_rule eitp__flops_attention, eitp__flops_attention_backward;
 
-/* Lets offsets that are an input ascend from 0 to at most `rows`, no sequence longer than `longest`. */
-EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t longest);
+/*
+ * If the offsets are an input, requires them to ascend from 0 to at most `rows`, with no sequence longer than
+ * `max_length`.
+ */
+EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t max_length);
 
 /* ops_loss.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward, eitp__shape_head,

@@ -1,4 +1,4 @@
-/* The table of ops: one entry each. CONTRIBUTING.md says how to add one. */
+/* The table of ops, one entry each. CONTRIBUTING.md describes how to add one. */
 #include "tensor/op_rules.h"
 
 #define EITP__NO_WRT                                                                                                   \
@@ -6,13 +6,13 @@
 #define EITP__NO_SHARES                                                                                                \
     { 0 }
 
-/* An op with a gradient of its own kind, made of other ops; with a rule for rows of its result. */
+/* An op whose gradient is built from other ops. _BY_ROWS: with a rule for rows of its result. */
 #define EITP__PLAIN_BY_ROWS(name, low, high, shape, gradient, reuse, accumulates, flops, rows)                         \
     { name, low, high, 1, shape, gradient, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, reuse, accumulates, flops, rows }
 #define EITP__PLAIN(name, low, high, shape, gradient, reuse, accumulates, flops)                                       \
     EITP__PLAIN_BY_ROWS(name, low, high, shape, gradient, reuse, accumulates, flops, NULL)
 
-/* An op that has an expansion; with a rule for rows of its result. */
+/* An op with an expansion. _BY_ROWS: with a rule for rows of its result. */
 #define EITP__COMPOSITE_BY_ROWS(name, low, high, outputs, shape, gradient, expand, reuse, accumulates, flops, rows)    \
     {                                                                                                                  \
         name, low, high, outputs, shape, gradient, expand, 0, EITP__NO_WRT, EITP__NO_SHARES, reuse, accumulates,       \
@@ -21,7 +21,7 @@
 #define EITP__COMPOSITE(name, low, high, outputs, shape, gradient, expand, reuse, accumulates, flops)                  \
     EITP__COMPOSITE_BY_ROWS(name, low, high, outputs, shape, gradient, expand, reuse, accumulates, flops, NULL)
 
-/* Inputs 0 and 1 as a bit mask. */
+/* Bit masks of inputs 0 and 1. */
 #define EITP__FIRST 1u
 #define EITP__SECOND 2u
 

@@ -4,39 +4,38 @@
 static eitp_status eitp__check_offsets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                                        int64_t count, eitp_error *error) {
     const int32_t *offsets = (const int32_t *)values;
-    int64_t rows = rule->numbers[0], longest = rule->numbers[1];
+    int64_t rows = rule->numbers[0], max_length = rule->numbers[1];
     for (int64_t i = 0; i < count; i++) {
         int64_t length = i ? (int64_t)offsets[i] - offsets[i - 1] : 0;
-        if (offsets[i] < 0 || offsets[i] > rows || length < 0 || length > longest)
-            return eitp__fail(
-                error, EITP_ERROR_ARGUMENT,
-                "element %lld of input '%s' is %d: offsets must ascend from 0 to at most %lld rows, and no "
-                "sequence be longer than %lld",
-                (long long)i, input->name, (int)offsets[i], (long long)rows, (long long)longest);
+        if (offsets[i] < 0 || offsets[i] > rows || length < 0 || length > max_length)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "element %lld of input '%s' is %d: offsets must ascend from 0 to at most %lld, and a "
+                              "sequence can have at most %lld rows",
+                              (long long)i, input->name, (int)offsets[i], (long long)rows, (long long)max_length);
     }
     return EITP_OK;
 }
 
-EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t longest) {
+EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t max_length) {
     eitp__value_rule rule = EITP__ZERO;
     rule.check = eitp__check_offsets;
     rule.numbers[0] = rows;
-    rule.numbers[1] = longest;
+    rule.numbers[1] = max_length;
     eitp__add_rule(offsets, &rule);
 }
 
 eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                             const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[4], *attended;
+    eitp_tensor *inputs[4], *y;
     if (!qkv)
         return NULL;
     if (!config) {
-        eitp__graph_fail(qkv->graph, EITP_ERROR_ARGUMENT, "attention: the config is NULL");
+        eitp__graph_fail(qkv->graph, EITP_ERROR_ARGUMENT, "attention: config is NULL");
         return NULL;
     }
     attributes.integers[0] = config->heads;
-    attributes.integers[1] = config->longest;
+    attributes.integers[1] = config->max_length;
     if (key && config->dropout > 0)
         attributes.integers[2] = EITP__RNG_STREAM_FIRST_OP + (int64_t)qkv->graph->rng_streams++;
     attributes.integers[3] = config->bidirectional != 0;
@@ -46,21 +45,20 @@ eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor 
     inputs[1] = offsets;
     inputs[2] = config->dropout > 0 ? key : NULL;
     inputs[3] = lengths;
-    attended = eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
-    if (attended)
-        eitp__add_offsets_rule(offsets, qkv->shape[0], config->longest);
-    return attended;
+    y = eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
+    if (y)
+        eitp__add_offsets_rule(offsets, qkv->shape[0], config->max_length);
+    return y;
 }
 
 static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp_error *error) {
     int fits = qkv->rank == 2 && qkv->shape[1] % 3 == 0 && eitp__is_floating(qkv->dtype);
     char text[100];
-    eitp_status status =
-        eitp__require(fits, error, "q, k and v side by side must be a floating matrix [n, 3c], not %s %s",
-                      eitp_dtype_name(qkv->dtype), eitp__shape_text(qkv, text, sizeof text));
+    eitp_status status = eitp__require(fits, error, "qkv must be a floating-point matrix [n, 3c], not %s %s",
+                                       eitp_dtype_name(qkv->dtype), eitp__shape_text(qkv, text, sizeof text));
     return status ? status
                   : eitp__require(heads >= 1 && qkv->shape[1] / 3 % heads == 0, error,
-                                  "%lld channels cannot be shared among %lld heads", (long long)qkv->shape[1] / 3,
+                                  "%lld channels cannot be divided among %lld heads", (long long)qkv->shape[1] / 3,
                                   (long long)heads);
 }
 
@@ -72,21 +70,20 @@ EITP__PRIVATE eitp_status eitp__shape_attention(eitp__node *node, eitp_error *er
     eitp_status status = eitp__check_heads(qkv, heads, error);
     if (!status)
         status = eitp__require(offsets->dtype == EITP_I32 && offsets->rank == 1 && offsets->shape[0] >= 2, error,
-                               "the offsets must be i32 [sequences + 1]");
+                               "offsets must be i32 [sequences + 1]");
     if (!status)
         status = eitp__require(node->attributes.integers[1] >= 1 && node->attributes.integers[1] <= 1 << 24, error,
-                               "the longest sequence must be 1 to 16777216, not %lld",
-                               (long long)node->attributes.integers[1]);
+                               "max_length must be 1 to 16777216, not %lld", (long long)node->attributes.integers[1]);
     if (!status)
         status = eitp__require(probability >= 0 && probability < 1, error,
-                               "the probability is %g; it must be at least 0 and below 1", probability);
+                               "the dropout probability is %g; it must be in [0, 1)", probability);
     if (!status)
         status = eitp__require(!key || (key->dtype == EITP_I64 && key->rank == 1 && key->shape[0] == 3), error,
-                               "the key must be i64 [3]: seed, step, first row");
+                               "key must be i64 [3]: seed, step, first row");
     if (!status && lengths)
         status = eitp__require(
             lengths->dtype == EITP_I32 && lengths->rank == 1 && lengths->shape[0] == offsets->shape[0] - 1, error,
-            "the lengths must be i32 [%lld], one for each sequence", (long long)offsets->shape[0] - 1);
+            "lengths must be i32 [%lld], one for each sequence", (long long)offsets->shape[0] - 1);
     if (status)
         return status;
     shape[0] = qkv->shape[0];
@@ -110,8 +107,10 @@ EITP__PRIVATE void eitp__gradient_attention(const eitp__node *node, eitp_tensor 
     eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_ATTENTION_BACKWARD, inputs, 7, &node->attributes));
 }
 
-/* All pairs of each sequence, or the causal half, for scores and for values; sequences are taken to be the longest
- * there can be. */
+/*
+ * Scores and values of all pairs of rows in a sequence, or of the causal half. Every sequence is assumed to have the
+ * maximum length.
+ */
 EITP__PRIVATE double eitp__flops_attention(const eitp__node *node) {
     const eitp_tensor *qkv = node->inputs[0];
     return (node->attributes.integers[3] ? 4.0 : 2.0) * (double)qkv->shape[0] * (double)node->attributes.integers[1] *
@@ -124,7 +123,7 @@ EITP__PRIVATE double eitp__flops_attention_backward(const eitp__node *node) {
 
 /* ---- Expansion ---- */
 
-/* Part 0, 1, 2 (q, k, v) of qkv [n, 3c] as [heads, n, c / heads]. */
+/* Part 0, 1 or 2 (q, k or v) of qkv [n, 3c], as [heads, n, c / heads]. */
 static eitp_tensor *eitp__heads(eitp_tensor *qkv, int part, int64_t heads) {
     int64_t channels = qkv->shape[1] / 3, shape[3];
     const int order[3] = {1, 0, 2};
@@ -144,26 +143,26 @@ static eitp_tensor *eitp__row(eitp_tensor *x) {
     return eitp_reshape(x, 2, shape);
 }
 
-/* 0 and 1 in x's dtype. */
+/* A condition as 0 or 1 in the given dtype. */
 static eitp_tensor *eitp__number(eitp_tensor *condition, eitp_dtype dtype) {
     return eitp_cast(condition, dtype);
 }
 
-/* What the rows of a packed batch know of their sequences, as numbers of the dtype that is computed in. */
+/* Row properties of a packed batch, as numbers of the dtype that attention is computed in. */
 typedef struct eitp__packing {
-    eitp_tensor *place;   /* [n] rows of the sequence before this one; of the batch, where it is in no sequence */
-    eitp_tensor *present; /* [n] 1 where the row is in a sequence and not padding */
-    eitp_tensor *visible; /* U8 [n, n]: may row i see row j? */
+    eitp_tensor *position; /* [n] position in the sequence; in the batch if the row is in no sequence */
+    eitp_tensor *present;  /* [n] 1 if the row is in a sequence and not padding, else 0 */
+    eitp_tensor *visible;  /* U8 [n, n]: 1 if row i may attend to row j */
 } eitp__packing;
 
-/* How many rows of each row's sequence are there; `sequence` [n] counts from 1. */
+/* The number of valid rows in each row's sequence. `sequence` [n] counts from 1. */
 static eitp_tensor *eitp__attention_limit(const eitp__node *node, eitp_tensor *sequence) {
-    double longest = (double)node->attributes.integers[1];
+    double max_length = (double)node->attributes.integers[1];
     eitp_tensor *lengths = node->inputs[3];
     if (!lengths)
-        return eitp__scalar_like(sequence, longest);
+        return eitp__scalar_like(sequence, max_length);
     lengths = eitp_cast(eitp_gather(lengths, eitp_cast(eitp_affine(sequence, 1, -1), EITP_I32), 0), sequence->dtype);
-    return eitp_clamp(lengths, 0, longest);
+    return eitp_clamp(lengths, 0, max_length);
 }
 
 static eitp__packing eitp__unpack(const eitp__node *node, eitp_dtype dtype) {
@@ -173,15 +172,15 @@ static eitp__packing eitp__unpack(const eitp__node *node, eitp_dtype dtype) {
     eitp_tensor *position = eitp_arange(graph, dtype, rows), *bounds = eitp_cast(node->inputs[1], dtype);
     eitp_tensor *zero = eitp__scalar_like(bounds, 0), *before, *sequence, *start, *last, *pairs;
     before = eitp_less(eitp__column(position), eitp__row(bounds));
-    /* The offsets at or before a row: of several sequences that start there, all but the last are empty. */
+    /* Counts the offsets at or before a row. If several sequences start at the row, all but the last are empty. */
     sequence = eitp_affine(eitp_sum(eitp__number(before, dtype), 2u, 0), -1, (double)count);
     start = eitp_max(eitp_where(before, zero, eitp__row(bounds)), 2u, 0);
-    packing.place = eitp_subtract(position, start);
+    packing.position = eitp_subtract(position, start);
     last = eitp_slice(bounds, 0, count - 1, count);
     packing.present =
         eitp_multiply(eitp__number(eitp_less(zero, sequence), dtype), eitp__number(eitp_less(position, last), dtype));
     packing.present = eitp_multiply(
-        packing.present, eitp__number(eitp_less(packing.place, eitp__attention_limit(node, sequence)), dtype));
+        packing.present, eitp__number(eitp_less(packing.position, eitp__attention_limit(node, sequence)), dtype));
     pairs = eitp__number(eitp_equal(eitp__column(sequence), eitp__row(sequence)), dtype);
     pairs = eitp_multiply(pairs, eitp__row(packing.present));
     if (!node->attributes.integers[3])
@@ -190,26 +189,28 @@ static eitp__packing eitp__unpack(const eitp__node *node, eitp_dtype dtype) {
     return packing;
 }
 
-/* The dropout mask of the probabilities [heads, n, n]: entry (i, h, j) of the kernel's numbering is by position in the
- * sequence. */
+/*
+ * The dropout factors of the probabilities [heads, n, n]. The kernel numbers random values by (query row, head,
+ * position of the key in its sequence).
+ */
 static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__packing *packing) {
-    int64_t heads = node->attributes.integers[0], longest = node->attributes.integers[1];
+    int64_t heads = node->attributes.integers[0], max_length = node->attributes.integers[1];
     int64_t rows = node->inputs[0]->shape[0], shape[3];
     const int order[3] = {1, 0, 2};
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2], *mask, *relative;
-    eitp_dtype dtype = packing->place->dtype;
+    eitp_dtype dtype = packing->position->dtype;
     eitp_graph *graph = node->graph;
     shape[0] = rows;
     shape[1] = heads;
-    shape[2] = longest;
+    shape[2] = max_length;
     inputs[0] = eitp_fill(graph, dtype, 3, shape, 1);
     inputs[1] = node->inputs[2];
     attributes.integers[0] = node->attributes.integers[2];
     attributes.reals[0] = node->attributes.reals[1];
     mask = eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes);
-    /* Of a key in another sequence anything will do: its probability is 0. */
-    relative = eitp_clamp(packing->place, 0, (double)(longest - 1));
+    /* The factor of a key in another sequence does not matter: its probability is 0. */
+    relative = eitp_clamp(packing->position, 0, (double)(max_length - 1));
     shape[0] = shape[1] = 1;
     shape[2] = rows;
     relative = eitp_reshape(eitp_cast(relative, EITP_I32), 3, shape);
@@ -272,10 +273,10 @@ EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_er
         status = eitp__require(keys->leaf == EITP__VARIABLE && node->inputs[2]->leaf == EITP__VARIABLE &&
                                    keys->rank == 2 && keys->shape[1] == qkv->shape[1] / 3 &&
                                    keys->dtype == qkv->dtype && eitp__same_shape(keys, node->inputs[2]),
-                               error, "the caches must be variables [longest, c] like the keys and values they keep");
+                               error, "keys and values must be variables [max_length, c] with the dtype of qkv");
     if (!status)
         status = eitp__require(position->dtype == EITP_I32 && eitp__elements(position) == 1, error,
-                               "the position must be i32 [1]");
+                               "position must be i32 [1]");
     if (status)
         return status;
     shape[0] = qkv->shape[0];

@@ -1,4 +1,4 @@
-/* Values and element-by-element ops: builders, shapes, gradients. */
+/* Values and elementwise ops: builders, shapes, gradients. */
 #include "tensor/op_rules.h"
 
 EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const char *format, ...) {
@@ -30,8 +30,8 @@ EITP__PRIVATE eitp_status eitp__shape_same(eitp__node *node, eitp_error *error) 
 
 EITP__PRIVATE eitp_status eitp__shape_unary(eitp__node *node, eitp_error *error) {
     eitp_status status =
-        eitp__require(eitp__is_floating(node->inputs[0]->dtype), error, "the operand is %s; cast it to a floating type",
-                      eitp_dtype_name(node->inputs[0]->dtype));
+        eitp__require(eitp__is_floating(node->inputs[0]->dtype), error,
+                      "the operand is %s; cast it to a floating-point dtype", eitp_dtype_name(node->inputs[0]->dtype));
     return status ? status : eitp__shape_same(node, error);
 }
 
@@ -40,7 +40,7 @@ EITP__PRIVATE eitp_status eitp__shape_cast(eitp__node *node, eitp_error *error) 
     return eitp__node_output(node, node->attributes.dtype, x->rank, x->shape, x->rows, error);
 }
 
-/* The NumPy broadcast of the inputs: its shape, and whether its leading dimension is the capacity. */
+/* Broadcasts the shapes of the inputs as NumPy does. *rows tells whether the leading dimension is the capacity. */
 static eitp_status eitp__broadcast_shape(const eitp__node *node, int *rank, int64_t shape[EITP_MAX_RANK], int *rows,
                                          eitp_error *error) {
     char a[100], b[100];
@@ -66,7 +66,7 @@ static eitp_status eitp__broadcast_shape(const eitp__node *node, int *rank, int6
     for (int i = 0; i < node->input_count && *rows; i++) {
         const eitp_tensor *x = node->inputs[i];
         if (x->rows ? x->rank != *rank : x->rank == *rank && x->shape[0] != 1)
-            return eitp__require(0, error, "one operand has a capacity of rows and the other a fixed number");
+            return eitp__require(0, error, "one operand has a capacity of rows, the other a fixed number of rows");
     }
     return EITP_OK;
 }
@@ -96,7 +96,7 @@ EITP__PRIVATE eitp_status eitp__shape_compare(eitp__node *node, eitp_error *erro
 EITP__PRIVATE eitp_status eitp__shape_where(eitp__node *node, eitp_error *error) {
     eitp_status status = eitp__same_dtype(node->inputs[1], node->inputs[2], error);
     if (!status)
-        status = eitp__require(node->inputs[0]->dtype == EITP_U8, error, "the condition is %s; it must be u8",
+        status = eitp__require(node->inputs[0]->dtype == EITP_U8, error, "condition is %s; it must be u8",
                                eitp_dtype_name(node->inputs[0]->dtype));
     return status ? status : eitp__broadcast_output(node, node->inputs[1]->dtype, error);
 }
@@ -125,7 +125,7 @@ eitp_tensor *eitp_fill(eitp_graph *graph, eitp_dtype dtype, int rank, const int6
     eitp__attributes attributes = EITP__ZERO;
     eitp__node *node;
     if (graph && rank > 0 && !shape) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "fill: the shape is NULL");
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "fill: shape is NULL");
         return NULL;
     }
     attributes.reals[0] = value;
@@ -201,7 +201,7 @@ eitp_tensor *eitp_affine(eitp_tensor *x, double scale, double shift) {
 
 eitp_tensor *eitp_clamp(eitp_tensor *x, double low, double high) {
     if (x && !(low <= high)) {
-        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "clamp: there is nothing from %g to %g", low, high);
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "clamp: low %g must not exceed high %g", low, high);
         return NULL;
     }
     return eitp__unary(EITP__OP_CLAMP, x, low, high);
@@ -269,7 +269,7 @@ EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value) {
         return NULL;
     if (!x->rows)
         return eitp_fill(x->graph, x->dtype, x->rank, x->shape, value);
-    /* Choosing against x keeps its rows; what is not chosen is not read. */
+    /* Selecting against x gives the result x's rows; the values of x are not read. */
     always = eitp_fill(x->graph, EITP_U8, 1, one, 1);
     return eitp_where(always, eitp__scalar_like(x, value), x);
 }
@@ -287,7 +287,7 @@ EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like)
         if (d < extra || (like->shape[d - extra] == 1 && x->shape[d] != 1))
             sums.integers[0] |= 1 << d;
     }
-    /* Not by eitp_sum and eitp_reshape, whose gradients are made of the ops above. */
+    /* Not eitp_sum and eitp_reshape: their modules use this one. */
     if (sums.integers[0])
         sum = eitp__apply(EITP__OP_SUM, &x, 1, &sums);
     shape.rank = like->rank;
@@ -295,8 +295,8 @@ EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like)
     return extra ? eitp__apply(EITP__OP_RESHAPE, &sum, 1, &shape) : sum;
 }
 
-/* integers[0] says so to plans. */
-EITP__PRIVATE eitp_tensor *eitp__add_apart(eitp_tensor *a, eitp_tensor *b) {
+/* integers[0] marks the addition for plans. */
+EITP__PRIVATE eitp_tensor *eitp__add_unfused(eitp_tensor *a, eitp_tensor *b) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
     attributes.integers[0] = 1;
@@ -338,7 +338,7 @@ EITP__PRIVATE void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *cons
     eitp__add_gradient(&dx[0], eitp_divide(eitp_affine(dy[0], 0.5, 0), node->outputs[0]));
 }
 
-/* -y^3 / 2 */
+/* y' = -y^3 / 2 */
 EITP__PRIVATE void eitp__gradient_rsqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *y = node->outputs[0], *cube = eitp_multiply(y, eitp_multiply(y, y));
     eitp__add_gradient(&dx[0], eitp_multiply(eitp_affine(dy[0], -0.5, 0), cube));
@@ -352,13 +352,13 @@ EITP__PRIVATE void eitp__gradient_cos(const eitp__node *node, eitp_tensor *const
     eitp__add_gradient(&dx[0], eitp_negate(eitp_multiply(dy[0], eitp_sin(node->inputs[0]))));
 }
 
-/* 1 - y^2 */
+/* y' = 1 - y^2 */
 EITP__PRIVATE void eitp__gradient_tanh(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *y = node->outputs[0];
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_affine(eitp_multiply(y, y), -1, 1)));
 }
 
-/* y (1 - y) */
+/* y' = y (1 - y) */
 EITP__PRIVATE void eitp__gradient_sigmoid(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *y = node->outputs[0];
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_multiply(y, eitp_affine(y, -1, 1))));
@@ -369,7 +369,7 @@ EITP__PRIVATE void eitp__gradient_relu(const eitp__node *node, eitp_tensor *cons
     eitp__add_gradient(&dx[0], eitp_where(eitp_less(zero, node->inputs[0]), dy[0], zero));
 }
 
-/* 2 / sqrt(pi) exp(-x^2) */
+/* y' = 2 / sqrt(pi) exp(-x^2) */
 EITP__PRIVATE void eitp__gradient_erf(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *bell = eitp_exp(eitp_negate(eitp_multiply(x, x)));
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_affine(bell, 1.1283791670955126, 0)));
@@ -412,7 +412,7 @@ EITP__PRIVATE void eitp__gradient_divide(const eitp__node *node, eitp_tensor *co
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(eitp_multiply(da, node->outputs[0])), node->inputs[1]));
 }
 
-/* To the operand that was chosen; half to each where they are equal. Where either is not a number, both get all. */
+/* The gradient goes to the selected operand, half to each if they are equal, and all of it to both if either is NaN. */
 static void eitp__gradient_chosen(const eitp__node *node, eitp_tensor *dy, eitp_tensor **dx, int is_maximum) {
     eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *zero = eitp__scalar_like(dy, 0);
     eitp_tensor *shared = eitp_where(eitp_equal(a, b), eitp_affine(dy, 0.5, 0), dy);

@@ -8,13 +8,13 @@ static eitp_status eitp__check_targets(const eitp__value_rule *rule, const eitp_
     for (int64_t i = 0; i < count; i++) {
         if ((targets[i] < 0 || targets[i] >= classes) && targets[i] != ignored)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                              "element %lld of input '%s' is %d: a target must be 0 to %lld, or the ignored one, %d",
+                              "element %lld of input '%s' is %d: a target must be 0 to %lld, or %d, which is ignored",
                               (long long)i, input->name, (int)targets[i], (long long)classes - 1, (int)ignored);
     }
     return EITP_OK;
 }
 
-/* The loss, or NULL, after targets that are an input became subject to the check. */
+/* Returns the loss, and adds the range of valid targets to the rules of `targets` if it is an input. */
 static eitp_tensor *eitp__with_checked_targets(eitp_tensor *loss, eitp_tensor *targets, int64_t classes,
                                                int32_t ignored) {
     eitp__value_rule rule = EITP__ZERO;
@@ -43,7 +43,7 @@ EITP__PRIVATE eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error
                eitp__is_floating(logits->dtype) && logits->shape[0] == targets->shape[0] &&
                logits->rows == targets->rows;
     eitp_status status =
-        eitp__require(fits, error, "logits must be floating [n, v] and targets i32 [n], not %s %s and %s %s",
+        eitp__require(fits, error, "logits must be floating-point [n, v] and targets i32 [n], not %s %s and %s %s",
                       eitp_dtype_name(logits->dtype), eitp__shape_text(logits, a, sizeof a),
                       eitp_dtype_name(targets->dtype), eitp__shape_text(targets, b, sizeof b));
     for (int i = 0; i < 2 && !status; i++)
@@ -73,8 +73,10 @@ EITP__PRIVATE void eitp__expand_cross_entropy(const eitp__node *node, eitp_tenso
     largest = eitp_stop_gradient(eitp_max(logits, 2u, 1));
     total = eitp_add(largest, eitp_log(eitp_sum(eitp_exp(eitp_subtract(logits, largest)), 2u, 1)));
     outputs[1] = eitp_reshape(total, 1, rows);
-    /* An index outside the vocabulary picks 0. Loss and gradient of its row are made no numbers, where it is not the
-     * ignored one; they are zeroed where it is. */
+    /*
+     * An index outside the classes gathers 0. The factor makes loss and gradient of its row NaN, or 0 if the target is
+     * the ignored one.
+     */
     loss = eitp_subtract(total, eitp_gather(logits, eitp_reshape(targets, 2, column), 1));
     loss = eitp_reshape(loss, 1, rows);
     ignored = eitp_equal(targets, eitp__scalar_like(targets, (double)node->attributes.integers[0]));
@@ -84,14 +86,15 @@ EITP__PRIVATE void eitp__expand_cross_entropy(const eitp__node *node, eitp_tenso
     outputs[0] = eitp_where(ignored, zero, eitp_multiply(loss, factor));
 }
 
-/* ---- The output head and the loss in one ---- */
+/* ---- Output head and loss in one op ---- */
 
 static eitp_status eitp__check_head(const eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *targets = node->inputs[2];
     int fits = x->rank == 2 && table->rank == 2 && x->dtype == table->dtype && eitp__is_floating(x->dtype) &&
                x->shape[1] == table->shape[1] && !table->rows && targets->rank == 1 && targets->dtype == EITP_I32 &&
                targets->shape[0] == x->shape[0] && targets->rows == x->rows;
-    return eitp__require(fits, error, "x [n, c], the table [v, c] and targets i32 [n] do not fit");
+    return eitp__require(fits, error,
+                         "x must be floating-point [n, c], table [v, c] of the same dtype, and targets i32 [n]");
 }
 
 EITP__PRIVATE eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
@@ -123,8 +126,8 @@ EITP__PRIVATE double eitp__flops_head(const eitp__node *node) {
 }
 
 /*
- * LINEAR_CROSS_ENTROPY (x [n, c], table [v, c], targets I32 [n]) -> loss [n], logsumexp [n], kept [n, v], top
- * [n, blocks]. What is kept are the logits, or, in 16 bits, the exponentials of HEAD; top is HEAD's.
+ * LINEAR_CROSS_ENTROPY (x [n, c], table [v, c], targets I32 [n]) -> loss [n], logsumexp [n], saved [n, v], top [n,
+ * blocks]. `saved` is the logits, or in 16 bits the exponentials of HEAD. `top` is HEAD's.
  */
 eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets, int32_t ignored) {
     eitp__attributes attributes = EITP__ZERO;
@@ -181,7 +184,7 @@ EITP__PRIVATE void eitp__expand_linear_cross_entropy(const eitp__node *node, eit
         outputs[i] = loss->outputs[i];
 }
 
-/* The gradient of the logits, and through the product those of x and the table. */
+/* The gradient of the logits, and from it those of x and the table. */
 EITP__PRIVATE void eitp__gradient_linear_cross_entropy(const eitp__node *node, eitp_tensor *const *dy,
                                                        eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *inputs[5], *d;
@@ -207,21 +210,21 @@ EITP__PRIVATE void eitp__gradient_linear_cross_entropy(const eitp__node *node, e
 static int eitp__check_loss_config(eitp_tensor *x, int64_t classes, const eitp_cross_entropy_config *config) {
     const eitp_tensor *weights = config ? config->weights : NULL;
     eitp_error error = EITP__ZERO;
-    eitp_status status = eitp__require(config != NULL, &error, "the config is NULL");
+    eitp_status status = eitp__require(config != NULL, &error, "config is NULL");
     if (!status)
         status = eitp__require(config->label_smoothing >= 0 && config->label_smoothing <= 1, &error,
-                               "the label smoothing is %g; it must be 0 to 1", config->label_smoothing);
+                               "label_smoothing is %g; it must be 0 to 1", config->label_smoothing);
     if (!status)
         status = eitp__require(!weights || (weights->rank == 1 && weights->shape[0] == classes && !weights->rows &&
                                             weights->dtype == eitp__wide(x->dtype)),
-                               &error, "the class weights must be %s [%lld]", eitp_dtype_name(eitp__wide(x->dtype)),
+                               &error, "weights must be %s [%lld]", eitp_dtype_name(eitp__wide(x->dtype)),
                                (long long)classes);
     if (status)
         eitp__graph_fail(x->graph, status, "cross_entropy: %s", error.message);
     return !status;
 }
 
-/* w as a matrix of one row, or of one column. */
+/* w as a matrix of one row or one column. */
 static eitp_tensor *eitp__weight_matrix(eitp_tensor *weights, int is_column) {
     int64_t shape[2] = {1, 1};
     shape[!is_column] = -1;
@@ -229,71 +232,74 @@ static eitp_tensor *eitp__weight_matrix(eitp_tensor *weights, int is_column) {
 }
 
 /* x times the sum of the class weights. */
-static eitp_tensor *eitp__times_total(eitp_tensor *x, eitp_tensor *weights, int64_t classes) {
+static eitp_tensor *eitp__times_weight_sum(eitp_tensor *x, eitp_tensor *weights, int64_t classes) {
     return weights ? eitp_multiply(x, eitp_sum(weights, EITP_ALL_DIMENSIONS, 0)) : eitp_affine(x, (double)classes, 0);
 }
 
-/* The sum over the classes j of w[j] (l[t] - l[j]), of logits l [n, v] and targets t: [n]. */
-static eitp_tensor *eitp__logit_spread(eitp_tensor *logits, eitp_tensor *targets, eitp_tensor *weights) {
+/* The sum over classes j of w[j] (l[t] - l[j]), for logits l [n, v] and targets t: [n]. */
+static eitp_tensor *eitp__smoothing_term(eitp_tensor *logits, eitp_tensor *targets, eitp_tensor *weights) {
     int64_t column[2] = {-1, 1}, rows[1] = {-1};
     eitp_dtype wide = eitp__wide(logits->dtype);
     eitp_tensor *picked = eitp_cast(eitp_gather(logits, eitp_reshape(targets, 2, column), 1), wide), *sum;
     sum = weights ? eitp_matmul(eitp_cast(logits, wide), eitp__weight_matrix(weights, 1)) : eitp_sum(logits, 2u, 1);
-    return eitp_reshape(eitp_subtract(eitp__times_total(picked, weights, logits->shape[1]), sum), 1, rows);
+    return eitp_reshape(eitp_subtract(eitp__times_weight_sum(picked, weights, logits->shape[1]), sum), 1, rows);
 }
 
-/* The same of logits x table^T, without these: x times the sum over the classes j of w[j] (table[t] - table[j]). */
-static eitp_tensor *eitp__head_spread(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets, eitp_tensor *weights) {
+/* The same without the logits: x times the sum over classes j of w[j] (table[t] - table[j]). */
+static eitp_tensor *eitp__head_smoothing_term(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
+                                              eitp_tensor *weights) {
     int64_t ones[2] = {1, 1};
     eitp_dtype wide = eitp__wide(x->dtype);
     eitp_tensor *picked = eitp_cast(eitp_embedding(table, targets), wide), *sum;
     ones[1] = table->shape[0];
     sum = weights ? eitp_matmul(eitp__weight_matrix(weights, 0), eitp_cast(table, wide))
                   : eitp_matmul_wide(eitp_fill(x->graph, table->dtype, 2, ones, 1), table, 0, 0);
-    picked = eitp_subtract(eitp__times_total(picked, weights, table->shape[0]), sum);
+    picked = eitp_subtract(eitp__times_weight_sum(picked, weights, table->shape[0]), sum);
     return eitp_sum(eitp_multiply(eitp_cast(x, wide), picked), 2u, 0);
 }
 
 /*
- * (1 - s) w[t] nll + s / v * the sum over the classes j of -w[j] log p[j], where -log p[j] = nll + l[t] - l[j]:
- * `spread` is the part of that sum beside nll, NULL where s is 0.
+ * (1 - s) w[t] nll + s / v * sum over classes j of -w[j] log p[j], where -log p[j] = nll + l[t] - l[j].
+ * `smoothing_term` is the part of that sum without nll; NULL if s is 0.
  */
-static eitp_tensor *eitp__configured_loss(eitp_tensor *nll, eitp_tensor *spread, eitp_tensor *targets, int64_t classes,
-                                          const eitp_cross_entropy_config *config) {
+static eitp_tensor *eitp__configured_loss(eitp_tensor *nll, eitp_tensor *smoothing_term, eitp_tensor *targets,
+                                          int64_t classes, const eitp_cross_entropy_config *config) {
     double smoothing = config->label_smoothing;
     eitp_tensor *weights = config->weights, *loss = nll, *factor, *ignored;
     if (weights) {
         factor = eitp_affine(eitp_gather(weights, targets, 0), 1 - smoothing, 0);
-        if (spread)
+        if (smoothing_term)
             factor = eitp_add(factor,
                               eitp_affine(eitp_sum(weights, EITP_ALL_DIMENSIONS, 0), smoothing / (double)classes, 0));
         loss = eitp_multiply(nll, factor);
     }
-    if (!spread)
+    if (!smoothing_term)
         return loss;
     ignored = eitp_equal(targets, eitp__scalar_like(targets, config->ignored));
-    spread = eitp_where(ignored, eitp__scalar_like(nll, 0), eitp_affine(spread, smoothing / (double)classes, 0));
-    return eitp_add(loss, spread);
+    smoothing_term =
+        eitp_where(ignored, eitp__scalar_like(nll, 0), eitp_affine(smoothing_term, smoothing / (double)classes, 0));
+    return eitp_add(loss, smoothing_term);
 }
 
 eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *targets,
                                      const eitp_cross_entropy_config *config) {
     int64_t classes = eitp_tensor_dimension(logits, 1);
-    eitp_tensor *nll = eitp_cross_entropy(logits, targets, config ? config->ignored : 0), *spread = NULL;
+    eitp_tensor *nll = eitp_cross_entropy(logits, targets, config ? config->ignored : 0), *smoothing_term = NULL;
     if (!nll || !eitp__check_loss_config(logits, classes, config))
         return NULL;
     if (config->label_smoothing > 0)
-        spread = eitp__logit_spread(logits, targets, config->weights);
-    return eitp__configured_loss(nll, spread, targets, classes, config);
+        smoothing_term = eitp__smoothing_term(logits, targets, config->weights);
+    return eitp__configured_loss(nll, smoothing_term, targets, classes, config);
 }
 
 eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                             const eitp_cross_entropy_config *config) {
     int64_t classes = eitp_tensor_dimension(table, 0);
-    eitp_tensor *nll = eitp_linear_cross_entropy(x, table, targets, config ? config->ignored : 0), *spread = NULL;
+    eitp_tensor *nll = eitp_linear_cross_entropy(x, table, targets, config ? config->ignored : 0),
+                *smoothing_term = NULL;
     if (!nll || !eitp__check_loss_config(x, classes, config))
         return NULL;
     if (config->label_smoothing > 0)
-        spread = eitp__head_spread(x, table, targets, config->weights);
-    return eitp__configured_loss(nll, spread, targets, classes, config);
+        smoothing_term = eitp__head_smoothing_term(x, table, targets, config->weights);
+    return eitp__configured_loss(nll, smoothing_term, targets, classes, config);
 }

@@ -12,7 +12,7 @@ static unsigned eitp__last_dimension(const eitp_tensor *x) {
     return x && x->rank ? 1u << (x->rank - 1) : 0;
 }
 
-/* The fused gradients of two operands have the shape of the second. */
+/* For fused gradients whose result has the shape of input 1. */
 EITP__PRIVATE eitp_status eitp__shape_second(eitp__node *node, eitp_error *error) {
     return eitp__node_output_like(node, node->inputs[1], error);
 }
@@ -35,7 +35,7 @@ EITP__PRIVATE void eitp__gradient_log_softmax(const eitp__node *node, eitp_tenso
     eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_LOG_SOFTMAX_BACKWARD, node->outputs[0], dy[0]));
 }
 
-/* The largest value only keeps exp() in range: the result does not depend on it, so no gradient goes through it. */
+/* Subtracting the maximum keeps exp() in range. The result does not depend on it, so no gradient flows through it. */
 static eitp_tensor *eitp__shifted(eitp_tensor *x) {
     return eitp_subtract(x, eitp_stop_gradient(eitp_max(x, eitp__last_dimension(x), 1)));
 }
@@ -122,12 +122,12 @@ eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bia
     return eitp__apply(EITP__OP_LAYER_NORM, inputs, 3, &attributes);
 }
 
-/* Of a norm: the parameters, called `parameters`; y, and `saved` numbers of each row. */
+/* Checks the inputs of a norm; `parameters` names them in messages. The outputs are y, and `saved` numbers per row. */
 static eitp_status eitp__shape_norm(eitp__node *node, const char *parameters, int saved, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t channels = x->rank ? x->shape[x->rank - 1] : 0;
     eitp_status status = eitp__require(x->rank >= 2 && eitp__is_floating(x->dtype), error,
-                                       "the operand must be a floating tensor of rank 2 or more");
+                                       "the operand must be a floating-point tensor of rank 2 or more");
     if (!status)
         status = eitp__require(node->attributes.reals[0] >= 0 && isfinite(node->attributes.reals[0]), error,
                                "epsilon is %g; it must be 0 or more", node->attributes.reals[0]);
@@ -234,13 +234,13 @@ EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *er
     int64_t shape[2];
     eitp_status status =
         eitp__require(table->rank == 2 && eitp__is_floating(table->dtype) && ids->rank == 1 && ids->dtype == EITP_I32,
-                      error, "the table must be a matrix, and the ids i32 of rank 1");
+                      error, "table must be a floating-point matrix, and ids i32 of rank 1");
     if (!status && node->input_count > 2) {
         const eitp_tensor *unique = node->inputs[2], *inverse = node->inputs[3];
         status = eitp__require(unique && unique->rank == 1 && unique->dtype == EITP_I32 && !unique->rows && inverse &&
                                    inverse->dtype == EITP_I32 && eitp__same_shape(inverse, ids) &&
                                    inverse->rows == ids->rows,
-                               error, "unique must be i32 of rank 1, and inverse i32 of the ids' shape");
+                               error, "unique must be i32 of rank 1, and inverse i32 with the shape of ids");
     }
     shape[0] = ids->shape[0];
     shape[1] = status ? 0 : table->shape[1];
@@ -252,7 +252,10 @@ EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_
                              (int)node->attributes.integers[2], error);
 }
 
-/* A table as wide as dy, to which the rows of dy are added at the ids; `varies`: its rows are the graph's capacity. */
+/*
+ * Zeros [rows, columns of dy], to which the rows of dy are added at the ids. With `varies`, rows is the graph's
+ * capacity.
+ */
 static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int varies,
                                              int is_deferred) {
     eitp__attributes attributes = EITP__ZERO;
@@ -269,7 +272,9 @@ static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, 
 EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     const eitp_tensor *table = node->inputs[0];
     eitp_tensor *ids = node->inputs[1], *rows = dy[0];
-    /* Sums by distinct id are for parameters, and a table whose row count varies is not one. */
+    /*
+     * Only gradients of parameters are summed by distinct id, and a table with a capacity of rows is not a parameter.
+     */
     int is_unique = node->input_count > 2 && !table->rows;
     if (is_unique) {
         ids = node->inputs[2];
@@ -287,14 +292,14 @@ EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
     return node && node->op == EITP__OP_EMBEDDING_BACKWARD && node->attributes.integers[1] ? node->inputs[1] : NULL;
 }
 
-/* The ids as rows of what EMBEDDING_BACKWARD makes. */
+/* The ids relative to the first row of EMBEDDING_BACKWARD's result. */
 static eitp_tensor *eitp__table_rows(const eitp__node *node) {
     int64_t first = node->attributes.integers[0];
     eitp_tensor *ids = node->inputs[0];
     eitp_tensor *numbers;
     if (!first)
         return ids;
-    /* Sums of integers have no kernels; F64 holds them exactly. */
+    /* There are no integer additions; F64 holds the numbers exactly. */
     numbers = eitp_affine(eitp_cast(ids, EITP_F64), 1, -(double)first);
     return eitp_cast(numbers, EITP_I32);
 }
@@ -303,7 +308,7 @@ EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eit
     eitp__add_gradient(&dx[1], eitp_embedding(dy[0], eitp__table_rows(node)));
 }
 
-/* ids [n] as an index for each of c columns: [n, c]. */
+/* Repeats ids [n] for each column: [n, columns]. */
 static eitp_tensor *eitp__column_indices(eitp_tensor *ids, int64_t columns) {
     int64_t shape[2];
     if (!ids)
@@ -323,7 +328,7 @@ EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **
 EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__table_rows(node), dy->shape[1]);
     if (indices)
-        outputs[0] = eitp__scatter_along(dy, indices, 0, node->attributes.shape[0], node->outputs[0]->rows);
+        outputs[0] = eitp__scatter_add_axis(dy, indices, 0, node->attributes.shape[0], node->outputs[0]->rows);
 }
 
 /* ---- Dropout ---- */
@@ -331,10 +336,10 @@ EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_
 EITP__PRIVATE eitp_status eitp__shape_dropout(eitp__node *node, eitp_error *error) {
     const eitp_tensor *key = node->inputs[1];
     eitp_status status = eitp__require(key->dtype == EITP_I64 && key->rank == 1 && key->shape[0] == 3, error,
-                                       "the key must be i64 [3]: seed, step, first row");
+                                       "key must be i64 [3]: seed, step, first row");
     if (!status)
         status = eitp__require(node->attributes.reals[0] >= 0 && node->attributes.reals[0] < 1, error,
-                               "the probability is %g; it must be at least 0 and below 1", node->attributes.reals[0]);
+                               "the probability is %g; it must be in [0, 1)", node->attributes.reals[0]);
     if (!status)
         status = eitp__require(node->inputs[0]->rank >= 1, error, "the operand must have rank 1 or more");
     return status ? status : eitp__node_output_like(node, node->inputs[0], error);
@@ -352,7 +357,7 @@ eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability) 
     return eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes);
 }
 
-/* The mask is a function of the key: dropping the gradient with the same one is the gradient. */
+/* The mask is a function of the key, so the gradient is dropped out with the same mask. */
 EITP__PRIVATE void eitp__gradient_dropout(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *inputs[2];
     inputs[0] = dy[0];

@@ -1,13 +1,13 @@
 /* Matrix products and the linear layer: builders, shapes, gradients. */
 #include "tensor/op_rules.h"
 
-/* Which of an operand's last two dimensions is the outer one. */
+/* The extent of the outer or the inner one of an operand's last two dimensions. */
 static int64_t eitp__product_extent(const eitp_tensor *x, int transposed, int outer_first) {
     int last = transposed == outer_first;
     return x->shape[x->rank - 2 + last];
 }
 
-/* Does the leading dimension of the result, or of the sum, vary? */
+/* Finds whether the leading dimension of the result is the capacity. Operands must agree on which dimensions vary. */
 static eitp_status eitp__matmul_rows(const eitp_tensor *a, const eitp_tensor *b, int transpose_a, int transpose_b,
                                      int *rows, eitp_error *error) {
     int a_sum = a->rows && a->rank == 2 && transpose_a, b_sum = b->rows && b->rank == 2 && !transpose_b;
@@ -16,7 +16,7 @@ static eitp_status eitp__matmul_rows(const eitp_tensor *a, const eitp_tensor *b,
     if (a->rank > 2 || b->rank > 2)
         fits = fits && (!a->rows || !b->rows || a->rank == b->rank);
     *rows = a->rows && !a_sum;
-    return eitp__require(fits, error, "the number of rows varies from run to run in one operand but not in the other");
+    return eitp__require(fits, error, "one operand has a capacity of rows, the other a fixed number of rows");
 }
 
 EITP__PRIVATE eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error) {
@@ -45,7 +45,7 @@ EITP__PRIVATE eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error
     shape[rank - 2] = eitp__product_extent(a, transpose_a, 1);
     shape[rank - 1] = n;
     status = eitp__require(!bias || (bias->rank == 1 && bias->shape[0] == n && bias->dtype == eitp__wide(a->dtype)),
-                           error, "the bias must be %s [%lld]", eitp_dtype_name(eitp__wide(a->dtype)), (long long)n);
+                           error, "bias must be %s [%lld]", eitp_dtype_name(eitp__wide(a->dtype)), (long long)n);
     if (!status)
         status = eitp__matmul_rows(a, b, transpose_a, transpose_b, &rows, error);
     return status ? status : eitp__node_output(node, node->attributes.dtype, rank, shape, rows, error);
@@ -69,7 +69,7 @@ EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eit
     return eitp__apply(EITP__OP_MATMUL, inputs, bias ? 3 : 2, &attributes);
 }
 
-/* A stack of matrices times one matrix is one product: all rows together, unless their number varies. */
+/* A batch of matrices times one matrix is computed as one product of all rows, unless their number varies. */
 static eitp_tensor *eitp__product(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a, int transpose_b,
                                   int wide) {
     int64_t shape[EITP_MAX_RANK], flat[2];
@@ -134,7 +134,7 @@ EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *co
     eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *d = eitp_cast(dy[0], a->dtype), *da, *db;
     eitp_dtype da_dtype = eitp__gradient_dtype(a), db_dtype = eitp__gradient_dtype(b);
     int ta = (int)node->attributes.integers[0], tb = (int)node->attributes.integers[1];
-    /* dA = dY B^T and dB = A^T dY, each read the way its operand is stored. */
+    /* dA = dY B^T and dB = A^T dY, with operands and results in their stored orientation. */
     da = ta ? eitp__matmul_node(b, d, NULL, tb, 1, da_dtype) : eitp__matmul_node(d, b, NULL, 0, !tb, da_dtype);
     db = tb ? eitp__matmul_node(d, a, NULL, 1, ta, db_dtype) : eitp__matmul_node(a, d, NULL, !ta, 0, db_dtype);
     eitp__add_gradient(&dx[0], eitp__sum_to(da, a));

@@ -8,8 +8,9 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
     eitp_dtype dtype = node->op == EITP__OP_SUM      ? eitp__wide(x->dtype)
                        : node->op == EITP__OP_ARGMAX ? EITP_I32
                                                      : x->dtype;
-    eitp_status status = eitp__require(eitp__is_floating(x->dtype), error,
-                                       "the operand is %s; cast it to a floating type", eitp_dtype_name(x->dtype));
+    eitp_status status =
+        eitp__require(eitp__is_floating(x->dtype), error, "the operand is %s; cast it to a floating-point dtype",
+                      eitp_dtype_name(x->dtype));
     memcpy(shape, x->shape, sizeof shape);
     for (int d = 0; d < x->rank; d++) {
         if (node->attributes.integers[0] & (1 << d))
@@ -18,7 +19,7 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, dtype, x->rank, shape, x->rows && !reduces_rows, error);
 }
 
-/* Bits for dimensions that there are not, unless all bits are set, are the graph's error. */
+/* Returns 0 and sets the graph's error if `dimensions` has bits beyond the rank, unless it is EITP_ALL_DIMENSIONS. */
 static int eitp__check_dimensions(eitp_tensor *x, unsigned dimensions, const char *op) {
     unsigned beyond = dimensions == EITP_ALL_DIMENSIONS ? 0 : dimensions >> x->rank;
     int dimension = x->rank;
@@ -47,7 +48,7 @@ static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dime
         if (!(dimensions & (1u << d)))
             shape[rank++] = x->shape[d];
     }
-    /* A sum over everything is [1]: the smallest shape that an input or a loss has. */
+    /* A full reduction gives [1], the smallest shape that inputs and losses have. */
     if (!rank)
         shape[rank++] = 1;
     return eitp_reshape(y, rank, shape);
@@ -62,20 +63,20 @@ eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep) {
 }
 
 eitp_tensor *eitp_argmax(eitp_tensor *x, int dimension, int keep) {
-    int along = x && dimension < 0 ? x->rank + dimension : dimension;
+    int axis = x && dimension < 0 ? x->rank + dimension : dimension;
     if (!x)
         return NULL;
-    if (along < 0 || along >= x->rank) {
+    if (axis < 0 || axis >= x->rank) {
         eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "argmax: a tensor of rank %d has no dimension %d", x->rank,
                          dimension);
         return NULL;
     }
-    if (x->shape[along] > INT32_MAX) {
-        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "argmax: dimension %d has %lld elements; i32 counts up to %ld",
-                         along, (long long)x->shape[along], (long)INT32_MAX);
+    if (x->shape[axis] > INT32_MAX) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "argmax: dimension %d has %lld elements; i32 indices allow %ld",
+                         axis, (long long)x->shape[axis], (long)INT32_MAX);
         return NULL;
     }
-    return eitp__reduce(EITP__OP_ARGMAX, x, 1u << along, keep);
+    return eitp__reduce(EITP__OP_ARGMAX, x, 1u << axis, keep);
 }
 
 eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {
@@ -83,8 +84,9 @@ eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {
     if (!x || !eitp__check_dimensions(x, dimensions, "mean"))
         return NULL;
     if (x->rows && (dimensions & 1)) {
-        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT,
-                         "mean: the number of rows varies from run to run; multiply a sum by an input of 1 / rows");
+        eitp__graph_fail(
+            x->graph, EITP_ERROR_ARGUMENT,
+            "mean: the number of rows varies between executions; multiply eitp_sum by an input that is 1 / rows");
         return NULL;
     }
     for (int d = 0; d < x->rank; d++)
@@ -92,15 +94,15 @@ eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {
     return eitp_affine(eitp_sum(x, dimensions, keep), 1 / count, 0);
 }
 
-/* Spreads dy, of a reduction's shape, over x's. */
-static eitp_tensor *eitp__spread(eitp_tensor *dy, eitp_tensor *x) {
+/* Broadcasts dy, which has a reduction's shape, to the shape of x. */
+static eitp_tensor *eitp__broadcast_gradient(eitp_tensor *dy, eitp_tensor *x) {
     if (dy && x->rows && !dy->rows)
         return eitp_multiply(dy, eitp__fill_like(x, 1));
     return eitp_broadcast(dy, x->rank, x->shape);
 }
 
 EITP__PRIVATE void eitp__gradient_sum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[0], eitp__spread(eitp_cast(dy[0], node->inputs[0]->dtype), node->inputs[0]));
+    eitp__add_gradient(&dx[0], eitp__broadcast_gradient(eitp_cast(dy[0], node->inputs[0]->dtype), node->inputs[0]));
 }
 
 EITP__PRIVATE void eitp__gradient_max(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

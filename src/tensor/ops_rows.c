@@ -1,13 +1,14 @@
-/* Rows of a tensor: the view, and how rows of a result are made without the rest of it. */
+/* Rows of a tensor: views, and rules that compute rows of a result without the others. */
 #include "tensor/op_rules.h"
 
-/* integers: the first row and the one after the last. */
+/* integers: first row, end row. */
 EITP__PRIVATE eitp_status eitp__shape_rows(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1], shape[EITP_MAX_RANK];
     eitp_status status =
         eitp__require(x->rank > 0 && !x->rows && begin >= 0 && begin < end && end <= x->shape[0], error,
-                      "rows %lld to %lld are not there, or their number varies", (long long)begin, (long long)end);
+                      "rows %lld to %lld are outside the tensor, or its number of rows varies between executions",
+                      (long long)begin, (long long)end);
     if (status)
         return status;
     memcpy(shape, x->shape, sizeof shape);
@@ -33,13 +34,13 @@ static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end) 
 
 EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end) {
     eitp_tensor *(*rule)(const eitp__node *node, int64_t begin, int64_t end);
-    eitp_tensor *made = NULL;
+    eitp_tensor *rows = NULL;
     if (!x || (begin == 0 && x->rank && end == x->shape[0]))
         return x;
     rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->graph, x->node->op)->rows : NULL;
     if (rule)
-        made = rule(x->node, begin, end);
-    return made ? made : eitp__rows_view(x, begin, end);
+        rows = rule(x->node, begin, end);
+    return rows ? rows : eitp__rows_view(x, begin, end);
 }
 
 EITP__PRIVATE eitp_tensor *eitp__rows_fill(const eitp__node *node, int64_t begin, int64_t end) {
@@ -66,10 +67,10 @@ EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin,
     b = eitp__rows(b, begin, end);
     if (eitp__is_zeros(b) || eitp__is_zeros(a))
         return eitp__is_zeros(b) ? a : b;
-    return node->attributes.integers[0] ? eitp__add_apart(a, b) : eitp_add(a, b);
+    return node->attributes.integers[0] ? eitp__add_unfused(a, b) : eitp_add(a, b);
 }
 
-/* Pads the rows of x that fall in [begin, end); zeros if none do. */
+/* Pads the rows of x that fall into [begin, end); zeros if there are none. */
 EITP__PRIVATE eitp_tensor *eitp__rows_pad(const eitp__node *node, int64_t begin, int64_t end) {
     eitp_tensor *x = node->inputs[0];
     const eitp_tensor *y = node->outputs[0];
@@ -86,7 +87,7 @@ EITP__PRIVATE eitp_tensor *eitp__rows_pad(const eitp__node *node, int64_t begin,
     return eitp__apply(EITP__OP_PAD, &x, 1, &attributes);
 }
 
-/* The rows of a product are those of its first factor, or the columns of one that is given transposed. */
+/* Rows of a product come from rows of its first factor, or from columns if that is transposed. */
 EITP__PRIVATE eitp_tensor *eitp__rows_matmul(const eitp__node *node, int64_t begin, int64_t end) {
     eitp_tensor *a = node->inputs[0];
     int transposed = (int)node->attributes.integers[0];

@@ -1,4 +1,4 @@
-/* Ops that change variables, and what they need to know before: accumulate, norm, commit, AdamW, factored, SGD. */
+/* Ops that change variables, and the norms and products that these need: accumulate, AdamW, factored, SGD. */
 #include "tensor/op_rules.h"
 
 static int eitp__is_f32_vector(const eitp_tensor *x, int64_t extent) {
@@ -9,7 +9,7 @@ EITP__PRIVATE eitp_status eitp__shape_accumulate(eitp__node *node, eitp_error *e
     const eitp_tensor *target = node->inputs[0], *x = node->inputs[1];
     const eitp_tensor *carry = node->inputs[2];
     char a[100], b[100];
-    eitp_status status = eitp__require(target->storage->leaf == EITP__VARIABLE, error, "the target is no variable");
+    eitp_status status = eitp__require(target->storage->leaf == EITP__VARIABLE, error, "target must be a variable");
     if (!status)
         status =
             eitp__require(eitp__same_shape(target, x) && target->dtype == x->dtype, error,
@@ -30,11 +30,11 @@ eitp_tensor *eitp_accumulate(eitp_tensor *target, eitp_tensor *x, eitp_tensor *c
 
 EITP__PRIVATE eitp_status eitp__shape_sum_squares(eitp__node *node, eitp_error *error) {
     int64_t blocks = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
-    eitp_status status = eitp__require(!node->inputs[0]->rows, error, "the number of rows varies from run to run");
+    eitp_status status = eitp__require(!node->inputs[0]->rows, error, "the operand must have a fixed number of rows");
     return status ? status : eitp__node_output(node, EITP_F64, 1, &blocks, 0, error);
 }
 
-/* Blocks of a flat copy, the last one filled up with zeros. */
+/* Sums blocks of a flat copy; the last block is padded with zeros. */
 EITP__PRIVATE void eitp__expand_sum_squares(const eitp__node *node, eitp_tensor **outputs) {
     int64_t blocks[2], flat = -1, elements = eitp__elements(node->inputs[0]);
     eitp_tensor *x = eitp_reshape(eitp_cast(node->inputs[0], EITP_F64), 1, &flat);
@@ -55,7 +55,7 @@ static int64_t eitp__tensor_columns(const eitp_tensor *x) {
 EITP__PRIVATE eitp_status eitp__shape_row_squares(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t rows = eitp__elements(x) / eitp__tensor_columns(x);
-    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    eitp_status status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
     return status ? status : eitp__node_output(node, EITP_F64, 1, &rows, 0, error);
 }
 
@@ -64,9 +64,9 @@ EITP__PRIVATE eitp_status eitp__shape_column_squares(eitp__node *node, eitp_erro
     int64_t columns = eitp__tensor_columns(x);
     eitp_status status =
         eitp__require(!before || (before->dtype == EITP_F64 && before->rank == 1 && before->shape[0] == columns), error,
-                      "the squares before must be f64 [%lld]", (long long)columns);
+                      "the squares to add to must be f64 [%lld]", (long long)columns);
     if (!status)
-        status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+        status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
     return status ? status : eitp__node_output(node, EITP_F64, 1, &columns, 0, error);
 }
 
@@ -96,7 +96,7 @@ static int eitp__is_f32_matrix(const eitp_tensor *x, int64_t rows, int64_t colum
 EITP__PRIVATE eitp_status eitp__shape_row_products(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t columns = eitp__tensor_columns(x), shape[2];
-    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    eitp_status status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
     shape[0] = eitp__elements(x) / columns;
     shape[1] = EITP__DIRECTIONS;
     if (!status)
@@ -110,13 +110,13 @@ EITP__PRIVATE eitp_status eitp__shape_column_products(eitp__node *node, eitp_err
     int64_t columns = eitp__tensor_columns(x), shape[2];
     int fits = eitp__is_f32_matrix(node->inputs[1], eitp__elements(x) / columns, EITP__DIRECTIONS) &&
                (!before || eitp__is_f32_matrix(before, EITP__DIRECTIONS, columns));
-    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    eitp_status status = eitp__require(!x->rows, error, "the operand must have a fixed number of rows");
     shape[0] = EITP__DIRECTIONS;
     shape[1] = columns;
     if (!status)
-        status = eitp__require(fits, error, "row products must be f32 [%lld, %d], those before f32 [%d, %lld]",
-                               (long long)(eitp__elements(x) / columns), EITP__DIRECTIONS, EITP__DIRECTIONS,
-                               (long long)columns);
+        status = eitp__require(
+            fits, error, "row products must be f32 [%lld, %d], and the column products to add to f32 [%d, %lld]",
+            (long long)(eitp__elements(x) / columns), EITP__DIRECTIONS, EITP__DIRECTIONS, (long long)columns);
     return status ? status : eitp__node_output(node, EITP_F32, 2, shape, 0, error);
 }
 
@@ -124,12 +124,14 @@ EITP__PRIVATE double eitp__flops_products(const eitp__node *node) {
     return 2.0 * EITP__DIRECTIONS * (double)eitp__elements(node->inputs[0]);
 }
 
-/* Of an element: a moving mean or two, a root and a quotient, and as much again for each of two 8-bit moments. */
+/*
+ * Per element: one or two moving averages, a square root and a division; as much again for each of two 8-bit moments.
+ */
 EITP__PRIVATE double eitp__flops_adamw(const eitp__node *node) {
     return (node->inputs[7] ? 24.0 : 8.0) * (double)eitp__elements(node->inputs[0]);
 }
 
-/* The same, and what the first moment changes. */
+/* The same, plus the first moment. */
 EITP__PRIVATE double eitp__flops_factored(const eitp__node *node) {
     return (node->inputs[8] ? 8.0 + 2 * EITP__DIRECTIONS : 8.0) * (double)eitp__elements(node->inputs[0]);
 }
@@ -146,8 +148,7 @@ EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
 }
 
-/* What a remainder is kept in, for a parameter's dtype, where it is all that the parameter lacks of its F32 value; F32
- * and F64 parameters have none. */
+/* The dtype of the exact remainder of a 16-bit parameter. */
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype) {
     return dtype == EITP_BF16 ? EITP_I16 : EITP_F32;
 }
@@ -170,7 +171,7 @@ static eitp_status eitp__check_gradient(const eitp__node *node, eitp_error *erro
                          parameter->dtype == EITP_BF16 ? " or bf16" : "");
 }
 
-/* The moments, with their scales. */
+/* Checks the moments and their scales. */
 static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *m = node->inputs[2];
     const eitp_tensor *v = node->inputs[3], *m_scale = eitp__optional_input(node, 7);
@@ -185,28 +186,27 @@ static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error
                              "the moments of a %s parameter must have its shape and be %s, or i8 and u8 with scales",
                              name, eitp_dtype_name(wide));
     if (parameter->dtype != EITP_F32 && parameter->dtype != EITP_BF16)
-        return eitp__require(0, error, "a %s parameter has no 8-bit moments; an f32 or bf16 one may", name);
+        return eitp__require(0, error, "a %s parameter cannot have 8-bit moments; use f32 or bf16", name);
     status = eitp__require(eitp__is_like(m, parameter, EITP_I8) && eitp__is_like(v, parameter, EITP_U8), error,
                            "moments with scales must have the parameter's shape and be i8 and u8");
     fits = m_scale && v_scale && m_scale->dtype == EITP_BF16 && m_scale->rank == 1 && m_scale->shape[0] == groups &&
            eitp__is_like(v_scale, m_scale, EITP_BF16);
     return status ? status
-                  : eitp__require(fits, error, "8-bit moments need two scales, bf16 [%lld]: one for %d elements",
+                  : eitp__require(fits, error, "8-bit moments need two scales, bf16 [%lld]: one for every %d elements",
                                   (long long)groups, EITP__MOMENT_GROUP);
 }
 
-/* What the parameter lacks of its value, and the key. */
+/* Checks the remainder and the key. */
 static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tensor *key, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
     const char *name = eitp_dtype_name(parameter->dtype);
     eitp_dtype dtype = eitp__remainder_dtype(parameter->dtype);
     if (key)
-        return eitp__require(
-            parameter->dtype == EITP_BF16 && !remainder && key->dtype == EITP_I64 && key->rank == 1 &&
-                key->shape[0] == 3 && node->attributes.integers[1] >= 0,
-            error,
-            "a key rounds a bf16 parameter that has no remainder; it must be i64 [3], and the number of "
-            "the first element 0 or more");
+        return eitp__require(parameter->dtype == EITP_BF16 && !remainder && key->dtype == EITP_I64 && key->rank == 1 &&
+                                 key->shape[0] == 3 && node->attributes.integers[1] >= 0,
+                             error,
+                             "a key needs a bf16 parameter without a remainder; it must be i64 [3], and the index "
+                             "of the first element 0 or more");
     if (eitp__wide(parameter->dtype) == parameter->dtype)
         return eitp__require(!remainder, error, "a %s parameter has no remainder", name);
     return eitp__require(remainder && (eitp__is_like(remainder, parameter, dtype) ||
@@ -216,12 +216,12 @@ static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tens
 }
 
 static eitp_status eitp__check_hyper(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *hyper = eitp__optional_input(node, 4), *commit = eitp__optional_input(node, 5);
-    int fits = hyper && commit && eitp__is_f32_vector(hyper, 2) && eitp__is_f32_vector(commit, 2);
-    return eitp__require(fits, error, "hyper and commit must be f32 [2]");
+    const eitp_tensor *rate_and_step = eitp__optional_input(node, 4), *commit = eitp__optional_input(node, 5);
+    int fits = rate_and_step && commit && eitp__is_f32_vector(rate_and_step, 2) && eitp__is_f32_vector(commit, 2);
+    return eitp__require(fits, error, "rate_and_step and commit must be f32 [2]");
 }
 
-/* Inputs that an update changes are variables. */
+/* Checks that the inputs that an update changes are variables. */
 static eitp_status eitp__check_variables(const eitp__node *node, const int *changed, size_t count, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < count && !status; i++) {
@@ -244,7 +244,7 @@ static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) 
     return status ? status : eitp__check_hyper(node, error);
 }
 
-/* The sums of squares of update and parameter. */
+/* Adds the output for the sums of squares of update and parameter. */
 static eitp_status eitp__sums_output(eitp__node *node, eitp_error *error) {
     int64_t sums[2];
     sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
@@ -283,7 +283,7 @@ EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_erro
     eitp_status status = eitp__require(fits, error, "means must be variables, f32 vectors, and their squares f64");
     if (!status)
         status = eitp__require(eitp__is_f32_vector(node->inputs[2], 2) && eitp__is_f32_vector(node->inputs[3], 2),
-                               error, "hyper and commit must be f32 [2]");
+                               error, "rate_and_step and commit must be f32 [2]");
     if (!status)
         status = eitp__node_output_like(node, columns, error);
     if (!status)
@@ -304,9 +304,9 @@ EITP__PRIVATE eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_e
            eitp__is_like(node->inputs[3], directions, EITP_F32) && eitp__is_vector(node->inputs[6], EITP_F64) &&
            node->inputs[6]->shape[0] == columns;
     if (!status)
-        status =
-            eitp__require(fits && eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
-                          error, "products must be like what they are of, hyper and commit f32 [2]");
+        status = eitp__require(
+            fits && eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2), error,
+            "products must have the shapes of moment and directions; rate_and_step and commit must be f32 [2]");
     for (int i = 0; i < 4 && !status; i++)
         status = eitp__node_output_like(node, i % 2 ? (i == 1 ? m : directions) : (i == 0 ? directions : m), error);
     return status;
@@ -317,13 +317,14 @@ EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *err
     int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns;
     int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
                eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2);
-    const eitp_tensor *moved = eitp__optional_input(node, 8), *along = eitp__optional_input(node, 9);
+    const eitp_tensor *correction = eitp__optional_input(node, 8), *old_directions = eitp__optional_input(node, 9);
     eitp_status status = eitp__check_gradient(node, error);
     if (!status)
-        status = eitp__require(!moved == !along && (!moved || (eitp__is_f32_matrix(moved, rows, EITP__DIRECTIONS) &&
-                                                               eitp__is_f32_matrix(along, EITP__DIRECTIONS, columns))),
-                               error, "what is moved must be f32 [%lld, %d], along f32 [%d, %lld]", (long long)rows,
-                               EITP__DIRECTIONS, EITP__DIRECTIONS, (long long)columns);
+        status = eitp__require(!correction == !old_directions &&
+                                   (!correction || (eitp__is_f32_matrix(correction, rows, EITP__DIRECTIONS) &&
+                                                    eitp__is_f32_matrix(old_directions, EITP__DIRECTIONS, columns))),
+                               error, "the correction must be f32 [%lld, %d], and the old directions f32 [%d, %lld]",
+                               (long long)rows, EITP__DIRECTIONS, EITP__DIRECTIONS, (long long)columns);
     if (!status)
         status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
     if (!status)
@@ -331,7 +332,7 @@ EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *err
                                    (!remainder || remainder->storage->leaf == EITP__VARIABLE),
                                error, "parameter and remainder must be variables");
     if (!status)
-        status = eitp__require(fits, error, "the roots must be f32 [%lld] and [%lld], hyper and commit f32 [2]",
+        status = eitp__require(fits, error, "the roots must be f32 [%lld] and [%lld], rate_and_step and commit f32 [2]",
                                (long long)rows, (long long)columns);
     if (!status)
         status = eitp__node_output_like(node, parameter, error);

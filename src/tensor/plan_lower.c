@@ -1,15 +1,15 @@
-/* The first pass of a plan: what is needed, and what must be expanded. */
+/* The first pass of a plan: finds the needed nodes, and expands those that the backend has no kernel for. */
 #include "tensor/plan.h"
 
-/* Does the node change a variable? */
-static int eitp__mutates(const eitp__node *node) {
+/* True if the node changes a variable. */
+static int eitp__is_update(const eitp__node *node) {
     int shares = 0;
     for (int i = 0; i < node->output_count; i++)
         shares |= eitp__shared_input(node, i) != NULL;
     return shares && !eitp__is_view(node);
 }
 
-static int eitp__supported(const eitp_plan *plan, const eitp__node *node) {
+static int eitp__is_supported(const eitp_plan *plan, const eitp__node *node) {
     const eitp__backend *backend = plan->context->backend;
     if (eitp__is_view(node))
         return 1;
@@ -17,7 +17,7 @@ static int eitp__supported(const eitp_plan *plan, const eitp__node *node) {
            backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
 }
 
-/* The needed nodes that were not looked at yet. This and plan->needed grow with the graph while nodes are expanded. */
+/* Needed nodes that were not visited yet. This list and plan->needed grow with the graph while nodes are expanded. */
 typedef struct eitp__lowering {
     eitp_plan *plan;
     int *pending;
@@ -39,20 +39,20 @@ static int eitp__lowering_reserve(eitp__lowering *lowering) {
     return 1;
 }
 
-static void eitp__need_node(eitp__lowering *lowering, const eitp__node *node) {
+static void eitp__mark_needed_node(eitp__lowering *lowering, const eitp__node *node) {
     if (lowering->plan->needed[node->id])
         return;
     lowering->plan->needed[node->id] = 1;
     lowering->pending[lowering->pending_count++] = node->id;
 }
 
-static void eitp__need(eitp__lowering *lowering, eitp_tensor *tensor) {
+static void eitp__mark_needed_tensor(eitp__lowering *lowering, eitp_tensor *tensor) {
     tensor = eitp__lowered(tensor);
     if (tensor && tensor->node)
-        eitp__need_node(lowering, tensor->node);
+        eitp__mark_needed_node(lowering, tensor->node);
 }
 
-/* Replaces a node by primitives; they take its place in the order. */
+/* Replaces a node by its expansion, which takes its place in the order. */
 static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_graph *graph = lowering->plan->graph;
     size_t first = graph->node_count;
@@ -71,22 +71,22 @@ static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
         if (!outputs[i] || outputs[i] == node->outputs[i])
             continue;
         node->outputs[i]->lowered = outputs[i];
-        eitp__need(lowering, outputs[i]);
+        eitp__mark_needed_tensor(lowering, outputs[i]);
     }
 }
 
-/* Marks what the needed nodes need, until there is nothing new. */
+/* Marks what the needed nodes need, transitively. */
 static void eitp__lower_pending(eitp__lowering *lowering) {
     eitp_graph *graph = lowering->plan->graph;
     while (lowering->pending_count && !graph->error.status) {
         eitp__node *node = graph->nodes[lowering->pending[--lowering->pending_count]];
         lowering->plan->visits.lower++;
-        if (!eitp__supported(lowering->plan, node)) {
+        if (!eitp__is_supported(lowering->plan, node)) {
             eitp__expand_in_plan(lowering, node);
             continue;
         }
         for (int i = 0; i < node->input_count; i++)
-            eitp__need(lowering, node->inputs[i]);
+            eitp__mark_needed_tensor(lowering, node->inputs[i]);
     }
 }
 
@@ -101,13 +101,13 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
         for (size_t t = 0; t < graph->tensor_count; t++) {
             roots |= graph->tensors[t]->is_output;
             if (graph->tensors[t]->is_output)
-                eitp__need(&lowering, graph->tensors[t]);
+                eitp__mark_needed_tensor(&lowering, graph->tensors[t]);
         }
         for (size_t n = 0; n < graph->node_count; n++) {
-            if (!eitp__mutates(graph->nodes[n]))
+            if (!eitp__is_update(graph->nodes[n]))
                 continue;
             roots = 1;
-            eitp__need_node(&lowering, graph->nodes[n]);
+            eitp__mark_needed_node(&lowering, graph->nodes[n]);
         }
         eitp__lower_pending(&lowering);
     }

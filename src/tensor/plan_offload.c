@@ -1,11 +1,12 @@
 /*
- * Streamed variables in a plan. A step that uses one finds it in a window of the arena. Windows that are first used by
- * the same step are a group, and a group begins to be read when the group before it is first used; so reading goes on
- * beside the steps between. A window that was changed is written back after its last use, beside the steps of the next
- * group. Where a variable's next use comes before reading it again would have begun, the window is kept.
+ * Offloaded variables in a plan. A step that uses one finds it in a window of the arena. Windows first used by the same
+ * step form a group. Prefetching a group starts when the previous group is first used, so it overlaps with the steps
+ * between. A dirty window is written back after its last use, which overlaps with the steps of the next group. If a
+ * variable is used again before its prefetch would start, its window stays.
  */
 #include "base/sort.h"
 #include "tensor/plan.h"
+#include "tensor/variable.h"
 
 static const eitp__variable *eitp__offloaded_variable(const eitp_plan *plan, eitp_tensor *tensor) {
     const eitp_tensor *owner = eitp__owner(tensor, NULL);
@@ -17,7 +18,7 @@ EITP__PRIVATE int eitp__is_offloaded_tensor(const eitp_plan *plan, eitp_tensor *
     return eitp__offloaded_variable(plan, tensor) != NULL;
 }
 
-/* The bytes of its variable that a tensor is. */
+/* Sets the range of bytes that the tensor is of its variable. */
 static void eitp__window_range(eitp_tensor *tensor, eitp__window *window) {
     int64_t first;
     memset(window, 0, sizeof *window);
@@ -39,7 +40,7 @@ typedef struct eitp__groups {
     int latest, before;
 } eitp__groups;
 
-/* The latest window of the same bytes, if none of others that overlap them was made after it; -1: none. */
+/* The latest window of exactly these bytes, unless a later window overlaps them; -1: none. */
 static int eitp__find_window(const eitp_plan *plan, const eitp__window *range) {
     for (int w = plan->latest_window[range->variable]; w >= 0; w = plan->windows[w].previous) {
         if (eitp__is_same_range(&plan->windows[w], range))
@@ -50,19 +51,19 @@ static int eitp__find_window(const eitp_plan *plan, const eitp__window *range) {
     return -1;
 }
 
-/* The first step before which the bytes can begin to be read: what changes them is being written by then. */
+/* The first step at which reading the bytes may start: dirty windows that overlap them are being written by then. */
 static int eitp__first_read(const eitp_plan *plan, const eitp__window *range) {
     int step = 0;
     for (int w = plan->latest_window[range->variable]; w >= 0; w = plan->windows[w].previous) {
         const eitp__window *window = &plan->windows[w];
-        if (window->changes && eitp__ranges_overlap(window, range) && window->last >= step)
+        if (window->is_dirty && eitp__ranges_overlap(window, range) && window->last >= step)
             step = window->last + 1;
     }
     return step;
 }
 
-/* Lets a step use a tensor, if it is in an offloaded variable; 0: no memory. */
-static int eitp__use_window(eitp_plan *plan, eitp_tensor *tensor, int step, int changes, eitp__groups *groups) {
+/* Records that a step uses a tensor, which may be in an offloaded variable; 0: out of memory. */
+static int eitp__use_window(eitp_plan *plan, eitp_tensor *tensor, int step, int is_dirty, eitp__groups *groups) {
     eitp__window range;
     int found, group = groups->latest == step ? groups->before : groups->latest, earliest;
     if (!tensor || !eitp__is_offloaded_tensor(plan, tensor))
@@ -83,7 +84,7 @@ static int eitp__use_window(eitp_plan *plan, eitp_tensor *tensor, int step, int 
         groups->latest = step;
     }
     plan->windows[found].last = step;
-    plan->windows[found].changes |= changes;
+    plan->windows[found].is_dirty |= is_dirty;
     return 1;
 }
 
@@ -100,23 +101,26 @@ static int eitp__use_windows(eitp_plan *plan) {
     return done;
 }
 
-/* Ends each window that is written back when the second group after it is first used; 0: no memory. */
+/*
+ * Sets the end of each window, and adds its block; 0: out of memory. A dirty window ends when the second group after it
+ * is first used.
+ */
 static int eitp__end_windows(eitp_plan *plan) {
     size_t later = 0;
     for (size_t i = 0; i < plan->window_count; i++) {
         eitp__window *window = &plan->windows[i];
         int groups = 0, group = window->last;
         window->end = window->last + 1;
-        for (later = i + 1; later < plan->window_count && window->changes && groups < 2; later++) {
+        for (later = i + 1; later < plan->window_count && window->is_dirty && groups < 2; later++) {
             if (plan->windows[later].first <= group)
                 continue;
             group = plan->windows[later].first;
             groups++;
         }
-        if (window->changes)
+        if (window->is_dirty)
             window->end = groups == 2 ? group : (int)plan->step_count;
-        window->stretch = eitp__add_stretch(plan, window->size, window->start, window->end - 1);
-        if (window->stretch < 0)
+        window->block = eitp__add_arena_block(plan, window->size, window->start, window->end - 1);
+        if (window->block < 0)
             return 0;
     }
     return 1;
@@ -172,68 +176,66 @@ EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *erro
     plan->transfer_count = 0;
     for (int i = 0; i < (int)plan->window_count; i++) {
         const eitp__window *window = &plan->windows[i];
-        eitp__add_transfer(plan, EITP__TRANSFER_READ, i, window->start);
-        eitp__add_transfer(plan, EITP__TRANSFER_THERE, i, window->first);
-        if (!window->changes)
+        eitp__add_transfer(plan, EITP__TRANSFER_BEGIN_READ, i, window->start);
+        eitp__add_transfer(plan, EITP__TRANSFER_END_READ, i, window->first);
+        if (!window->is_dirty)
             continue;
-        eitp__add_transfer(plan, EITP__TRANSFER_WRITE, i, window->last + 1);
-        eitp__add_transfer(plan, EITP__TRANSFER_WRITTEN, i, window->end);
+        eitp__add_transfer(plan, EITP__TRANSFER_BEGIN_WRITE, i, window->last + 1);
+        eitp__add_transfer(plan, EITP__TRANSFER_END_WRITE, i, window->end);
     }
     eitp__sort(plan->transfers, plan->transfer_count, sizeof *plan->transfers, eitp__compare_transfers);
     return EITP_OK;
 }
 
-/* Moves a window; the worker's. */
-static eitp_status eitp__move_window(void *argument, eitp_error *error) {
+/* Reads or writes a window. Called by the worker. */
+static eitp_status eitp__transfer_window(void *argument, eitp_error *error) {
     const eitp__transfer *transfer = (const eitp__transfer *)argument;
     const eitp_plan *plan = transfer->plan;
     const eitp__window *window = &plan->windows[transfer->window];
     eitp_context *context = plan->context;
-    char *memory = (char *)context->arena.memory + plan->stretches[window->stretch].offset;
-    return eitp__variable_move(context, &context->variables[window->variable], window->offset, memory, window->size,
-                               transfer->kind == EITP__TRANSFER_WRITE, error);
+    char *memory = (char *)context->arena.memory + plan->blocks[window->block].offset;
+    return eitp__variable_transfer(context, &context->variables[window->variable], window->offset, memory, window->size,
+                                   transfer->kind == EITP__TRANSFER_BEGIN_WRITE, error);
 }
 
 static eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error) {
     eitp__window *window = &transfer->plan->windows[transfer->window];
     eitp__worker *worker = transfer->plan->context->offload_file.worker;
-    if (transfer->kind == EITP__TRANSFER_WRITTEN || transfer->kind == EITP__TRANSFER_THERE)
+    if (transfer->kind == EITP__TRANSFER_END_WRITE || transfer->kind == EITP__TRANSFER_END_READ)
         return eitp__worker_wait(worker, window->job, error);
-    window->job = eitp__worker_give(worker, eitp__move_window, transfer);
+    window->job = eitp__worker_submit(worker, eitp__transfer_window, transfer);
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__offload_steps(eitp_plan *plan, void *workspace,
-                                              eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
-                                                                 void *workspace, eitp_error *error),
-                                              eitp_error *error) {
-    eitp_status status = EITP_OK, moved;
-    plan->begun = 0;
+EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *workspace,
+                                                       eitp_status (*execute)(eitp_plan *plan, size_t first, size_t end,
+                                                                              void *workspace, eitp_error *error),
+                                                       eitp_error *error) {
+    eitp_status status = EITP_OK, transferred;
+    plan->begun_steps = 0;
     for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
         eitp__transfer *transfer = i < plan->transfer_count ? &plan->transfers[i] : NULL;
-        size_t first = plan->begun, end = transfer ? (size_t)transfer->step : plan->step_count;
+        size_t first = plan->begun_steps, end = transfer ? (size_t)transfer->step : plan->step_count;
         if (end > first) {
-            plan->begun = end;
-            status = run(plan, first, end, workspace, error);
+            plan->begun_steps = end;
+            status = execute(plan, first, end, workspace, error);
         }
         if (!status && transfer)
             status = eitp__do_transfer(transfer, error);
     }
     if (!plan->transfer_count)
         return status;
-    moved = eitp__worker_finish(plan->context->offload_file.worker, status ? NULL : error);
-    return status ? status : moved;
+    transferred = eitp__worker_finish(plan->context->offload_file.worker, status ? NULL : error);
+    return status ? status : transferred;
 }
 
 EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
-    for (size_t s = 0; s < plan->begun; s++) {
+    for (size_t s = 0; s < plan->begun_steps; s++) {
         const eitp__step *step = &plan->steps[s];
         for (int i = 0; i < step->output_count; i++) {
             const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
-            eitp_role role = EITP_GRADIENT;
-            if (owner && owner->leaf == EITP__VARIABLE)
-                role = plan->context->variables[owner->variable].info.role;
-            if (role != EITP_GRADIENT && role != EITP_CACHE)
+            if (owner && owner->leaf == EITP__VARIABLE &&
+                eitp__role_of(plan->context->variables[owner->variable].info.role)->is_training_state)
                 return 1;
         }
     }

@@ -1,16 +1,16 @@
 /*
- * The order of a plan's steps: that of creation (forward as written, backward in reverse), but what changes a variable
- * runs as soon as its inputs are there and nobody reads the old value any more, and a norm as soon as what it is of is
- * there. So what they consume is free at once.
+ * Order of a plan's steps. A topological sort that prefers creation order (forward as written, backward in reverse),
+ * except that updates go as soon as their inputs are computed and the old value has no more readers, and norms as soon
+ * as their operand is computed. So the memory that they consume is freed early.
  */
 #include "tensor/plan.h"
 
-/* Edges between steps, as a list for each: `next` chains those that leave the same step. */
+/* An edge between steps. `next` is the next edge that leaves the same step. */
 typedef struct eitp__edge {
     int to, next;
 } eitp__edge;
 
-/* A step that reads a tensor, and the next that reads the same value. */
+/* A step that reads a tensor. `next` is the next reader of the same value. */
 typedef struct eitp__reader {
     int step, next;
     eitp_tensor *tensor;
@@ -19,12 +19,12 @@ typedef struct eitp__reader {
 typedef struct eitp__order {
     eitp_plan *plan;
     const eitp_host *host;
-    int *producer;     /* by tensor id: the step that makes it, -1 for leaves */
-    int *first_reader; /* by tensor id */
+    int *producer;     /* by tensor id: the step that computes it; -1: a leaf */
+    int *first_reader; /* by tensor id; -1: none */
     eitp__reader *readers;
     size_t reader_count, reader_capacity;
-    int *first_edge; /* by step */
-    int *waiting;    /* by step: how many others must run before */
+    int *first_edge; /* by step; -1: none */
+    int *waiting;    /* by step: how many predecessors are not sorted yet */
     eitp__edge *edges;
     size_t edge_count, edge_capacity;
     int failed;
@@ -46,7 +46,7 @@ static void eitp__add_edge(eitp__order *order, int from, int to) {
     order->waiting[to]++;
 }
 
-/* The tensor whose value this one is: views looked through. */
+/* The tensor behind views, which stands for the value. */
 static eitp_tensor *eitp__version(eitp_tensor *tensor) {
     tensor = eitp__lowered(tensor);
     while (tensor->node && eitp__is_view(tensor->node))
@@ -54,7 +54,7 @@ static eitp_tensor *eitp__version(eitp_tensor *tensor) {
     return tensor;
 }
 
-/* Do two views of one value have memory in common? */
+/* True if two views of one value share memory. */
 static int eitp__overlap(eitp_tensor *a, eitp_tensor *b) {
     int64_t a_first, b_first;
     eitp__owner(a, &a_first);
@@ -77,7 +77,7 @@ static void eitp__add_reader(eitp__order *order, int step, eitp_tensor *tensor) 
     *first = (int)order->reader_count++;
 }
 
-/* Step `writer` replaces a value, or rows of one: all its other readers come before it. */
+/* Orders all other readers of a value, or of the rows that are replaced, before step `writer`, which replaces it. */
 static void eitp__wait_for_readers(eitp__order *order, int writer, eitp_tensor *replaced) {
     for (int r = order->first_reader[eitp__version(replaced)->id]; r >= 0; r = order->readers[r].next) {
         order->plan->visits.order++;
@@ -111,17 +111,17 @@ static void eitp__make_edges(eitp__order *order) {
     }
 }
 
-/* Does the step hold next to nothing afterwards of what it reads? */
-static int eitp__releases(const eitp__step *step) {
+/* True if the step is an update or a norm, after which most of what it reads can be freed. */
+static int eitp__frees_operands(const eitp__step *step) {
     eitp__op_code op = step->node->op;
     return eitp__step_mutates(step) || (op >= EITP__OP_SUM_SQUARES && op <= EITP__OP_COLUMN_PRODUCTS);
 }
 
-/* Does step a run before step b, where both could run now? */
-static int eitp__goes_first(const eitp__step *a, const eitp__step *b) {
-    int a_releases = eitp__releases(a);
-    if (a_releases != eitp__releases(b))
-        return a_releases;
+/* True if step a goes before step b when both are ready. */
+static int eitp__has_priority(const eitp__step *a, const eitp__step *b) {
+    int a_frees = eitp__frees_operands(a);
+    if (a_frees != eitp__frees_operands(b))
+        return a_frees;
     if (a->node->order != b->node->order)
         return a->node->order < b->node->order;
     return a->node->id < b->node->id;
@@ -133,11 +133,11 @@ static void eitp__swap_int(int *a, int *b) {
     *b = other;
 }
 
-/* A binary heap of steps that could run now, the one to run first at its top. */
+/* A binary heap of the ready steps, the next one at the top. */
 static void eitp__heap_push(const eitp_plan *plan, int *heap, size_t count, int step) {
     size_t i = count;
     heap[i] = step;
-    while (i && eitp__goes_first(&plan->steps[heap[i]], &plan->steps[heap[(i - 1) / 2]])) {
+    while (i && eitp__has_priority(&plan->steps[heap[i]], &plan->steps[heap[(i - 1) / 2]])) {
         eitp__swap_int(&heap[i], &heap[(i - 1) / 2]);
         i = (i - 1) / 2;
     }
@@ -150,7 +150,7 @@ static int eitp__heap_pop(const eitp_plan *plan, int *heap, size_t count) {
     for (count--;;) {
         size_t best = i;
         for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < count; child++) {
-            if (eitp__goes_first(&plan->steps[heap[child]], &plan->steps[heap[best]]))
+            if (eitp__has_priority(&plan->steps[heap[child]], &plan->steps[heap[best]]))
                 best = child;
         }
         if (best == i)
@@ -178,8 +178,9 @@ static eitp_status eitp__sort_steps(eitp__order *order, int *heap, eitp__step *s
         }
     }
     if (done != plan->step_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "a variable is changed and its old value is used afterwards; read it into a plan of its own");
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "a variable is updated but its old value is read later; read the old value in a separate plan");
     if (done)
         memcpy(plan->steps, sorted, done * sizeof *sorted);
     return EITP_OK;

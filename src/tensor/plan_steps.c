@@ -1,4 +1,4 @@
-/* What the passes of a plan share: the tensors of steps, who owns their memory, and stretches of the arena. */
+/* What the passes of a plan share: the operands of steps, the owners of their memory, and arena blocks. */
 #include "tensor/plan.h"
 
 EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor) {
@@ -33,7 +33,7 @@ EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
 EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
     if (i < step->input_count)
         return step->inputs[i];
-    /* An accumulation reads the values before, and the carry. */
+    /* an accumulation also reads the former values and the carry */
     i -= step->input_count;
     return i < step->output_count ? step->replaces[i] : step->carry;
 }
@@ -47,17 +47,20 @@ EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor) {
     return owner->leaf == EITP__VARIABLE ? -2 - (int)owner->variable : owner->id;
 }
 
-/* The tensor that owns the memory a tensor lies in; NULL where that is a variable. */
+/* The tensor that owns the memory of a tensor, or NULL if that is a variable. */
 static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
     eitp_tensor *owner = eitp__owner(tensor, NULL);
     return owner->leaf == EITP__VARIABLE ? NULL : owner;
 }
 
-/* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
+/*
+ * Bit of the epilogue's operand in a mask of reusable inputs: y can overwrite it, as each element is read before it is
+ * written.
+ */
 #define EITP__OPERAND (1u << 3)
 
-/* Is the input all of a computed tensor of the output's dtype and shape? */
-static int eitp__is_alike(eitp_tensor *x, const eitp_tensor *y) {
+/* True if y can be computed in place of x: x is all of a computed tensor, with the dtype and shape of y. */
+static int eitp__can_share_memory(eitp_tensor *x, const eitp_tensor *y) {
     const eitp_tensor *owner = x && x->dtype == y->dtype && eitp__same_shape(x, y) ? eitp__arena_owner(x) : NULL;
     return owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x);
 }
@@ -66,7 +69,7 @@ static unsigned eitp__reusable_inputs(const eitp__step *step) {
     unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->graph, step->node->op)->reuse,
              reusable = 0;
     for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
-        if (candidates & (1u << i) && eitp__is_alike(step->inputs[i], step->outputs[0]))
+        if (candidates & (1u << i) && eitp__can_share_memory(step->inputs[i], step->outputs[0]))
             reusable |= 1u << i;
     }
     return reusable;
@@ -128,17 +131,17 @@ EITP__PRIVATE eitp_status eitp__list_operands(eitp_plan *plan, eitp_error *error
                 : eitp__fail_memory(error, plan->owner_count * sizeof *plan->owners, "the operands of a plan's steps");
 }
 
-/* ---- Stretches ---- */
+/* ---- Arena blocks ---- */
 
-EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last) {
-    eitp__stretch *stretch;
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->stretches, &plan->stretch_capacity,
-                       plan->stretch_count + 1, sizeof *plan->stretches))
+EITP__PRIVATE int eitp__add_arena_block(eitp_plan *plan, size_t size, int first, int last) {
+    eitp__arena_block *block;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->blocks, &plan->block_capacity, plan->block_count + 1,
+                       sizeof *plan->blocks))
         return -1;
-    stretch = &plan->stretches[plan->stretch_count];
-    stretch->size = (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
-    stretch->offset = 0;
-    stretch->first = first;
-    stretch->last = last;
-    return (int)plan->stretch_count++;
+    block = &plan->blocks[plan->block_count];
+    block->size = (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
+    block->offset = 0;
+    block->first = first;
+    block->last = last;
+    return (int)plan->block_count++;
 }

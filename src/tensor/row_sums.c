@@ -2,26 +2,26 @@
 
 #include "tensor/op_rules.h"
 
-/* What a tensor depends on: no samples, or some; or it is a trained parameter, perhaps cast or reshaped. */
+/* Dependence of a tensor: on no sample, or on samples; or it is a trained parameter, possibly cast or reshaped. */
 typedef enum eitp__dependence { EITP__ON_NOTHING, EITP__ON_SAMPLES, EITP__IS_PARAMETER } eitp__dependence;
 
 typedef struct eitp__tensor_uses {
     eitp__dependence dependence;
-    const eitp_tensor *parameter; /* that it is */
-    int uses;    /* of a parameter those of its casts and reshapes too, but not lookups by distinct id */
-    int lookups; /* by distinct id */
+    const eitp_tensor *parameter; /* the parameter */
+    int uses;    /* of a parameter: uses of it, its casts and reshapes, except lookups by distinct id */
+    int lookups; /* lookups by distinct id */
 } eitp__tensor_uses;
 
 /*
- * Is the gradient of a broadcast operand a sum of whole rows? Kernels sum these one after the other; where the last
- * dimension is summed too, they may add up its numbers first, or in a wider type.
+ * True if the gradient of a broadcast operand is a sum of whole rows, which kernels add one by one. If the last
+ * dimension is summed too, they may sum within a row first, or in a wider dtype.
  */
 static int eitp__is_summed_by_rows(const eitp_tensor *x, const eitp_tensor *y) {
-    const int is_spread = x->rank < y->rank || (x->rank && x->shape[0] == 1 && y->shape[0] != 1);
-    return is_spread && x->rank && x->shape[x->rank - 1] > 1 && x->shape[x->rank - 1] == y->shape[y->rank - 1];
+    const int is_broadcast = x->rank < y->rank || (x->rank && x->shape[0] == 1 && y->shape[0] != 1);
+    return is_broadcast && x->rank && x->shape[x->rank - 1] > 1 && x->shape[x->rank - 1] == y->shape[y->rank - 1];
 }
 
-/* The same of a weight or a bias. */
+/* The same for the weight or bias of a product. */
 static int eitp__is_product_by_rows(const eitp__node *node, int input) {
     const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
     if (input != 1)
@@ -31,8 +31,8 @@ static int eitp__is_product_by_rows(const eitp__node *node, int input) {
     return a->rank > b->rank || b->rank == 2;
 }
 
-/* Does the gradient of an input go on row by row from one pass to the next? */
-static int eitp__goes_on(const eitp__node *node, int input, const eitp__tensor_uses *tensors) {
+/* True if the gradient of an input is summed row by row, continuing the sum of the previous pass. */
+static int eitp__continues_row_sum(const eitp__node *node, int input, const eitp__tensor_uses *tensors) {
     switch ((int)node->op) {
     case EITP__OP_MATMUL:
         return eitp__is_product_by_rows(node, input);
@@ -43,7 +43,7 @@ static int eitp__goes_on(const eitp__node *node, int input, const eitp__tensor_u
     case EITP__OP_MINIMUM:
     case EITP__OP_MAXIMUM:
         return eitp__is_summed_by_rows(node->inputs[input], node->outputs[0]);
-    case EITP__OP_LAYER_NORM: /* one kernel makes both gradients, or an accumulation of its own adds what it made */
+    case EITP__OP_LAYER_NORM: /* one kernel computes both gradients, and accumulates only both */
         return input && tensors[node->inputs[1]->id].dependence == EITP__IS_PARAMETER &&
                tensors[node->inputs[2]->id].dependence == EITP__IS_PARAMETER;
     case EITP__OP_RMS_NORM:
@@ -56,7 +56,7 @@ static int eitp__goes_on(const eitp__node *node, int input, const eitp__tensor_u
     }
 }
 
-/* Counts a use of a parameter; 0: its gradient does not go on. */
+/* Counts a use of a parameter; 0 if its gradient then depends on the passes. */
 static int eitp__count_use(const eitp__node *node, int input, eitp__tensor_uses *tensors) {
     const eitp_tensor *x = node->inputs[input];
     eitp__tensor_uses *itself = &tensors[x->id], *parameter = &tensors[itself->parameter->id];
@@ -64,12 +64,12 @@ static int eitp__count_use(const eitp__node *node, int input, eitp__tensor_uses 
         return 0;
     if (node->op == EITP__OP_EMBEDDING && node->input_count > 2)
         return input == 0 && !parameter->lookups++ && !(x->node && x->node->op == EITP__OP_RESHAPE);
-    return ++parameter->uses <= EITP__GRADIENT_TERMS && eitp__goes_on(node, input, tensors);
+    return ++parameter->uses <= EITP__GRADIENT_TERMS && eitp__continues_row_sum(node, input, tensors);
 }
 
-/* The first input parameter of the node whose gradient does not go on, or NULL. */
+/* The first parameter among the node's inputs whose gradient depends on the passes, or NULL. */
 static const eitp_tensor *eitp__visit_uses(const eitp__node *node, eitp__tensor_uses *tensors) {
-    const eitp_tensor *parameter = NULL, *cut = NULL;
+    const eitp_tensor *parameter = NULL, *dependent = NULL;
     eitp__tensor_uses result = EITP__ZERO;
     int has_gradient = node->op != EITP__OP_STOP_GRADIENT && eitp__is_floating(node->outputs[0]->dtype);
     for (int i = 0; i < node->input_count; i++) {
@@ -80,25 +80,26 @@ static const eitp_tensor *eitp__visit_uses(const eitp__node *node, eitp__tensor_
             parameter = x->parameter;
     }
     if (parameter && has_gradient && result.dependence == EITP__ON_NOTHING) {
-        /* Of a function of parameters alone, a sum over rows is multiplied by something before it is accumulated. */
-        cut = (node->op == EITP__OP_RESHAPE || node->op == EITP__OP_CAST) &&
-                      (node->inputs[0] == parameter || !tensors[node->inputs[0]->id].uses++)
-                  ? NULL
-                  : parameter;
+        /* In a function of parameters alone, sums over rows are multiplied by something before they are accumulated. */
+        dependent = (node->op == EITP__OP_RESHAPE || node->op == EITP__OP_CAST) &&
+                            (node->inputs[0] == parameter || !tensors[node->inputs[0]->id].uses++)
+                        ? NULL
+                        : parameter;
         result.dependence = EITP__IS_PARAMETER;
         result.parameter = parameter;
     }
-    for (int i = 0; i < node->input_count && has_gradient && result.dependence == EITP__ON_SAMPLES && !cut; i++) {
+    for (int i = 0; i < node->input_count && has_gradient && result.dependence == EITP__ON_SAMPLES && !dependent; i++) {
         const eitp__tensor_uses *x = node->inputs[i] ? &tensors[node->inputs[i]->id] : NULL;
         if (x && x->dependence == EITP__IS_PARAMETER && !eitp__count_use(node, i, tensors))
-            cut = x->parameter;
+            dependent = x->parameter;
     }
     for (int i = 0; i < node->output_count; i++)
         tensors[node->outputs[i]->id] = result;
-    return cut;
+    return dependent;
 }
 
-EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, const char **parameter, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient(const eitp_graph *graph, const char **parameter,
+                                                             eitp_error *error) {
     const eitp_host *host = eitp__graph_host(graph);
     const size_t bytes = graph->tensor_count * sizeof(eitp__tensor_uses);
     eitp__tensor_uses *tensors = (eitp__tensor_uses *)eitp__allocate(host, bytes);
@@ -115,8 +116,8 @@ EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, const
         }
     }
     for (size_t n = 0; n < graph->node_count && !*parameter; n++) {
-        const eitp_tensor *cut = eitp__visit_uses(graph->nodes[n], tensors);
-        *parameter = cut ? eitp__variable_name(cut) : NULL;
+        const eitp_tensor *dependent = eitp__visit_uses(graph->nodes[n], tensors);
+        *parameter = dependent ? eitp__variable_name(dependent) : NULL;
     }
     eitp__release(host, tensors, bytes);
     return EITP_OK;

@@ -1,14 +1,16 @@
-/* Whether accumulated gradients depend on how rows are cut into passes. */
+/* Whether accumulated gradients depend on how rows are divided into passes. */
 #ifndef EITP_ROW_SUMS_H
 #define EITP_ROW_SUMS_H
 
 #include "tensor/graph.h"
 
 /*
- * Looks in the graph of a loss, before its gradients are added, for a trained parameter whose gradient does not go on
- * row by row, or sample by sample, from what eitp__accumulate_gradients_apart has accumulated, so that its last bits
- * depend on how many a pass takes. Writes the name of the first one to *parameter, or NULL.
+ * Finds a trained parameter whose gradient, as eitp__accumulate_gradient_terms accumulates it, is not a sum that
+ * continues row by row, or sample by sample, from pass to pass. The last bits of such a gradient depend on how many
+ * samples a pass has. Examines the graph of a loss before its gradients are added. Sets *parameter to the name of the
+ * first one found, or NULL.
  */
-EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, const char **parameter, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__find_pass_dependent_gradient(const eitp_graph *graph, const char **parameter,
+                                                             eitp_error *error);
 
 #endif

@@ -1,14 +1,19 @@
 /*
- * Contexts, graphs, tensors, ops, gradients and plans.
+ * Contexts, variables, graphs, tensors, ops, gradients and plans.
  *
- * A context owns the parameters and the memory that plans run in. A graph is built lazily: an op checks its inputs,
- * adds a node and returns a tensor; nothing is computed. A plan makes a graph ready to run: after eitp_plan_create
- * nothing allocates.
+ * A context owns the variables (parameters, gradients, optimizer state) and the memory that plans execute in. A graph
+ * is built lazily: an op checks its inputs, adds a node and returns a tensor, and nothing is computed. A plan compiles
+ * a graph for execution; after eitp_plan_create, executing it allocates nothing.
  *
- * Graph building reports its first error once: an op that fails returns NULL, ops on NULL return NULL, and
- * eitp_graph_status and eitp_plan_create give that first error.
+ * Errors: a function that returns an eitp_status fails with EITP_ERROR_ARGUMENT if a required argument is NULL or
+ * invalid. Its `error` may be NULL, and its outputs are NULL or untouched if it fails. While a graph is built, the
+ * first error is stored in the graph: an op that fails returns NULL, and so does every op after it. eitp_graph_status
+ * and eitp_plan_create report that first error, so code that builds a graph can check once, at the end.
  *
- * A context and everything made from it belong to one thread at a time; two contexts are independent.
+ * Ownership: graphs belong to a context and plans to a graph; each must be destroyed before what it belongs to. Tensors
+ * belong to their graph. Names and shapes that are passed in are copied. Every ..._destroy accepts NULL.
+ *
+ * Threads: a context and everything created from it must be used by one thread at a time. Two contexts are independent.
  */
 #ifndef EITP_TENSOR_H
 #define EITP_TENSOR_H
@@ -24,97 +29,105 @@ typedef struct eitp_plan eitp_plan;
 
 /* ---- Context ---- */
 
-/* What models keep of a 16-bit parameter beside its 16 bits; F32 parameters are whole. */
+/* What models store of a 16-bit parameter in addition to its 16 bits. F32 parameters need nothing more. */
 typedef enum eitp_parameter_form {
-    EITP_PARAMETERS_ROUNDED = 0,  /* nothing: enough to evaluate; updates round stochastically */
-    EITP_PARAMETERS_EXACT = 1,    /* all that is missing of the F32 value */
-    EITP_PARAMETERS_CORRECTED = 2 /* 8 bits of it; BF16 only */
+    EITP_PARAMETERS_ROUNDED = 0,  /* nothing; updates round stochastically (EITP_ADAMW8_SR, EITP_FACTORED) */
+    EITP_PARAMETERS_EXACT = 1,    /* a remainder that makes the F32 value exact (EITP_ADAMW, EITP_SGD) */
+    EITP_PARAMETERS_CORRECTED = 2 /* an 8-bit remainder; BF16 only (EITP_ADAMW8) */
 } eitp_parameter_form;
 
 /*
- * What is kept in a file instead of memory, and moved to and from windows of the arena while plans run. Variables
- * smaller than 32 KiB, and caches, are always in memory. Results are the same bits.
+ * Which variables are kept in a file instead of memory. While a plan executes, they are transferred to and from windows
+ * in the arena. Caches, and variables smaller than 32 KiB, always stay in memory. Offloading changes no bit of a
+ * result.
  */
 typedef enum eitp_offload {
     EITP_OFFLOAD_NONE = 0,
-    EITP_OFFLOAD_STATES = 1, /* optimizer state, and remainders of 16-bit parameters: what only updates use */
+    EITP_OFFLOAD_STATES = 1, /* what only updates use: optimizer state, and remainders of 16-bit parameters */
     EITP_OFFLOAD_ALL = 2     /* parameters and gradients too */
 } eitp_offload;
 
 typedef struct eitp_context_config {
-    eitp_host host;       /* memory, files and log of everything made from the context */
-    const char *device;   /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
-    int threads;          /* 0: one for each processor */
-    const char *isa;      /* "ref", "avx2", "avx512", "avx512bf16", "amx"; NULL: EITP_ISA, else the best there is */
-    const char *products; /* matrix products by "own" kernels or "openblas"; NULL: EITP_PRODUCTS, else own */
+    eitp_host host;     /* memory, files and log, for the context and everything created from it */
+    const char *device; /* "cpu", "null", or "auto" (or NULL): the environment's EITP_BACKEND, else the best */
+    int threads;        /* 0: one for each processor */
+    const char *isa; /* "ref", "avx2", "avx512", "avx512bf16", "amx"; NULL: the environment's EITP_ISA, else the best */
+    const char *products; /* matrix products by "own" kernels or "openblas"; NULL: the environment's EITP_PRODUCTS */
     /*
-     * What models keep their matrices and activations in: "fp32" (or NULL), "bf16", "fp16", or "auto": what the device
-     * multiplies fastest. 16-bit precision computes sums, norms, softmax and losses in f32.
+     * The dtype in which models store matrices and activations: "fp32" (or NULL), "bf16", "fp16", or "auto" for the one
+     * that the device multiplies fastest. With a 16-bit precision, sums, norms, softmax and losses are computed in F32.
      */
     const char *precision;
-    eitp_parameter_form parameters; /* what models keep of 16-bit parameters */
-    int plans_only;                 /* nothing will run: plans are made, and variables and arena get no memory */
+    eitp_parameter_form parameters; /* what models store of 16-bit parameters */
+    int plans_only;                 /* plans are created but not executed; variables and arena get no memory */
     eitp_offload offload;
     /*
-     * The file for it, which is made, and lost when the context is destroyed or the process ends. While a plan runs,
-     * a thread of eitp's own calls the host's `read` and `write` of this file.
+     * The file for offloaded variables. It is created, replacing any file of that name, and its contents are lost when
+     * the context is destroyed or the process ends. While a plan executes, a thread of the library calls the host's
+     * `read` and `write` for it.
      */
     const char *offload_path;
 } eitp_context_config;
 
-/* Automatic device, fp32, exact parameters. Begin with this: a host without functions is refused. */
+/* The default host, automatic device, all processors, fp32, exact parameters, no offloading. Start from this. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
+/* Creates a context. EITP_ERROR_UNSUPPORTED if machine or build lack the device, or the device what is requested. */
 EITP_API eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error);
 
-/* Graphs and plans of the context must be destroyed before it. NULL is fine, here and for every destroy. */
 EITP_API void eitp_context_destroy(eitp_context *context);
 
-/* One line: device, threads, kernels. */
+/* One line: device, threads, kernels. "" for NULL. */
 EITP_API const char *eitp_context_description(const eitp_context *context);
 
-/* A copy of the host it was made with. */
+/* A copy of the host the context was created with; zeros for NULL. */
 EITP_API eitp_host eitp_context_host(const eitp_context *context);
 
-/* What decides the bits of a result besides the plan, as one word; a checkpoint records it. */
+/*
+ * Identifies what determines the bits of a result besides the plan: device, kernels, precision. One word.
+ * Checkpoints record it. "" for NULL.
+ */
 EITP_API const char *eitp_context_numerics(const eitp_context *context);
 
-/* What models of the context keep their matrices and activations in: EITP_F32, EITP_BF16 or EITP_F16. */
+/* The dtype in which models store matrices and activations: EITP_F32, EITP_BF16 or EITP_F16. EITP_F32 for NULL. */
 EITP_API eitp_dtype eitp_context_precision(const eitp_context *context);
 
-/* What models of the context keep of 16-bit parameters. */
-EITP_API eitp_parameter_form eitp_context_parameters(const eitp_context *context);
-
-/* What the context keeps in a file. */
-EITP_API eitp_offload eitp_context_offload(const eitp_context *context);
-
-/* Its precision as "fp32", "bf16" or "fp16". */
+/* The precision as "fp32", "bf16" or "fp16". "" for NULL. */
 EITP_API const char *eitp_context_precision_name(const eitp_context *context);
 
-/* What the device can do at most, with all threads of the context. */
+/* What models store of 16-bit parameters. EITP_PARAMETERS_ROUNDED for NULL. */
+EITP_API eitp_parameter_form eitp_context_parameters(const eitp_context *context);
+
+/* Which variables are offloaded. EITP_OFFLOAD_NONE for NULL. */
+EITP_API eitp_offload eitp_context_offload(const eitp_context *context);
+
+/* The peak rates of the device, with all threads of the context. */
 typedef struct eitp_limits {
-    double flops[EITP_DTYPE_COUNT]; /* by dtype of the factors: operations of matrix products in registers a second, a
-                                       product and a sum being two; 0: not measured */
-    double read;                    /* bytes a second that can be read from memory, */
-    double write;                   /* written to it, */
-    double update; /* and read and written by an update: four arrays read, three of them written in place */
+    double flops[EITP_DTYPE_COUNT]; /* by dtype of the factors: floating-point operations per second of matrix products
+                                       in registers, where a multiply-add is two; 0: not measured */
+    double read;                    /* bytes per second, reading memory */
+    double write;                   /* bytes per second, writing memory */
+    double update;                  /* bytes per second, both ways, of a loop that reads four arrays and writes three */
 } eitp_limits;
 
 /*
- * Measures them, each the best of many short repetitions: it takes seconds, and 256 MiB that are given back (fewer
- * where there are not as many). EITP_ERROR_UNSUPPORTED where the device cannot tell.
+ * Measures the peak rates: the best of many short repetitions each. Takes seconds, and up to 256 MiB of memory, which
+ * is released. EITP_ERROR_UNSUPPORTED if the device cannot measure them.
  */
 EITP_API eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eitp_error *error);
 
-/* ---- Variables: tensors that live as long as the context ---- */
+/* ---- Variables: tensors that live as long as their context ---- */
 
 typedef enum eitp_role {
-    EITP_PARAMETER = 0, /* trained, saved with the model */
-    EITP_OPTIMIZER = 1, /* optimizer state, saved with a checkpoint */
+    EITP_PARAMETER = 0, /* trained, and saved with the model */
+    EITP_OPTIMIZER = 1, /* optimizer state, saved with checkpoints */
     EITP_GRADIENT = 2,  /* an accumulated gradient, not saved */
-    EITP_CACHE = 3,     /* anything else that outlives a run, not saved */
-    EITP_REMAINDER = 4  /* what a 16-bit parameter lacks of its F32 value; saved in that value, with the parameter */
+    EITP_CACHE = 3,     /* any other state that outlives an execution, not saved */
+    EITP_REMAINDER = 4  /* the difference between a 16-bit parameter and its F32 value, saved as part of that value */
 } eitp_role;
+
+/* Number of eitp_role values. */
+#define EITP_ROLE_COUNT 5
 
 typedef struct eitp_variable {
     const char *name; /* belongs to the context */
@@ -123,32 +136,34 @@ typedef struct eitp_variable {
     int rank;
     int64_t shape[EITP_MAX_RANK];
     size_t size;   /* bytes */
-    int decay;     /* does weight decay apply? By default to parameters of rank 2 and more */
-    int trained;   /* of a parameter: do gradients and updates concern it? By default they do */
-    int offloaded; /* is it in the context's file? */
+    int decay;     /* 1 if weight decay applies; initially so for parameters of rank 2 or more */
+    int trained;   /* 1 if gradients and updates of the parameter are computed; initially so for all parameters */
+    int offloaded; /* 1 if it is kept in the context's file */
 } eitp_variable;
 
+/* 0 for NULL. */
 EITP_API size_t eitp_variable_count(const eitp_context *context);
 
-/* The variable of an index; zeros, with a NULL name, where there is none of it. */
+/* The variable at an index; zeros, with a NULL name, if the index is out of range or the context is NULL. */
 EITP_API eitp_variable eitp_variable_at(const eitp_context *context, size_t index);
 
-/* The index of the variable called `name`, or -1. */
+/* The index of the variable named `name`; -1 if there is none or an argument is NULL. */
 EITP_API int64_t eitp_variable_find(const eitp_context *context, const char *name);
 
 EITP_API eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int decay, eitp_error *error);
 
 /*
- * Freezes a parameter (trained 0), or trains it again. Graphs built from now on compute no gradient of a frozen one,
- * and keep no optimizer state for it: it has the bits that were written to it, whatever is trained. One of 16 bits
- * loses its remainder, which no product reads; that saves the remainder's memory where it has none yet, and is an error
- * while the context has graphs.
+ * Freezes a parameter (trained 0), or trains it again (trained 1). Graphs built afterwards compute no gradient and keep
+ * no optimizer state for a frozen parameter, so it keeps its bits. Freezing a 16-bit parameter removes its remainder,
+ * which only updates need; if it has one, freezing is an error while the context has graphs. A remainder that has no
+ * memory yet never gets any.
  */
 EITP_API eitp_status eitp_variable_set_trained(eitp_context *context, const char *name, int trained, eitp_error *error);
 
 /*
- * Copies `size` bytes to or from a variable, from byte `offset` of it. Memory is given to variables, zeroed, when
- * a plan that uses them is created, or here on first use.
+ * Copies `size` bytes to or from a variable, starting at byte `offset`. `data` may be NULL if size is 0. Variables are
+ * allocated, filled with zeros, when a plan that uses them is created, or here on first use. A range beyond the
+ * variable is an error, and so is any access in a context with plans_only.
  */
 EITP_API eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t offset, const void *data,
                                          size_t size, eitp_error *error);
@@ -156,74 +171,99 @@ EITP_API eitp_status eitp_variable_read(eitp_context *context, const char *name,
                                         eitp_error *error);
 
 /*
- * The same in F32, for `count` elements of a floating variable from element `first` on. What a 16-bit parameter cannot
- * hold goes to, and comes from, the variable "remainder.<name>", where there is one.
+ * The same for `count` elements of a floating-point variable as F32, starting at element `first`. For a 16-bit
+ * parameter with a remainder, the variable "remainder.<name>", both together hold the value. EITP_ERROR_UNSUPPORTED for
+ * other dtypes.
  */
 EITP_API eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int64_t first,
                                              const float *values, int64_t count, eitp_error *error);
 EITP_API eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int64_t first, float *values,
                                             int64_t count, eitp_error *error);
 
-/* Fills a floating variable: with one value, or from a distribution, normal or uniform in [low, high), which depends
- * only on seed, name and shape. */
+/*
+ * Fill a floating-point variable with one value, or with random values: normal, or uniform in [low, high). These depend
+ * only on the seed, the variable's name and the element's index. EITP_ERROR_UNSUPPORTED for other dtypes.
+ */
 EITP_API eitp_status eitp_variable_fill(eitp_context *context, const char *name, double value, eitp_error *error);
 EITP_API eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, double mean, double deviation,
                                                uint64_t seed, eitp_error *error);
 EITP_API eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, double low, double high,
                                                 uint64_t seed, eitp_error *error);
 
-/* Bytes of the variables that have memory, by role; bytes of the arena and workspace all plans share. */
+/* Bytes of memory of the variables of a role, offloaded ones not included; 0 for NULL. */
 EITP_API size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role);
+
+/* Bytes of the memory that all plans share, arena and workspace; 0 for NULL. */
 EITP_API size_t eitp_context_arena_bytes(const eitp_context *context);
 
 /* ---- Graph and leaves ---- */
 
 EITP_API eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error);
-EITP_API void eitp_graph_destroy(eitp_graph *graph); /* after the plans made from it */
+EITP_API void eitp_graph_destroy(eitp_graph *graph);
 
-/* The first error of building, EITP_OK while there was none. */
+/* The first error while the graph was built; EITP_OK if there was none. */
 EITP_API eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error);
 
-/* A value that is written before every execution; eitp_plan_execute refuses where it was not. */
+/*
+ * A tensor whose value is written, with eitp_plan_write, before every execution. eitp_plan_execute fails if it was not.
+ * In the functions below, `shape` has `rank` extents of at least 1, and may be NULL if rank is 0. They return
+ * NULL for a NULL graph.
+ */
 EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape);
 
 /*
- * An input whose leading dimension is a capacity: eitp_plan_set_count says how many rows there are at run time. A graph
- * has one capacity; ops that keep rows apart pass it on, ops that add over rows add over those that are there.
+ * An input whose leading dimension is a capacity: eitp_plan_set_rows sets how many of its rows an execution uses. All
+ * such inputs of a graph must have the same capacity. Ops that treat rows independently pass the capacity on to their
+ * result; ops that sum over rows sum over those in use.
  */
 EITP_API eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape);
 
 /*
- * Makes an input keep its value from execution to execution until it is written again, whatever other plans do. Each
- * plan that is created from now on has memory of its own for it (eitp_plan_stats.kept_bytes). Returns it.
+ * Makes an input keep its value until it is written again, whatever other plans do. Plans created afterwards have
+ * separate memory for it (eitp_plan_stats.kept_bytes). Returns the input. A tensor that is not an input is an error.
  */
 EITP_API eitp_tensor *eitp_keep_input(eitp_tensor *input);
 
-/* The context's variable of that name, made if there is none; one with another role, dtype or shape is an error. */
+/*
+ * The context's variable of that name, created if there is none. It is an error if its role, dtype or
+ * shape differ.
+ */
 EITP_API eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role role, eitp_dtype dtype,
                                            int rank, const int64_t *shape);
 
 /* An F32 parameter. */
 EITP_API eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const int64_t *shape);
 
-/* Makes a tensor readable after the run. Returns it. */
+/* Makes a tensor readable after executions of plans that are created afterwards. Returns the tensor; NULL for NULL. */
 EITP_API eitp_tensor *eitp_output(eitp_tensor *tensor);
 
-/* Of NULL zeros, a NULL graph, and no dtype. */
+/* Properties of a tensor. For NULL: 0, NULL, and an invalid dtype. A dimension that does not exist has 0. */
 EITP_API int eitp_tensor_rank(const eitp_tensor *tensor);
-EITP_API int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension); /* negative counts from the end */
+EITP_API int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension); /* negative: from the end */
 EITP_API int64_t eitp_tensor_elements(const eitp_tensor *tensor);
 EITP_API eitp_dtype eitp_tensor_dtype(const eitp_tensor *tensor);
 EITP_API eitp_graph *eitp_tensor_graph(const eitp_tensor *tensor);
 
-/* ---- Ops: values ---- */
+/*
+ * ---- Ops: values ----
+ *
+ * Ops on NULL return NULL. An op that fails returns NULL, and the graph keeps the first error: a dtype, shape or value
+ * that the op does not take, or a missing input.
+ */
 
-/* A tensor of one value; 0, 1, ..., count - 1. */
+/* A tensor filled with one value. */
 EITP_API eitp_tensor *eitp_fill(eitp_graph *graph, eitp_dtype dtype, int rank, const int64_t *shape, double value);
+
+/* The vector 0, 1, ..., count - 1. */
 EITP_API eitp_tensor *eitp_arange(eitp_graph *graph, eitp_dtype dtype, int64_t count);
 
-/* ---- Ops: element by element; two operands broadcast as in NumPy ---- */
+/*
+ * ---- Ops: elementwise ----
+ *
+ * Two operands must have the same dtype; they broadcast as in NumPy. Arithmetic takes floating-point operands only;
+ * eitp_less and eitp_equal also compare I32.
+ */
 
 EITP_API eitp_tensor *eitp_negate(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_abs(eitp_tensor *x); /* gradient 0 at 0 */
@@ -231,21 +271,21 @@ EITP_API eitp_tensor *eitp_exp(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_log(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sqrt(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_rsqrt(eitp_tensor *x); /* 1 / sqrt(x) */
-EITP_API eitp_tensor *eitp_sin(eitp_tensor *x);   /* of radians */
-EITP_API eitp_tensor *eitp_cos(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_sin(eitp_tensor *x);   /* x in radians */
+EITP_API eitp_tensor *eitp_cos(eitp_tensor *x);   /* x in radians */
 EITP_API eitp_tensor *eitp_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sigmoid(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_relu(eitp_tensor *x); /* gradient 0 at 0 */
 EITP_API eitp_tensor *eitp_erf(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_affine(eitp_tensor *x, double scale, double shift); /* scale * x + shift */
-EITP_API eitp_tensor *eitp_clamp(eitp_tensor *x, double low, double high);     /* gradient 1 inside and at the ends */
+EITP_API eitp_tensor *eitp_clamp(eitp_tensor *x, double low, double high);     /* gradient 1 in [low, high] */
 EITP_API eitp_tensor *eitp_cast(eitp_tensor *x, eitp_dtype dtype);
 EITP_API eitp_tensor *eitp_add(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_subtract(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_multiply(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_divide(eitp_tensor *a, eitp_tensor *b);
 
-/* NaN where either is NaN. Where both are equal, each gets half of the gradient, as in PyTorch. */
+/* NaN if either operand is NaN. Equal operands get half of the gradient each, as in PyTorch. */
 EITP_API eitp_tensor *eitp_minimum(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_maximum(eitp_tensor *a, eitp_tensor *b);
 
@@ -253,42 +293,57 @@ EITP_API eitp_tensor *eitp_less(eitp_tensor *a, eitp_tensor *b);                
 EITP_API eitp_tensor *eitp_equal(eitp_tensor *a, eitp_tensor *b);                         /* U8, 0 or 1 */
 EITP_API eitp_tensor *eitp_where(eitp_tensor *condition, eitp_tensor *a, eitp_tensor *b); /* condition U8 */
 
-/* The same value, through which no gradient flows. */
+/* The value of x, without a gradient. */
 EITP_API eitp_tensor *eitp_stop_gradient(eitp_tensor *x);
 
-/* ---- Ops: shape ---- */
+/*
+ * ---- Ops: shape ----
+ *
+ * A negative `dimension` counts from the end.
+ */
 
-EITP_API eitp_tensor *eitp_reshape(eitp_tensor *x, int rank, const int64_t *shape); /* one dimension may be -1 */
+EITP_API eitp_tensor *eitp_reshape(eitp_tensor *x, int rank, const int64_t *shape); /* one extent may be -1: inferred */
 EITP_API eitp_tensor *eitp_broadcast(eitp_tensor *x, int rank, const int64_t *shape);
 EITP_API eitp_tensor *eitp_permute(eitp_tensor *x, const int *order); /* dimension i of the result is order[i] of x */
-EITP_API eitp_tensor *eitp_transpose(eitp_tensor *x);                 /* the last two dimensions */
-EITP_API eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, int64_t end);
+EITP_API eitp_tensor *eitp_transpose(eitp_tensor *x);                 /* swaps the last two dimensions */
+EITP_API eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, int64_t end); /* end is exclusive */
 
-/* As x[begin:end:step] of Python along `dimension`: begin, begin + step, ... below end; step is 1 or more. */
+/* x[begin:end:step] as in Python, along `dimension`; step is 1 or more. */
 EITP_API eitp_tensor *eitp_slice_step(eitp_tensor *x, int dimension, int64_t begin, int64_t end, int64_t step);
 
 EITP_API eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t after); /* with zeros */
+
+/* Joins `count` tensors along `dimension`; NULL if count is below 1. */
 EITP_API eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension);
 
 /*
- * y[.., i, ..] = x[.., indices[.., i, ..], ..] along `dimension`; indices is I32 of x's rank, equal elsewhere. Along
- * dimension 0, x, indices or both may have a capacity of rows: an index of a row that is not there gives zeros.
+ * y[.., i, ..] = x[.., indices[.., i, ..], ..] along `dimension`. indices is I32, with the rank of x and its extents in
+ * all other dimensions. Along dimension 0, x, indices or both may have a capacity of rows (eitp_input_rows). An index
+ * out of range, or of a row that is not in use, gives zeros.
  */
 EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dimension);
 
-/* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
+/* The transpose of gather: zeros with `extent` along `dimension`, to which x is added at the indices. Indices out of
+ * range are ignored. */
 EITP_API eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent);
 
-/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i; a bit of a dimension that x has not is
- * an error), or over all of them; sums and means of 16-bit values are F32 ---- */
-
+/*
+ * ---- Ops: reductions ----
+ *
+ * Over a set of dimensions: bit i of `dimensions` stands for dimension i; a bit beyond the rank is an error. With
+ * `keep`, reduced dimensions stay with extent 1. Sums and means of 16-bit values are F32. A reduction to a single
+ * number has shape [1].
+ */
 #define EITP_ALL_DIMENSIONS 0xffffffffu
 EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
-EITP_API eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep);
-EITP_API eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep); /* equal maxima share the gradient */
+EITP_API eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep); /* not over rows of a capacity */
+EITP_API eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep);  /* equal maxima share the gradient */
 
-/* I32: where along `dimension` (negative counts from the end) x is largest: the first of equal elements, and the first
- * NaN if there is one, as in NumPy. With `keep` it can index eitp_gather. It has no gradient. */
+/*
+ * I32: the index of the largest element along one dimension, which may be negative to count from the end. The first of
+ * equal elements; the first NaN if there is one, as in NumPy. With `keep`, the result can index eitp_gather. It has no
+ * gradient.
+ */
 EITP_API eitp_tensor *eitp_argmax(eitp_tensor *x, int dimension, int keep);
 
 /* ---- Ops: products and networks ---- */
@@ -298,7 +353,7 @@ EITP_API eitp_tensor *eitp_argmax(eitp_tensor *x, int dimension, int keep);
 EITP_API eitp_tensor *eitp_matmul(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_matmul_transposed(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b);
 
-/* The same, but the product of 16-bit operands is F32, as it was summed. */
+/* The same with an F32 result for 16-bit operands, without rounding the sums to 16 bits. */
 EITP_API eitp_tensor *eitp_matmul_wide(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b);
 
 typedef enum eitp_activation {
@@ -311,130 +366,131 @@ typedef enum eitp_activation {
     EITP_SILU = 6 /* x sigmoid(x); Elfwing et al., arXiv 1702.03118 */
 } eitp_activation;
 
-/* x [n, in] times weight [in, out] plus bias [out] (may be NULL; F32 where x is of 16 bits), then the activation. */
+/* activation(x weight + bias), with x [n, in], weight [in, out] and bias [out], which may be NULL. The bias is F32 if x
+ * is 16-bit. */
 EITP_API eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation);
 
 EITP_API eitp_tensor *eitp_gelu_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_gelu_erf(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_silu(eitp_tensor *x);
-EITP_API eitp_tensor *eitp_softmax(eitp_tensor *x);     /* along the last dimension */
-EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimension */
+EITP_API eitp_tensor *eitp_softmax(eitp_tensor *x);     /* over the last dimension */
+EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* over the last dimension */
 
 /* Over the last dimension: (x - mean) / sqrt(variance + epsilon) * gain + bias (Ba, Kiros, Hinton, arXiv 1607.06450).
- * Gain and bias are F32 where x is of 16 bits. */
+ * x has rank 2 or more; gain and bias [c] are F32 if x is 16-bit. */
 EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
 
-/* Over the last dimension: x / sqrt(mean(x^2) + epsilon) * gain (Zhang and Sennrich, arXiv 1910.07467). x is of rank 2
- * or more; gain [c] is F32 where x is of 16 bits. */
+/* Over the last dimension: x / sqrt(mean(x^2) + epsilon) * gain (Zhang and Sennrich, arXiv 1910.07467). x has rank 2 or
+ * more; gain [c] is F32 if x is 16-bit. */
 EITP_API eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon);
 
 /*
- * Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. The
- * table may have a capacity of rows, as hidden states do: then an id of a row that is not there is outside.
+ * Rows of table [v, c] for ids I32 [n]: [n, c]. An id out of range gives zeros, so check ids where they are read. The
+ * table may have a capacity of rows, like hidden states; ids of rows that are not in use are out of range.
  */
 EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
 
 /*
- * The same rows, with a gradient that is summed by distinct id before it is added to the table's: `unique` I32 [u]
- * lists the ids of a whole step, -1 where there are fewer than u, and `inverse` I32 [n] has the place of each of `ids`
- * in it, as torch.unique gives them. A table that is used elsewhere too, as one that is tied to the output head, then
- * has the same gradient to the bit however many passes accumulate it: see eitp_accumulate_gradients.
+ * The same, with a gradient that is summed by distinct id before it is added to the table's gradient. `unique` I32 [u]
+ * lists the distinct ids of a whole step, followed by -1 if there are fewer than u; `inverse` I32 [n] is the index of
+ * each of `ids` in it, as torch.unique returns them. The gradient of a table that has other uses too, like one tied to
+ * the output head, then has the same bits however many passes accumulate it: see eitp_accumulate_gradients.
  */
 EITP_API eitp_tensor *eitp_embedding_unique(eitp_tensor *table, eitp_tensor *ids, eitp_tensor *unique,
                                             eitp_tensor *inverse);
 
 /*
- * Zeroes elements with `probability` and scales the others by 1 / (1 - probability). `key` is I64 [3], written before a
- * run: seed, step, and the number within the step of row 0, so that a step draws the same however it is cut into
- * micro-batches.
+ * Zeroes each element with `probability`, in [0, 1), and scales the others by 1 / (1 - probability). `key` is I64 [3]:
+ * the seed, the step, and the index of row 0 within the step, so that a step draws the same values however it is
+ * divided into micro-batches. Probability 0 returns x.
  */
 EITP_API eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability);
 
 typedef struct eitp_attention_config {
     int heads;
-    int64_t longest;   /* rows that a sequence may have */
-    double scale;      /* of the scores; 1 / sqrt(c / heads) is usual */
-    double dropout;    /* probability that an attention probability is zeroed */
-    int bidirectional; /* every row sees all of its sequence; otherwise none after itself */
+    int64_t max_length; /* the most rows that a sequence may have, up to 2^24 */
+    double scale;       /* of the scores; usually 1 / sqrt(c / heads) */
+    double dropout;     /* of the attention probabilities, in [0, 1) */
+    int bidirectional;  /* 0: a row attends to itself and the rows before it; 1: to all rows of its sequence */
 } eitp_attention_config;
 
 /*
  * Self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv 1706.03762). qkv
- * [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i + 1]), offsets I32 [sequences + 1]
- * ascending, no sequence longer than `longest`; eitp_plan_write refuses others. With `lengths` I32 [sequences], only
- * the first lengths[i] rows of sequence i are there, and the others are padding, which no row sees. Padding and rows in
- * no sequence give zeros. `key` is as for dropout. `key` and `lengths` may be NULL.
+ * [n, 3c] is q, k and v side by side. Sequence i is rows [offsets[i], offsets[i + 1]); offsets I32 [sequences + 1] must
+ * ascend, and no sequence may be longer than `max_length`: eitp_plan_write fails for other values. With `lengths` I32
+ * [sequences], only the first lengths[i] rows of sequence i are valid; the others are padding, which no row attends to.
+ * Padding, and rows in no sequence, give zeros. `key` is as for eitp_dropout. `key` and `lengths` may be NULL; without
+ * a key there is no dropout.
  */
 EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                                      const eitp_attention_config *config);
 
 typedef struct eitp_dot_product_config {
-    double scale;   /* of the scores; 1 / sqrt(d) is usual */
-    double dropout; /* probability that an attention probability is zeroed */
-    int causal;     /* query i sees keys 0 to i */
+    double scale;   /* of the scores; usually 1 / sqrt(d) */
+    double dropout; /* of the attention probabilities, in [0, 1) */
+    int causal;     /* 1: query i attends to keys 0 to i */
 } eitp_dot_product_config;
 
 /*
- * softmax(scale * q k^T + mask) v, as torch.nn.functional.scaled_dot_product_attention: q [.., t, d], k [.., s, d] and
- * v [.., s, e] give [.., t, e]. Batch dimensions broadcast. The heads, which are the dimension before the last two, may
- * be fewer in k and v: then they divide those of q, and consecutive heads of q share one of k and v.
+ * softmax(scale * q k^T + mask) v, like torch.nn.functional.scaled_dot_product_attention: q [.., t, d], k [.., s, d]
+ * and v [.., s, e] give [.., t, e]. Batch dimensions broadcast. The dimension before the last two is the heads; k and v
+ * may have fewer heads than q, if their number divides that of q: consecutive heads of q then share a head of k and v.
  *
- * `mask` broadcasts to [.., t, s]: U8, 0 where a query does not see a key; or what is added to the scores, F32 (F64
- * where q is), minus infinity where a query does not see a key. A query that sees no key gives zeros. `key` is as for
- * dropout, whose rows are the leading dimension. `mask` and `key` may be NULL.
+ * `mask` broadcasts to [.., t, s]. It is U8, 0 where a query must not attend to a key; or it is added to the scores, in
+ * F32 (F64 if q is), with minus infinity where a query must not attend. A query whose keys are all masked gives zeros.
+ * `key` is as for eitp_dropout, with the leading dimension as rows. `mask` and `key` may be NULL.
  *
- * It is composed of other ops: scores [.., t, s] are stored, and probabilities kept for the gradient.
+ * The op is composed of others: it stores scores [.., t, s], and keeps the probabilities for the gradient.
  */
 EITP_API eitp_tensor *eitp_scaled_dot_product_attention(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v,
                                                         eitp_tensor *mask, eitp_tensor *key,
                                                         const eitp_dot_product_config *config);
 
 /*
- * eitp_attention of separate q [n, heads d], k [n, h d] and v [n, h e]: [n, heads e]. As above, h may be smaller than
- * the number of heads, and `mask` may hide keys or add to scores. It broadcasts to
- * [sequences, heads, longest, longest], so that [heads, longest, longest] is a bias by position in the sequence. Scores
- * of that size are stored, and q, k and v padded to the longest sequence: without a mask, eitp_attention takes much
- * less memory and time.
+ * eitp_attention with separate q [n, heads d], k [n, h d] and v [n, h e]: [n, heads e]. h may be smaller than heads, as
+ * above. `mask` is as above and broadcasts to [sequences, heads, max_length, max_length], so a mask [heads, max_length,
+ * max_length] is a bias by position in the sequence. The op pads q, k and v to the longest sequence and stores scores
+ * of that size: without a mask, eitp_attention takes much less memory and time.
  */
 EITP_API eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *offsets,
                                               eitp_tensor *key, eitp_tensor *lengths, eitp_tensor *mask,
                                               const eitp_attention_config *config);
 
 /*
- * Attention of new rows to a cache: row i of qkv [n, 3c] is at position[0] + i (I32 [1]); its key and value are stored
- * in the variables `keys` and `values` [longest, c]. For generation; it has no gradient.
+ * Attention of new rows to a key-value cache, for generation. Row i of qkv [n, 3c] has position position[0] + i (I32
+ * [1]); its key and value are stored in the variables `keys` and `values` [max_length, c]. It has no gradient.
  */
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
 
 /*
- * Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. Any
- * other target that is not 0 to v - 1 is refused by eitp_plan_write; of targets that are computed, and not an input,
- * such a row's loss and gradient are NaN, and updates do not apply the step. The mean is the caller's. Losses of 16-bit
- * logits are F32.
+ * The negative log-likelihood of each row in nats: logits [n, v], targets I32 [n]; 0 if the target is `ignored`. The
+ * caller takes the mean. eitp_plan_write fails for other targets outside [0, v); if targets are computed instead of an
+ * input, the loss and gradient of such a row are NaN, and updates skip the step. Losses of 16-bit logits are F32.
  */
 EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored);
 
 /*
- * The same for logits x table^T, of x [n, c] and an output head table [v, c]. In 16-bit precision no logits are stored,
- * but their exponentials below the largest of a block, in 16 bits.
+ * The same for the logits x table^T, with x [n, c] and the table [v, c] of an output head. In 16-bit precision it does
+ * not store logits, but their exponentials relative to the largest of a block, in 16 bits.
  */
 EITP_API eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                                 int32_t ignored);
 
 typedef struct eitp_cross_entropy_config {
     int32_t ignored;        /* the target of rows whose loss is 0 */
-    double label_smoothing; /* s, 0 to 1 */
-    eitp_tensor *weights;   /* w [v], F32 (F64 where the logits are); NULL: 1 for every class */
+    double label_smoothing; /* s, in [0, 1] */
+    eitp_tensor *weights;   /* class weights w [v], F32 (F64 if the logits are); NULL: 1 for every class */
 } eitp_cross_entropy_config;
 
 /*
- * The same with class weights and label smoothing (Szegedy et al., arXiv 1512.00567): of a row with target t,
- * -(1 - s) w[t] log p[t] - s / v * sum over the classes j of w[j] log p[j], as torch.nn.CrossEntropyLoss with
+ * The same with class weights and label smoothing (Szegedy et al., arXiv 1512.00567). The loss of a row with target t
+ * is -(1 - s) w[t] log p[t] - s / v * sum over classes j of w[j] log p[j], as in torch.nn.CrossEntropyLoss with
  * reduction "none"; its "mean" divides the sum of the losses by the sum of w[t] over the rows that are not ignored.
- * With smoothing, the gradient of eitp_cross_entropy_with takes up to two more tensors like the logits in memory, and
- * that of eitp_linear_cross_entropy_with two like x (in 16 bits, with weights, the table in F32 too); it stores no
- * logits where eitp_linear_cross_entropy stores none.
+ *
+ * With smoothing, the gradient of eitp_cross_entropy_with takes up to two more tensors of the size of the logits, and
+ * that of eitp_linear_cross_entropy_with two of the size of x (in 16 bits with weights, the table in F32 too); it
+ * stores logits only where eitp_linear_cross_entropy does.
  */
 EITP_API eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *targets,
                                               const eitp_cross_entropy_config *config);
@@ -444,30 +500,29 @@ EITP_API eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor
 /* ---- Gradients ---- */
 
 /*
- * The gradients of y with respect to each of xs, weighted by `seed` (of y's shape; NULL: ones). They are tensors like
- * any other and can be differentiated again. A gradient that is zero everywhere is a tensor of zeros. That of a 16-bit
- * parameter is F32.
+ * Writes the gradients of y with respect to each of the `count` tensors xs to `gradients`. `seed` weights the elements
+ * of y and has its shape; NULL: ones. Gradients are ordinary tensors and can be differentiated again. The gradient of
+ * an x that y does not depend on is a tensor of zeros. The gradient of a 16-bit parameter is F32.
  */
 EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_tensor *const *xs,
                                     eitp_tensor **gradients, eitp_error *error);
 
 /*
- * Adds the gradient of `loss` with respect to every trained parameter the graph uses to a variable of role
- * EITP_GRADIENT (F32 for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] *
- * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it. What eitp_embedding_unique
- * sums by distinct id is accumulated beside it, u rows in "gradient_rows.<u>.<name>", for the update to add.
+ * Adds the gradient of `loss`, a single number, with respect to every trained parameter of the graph to a variable of
+ * role EITP_GRADIENT named "gradient.<parameter>" (F32 for 16-bit parameters): gradient = carry[0] * gradient + new.
+ * `carry` is F32 [1], 0 for the first micro-batch of a step and 1 for the others; NULL: 1. What eitp_embedding_unique
+ * sums by distinct id is accumulated separately, u rows in "gradient_rows.<u>.<parameter>", and added by the update.
  *
- * How rows are cut into passes changes no bit where a parameter is used once, and its gradient is a sum over rows that
- * goes on from what is there: as a weight [k, m] or bias of a product, a table of eitp_embedding or
- * eitp_linear_cross_entropy, gain and bias of eitp_layer_norm and gain of eitp_rms_norm, or a vector of more than one
- * element that is broadcast over rows in +, -, *, /, minimum or maximum, each perhaps cast or reshaped. Used more than
- * once, or as a number, a slice or a function of a parameter, the last bits depend on the cuts. Trainers do better: see
- * eitp_task.
+ * How rows are divided into passes changes no bit of the gradient of a parameter that has a single use, if that use
+ * sums over rows: as weight [k, m] or bias of a product; as table of eitp_embedding or eitp_linear_cross_entropy; as
+ * gain or bias of eitp_layer_norm or gain of eitp_rms_norm; or as a vector of several elements that broadcasts over
+ * rows in +, -, *, /, minimum or maximum. The parameter may be cast or reshaped before the use. With several uses, or
+ * for a scalar parameter, or if a slice or another function of it is used, the last bits depend on the division. A
+ * trainer extends this to parameters with up to four uses: see eitp_task.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
-/* target = carry * target + x, where target is a variable's tensor; returns the variable's value after it. NULL
- * carry: 1. */
+/* target = carry * target + x, where target is the tensor of a variable; NULL carry: 1. Returns the new value. */
 EITP_API eitp_tensor *eitp_accumulate(eitp_tensor *target, eitp_tensor *x, eitp_tensor *carry);
 
 /* The sum of squares of all elements, F64 [1]. */
@@ -475,100 +530,111 @@ EITP_API eitp_tensor *eitp_sum_squares(eitp_tensor *x);
 
 /* ---- Plan ---- */
 
-/* What a plan computes again where it is needed late, instead of keeping it; the bits are the same. */
+/* Which values a plan recomputes when they are needed late, instead of keeping them. It changes no bit of a result. */
 typedef enum eitp_recompute {
-    EITP_RECOMPUTE_AUTO = 0,      /* as little as the memory allows */
-    EITP_RECOMPUTE_NONE = 1,      /* nothing */
-    EITP_RECOMPUTE_ATTENTION = 2, /* everything but matrix products: attention, activations, norms */
-    EITP_RECOMPUTE_LAYER = 3      /* everything that saves memory: whole layers */
+    EITP_RECOMPUTE_AUTO = 0,      /* as few as the memory limit requires */
+    EITP_RECOMPUTE_NONE = 1,      /* none */
+    EITP_RECOMPUTE_ATTENTION = 2, /* all but matrix products: attention, activations, norms */
+    EITP_RECOMPUTE_LAYER = 3      /* all that save memory: whole layers */
 } eitp_recompute;
 
-/* A plan's memory: as little as it can do with, however much that is. */
-#define EITP_LEAST_MEMORY ((size_t)1)
+/* A memory limit: the least that the plan can do with. A plan with this limit is never too large. */
+#define EITP_MINIMUM_MEMORY ((size_t)1)
 
 typedef struct eitp_plan_config {
-    size_t memory; /* bytes that arena and workspace may have together; 0: no limit; or EITP_LEAST_MEMORY */
+    size_t memory; /* limit in bytes for arena and workspace together; 0: none; or EITP_MINIMUM_MEMORY */
     eitp_recompute recompute;
 } eitp_plan_config;
 
 typedef struct eitp_plan_stats {
-    size_t arena_bytes;     /* the tensors of this plan */
+    size_t arena_bytes;     /* tensors of the plan */
     size_t workspace_bytes; /* scratch memory of its kernels */
-    size_t largest_bytes;   /* the most that is live at once: no layout can need less */
-    size_t kept_bytes;      /* inputs that keep their value, beside arena and workspace */
-    int nodes, recomputed;  /* steps, and those of them that make a value again */
+    size_t peak_bytes;      /* the most tensor bytes live at once: a lower bound of arena_bytes */
+    size_t kept_bytes;      /* inputs of eitp_keep_input, in addition to arena and workspace */
+    int nodes, recomputed;  /* nodes executed, and how many of them recompute a value */
     double flops, recomputed_flops;
-    double seconds;                 /* at the nominal speed of the device, and of files */
-    double file_reads, file_writes; /* bytes of offloaded variables that a run moves */
+    double seconds;                 /* estimate at the nominal speed of device and file */
+    double file_reads, file_writes; /* bytes of offloaded variables transferred by an execution */
 } eitp_plan_stats;
 
 /*
- * Lays the graph's outputs and updates out to run. Ops that the backend has no kernel for are expanded into others. The
- * graph must outlive the plan. All plans of a context share one arena, so what is written to inputs lasts for one
- * execution, and until another plan of the context is created, written or executed. What outputs hold lasts until then,
- * and until the plan's own inputs are written. eitp_plan_execute and eitp_plan_read refuse what was lost.
+ * Compiles the graph for execution: what its outputs and updates need. Ops that the backend has no kernel for are
+ * expanded into others. A graph without outputs and updates is an error.
+ *
+ * All plans of a context share one arena, so a plan's inputs and outputs have values for a limited time. An input must
+ * be written before each execution, and loses its value when another plan of the context is created, written or
+ * executed. An output can be read after an execution until then, or until an input of its plan is written.
+ * eitp_plan_execute and eitp_plan_read fail if a value was lost.
  */
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);
 
-/* The same within a limit of memory; EITP_ERROR_MEMORY, naming the least that would do, where that is too little. */
+/*
+ * The same within a memory limit. `config` NULL: no limit. EITP_ERROR_MEMORY if the plan does not fit; the message
+ * names the smallest sufficient limit. In a context with plans_only, a plan that does not fit is created anyway.
+ */
 EITP_API eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                              eitp_error *error);
 
 /*
- * What a plan of the graph would be, without the memory to run it. Where it does not fit, the statistics are those of
- * the smallest plan there is.
+ * The statistics of the plan that eitp_plan_create_within would create, without allocating memory for its execution. If
+ * no plan fits, they are those of the smallest plan found.
  */
 EITP_API eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,
                                         eitp_error *error);
+
+/* Zeros for NULL. */
 EITP_API eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan);
 
-/* How many rows of the graph's capacity there are; the capacity to begin with. */
-EITP_API eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *error);
+/* Sets how many rows of the graph's capacity are in use; initially all. An error if the graph has no capacity. */
+EITP_API eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error);
 
-/* Copies all bytes of an input in, or, after an execution, of an output out; with a capacity, those of the rows there
- * are. */
+/*
+ * Writes all of an input, or reads all of an output, variables included. `size` is its bytes; of a tensor with a
+ * capacity, those of the rows in use. Values that an op refuses, like a target that is not a class, are an error of
+ * eitp_plan_write. EITP_ERROR_UNSUPPORTED for reading an offloaded variable: use eitp_variable_read.
+ */
 EITP_API eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size,
                                      eitp_error *error);
 EITP_API eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error);
 
 /*
- * Executes it once. Every input that it reads must have been written since the last execution, unless eitp_keep_input
- * keeps it; EITP_ERROR_ARGUMENT names one that was not. Allocates nothing.
+ * Executes the plan once. Every input that it reads must have been written since its last execution, except those of
+ * eitp_keep_input, which must have been written once; the message names one that was not. Allocates nothing.
  */
 EITP_API eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error);
 
 /* ---- Profiles ---- */
 
-/* Which of a parameter's products a step of a plan is. */
+/* The role of a matrix product in training. */
 typedef enum eitp_product {
-    EITP_PRODUCT_NONE = 0,           /* none, or one without a parameter */
-    EITP_PRODUCT_FORWARD = 1,        /* the plan's first with that parameter */
-    EITP_PRODUCT_INPUT_GRADIENT = 2, /* a later one */
-    EITP_PRODUCT_WEIGHT_GRADIENT = 3 /* of two values that are computed, the first transposed */
+    EITP_PRODUCT_NONE = 0,           /* not a product, or one without a parameter */
+    EITP_PRODUCT_FORWARD = 1,        /* the plan's first product with a parameter */
+    EITP_PRODUCT_INPUT_GRADIENT = 2, /* a later product with that parameter */
+    EITP_PRODUCT_WEIGHT_GRADIENT = 3 /* of two computed values, the first transposed */
 } eitp_product;
 
-/* A step of a plan: one op, or several that became one. */
+/* One step of an execution: an op, or several ops fused into one. */
 typedef struct eitp_profile {
-    const char *op; /* its name: "matmul", "layer_norm", ... */
+    const char *op; /* "matmul", "layer_norm", ... */
     eitp_product product;
-    const char *variable; /* the parameter that it reads, or else the variable it changes, or the parameter whose
-                             gradient it makes; "" where there is none. Belongs to the context. */
-    eitp_dtype dtype;     /* that it computes from */
-    double flops;         /* of the rows there are */
-    double bytes_read, bytes_written; /* of all its operands, wherever they are; of a table, the rows that it uses */
+    const char *variable; /* the parameter that it reads, else the variable that it changes, else the parameter whose
+                             gradient it computes; "" if there is none. Belongs to the context. */
+    eitp_dtype dtype;     /* of its operands */
+    double flops;         /* of the rows in use */
+    double bytes_read, bytes_written; /* of all operands, in cache or not; of a table, only the rows it uses */
     double seconds;
 } eitp_profile;
 
-/* Told of each step right after it ran, by the thread that runs the plan. */
+/* Receives the profile of each step right after it was executed, in the thread that called eitp_plan_execute. */
 typedef struct eitp_profiler {
     void *user;
     void (*step)(void *user, const eitp_profile *profile);
 } eitp_profiler;
 
 /*
- * From now on plans of the context run step by step, each measured; NULL: as always. The results are the same. It costs
- * some time, since threads wait for one another after each step; plans that are not profiled lose none.
+ * Makes the context's plans execute step by step, and measures each step. `profiler` is copied; NULL ends profiling.
+ * Results are the same. Profiled executions are slower, since threads wait for one another after each step.
  */
 EITP_API void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler);
 

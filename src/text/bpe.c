@@ -3,7 +3,8 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/* Pieces up to this many bytes are merged by looking at every pair each time: that is faster while they are short. */
+/* Pieces up to this many bytes are merged by scanning all pairs for each merge, which is faster while they are
+   short. */
 enum { EITP__BPE_SHORT = 48 };
 
 #define EITP__NO_PAIR UINT64_MAX
@@ -36,9 +37,10 @@ EITP__PRIVATE eitp_status eitp__bpe_index(eitp__bpe *bpe, const eitp_host *host,
         while (bpe->slots[i].pair != EITP__NO_PAIR && bpe->slots[i].pair != pair)
             i = (i + 1) & (slot_count - 1);
         if (bpe->slots[i].pair == pair)
-            return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "merge %zu joins the same two tokens (ids %ld and %ld) as merge %lu; remove one of them",
-                              rank, (long)merge->left, (long)merge->right, (unsigned long)bpe->slots[i].rank);
+            return eitp__fail(
+                error, EITP_ERROR_FORMAT,
+                "merge %zu has the same pair of tokens (ids %ld and %ld) as merge %lu; remove one of them", rank,
+                (long)merge->left, (long)merge->right, (unsigned long)bpe->slots[i].rank);
         bpe->slots[i].pair = pair;
         bpe->slots[i].rank = (uint32_t)rank;
         bpe->slots[i].result = merge->result;
@@ -73,7 +75,7 @@ static void eitp__pair_look_up(const eitp__bpe *bpe, int32_t left, int32_t right
 
 /* `size` is 1 to EITP__BPE_SHORT. */
 static size_t eitp__bpe_encode_short(const eitp__bpe *bpe, const unsigned char *bytes, size_t size, int32_t *ids) {
-    uint32_t ranks[EITP__BPE_SHORT]; /* of the pair that begins here */
+    uint32_t ranks[EITP__BPE_SHORT]; /* of the pair that begins at each symbol */
     int32_t results[EITP__BPE_SHORT];
     size_t count = size;
     for (size_t i = 0; i < count; i++)
@@ -106,26 +108,26 @@ static size_t eitp__bpe_encode_short(const eitp__bpe *bpe, const unsigned char *
 }
 
 /*
- * A long piece: a chain of symbols, and a heap of the pairs that may merge, by rank and then place. What stands in the
- * heap may be out of date; it is checked when it comes to the top. There are at most size - 1 pairs at the start, and
- * each of the at most size - 1 merges takes one and adds two: 2 * size places are enough.
+ * A long piece: a linked list of symbols, and a heap of the pairs that can merge, by rank and then position. Heap
+ * entries may be outdated, which is checked when they reach the top. 2 * size entries are enough: there are at most
+ * size - 1 pairs at first, and each of at most size - 1 merges removes one entry and adds two.
  */
 typedef struct eitp__bpe_chain {
     const eitp__bpe *bpe;
-    int32_t *ids; /* of the symbol that begins at a place, -1 where none does */
+    int32_t *ids; /* of the symbol that begins at each byte; -1 if none does */
     int32_t *next, *previous;
-    uint64_t *heap; /* rank << 32 | place of the left symbol */
+    uint64_t *heap; /* rank << 32 | position of the left symbol */
     size_t heap_count;
 } eitp__bpe_chain;
 
-static void eitp__chain_push(eitp__bpe_chain *chain, int32_t place) {
-    int32_t right = chain->next[place];
+static void eitp__chain_push(eitp__bpe_chain *chain, int32_t position) {
+    int32_t right = chain->next[position];
     if (right < 0)
         return;
-    const eitp__merge_slot *slot = eitp__bpe_find(chain->bpe, chain->ids[place], chain->ids[right]);
+    const eitp__merge_slot *slot = eitp__bpe_find(chain->bpe, chain->ids[position], chain->ids[right]);
     if (!slot)
         return;
-    const uint64_t entry = (uint64_t)slot->rank << 32 | (uint32_t)place;
+    const uint64_t entry = (uint64_t)slot->rank << 32 | (uint32_t)position;
     uint64_t *heap = chain->heap;
     size_t i = chain->heap_count++;
     while (i && heap[(i - 1) / 2] > entry) {
@@ -153,21 +155,21 @@ static uint64_t eitp__chain_pop(eitp__bpe_chain *chain) {
 }
 
 static void eitp__chain_merge(eitp__bpe_chain *chain, uint64_t entry) {
-    const int32_t place = (int32_t)(uint32_t)entry;
-    if (chain->ids[place] < 0 || chain->next[place] < 0)
+    const int32_t position = (int32_t)(uint32_t)entry;
+    if (chain->ids[position] < 0 || chain->next[position] < 0)
         return;
-    const int32_t right = chain->next[place];
-    const eitp__merge_slot *slot = eitp__bpe_find(chain->bpe, chain->ids[place], chain->ids[right]);
+    const int32_t right = chain->next[position];
+    const eitp__merge_slot *slot = eitp__bpe_find(chain->bpe, chain->ids[position], chain->ids[right]);
     if (!slot || slot->rank != (uint32_t)(entry >> 32))
         return;
-    chain->ids[place] = slot->result;
+    chain->ids[position] = slot->result;
     chain->ids[right] = -1;
-    chain->next[place] = chain->next[right];
-    if (chain->next[place] >= 0)
-        chain->previous[chain->next[place]] = place;
-    if (chain->previous[place] >= 0)
-        eitp__chain_push(chain, chain->previous[place]);
-    eitp__chain_push(chain, place);
+    chain->next[position] = chain->next[right];
+    if (chain->next[position] >= 0)
+        chain->previous[chain->next[position]] = position;
+    if (chain->previous[position] >= 0)
+        eitp__chain_push(chain, chain->previous[position]);
+    eitp__chain_push(chain, position);
 }
 
 static size_t eitp__bpe_encode_long(const eitp__bpe *bpe, void *memory, const unsigned char *bytes, size_t size,
@@ -196,13 +198,13 @@ static size_t eitp__bpe_encode_long(const eitp__bpe *bpe, void *memory, const un
     return count;
 }
 
-EITP__PRIVATE void eitp__bpe_space_release(eitp__bpe_space *space, const eitp_host *host) {
-    eitp__release(host, space->memory, space->size);
-    space->memory = NULL;
-    space->size = 0;
+EITP__PRIVATE void eitp__bpe_workspace_release(eitp__bpe_workspace *workspace, const eitp_host *host) {
+    eitp__release(host, workspace->memory, workspace->size);
+    workspace->memory = NULL;
+    workspace->size = 0;
 }
 
-EITP__PRIVATE eitp_status eitp__bpe_encode(const eitp__bpe *bpe, const eitp_host *host, eitp__bpe_space *space,
+EITP__PRIVATE eitp_status eitp__bpe_encode(const eitp__bpe *bpe, const eitp_host *host, eitp__bpe_workspace *workspace,
                                            const unsigned char *bytes, size_t size, int32_t *ids, size_t *count,
                                            eitp_error *error) {
     if (size <= EITP__BPE_SHORT) {
@@ -210,18 +212,19 @@ EITP__PRIVATE eitp_status eitp__bpe_encode(const eitp__bpe *bpe, const eitp_host
         return EITP_OK;
     }
     size_t needed = size * (2 * sizeof(uint64_t) + 2 * sizeof(int32_t));
-    if (space->size < needed) {
-        eitp__bpe_space_release(space, host);
-        space->memory = eitp__allocate_uninitialized(host, needed);
-        if (!space->memory)
+    if (workspace->size < needed) {
+        eitp__bpe_workspace_release(workspace, host);
+        workspace->memory = eitp__allocate_uninitialized(host, needed);
+        if (!workspace->memory)
             return eitp__fail_memory(error, needed, "a long piece of text");
-        space->size = needed;
+        workspace->size = needed;
     }
-    *count = eitp__bpe_encode_long(bpe, space->memory, bytes, size, ids);
+    *count = eitp__bpe_encode_long(bpe, workspace->memory, bytes, size, ids);
     return EITP_OK;
 }
 
-/* Bytes that are no visible character: 0 to 32, 127 to 160 and 173, in this order from U+0100 on. */
+/* Bytes that are not visible Latin-1 characters, 0 to 32, 127 to 160 and 173, map to U+0100 and above, in this
+   order. */
 EITP__PRIVATE uint32_t eitp__byte_to_character(unsigned char byte) {
     if (byte <= 32)
         return 256u + byte;

@@ -1,4 +1,4 @@
-/* Text to ids: the splitter's pieces, each merged once and then remembered while its place in the cache lasts. */
+/* Encoding: the splitter cuts text into pieces, each piece is merged, and short pieces are cached with their ids. */
 #include "text/tokenizer.h"
 
 enum { EITP__CACHE_IDS = 9, EITP__CACHE_BYTES = 23, EITP__ENCODER_BATCH = 1024 };
@@ -7,7 +7,7 @@ enum { EITP__CACHE_IDS = 9, EITP__CACHE_BYTES = 23, EITP__ENCODER_BATCH = 1024 }
 
 /* A piece and its ids, in one cache line. */
 typedef struct eitp__cache_slot {
-    uint64_t key[3]; /* the piece's bytes, zeros, and in the last byte their number; all zero where the slot is free */
+    uint64_t key[3]; /* the bytes, padded with zeros, and their number in the last byte; all zero if the slot is free */
     int32_t ids[EITP__CACHE_IDS];
     int32_t count;
 } eitp__cache_slot;
@@ -19,8 +19,8 @@ struct eitp_encoder {
     eitp__splitter splitter;
     eitp__cache_slot *cache;
     size_t cache_count; /* a power of two */
-    eitp__bpe_space space;
-    int32_t *long_ids; /* of a piece that is too long for a batch */
+    eitp__bpe_workspace workspace;
+    int32_t *long_ids; /* of a piece that is longer than a batch */
     size_t long_capacity;
     size_t batch_count;
     int32_t batch[EITP__ENCODER_BATCH];
@@ -32,8 +32,8 @@ static eitp_status eitp__encoder_flush(eitp_encoder *encoder, eitp_error *error)
     return count ? encoder->sink(encoder->user, encoder->batch, count, error) : EITP_OK;
 }
 
-/* Makes room for `count` ids, at most EITP__ENCODER_BATCH, in the batch. */
-static eitp_status eitp__encoder_make_room(eitp_encoder *encoder, size_t count, eitp_error *error) {
+/* Ensures room for `count` ids, at most EITP__ENCODER_BATCH, in the batch. */
+static eitp_status eitp__encoder_ensure_room(eitp_encoder *encoder, size_t count, eitp_error *error) {
     return encoder->batch_count + count > EITP__ENCODER_BATCH ? eitp__encoder_flush(encoder, error) : EITP_OK;
 }
 
@@ -46,12 +46,12 @@ static eitp_status eitp__encode_long_piece(eitp_encoder *encoder, const unsigned
         return status;
     if (!eitp__reserve(host, (void **)&encoder->long_ids, &encoder->long_capacity, size, sizeof *encoder->long_ids))
         return eitp__fail_memory(error, size * sizeof *encoder->long_ids, "a long piece of text");
-    status = eitp__bpe_encode(&encoder->tokenizer->bpe, host, &encoder->space, bytes, size, encoder->long_ids, &count,
-                              error);
+    status = eitp__bpe_encode(&encoder->tokenizer->bpe, host, &encoder->workspace, bytes, size, encoder->long_ids,
+                              &count, error);
     if (status == EITP_OK)
         status = encoder->sink(encoder->user, encoder->long_ids, count, error);
-    if (size > EITP__PIECE_LIMIT / 16) { /* rare: the memory is worth more than the time */
-        eitp__bpe_space_release(&encoder->space, host);
+    if (size > EITP__PIECE_LIMIT / 16) { /* rare, so the memory is not kept */
+        eitp__bpe_workspace_release(&encoder->workspace, host);
         eitp__release(host, encoder->long_ids, encoder->long_capacity * sizeof *encoder->long_ids);
         encoder->long_ids = NULL;
         encoder->long_capacity = 0;
@@ -76,8 +76,8 @@ static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigne
         return EITP_OK;
     }
     size_t count;
-    eitp_status status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->space, bytes,
-                                          size, ids, &count, error);
+    eitp_status status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->workspace,
+                                          bytes, size, ids, &count, error);
     if (status != EITP_OK)
         return status;
     encoder->batch_count += count;
@@ -94,7 +94,7 @@ static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, si
     eitp_encoder *encoder = (eitp_encoder *)user;
     if (id < 0 && size > EITP__ENCODER_BATCH)
         return eitp__encode_long_piece(encoder, bytes, size, error);
-    eitp_status status = eitp__encoder_make_room(encoder, size < 24 ? 24 : size, error);
+    eitp_status status = eitp__encoder_ensure_room(encoder, size < 24 ? 24 : size, error);
     if (status != EITP_OK)
         return status;
     if (id >= 0) {
@@ -104,15 +104,15 @@ static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, si
     if (size <= EITP__CACHE_BYTES)
         return eitp__encode_short_piece(encoder, bytes, size, error);
     size_t count;
-    status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->space, bytes, size,
+    status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->workspace, bytes, size,
                               encoder->batch + encoder->batch_count, &count, error);
     if (status == EITP_OK)
         encoder->batch_count += count;
     return status;
 }
 
-static eitp_status eitp__encoder_make(const eitp_tokenizer *tokenizer, size_t cache_count, eitp_token_sink sink,
-                                      void *user, eitp_encoder **out, eitp_error *error) {
+static eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_t cache_count, eitp_token_sink sink,
+                                          void *user, eitp_encoder **out, eitp_error *error) {
     const eitp_host *host = &tokenizer->host;
     *out = NULL;
     eitp_encoder *encoder = (eitp_encoder *)eitp__allocate(host, sizeof *encoder);
@@ -137,12 +137,12 @@ eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink
                                 eitp_error *error) {
     if (!tokenizer || !sink || !out)
         return eitp__fail_null(error, "eitp_encoder_create", "tokenizer, sink and out");
-    return eitp__encoder_make(tokenizer, EITP__CACHE_SLOTS, sink, user, out, error);
+    return eitp__encoder_allocate(tokenizer, EITP__CACHE_SLOTS, sink, user, out, error);
 }
 
 eitp_status eitp_encoder_add(eitp_encoder *encoder, const char *text, size_t size, eitp_error *error) {
-    if (!encoder)
-        return eitp__fail_null(error, "eitp_encoder_add", "encoder");
+    if (!encoder || (size && !text))
+        return eitp__fail_null(error, "eitp_encoder_add", "encoder and text");
     return eitp__splitter_add(&encoder->splitter, (const unsigned char *)text, size, error);
 }
 
@@ -167,13 +167,13 @@ void eitp_encoder_destroy(eitp_encoder *encoder) {
         return;
     const eitp_host host = encoder->tokenizer->host;
     eitp__splitter_release(&encoder->splitter);
-    eitp__bpe_space_release(&encoder->space, &host);
+    eitp__bpe_workspace_release(&encoder->workspace, &host);
     eitp__release(&host, encoder->cache, encoder->cache_count * sizeof *encoder->cache);
     eitp__release(&host, encoder->long_ids, encoder->long_capacity * sizeof *encoder->long_ids);
     eitp__release(&host, encoder, sizeof *encoder);
 }
 
-/* Where eitp_tokenizer_encode collects. */
+/* Collects the ids of eitp_tokenizer_encode. */
 typedef struct eitp__id_array {
     int32_t *ids;
     size_t capacity, count;
@@ -196,14 +196,16 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
     eitp_encoder *encoder;
     if (!tokenizer || !count)
         return eitp__fail_null(error, "eitp_tokenizer_encode", "tokenizer and count");
+    *count = 0;
+    if ((size && !text) || (capacity && !ids))
+        return eitp__fail_null(error, "eitp_tokenizer_encode", "text with a size and ids with a capacity");
     array.ids = ids;
     array.capacity = capacity;
     array.count = 0;
-    *count = 0;
-    size_t cache_count = 64; /* no larger than a text of this size makes use of */
+    size_t cache_count = 64; /* limited to what a text of this size can use */
     while (cache_count < size / 8 && cache_count < EITP__CACHE_SLOTS)
         cache_count *= 2;
-    eitp_status status = eitp__encoder_make(tokenizer, cache_count, eitp__id_array_add, &array, &encoder, error);
+    eitp_status status = eitp__encoder_allocate(tokenizer, cache_count, eitp__id_array_add, &array, &encoder, error);
     if (status != EITP_OK)
         return status;
     status = eitp_encoder_add(encoder, text, size, error);

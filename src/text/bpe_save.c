@@ -5,7 +5,7 @@
 #include "text/special_tokens.h"
 #include "text/tokenizer.h"
 
-/* A token as files spell it. */
+/* Adds the spelling of a token in files to `spelling`. */
 static void eitp__spell_token(const eitp_tokenizer *tokenizer, size_t id, eitp__buffer *spelling) {
     const eitp__token *token = &tokenizer->vocabulary.tokens[id];
     const unsigned char *bytes = eitp__token_bytes(tokenizer, id);
@@ -15,7 +15,7 @@ static void eitp__spell_token(const eitp_tokenizer *tokenizer, size_t id, eitp__
     }
     for (size_t i = 0; i < token->size; i++) {
         unsigned char character[4];
-        size_t size = eitp__utf8_put(eitp__byte_to_character(bytes[i]), character);
+        size_t size = eitp__utf8_encode(eitp__byte_to_character(bytes[i]), character);
         eitp__buffer_add(spelling, character, size);
     }
 }
@@ -27,7 +27,7 @@ static void eitp__write_token(const eitp_tokenizer *tokenizer, size_t id, eitp__
     out->failed |= spelling->failed;
 }
 
-/* {"token":id,...} of the model's vocabulary. */
+/* Writes the model's vocabulary: {"token":id,...}. */
 static void eitp__write_vocabulary(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
     const char *separator = "{\n";
     for (size_t id = 0; id < tokenizer->vocabulary.count; id++) {
@@ -104,9 +104,9 @@ static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer 
 }
 
 /*
- * Special tokens that are missing are null: programs would take GPT-2's otherwise, and add it to the vocabulary. The
- * class of transformers is the one that takes everything from tokenizer.json. Without model_input_names its version 4
- * gives models token_type_ids too, for which GPT-2 adds an embedding.
+ * Missing special tokens are written as null: otherwise programs use GPT-2's and add it to the vocabulary. The
+ * tokenizer class of transformers is the one that reads everything from tokenizer.json. Without model_input_names its
+ * version 4 passes token_type_ids to models, for which GPT-2 adds an embedding.
  */
 static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
     eitp__buffer_add_text(out, "{\n");
@@ -165,7 +165,7 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
         eitp__write_config(tokenizer, &out);
         status = eitp__save_file(host, directory, "tokenizer_config.json", &out, error);
     }
-    if (status == EITP_OK) { /* last: it is the one that is read where all are there */
+    if (status == EITP_OK) { /* last, since it is preferred to the other files when loading */
         eitp__buffer_clear(&out);
         eitp__write_tokenizer(tokenizer, &spelling, &out);
         status = eitp__save_file(host, directory, "tokenizer.json", &out, error);

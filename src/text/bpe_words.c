@@ -3,8 +3,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/* What a word and each of its bytes take, about: here, and as positions, pairs and their table while merges are learnt.
- */
+/* Approximate memory of a word and of each of its bytes, in bytes: here, and as positions and pairs during training. */
 enum { EITP__WORD_COST = 64, EITP__WORD_BYTE_COST = 64 };
 
 EITP__PRIVATE void eitp__words_init(eitp__words *words, const eitp_host *host, uint64_t limit) {
@@ -24,7 +23,7 @@ static uint64_t eitp__words_cost(uint64_t count, uint64_t bytes) {
     return count * EITP__WORD_COST + bytes * EITP__WORD_BYTE_COST;
 }
 
-/* The slot of a word, or the free slot where it belongs. */
+/* The slot of a word, or the free slot for it. */
 static uint32_t *eitp__words_slot(const eitp__words *words, const unsigned char *bytes, size_t size) {
     uint64_t hash = 0xCBF29CE484222325u;
     for (size_t i = 0; i < size; i++)
@@ -40,7 +39,7 @@ static uint32_t *eitp__words_slot(const eitp__words *words, const unsigned char 
     }
 }
 
-/* Makes a table of `slot_count` slots for the words that are there. */
+/* Builds a hash table of `slot_count` slots for the words; returns 0 if out of memory. */
 static int eitp__words_index(eitp__words *words, size_t slot_count) {
     if (slot_count != words->slot_count) {
         uint32_t *slots = (uint32_t *)eitp__allocate_uninitialized(words->host, slot_count * sizeof *slots);
@@ -56,13 +55,13 @@ static int eitp__words_index(eitp__words *words, size_t slot_count) {
     return 1;
 }
 
-/* Drops the words that occur at most `rare` times, and keeps the order of the others. */
-static void eitp__words_drop(eitp__words *words, uint64_t rare) {
+/* Drops words that occur at most `most` times; the others keep their order. */
+static void eitp__words_drop(eitp__words *words, uint64_t most) {
     size_t kept = 0, text_size = 0;
     for (size_t i = 0; i < words->count; i++) {
         eitp__word word = words->words[i];
-        if (word.count <= rare) {
-            words->forgotten += word.count;
+        if (word.count <= most) {
+            words->dropped += word.count;
             continue;
         }
         memmove(words->text + text_size, words->text + word.offset, word.size);
@@ -74,9 +73,9 @@ static void eitp__words_drop(eitp__words *words, uint64_t rare) {
     words->text_size = text_size;
 }
 
-static void eitp__words_forget(eitp__words *words) {
-    for (uint64_t rare = 1; eitp__words_cost(words->count, words->text_size) > words->limit / 2; rare *= 2)
-        eitp__words_drop(words, rare);
+static void eitp__words_drop_rare(eitp__words *words) {
+    for (uint64_t most = 1; eitp__words_cost(words->count, words->text_size) > words->limit / 2; most *= 2)
+        eitp__words_drop(words, most);
     eitp__words_index(words, words->slot_count);
 }
 
@@ -88,11 +87,11 @@ EITP__PRIVATE eitp_status eitp__words_add(eitp__words *words, const unsigned cha
         return EITP_OK;
     }
     if (eitp__words_cost(1, size) > words->limit / 4) {
-        words->forgotten++;
+        words->dropped++;
         return EITP_OK;
     }
     if (eitp__words_cost(words->count + 1, words->text_size + size) > words->limit)
-        eitp__words_forget(words);
+        eitp__words_drop_rare(words);
     if (2 * (words->count + 1) > words->slot_count &&
         !eitp__words_index(words, words->slot_count ? 2 * words->slot_count : 4096))
         return eitp__fail_memory(error, 2 * words->slot_count * sizeof *words->slots,

@@ -7,20 +7,20 @@
 
 enum { EITP__SPLITTER_CHUNK = 65536 };
 
-/* The class of the character at text[0], which is well formed, and its bytes. */
-static int eitp__class_at(const unsigned char *text, size_t size, size_t *taken) {
+/* The class of the valid character at text[0]; *length is its number of bytes. */
+static int eitp__class_at(const unsigned char *text, size_t size, size_t *length) {
     if (text[0] < 0x80) {
-        *taken = 1;
+        *length = 1;
         return eitp__unicode_class(text[0]);
     }
     uint32_t code_point;
     int valid;
-    *taken = eitp__utf8_next(text, size, &code_point, &valid);
+    *length = eitp__utf8_next(text, size, &code_point, &valid);
     return eitp__unicode_class(code_point);
 }
 
-/* 's 't 'm 'd 're 've 'll at text[0] == '\'': their bytes, 0 where there is none, or SIZE_MAX where the text ends too
- * early to tell. */
+/* Length of 's 't 'm 'd 're 've 'll at text[0], which is an apostrophe; 0 if there is none, SIZE_MAX if more text is
+   needed to decide. */
 static size_t eitp__contraction_size(const unsigned char *text, size_t size, int closed) {
     if (size < 2)
         return closed ? 0 : SIZE_MAX;
@@ -41,18 +41,18 @@ static size_t eitp__contraction_size(const unsigned char *text, size_t size, int
     }
 }
 
-/* White space from text[0] on: all of it at the end of the text, else all but the last character before what is none.
- */
+/* Length of the white space at text[0]: all of it at the end of the text, else all but its last character, unless it
+   has only one. 0 if more text is needed to decide. */
 static size_t eitp__space_size(const unsigned char *text, size_t size, int closed) {
     size_t end = 0, last = 0;
     while (end < size) {
-        size_t taken;
-        if (eitp__class_at(text + end, size - end, &taken) != EITP__UNICODE_SPACE)
+        size_t length;
+        if (eitp__class_at(text + end, size - end, &length) != EITP__UNICODE_SPACE)
             return last ? last : end;
-        if (end + taken > EITP__PIECE_LIMIT)
+        if (end + length > EITP__PIECE_LIMIT)
             return end;
         last = end;
-        end += taken;
+        end += length;
     }
     return closed ? end : 0;
 }
@@ -63,19 +63,19 @@ EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, in
         if (contraction)
             return contraction == SIZE_MAX ? 0 : contraction;
     }
-    size_t end = text[0] == ' ', taken;
+    size_t end = text[0] == ' ', length;
     if (end == size)
         return closed ? end : 0;
-    const int kind = eitp__class_at(text + end, size - end, &taken);
+    const int kind = eitp__class_at(text + end, size - end, &length);
     if (kind == EITP__UNICODE_SPACE)
         return eitp__space_size(text, size, closed);
     for (;;) {
-        end += taken;
+        end += length;
         if (end == size)
             return closed ? end : 0;
-        if (eitp__class_at(text + end, size - end, &taken) != kind)
+        if (eitp__class_at(text + end, size - end, &length) != kind)
             return end;
-        if (end + taken > EITP__PIECE_LIMIT)
+        if (end + length > EITP__PIECE_LIMIT)
             return end;
     }
 }
@@ -100,7 +100,7 @@ EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host
     splitter->add_prefix_space = add_prefix_space;
     splitter->sink = sink;
     splitter->user = user;
-    splitter->smallest = EITP__SPLITTER_CHUNK;
+    splitter->min_full = EITP__SPLITTER_CHUNK;
     for (size_t i = 0; i < added_count; i++)
         splitter->begins_added[added[i].bytes[0]] = 1;
     eitp__splitter_reset(splitter);
@@ -114,20 +114,20 @@ EITP__PRIVATE void eitp__splitter_release(eitp__splitter *splitter) {
 
 EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
     splitter->cursor = splitter->end = splitter->scanned = 1;
-    splitter->full = splitter->smallest;
-    splitter->segment_begins = 1;
+    splitter->full = splitter->min_full;
+    splitter->at_segment_start = 1;
     splitter->partial_size = 0;
 }
 
-/* The longest added token that text[0 .. size) begins with, or NULL; *undecided where more text could make it a longer
- * one. */
+/* The longest added token that text[0 .. size) begins with, or NULL. *undecided: with more text it could be a longer
+   one. */
 static const eitp__added_token *eitp__added_token_at(const eitp__splitter *splitter, const unsigned char *text,
                                                      size_t size, int *undecided) {
     const eitp__added_token *added = splitter->added, *best = NULL;
-    size_t low = 0, high = splitter->added_count; /* those that share the first `depth` bytes with the text */
+    size_t low = 0, high = splitter->added_count; /* the tokens that share the first `depth` bytes with the text */
     *undecided = 0;
     for (size_t depth = 0;; depth++) {
-        if (added[low].size == depth) /* the shortest of them comes first */
+        if (added[low].size == depth) /* the shortest is first */
             best = &added[low++];
         if (low == high)
             return best;
@@ -136,14 +136,14 @@ static const eitp__added_token *eitp__added_token_at(const eitp__splitter *split
             return best;
         }
         size_t first = low, after = high;
-        for (size_t limit = high; first < limit;) { /* the first whose next byte is not below the text's */
+        for (size_t limit = high; first < limit;) { /* the first token whose next byte is at least the text's */
             size_t middle = first + (limit - first) / 2;
             if (added[middle].bytes[depth] < text[depth])
                 first = middle + 1;
             else
                 limit = middle;
         }
-        for (size_t begin = first; begin < after;) { /* and the first whose next byte is above it */
+        for (size_t begin = first; begin < after;) { /* the first token whose next byte is greater */
             size_t middle = begin + (after - begin) / 2;
             if (added[middle].bytes[depth] <= text[depth])
                 begin = middle + 1;
@@ -157,8 +157,8 @@ static const eitp__added_token *eitp__added_token_at(const eitp__splitter *split
     }
 }
 
-/* Looks for the next added token from `scanned` on, which moves to where it begins, or may begin, or to the end of the
-   window. *bounded says that plain text ends there for certain. */
+/* Finds the next added token from `scanned` on, and moves `scanned` to its start, its possible start, or the end of the
+   window. *bounded: the plain text before `scanned` certainly ends there. */
 static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, int final, int *bounded) {
     *bounded = final;
     while (splitter->scanned < splitter->end) {
@@ -181,10 +181,10 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
     return NULL;
 }
 
-/* Cuts the plain text in [cursor, scanned) as far as it is certain. */
+/* Cuts the plain text in [cursor, scanned) into pieces, as far as they are certain. */
 static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, int bounded, eitp_error *error) {
-    if (splitter->segment_begins && splitter->cursor < splitter->scanned) {
-        splitter->segment_begins = 0;
+    if (splitter->at_segment_start && splitter->cursor < splitter->scanned) {
+        splitter->at_segment_start = 0;
         if (splitter->add_prefix_space && splitter->window[splitter->cursor] != ' ')
             splitter->window[--splitter->cursor] = ' ';
     }
@@ -201,7 +201,7 @@ static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, int bounde
     return EITP_OK;
 }
 
-/* Cuts what is certain in the window and moves the rest to its front. */
+/* Cuts the window into pieces, as far as they are certain, and moves the rest to its front. */
 static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_error *error) {
     for (;;) {
         int bounded;
@@ -213,7 +213,7 @@ static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_
             break;
         splitter->cursor += token->size;
         splitter->scanned = splitter->cursor;
-        splitter->segment_begins = 1;
+        splitter->at_segment_start = 1;
         status = splitter->sink(splitter->user, token->bytes, token->size, token->id, error);
         if (status != EITP_OK)
             return status;
@@ -223,18 +223,18 @@ static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_
     splitter->scanned = splitter->scanned - splitter->cursor + 1;
     splitter->cursor = 1;
     splitter->end = rest + 1;
-    /* What could not be cut is looked at again only when there is twice as much: so the work stays linear. */
-    splitter->full = 2 * rest > splitter->smallest ? 2 * rest : splitter->smallest;
+    /* The rest is examined again only when the window holds twice as much, so that the total time is linear. */
+    splitter->full = 2 * rest > splitter->min_full ? 2 * rest : splitter->min_full;
     return EITP_OK;
 }
 
-/* Adds well-formed text to the window, cutting whenever that is full. */
+/* Adds valid text to the window, and cuts whenever the window is full. */
 static eitp_status eitp__splitter_append(eitp__splitter *splitter, const unsigned char *text, size_t size,
                                          eitp_error *error) {
     while (size) {
         size_t room = splitter->full - (splitter->end - splitter->cursor);
         size_t part = size;
-        if (part > room) { /* only whole characters */
+        if (part > room) { /* whole characters only */
             part = room;
             while (part && (text[part] & 0xC0) == 0x80)
                 part--;
@@ -257,7 +257,7 @@ static eitp_status eitp__splitter_append(eitp__splitter *splitter, const unsigne
     return EITP_OK;
 }
 
-/* Adds text that may be ill formed but does not end inside of a sequence, unless that is its end. */
+/* Adds text that may be ill-formed, but ends inside a sequence only at the end of the text. */
 static eitp_status eitp__splitter_repair(eitp__splitter *splitter, const unsigned char *text, size_t size,
                                          eitp_error *error) {
     for (;;) {
@@ -278,7 +278,7 @@ static eitp_status eitp__splitter_repair(eitp__splitter *splitter, const unsigne
 
 EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const unsigned char *text, size_t size,
                                              eitp_error *error) {
-    while (splitter->partial_size && size) { /* a sequence that goes on from the last chunk, byte by byte */
+    while (splitter->partial_size && size) { /* completes a sequence from the last chunk, byte by byte */
         splitter->partial[splitter->partial_size++] = *text++;
         size--;
         if (eitp__utf8_incomplete(splitter->partial, splitter->partial_size) == splitter->partial_size)

@@ -1,13 +1,13 @@
 /*
- * Special tokens as transformers 4 and 5 find them: tokenizer_config.json names each, as a string or as an object;
- * where it has no "added_tokens_decoder", special_tokens_map.json overrides it. Ids of the model's
- * generation_config.json and config.json are for tokens that neither names.
+ * Special tokens as transformers 4 and 5 find them: tokenizer_config.json names each by a string or an object; if it
+ * has no "added_tokens_decoder", special_tokens_map.json overrides it. For tokens named in neither,
+ * generation_config.json and config.json of the model give ids.
  */
 #include "text/special_tokens.h"
 
 #include "base/files.h"
 
-/* Chat templates make tokenizer_config.json large. */
+/* tokenizer_config.json is large if it contains chat templates. */
 #define EITP__SPECIAL_FILE_LIMIT ((size_t)16777216)
 
 EITP__PRIVATE const char *eitp__special_file_name(int file) {
@@ -95,7 +95,7 @@ EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_fil
                              : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
 }
 
-/* Whether a tokenizer writes this member from what it knows. */
+/* True if eitp_tokenizer_save writes this member itself. */
 static int eitp__is_own_member(const eitp__json *member) {
     if (!strcmp(member->name, "add_prefix_space"))
         return 1;

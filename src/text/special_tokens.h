@@ -1,4 +1,4 @@
-/* What the files beside a tokenizer say of its special tokens. */
+/* The files next to a tokenizer that name its special tokens. */
 #ifndef EITP_SPECIAL_TOKENS_H
 #define EITP_SPECIAL_TOKENS_H
 
@@ -13,12 +13,12 @@ enum {
     EITP__SPECIAL_FILES
 };
 
-/* tokenizer_config.json, special_tokens_map.json, generation_config.json and config.json; NULL where one is missing. */
+/* tokenizer_config.json, special_tokens_map.json, generation_config.json and config.json; NULL for a missing one. */
 typedef struct eitp__special_files {
     eitp__json_document *documents[EITP__SPECIAL_FILES];
 } eitp__special_files;
 
-/* Reads those of a directory into zeroed `files`. Release them after a failure too. */
+/* Reads the files of a directory into zeroed `files`. Release them even after a failure. */
 EITP__PRIVATE eitp_status eitp__special_files_read(const eitp_host *host, const char *directory,
                                                    eitp__special_files *files, eitp_error *error);
 EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files);
@@ -26,25 +26,26 @@ EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files);
 /* The name of a token in these files: "eos_token", ... */
 EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which);
 
-/* What the tokenizer's own two files say a token is: a string, an object with "content", or null; NULL where they say
-   nothing. The file that says it goes to *file. */
+/* The value of a special token in the tokenizer's own two files: a string, an object with "content", or null; NULL if
+   neither has it. *file is the file it is from. */
 EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
                                                           int *file);
 
 /* "added_tokens_decoder" of tokenizer_config.json, or NULL. */
 EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files);
 
-/* The id that the model's files give a token, the first where there are several; -1: none. */
+/* The id of a special token in the model's files, the first if there are several; -1 if there is none. */
 EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which);
 
-/* A member of tokenizer_config.json that is true or false; *value stays where it is missing or null. */
+/* Reads a boolean of tokenizer_config.json; *value is unchanged if it is missing or null. */
 EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_files *files, const char *name, int *value,
                                                          eitp_error *error);
 
 /* The name of a file, for messages. */
 EITP__PRIVATE const char *eitp__special_file_name(int file);
 
-/* Adds the members of tokenizer_config.json that a tokenizer does not write itself, as `,\n"name": value` each. */
+/* Adds the members of tokenizer_config.json that eitp_tokenizer_save does not write itself, as `,\n"name": value`
+   each. */
 EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, eitp__buffer *members);
 
 #endif

@@ -1,7 +1,7 @@
 #include "text/tokenizer.h"
 
-EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_begin(const eitp_host *host, size_t count, size_t merge_count,
-                                                    eitp_error *error) {
+EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, size_t count, size_t merge_count,
+                                                       eitp_error *error) {
     eitp_tokenizer *tokenizer = (eitp_tokenizer *)eitp__allocate(host, sizeof *tokenizer);
     if (!tokenizer) {
         eitp__fail_memory(error, sizeof *tokenizer, "a tokenizer");
@@ -27,12 +27,12 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_begin(const eitp_host *host, size_
     return tokenizer;
 }
 
-EITP__PRIVATE eitp_status eitp__tokenizer_put(eitp_tokenizer *tokenizer, size_t id, const void *bytes, size_t size,
-                                              unsigned flags, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, size_t id, const void *bytes,
+                                                    size_t size, unsigned flags, eitp_error *error) {
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__token *token = &vocabulary->tokens[id];
     if (size > UINT32_MAX - vocabulary->bytes.size)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "the tokens of the vocabulary have more than 4 GiB of text");
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "the text of the vocabulary exceeds 4 GiB");
     token->offset = (uint32_t)vocabulary->bytes.size;
     token->size = (uint32_t)size;
     token->flags = (unsigned char)(flags | EITP__TOKEN_PRESENT);
@@ -44,7 +44,7 @@ EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *token
     return (const unsigned char *)tokenizer->vocabulary.bytes.data + tokenizer->vocabulary.tokens[id].offset;
 }
 
-/* Which token each byte is where no merge applies. */
+/* Finds the token of each byte. */
 static eitp_status eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer, eitp_error *error) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     int32_t *byte_ids = tokenizer->bpe.byte_ids;
@@ -57,16 +57,15 @@ static eitp_status eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer, eitp_er
     }
     for (size_t byte = 0; byte < 256; byte++) {
         if (byte_ids[byte] < 0)
-            return eitp__fail(
-                error, EITP_ERROR_UNSUPPORTED,
-                "the vocabulary has no token for the byte 0x%02X, so not every text could be encoded; train it with an "
-                "initial alphabet of all 256 bytes",
-                (unsigned)byte);
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "the vocabulary lacks a token for byte 0x%02X, so some texts cannot be encoded; train it "
+                              "with an initial alphabet of all 256 bytes",
+                              (unsigned)byte);
     }
     return EITP_OK;
 }
 
-/* The list that the splitter looks through. */
+/* Builds the list of added tokens for the splitter. */
 static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, eitp_error *error) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     size_t count = 0;
@@ -108,7 +107,7 @@ static uint64_t eitp__fnv(uint64_t hash, const void *data, size_t size) {
     return hash;
 }
 
-/* The number's bytes from the lowest on: the same on every machine. */
+/* Hashes the bytes from the lowest on, so that the result is the same on every machine. */
 static uint64_t eitp__fnv_number(uint64_t hash, uint32_t number) {
     for (unsigned shift = 0; shift < 32; shift += 8)
         hash = (hash ^ (number >> shift & 0xFF)) * 0x100000001B3u;
@@ -144,21 +143,21 @@ EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, ei
     return status;
 }
 
-eitp_status eitp_tokenizer_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
+eitp_status eitp_tokenizer_create_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (!host || !out)
-        return eitp__fail_null(error, "eitp_tokenizer_bytes", "host and out");
+        return eitp__fail_null(error, "eitp_tokenizer_create_bytes", "host and out");
     *out = NULL;
-    eitp_tokenizer *tokenizer = eitp__tokenizer_begin(host, 257, 0, error);
+    eitp_tokenizer *tokenizer = eitp__tokenizer_allocate(host, 257, 0, error);
     if (!tokenizer)
         return EITP_ERROR_MEMORY;
     for (size_t byte = 0; byte < 256 && status == EITP_OK; byte++) {
         const unsigned char text = (unsigned char)byte;
-        status = eitp__tokenizer_put(tokenizer, byte, &text, 1, 0, error);
+        status = eitp__tokenizer_set_token(tokenizer, byte, &text, 1, 0, error);
     }
     if (status == EITP_OK)
-        status = eitp__tokenizer_put(tokenizer, 256, EITP__END_OF_TEXT, strlen(EITP__END_OF_TEXT),
-                                     EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL, error);
+        status = eitp__tokenizer_set_token(tokenizer, 256, EITP__END_OF_TEXT, strlen(EITP__END_OF_TEXT),
+                                           EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL, error);
     if (status == EITP_OK)
         status = eitp__tokenizer_complete(tokenizer, error);
     if (status == EITP_OK)
@@ -216,6 +215,8 @@ eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t
     if (!tokenizer || !size)
         return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
     *size = 0;
+    if ((count && !ids) || (capacity && !text))
+        return eitp__fail_null(error, "eitp_tokenizer_decode", "ids with a count and text with a capacity");
     for (size_t i = 0; i < count; i++) {
         const char *bytes = NULL;
         size_t length = 0;
@@ -225,7 +226,7 @@ eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t
         if (total < capacity)
             memcpy(text + total, bytes, length < capacity - total ? length : capacity - total);
         if (!eitp__add_size(total, length, &total))
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text of %zu tokens is larger than memory can be", count);
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text of %zu tokens exceeds the address space", count);
     }
     *size = total;
     return EITP_OK;

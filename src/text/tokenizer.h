@@ -1,4 +1,4 @@
-/* What a tokenizer is made of, and how it is put together. */
+/* The parts of a tokenizer, and how it is built. */
 #ifndef EITP_TOKENIZER_H
 #define EITP_TOKENIZER_H
 
@@ -10,15 +10,15 @@
 
 #define EITP__END_OF_TEXT "<|endoftext|>"
 
-/* The largest vocabulary that is taken. */
+/* Largest number of tokens, and of merges. */
 #define EITP__VOCABULARY_LIMIT ((size_t)16777216)
 
 enum {
-    EITP__TOKEN_PRESENT = 1,     /* has been given: only while it is put together */
-    EITP__TOKEN_VERBATIM = 2,    /* files spell it as it is, not in the alphabet of bytes */
-    EITP__TOKEN_ADDED = 4,       /* found in the text as it stands, before the pattern */
-    EITP__TOKEN_SPECIAL = 8,     /* an added token that is no text */
-    EITP__TOKEN_NORMALIZED = 16, /* a flag of added tokens that files keep; without a normalizer it changes nothing */
+    EITP__TOKEN_PRESENT = 1,     /* set by eitp__tokenizer_set_token */
+    EITP__TOKEN_VERBATIM = 2,    /* files spell it literally, not in the alphabet for bytes */
+    EITP__TOKEN_ADDED = 4,       /* recognized in the text itself, before the pattern */
+    EITP__TOKEN_SPECIAL = 8,     /* an added token with a role, such as <|endoftext|> */
+    EITP__TOKEN_NORMALIZED = 16, /* a flag of added tokens in files; no effect without a normalizer */
     EITP__TOKEN_OUTSIDE = 32     /* an added token that is not in the model's vocabulary */
 };
 
@@ -40,27 +40,27 @@ struct eitp_tokenizer {
     eitp__added_token *added;
     size_t added_count;
     int add_prefix_space;
-    int32_t special[EITP_SPECIAL_TOKEN_COUNT]; /* ids; -1: none */
-    eitp__buffer config;                       /* members of tokenizer_config.json that are kept */
+    int32_t special[EITP_SPECIAL_TOKEN_COUNT]; /* ids by eitp_special_token; -1: none */
+    eitp__buffer config;                       /* members of tokenizer_config.json kept for saving */
     uint64_t fingerprint;
 };
 
-/* A tokenizer whose vocabulary has room for `count` tokens, none of them given, and for `merge_count` merges; destroy
-   it with eitp_tokenizer_destroy. NULL where memory runs out, with *error filled in. */
-EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_begin(const eitp_host *host, size_t count, size_t merge_count,
-                                                    eitp_error *error);
+/* Allocates a tokenizer for `count` tokens and `merge_count` merges, none of them set. NULL if out of memory, with
+   *error filled in. Release it with eitp_tokenizer_destroy. */
+EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, size_t count, size_t merge_count,
+                                                       eitp_error *error);
 
-/* Gives token `id`, which must be in the vocabulary and not given yet. */
-EITP__PRIVATE eitp_status eitp__tokenizer_put(eitp_tokenizer *tokenizer, size_t id, const void *bytes, size_t size,
-                                              unsigned flags, eitp_error *error);
+/* Sets token `id`, which must be below `count` and not set yet. */
+EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, size_t id, const void *bytes,
+                                                    size_t size, unsigned flags, eitp_error *error);
 
-/* Once tokens and merges are there: checks that every byte has a token, and makes all the rest. Special tokens are
-   GPT-2's. */
+/* Once all tokens and merges are set: checks that every byte has a token and builds the rest. Special tokens are those
+   of GPT-2. */
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
 
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
 
-/* eitp_tokenizer_load for the content of a tokenizer.json. */
+/* Loads a tokenizer from the content of a tokenizer.json. */
 EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const char *json, size_t size,
                                                 eitp_tokenizer **out, eitp_error *error);
 

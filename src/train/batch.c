@@ -2,7 +2,7 @@
 
 #include "tensor/graph.h"
 
-/* Rows that there is room for. */
+/* The capacity in rows. */
 static int64_t eitp__batch_rows(const eitp_pass *pass) {
     return eitp__layout_rows(&pass->layout, pass->layout.samples);
 }
@@ -12,15 +12,15 @@ static size_t eitp__batch_input_bytes(const eitp_pass *pass, const eitp__pass_in
            input->value_size;
 }
 
-/* One of a batch's buffers, of as many bytes. */
+/* One of a batch's buffers, and its size. */
 typedef struct eitp__batch_buffer {
     void **memory;
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_PASS_INPUTS + 6 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 6 };
 
-/* The buffers that a pass needs; returns how many. */
+/* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
     const eitp_pass *pass = batch->pass;
     const size_t rows = (size_t)eitp__batch_rows(pass) * sizeof(int32_t), samples = (size_t)pass->layout.samples;
@@ -72,7 +72,7 @@ EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch) {
     batch->count = batch->rows = 0;
 }
 
-/* Fills rows that belong to no sample. */
+/* Fills padding rows. */
 static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t count) {
     const eitp_pass *pass = batch->pass;
     for (int i = 0; i < pass->input_count; i++) {
@@ -87,12 +87,12 @@ static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t co
     }
 }
 
-/* The place after the last sample's. */
+/* The place after that of the last sample. */
 static int64_t eitp__batch_end(const eitp__batch *batch) {
     return batch->count ? eitp__layout_place(&batch->pass->layout, batch->count - 1) + 1 : 0;
 }
 
-/* Fills places [first, last) that no sample has. */
+/* Fills the unused places [first, last). */
 static void eitp__batch_clear_places(eitp__batch *batch, int64_t first, int64_t last) {
     const eitp_pass *pass = batch->pass;
     for (int i = 0; i < pass->input_count; i++) {
@@ -107,14 +107,14 @@ static eitp_status eitp__check_ids(const eitp_pass *pass, uint64_t number, const
     for (int64_t i = 0; i < sample->rows; i++) {
         if (ids[i] < 0 || ids[i] >= pass->vocabulary)
             return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "sample %llu has %d in '%s', which is out of range for a table of %lld rows",
+                              "sample %llu has id %d in '%s', which is out of range for a table of %lld rows",
                               (unsigned long long)number, (int)ids[i], pass->inputs[pass->lookup].tensor->name,
                               (long long)pass->vocabulary);
     }
     return EITP_OK;
 }
 
-/* What `read` said of a sample. */
+/* Checks what eitp_task.read stored. */
 static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, const eitp_sample *sample,
                                       eitp_error *error) {
     const eitp__layout *layout = &pass->layout;
@@ -137,7 +137,7 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
     const int64_t s = batch->count;
     const int64_t row = s % layout->micro_batch ? batch->rows : eitp__layout_align(layout, batch->rows);
     const int64_t place = eitp__layout_place(layout, s);
-    void *values[EITP_PASS_INPUTS];
+    void *values[EITP_MAX_PASS_INPUTS];
     eitp_sample sample;
     eitp_status status;
     eitp__batch_clear_rows(batch, batch->rows, row - batch->rows);
@@ -147,7 +147,7 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
             (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
     sample.values = values;
     sample.rows = layout->rows;
-    for (int i = 0; i < EITP_PASS_QUANTITIES; i++)
+    for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++)
         sample.items[i] = 1;
     status = task->read(task->user, split, number, &sample, error);
     if (!status)
@@ -166,12 +166,12 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
 
 EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items) {
     for (int64_t s = 0; s < batch->count; s++) {
-        for (int q = 0; q < EITP_PASS_QUANTITIES; q++)
+        for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++)
             items[q] += batch->items[s].of[q];
     }
 }
 
-/* Where samples and gaps begin; sequences that are not there are empty. */
+/* Stores where samples and padding start. Unused sequences are empty. */
 static void eitp__batch_fill_offsets(eitp__batch *batch) {
     const int64_t sequences = eitp__layout_sequences(&batch->pass->layout);
     int64_t sequence = 0, end = 0;
@@ -189,7 +189,7 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
     const eitp_pass *pass = batch->pass;
     const size_t bytes = (size_t)batch->rows * sizeof(int32_t);
     const int64_t places = eitp__layout_places(&pass->layout);
-    eitp_status status = eitp_plan_set_count(plan, batch->rows, error);
+    eitp_status status = eitp_plan_set_rows(plan, batch->rows, error);
     eitp__batch_clear_places(batch, eitp__batch_end(batch), places);
     for (int i = 0; i < pass->input_count && !status; i++) {
         const eitp__pass_input *input = &pass->inputs[i];
@@ -207,7 +207,7 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
                            (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets, error);
 }
 
-/* ---- Values that come back ---- */
+/* ---- Results ---- */
 
 EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass) {
     const int64_t rows = eitp__batch_rows(pass), places = eitp__layout_places(&pass->layout);
@@ -232,49 +232,4 @@ EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__
                                                           : 1;
     for (int64_t i = start; i < start + count; i++)
         *sum += (double)values[i];
-}
-
-/* ---- Distinct ids ---- */
-
-EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t capacity, int64_t vocabulary,
-                                              eitp__unique *unique, eitp_error *error) {
-    memset(unique, 0, sizeof *unique);
-    unique->host = *host;
-    unique->capacity = capacity;
-    unique->vocabulary = vocabulary;
-    unique->tokens = (int32_t *)eitp__allocate(host, (size_t)capacity * sizeof *unique->tokens);
-    unique->places = (int32_t *)eitp__allocate(host, (size_t)vocabulary * sizeof *unique->places);
-    if (unique->tokens && unique->places)
-        return EITP_OK;
-    eitp__unique_release(unique);
-    return eitp__fail_memory(error, (size_t)(capacity + vocabulary) * sizeof *unique->tokens,
-                             "the distinct tokens of a step");
-}
-
-EITP__PRIVATE void eitp__unique_release(eitp__unique *unique) {
-    eitp__release(&unique->host, unique->tokens, (size_t)unique->capacity * sizeof *unique->tokens);
-    eitp__release(&unique->host, unique->places, (size_t)unique->vocabulary * sizeof *unique->places);
-    memset(unique, 0, sizeof *unique);
-}
-
-EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique) {
-    unique->count = 0;
-    for (int64_t i = 0; i < unique->capacity; i++)
-        unique->tokens[i] = -1;
-    for (int64_t i = 0; i < unique->vocabulary; i++)
-        unique->places[i] = -1;
-}
-
-EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch) {
-    const int32_t *tokens = (const int32_t *)batch->values[batch->pass->lookup];
-    for (int64_t s = 0; s < batch->count; s++) {
-        for (int64_t i = batch->starts[s]; i < batch->starts[s] + batch->lengths[s]; i++) {
-            const int32_t token = tokens[i];
-            if (unique->places[token] < 0) {
-                unique->places[token] = (int32_t)unique->count;
-                unique->tokens[unique->count++] = token;
-            }
-            batch->inverse[i] = unique->places[token];
-        }
-    }
 }

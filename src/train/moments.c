@@ -2,7 +2,7 @@
 #include "base/convert.h"
 #include "base/memory.h"
 
-/* Whole groups, moved at a time. */
+/* Elements converted at a time: whole groups. */
 enum { EITP__MOMENT_GROUPS = 256, EITP__MOMENT_PIECE = EITP__MOMENT_GROUPS * EITP__MOMENT_GROUP };
 
 typedef struct eitp__moment_piece {
@@ -12,8 +12,8 @@ typedef struct eitp__moment_piece {
 } eitp__moment_piece;
 
 /*
- * One moment of a parameter: what is written, the moment's variable or means by rows and columns; and what it is read
- * from, the moment in the file, with scales where it is of 8 bits, or means. A vector is one row.
+ * One moment of a parameter: where it is written (its variable, or means of rows and columns), and what it is read from
+ * (the moment in the file, with scales if it has 8 bits, or means). A vector is one row.
  */
 typedef struct eitp__moment_source {
     eitp_context *context;
@@ -23,12 +23,12 @@ typedef struct eitp__moment_source {
     const eitp_optimizer_config *config;
     eitp_variable parameter, variable;
     int64_t rows, columns;
-    int loads;     /* 0: everything is read and checked, and no variable is changed */
-    int is_square; /* v, whose codes are of its root */
-    float factor;  /* of what is read, but for means */
+    int loads;     /* 0: read and check only */
+    int is_square; /* it is v, whose codes are of its square root */
+    float factor;  /* of values from the file, except means */
     char scale_name[256];
     const eitp__safetensors_entry *entry, *scales;
-    double *from, *to; /* means of rows, then of columns; NULL: it is not read from them, or written to them */
+    double *from, *to; /* means of rows, then of columns, that it is read from and written to; may be NULL */
     eitp__moment_piece *piece;
 } eitp__moment_source;
 
@@ -55,14 +55,14 @@ static void eitp__pack_piece(const eitp__moment_source *source, int64_t count) {
     }
 }
 
-/* v = rows columns / mean(rows), by which rows are divided already; there is nothing of m, whose means are zeros. */
-static void eitp__spread_means(const eitp__moment_source *source, int64_t first, int64_t count) {
+/* v = rows columns / mean(rows); rows are already divided by their mean. For m all means are zero. */
+static void eitp__expand_means(const eitp__moment_source *source, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         source->piece->values[i] = (float)(source->from[(first + i) / source->columns] *
                                            source->from[source->rows + (first + i) % source->columns]);
 }
 
-static void eitp__gather_means(const eitp__moment_source *source, double *means, int64_t first, int64_t count) {
+static void eitp__add_to_means(const eitp__moment_source *source, double *means, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         double v = (double)source->piece->values[i];
         means[(first + i) / source->columns] += v / (double)source->columns;
@@ -76,7 +76,7 @@ static eitp_status eitp__read_piece(const eitp__moment_source *source, int64_t f
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
     if (source->from) {
-        eitp__spread_means(source, first, count);
+        eitp__expand_means(source, first, count);
         return EITP_OK;
     }
     if (!source->scales) {
@@ -101,7 +101,7 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
     if (source->to) {
-        eitp__gather_means(source, source->to, first, count);
+        eitp__add_to_means(source, source->to, first, count);
         return EITP_OK;
     }
     if (!source->loads)
@@ -116,8 +116,8 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
                                             piece->scales, groups, error);
 }
 
-/* Reads the means of one kind from the file, or writes them to their variable; a vector has none of rows. */
-static eitp_status eitp__move_means(const eitp__moment_source *source, int is_read, int of_rows, eitp_error *error) {
+/* Reads the means of rows or columns from the file, or writes them to their variable. A vector has no means of rows. */
+static eitp_status eitp__copy_means(const eitp__moment_source *source, int is_read, int of_rows, eitp_error *error) {
     double *means = (is_read ? source->from : source->to) + (of_rows ? 0 : source->rows);
     int64_t count = of_rows ? source->rows : source->columns, piece = EITP__MOMENT_PIECE;
     const eitp__safetensors_entry *entry = NULL;
@@ -130,7 +130,7 @@ static eitp_status eitp__move_means(const eitp__moment_source *source, int is_re
              source->parameter.name);
     entry = is_read ? eitp__safetensors_find(source->collection, name) : NULL;
     if (is_read && (!entry || entry->count != count))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no second moment of '%s', as such or as '%s' [%lld]",
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: no second moment of '%s'; expected '%s' with %lld elements",
                           source->path, source->parameter.name, name, (long long)count);
     for (int64_t first = 0; first < count && !status; first += piece) {
         int64_t end = count - first < piece ? count - first : piece;
@@ -158,25 +158,25 @@ static void eitp__normalize_means(const eitp__moment_source *source) {
         source->from[i] *= (double)source->rows / sum;
 }
 
-/* Reads what v is made from. */
+/* Reads the means that v is computed from. */
 static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_error *error) {
-    eitp_status status = eitp__move_means(source, 1, 0, error);
+    eitp_status status = eitp__copy_means(source, 1, 0, error);
     source->from[0] = 1;
     if (status || source->parameter.rank < 2)
         return status;
-    status = eitp__move_means(source, 1, 1, error);
+    status = eitp__copy_means(source, 1, 1, error);
     eitp__normalize_means(source);
     return status;
 }
 
-/* What the mean of v is beside that of the squares of velocities. */
+/* The ratio of the mean of v to the mean of squared velocities. */
 static double eitp__velocity_factor(const eitp__moment_source *source) {
-    double momentum = source->written->config.adamw.beta1, steps = (double)source->written->step;
-    double sum = (1 - pow(momentum, 2 * steps)) / (1 - momentum * momentum); /* of the squares of what decays */
+    double momentum = source->written->config.optimizer_config.beta1, steps = (double)source->written->step;
+    double sum = (1 - pow(momentum, 2 * steps)) / (1 - momentum * momentum); /* of the squared decay factors */
     return steps > 0 ? (1 - pow(source->config->beta2, steps)) / sum : 0;
 }
 
-/* Makes the means from which v is spread of a velocity. */
+/* Computes the means that v is expanded from, of a velocity. */
 static eitp_status eitp__read_velocities(eitp__moment_source *source, const eitp__safetensors_entry *velocity,
                                          eitp_error *error) {
     int64_t elements = source->rows * source->columns, piece = EITP__MOMENT_PIECE;
@@ -189,7 +189,7 @@ static eitp_status eitp__read_velocities(eitp__moment_source *source, const eitp
         for (int64_t i = 0; i < count; i++)
             values[i] *= values[i];
         if (!status)
-            eitp__gather_means(source, source->from, first, count);
+            eitp__add_to_means(source, source->from, first, count);
     }
     for (int64_t j = 0; j < source->columns; j++) {
         source->from[source->rows + j] *= factor;
@@ -202,8 +202,8 @@ static eitp_status eitp__read_velocities(eitp__moment_source *source, const eitp
 }
 
 static eitp_status eitp__write_means(const eitp__moment_source *source, eitp_error *error) {
-    eitp_status status = eitp__move_means(source, 0, 0, error);
-    return status || source->parameter.rank < 2 ? status : eitp__move_means(source, 0, 1, error);
+    eitp_status status = eitp__copy_means(source, 0, 0, error);
+    return status || source->parameter.rank < 2 ? status : eitp__copy_means(source, 0, 1, error);
 }
 
 static eitp_status eitp__check_source(const eitp__moment_source *source, const eitp__safetensors_entry *entry,
@@ -211,16 +211,16 @@ static eitp_status eitp__check_source(const eitp__moment_source *source, const e
     eitp_dtype codes = source->is_square ? EITP_U8 : EITP_I8;
     int64_t elements = source->rows * source->columns;
     if (entry->count != elements)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' has not %lld elements", source->path, entry->name,
-                          (long long)elements);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' has %lld elements, expected %lld", source->path,
+                          entry->name, (long long)entry->count, (long long)elements);
     if (source->scales && (entry->dtype != (int)codes || source->scales->rank != 1 ||
                            source->scales->shape[0] != (elements + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' and its scales do not fit together", source->path,
-                          entry->name);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' and its scales do not match in dtype or shape",
+                          source->path, entry->name);
     return EITP_OK;
 }
 
-/* Finds the moment in the file, and makes room for means. */
+/* Finds the moment in the file, and allocates means. */
 static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
     const char *letter = source->is_square ? "v" : "m";
@@ -236,7 +236,7 @@ static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factore
     source->scales = eitp__safetensors_find(source->collection, source->scale_name);
     if (velocity && !source->is_square) {
         source->entry = velocity;
-        source->factor *= (float)(1 - source->written->config.adamw.beta1);
+        source->factor *= (float)(1 - source->written->config.optimizer_config.beta1);
     }
     source->to = is_factored ? (double *)eitp__allocate(&host, bytes) : NULL;
     source->from = source->entry ? NULL : (double *)eitp__allocate(&host, bytes);
@@ -267,15 +267,15 @@ static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_fact
     return status;
 }
 
-/* Moments by the beginning of their variables' names; means of rows go with those of columns. */
+/* Moments by the prefix of their variables' names. Means of rows are converted with those of columns. */
 static const struct eitp__moment_kind {
-    const char *begins;
+    const char *prefix;
     int is_square, is_factored, is_velocity;
 } eitp__moment_kinds[] = {
     {"adamw.m.", 0, 0, 0}, {"adamw.v.", 1, 0, 0}, {"factored.columns.", 1, 1, 0}, {"sgd.velocity.", 0, 0, 1}};
 
-/* What begins anew with a factored update: its directions, and what is along them. */
-static const char *const eitp__new_kinds[] = {"factored.directions.", "factored.m."};
+/* Prefixes of variables of a factored update that start at zero. */
+static const char *const eitp__zeroed_kinds[] = {"factored.directions.", "factored.m."};
 
 static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_error *error) {
     int64_t elements = (int64_t)(source->variable.size / sizeof(float)), piece = EITP__MOMENT_PIECE;
@@ -287,22 +287,22 @@ static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_
     return status;
 }
 
-/* Converts what a variable holds, where that is a moment. */
+/* Converts a variable, if it is a moment. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
     const char *name = source->variable.name;
-    for (size_t k = 0; k < EITP__COUNT(eitp__new_kinds); k++) {
-        if (!strncmp(name, eitp__new_kinds[k], strlen(eitp__new_kinds[k])))
+    for (size_t k = 0; k < EITP__COUNT(eitp__zeroed_kinds); k++) {
+        if (!strncmp(name, eitp__zeroed_kinds[k], strlen(eitp__zeroed_kinds[k])))
             return eitp__clear_variable(source, error);
     }
     for (size_t k = 0; k < EITP__COUNT(eitp__moment_kinds); k++) {
         const struct eitp__moment_kind *kind = &eitp__moment_kinds[k];
-        size_t begin = strlen(kind->begins);
+        size_t length = strlen(kind->prefix);
         int64_t parameter;
-        if (strncmp(name, kind->begins, begin))
+        if (strncmp(name, kind->prefix, length))
             continue;
-        parameter = eitp_variable_find(source->context, name + begin);
+        parameter = eitp_variable_find(source->context, name + length);
         if (parameter < 0)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' is of no parameter", name);
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s': no parameter named '%s'", name, name + length);
         source->parameter = eitp_variable_at(source->context, (size_t)parameter);
         source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
         source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
@@ -317,12 +317,13 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
                                              const eitp_checkpoint_info *written, const eitp_optimizer_config *config,
                                              int loads, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
-    double momentum = written->config.adamw.beta1;
+    double momentum = written->config.optimizer_config.beta1;
     eitp__moment_piece *piece;
     eitp__safetensors *collection = NULL;
     eitp_status status;
     if (!(momentum >= 0 && momentum < 1))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: moments with a beta1 of %g are none", path, momentum);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: beta1 must be at least 0 and below 1 (got %g)", path,
+                          momentum);
     piece = (eitp__moment_piece *)eitp__allocate(&host, sizeof *piece);
     status = piece ? eitp__safetensors_open(&host, path, &collection, error)
                    : eitp__fail_memory(error, sizeof *piece, "converting moments");

@@ -1,43 +1,50 @@
-#include "train/settings.h"
+#include "train/setting_table.h"
 
-#define EITP__SETTING(name, kind, member, low, high, flags, difference, words, help)                                   \
+#define EITP__SETTING(name, kind, member, min, max, flags, difference, choices, help)                                  \
     {                                                                                                                  \
-        name, EITP_SETTING_##kind, offsetof(eitp_trainer_config, member), low, high, flags,                            \
-            EITP_DIFFERENCE_##difference, words, help                                                                  \
+        name, EITP_SETTING_##kind, offsetof(eitp_trainer_config, member), min, max, flags,                             \
+            EITP_DIFFERENCE_##difference, choices, help                                                                \
     }
 
 /* In the order of trainer_state.json. */
 static const eitp_setting eitp__settings[] = {
     EITP__SETTING("dense_rows", FLAG, dense_rows, 0, 1, EITP_SETTING_OPTIONAL, REFUSED, NULL,
-                  "no gaps between the micro-batches of a pass: a little faster where batch x block is odd, but bits "
-                  "depend on how many a pass takes"),
-    EITP__SETTING("batch_size", INTEGER, batch_size, 1, 1 << 20, 0, REFUSED, NULL, "sequences in a micro-batch"),
-    EITP__SETTING("grad_accum", INTEGER, grad_accum, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches in a step"),
+                  "no padding between the micro-batches of a pass: slightly faster for odd shapes, but results depend "
+                  "on how many a pass takes"),
+    EITP__SETTING("batch_size", INTEGER, batch_size, 1, 1 << 20, 0, REFUSED, NULL, "sequences per micro-batch"),
+    EITP__SETTING("grad_accum", INTEGER, grad_accum, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches per step"),
     EITP__SETTING("micro_batches_per_pass", INTEGER, micro_batches_per_pass, 0, 1 << 20, 0, ACCEPTED, NULL,
-                  "micro-batches that one pass takes together; 0: as many as memory allows"),
-    EITP__SETTING("seed", UNSIGNED, seed, 0, EITP__UNBOUNDED, 0, REFUSED, NULL, "of dropout and shuffling"),
+                  "micro-batches per forward and backward pass; 0: as many as memory allows"),
+    EITP__SETTING("data_workers", INTEGER, data_workers, 0, 256, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                  "threads that read batches ahead; 0: read in the training thread"),
+    EITP__SETTING("prefetch", INTEGER, prefetch, 1, 1024, EITP_SETTING_OPTIONAL, ACCEPTED, NULL,
+                  "steps that each data worker reads ahead"),
+    EITP__SETTING("seed", UNSIGNED, seed, 0, EITP__UNBOUNDED, 0, REFUSED, NULL, "seed of dropout and shuffling"),
     EITP__SETTING("shuffle", CHOICE, shuffle, 0, 1, 0, REFUSED, "none windows",
                   "order of the training windows in an epoch"),
-    EITP__SETTING("lr_schedule", CHOICE, schedule.kind, 0, 2, 0, LOGGED, "constant linear cosine",
-                  "course of the learning rate after warm-up"),
+    EITP__SETTING("lr_schedule", CHOICE, schedule.kind, 0, 3, 0, LOGGED, "constant linear cosine cosine_with_restarts",
+                  "learning rate schedule after warm-up"),
+    EITP__SETTING("lr_cycles", INTEGER, schedule.cycles, 1, EITP__LARGEST_COUNT, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                  "cycles of cosine_with_restarts"),
     EITP__SETTING("warmup_steps", INTEGER, schedule.warmup, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
-                  "steps in which the learning rate rises to its peak"),
+                  "steps over which the learning rate rises to its peak"),
     EITP__SETTING("schedule_steps", INTEGER, schedule.steps, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
                   "step at which the schedule ends"),
     EITP__SETTING("last_sample", UNSIGNED, last_sample, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
                   "samples after which training stops; 0: never"),
     EITP__SETTING("max_grad_norm", NUMBER, max_grad_norm, 0, 1e30, 0, LOGGED, NULL,
-                  "clip the gradient to this norm; 0: never"),
-    EITP__SETTING("beta1", NUMBER, adamw.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
-                  "AdamW's first decay rate; the momentum of sgd"),
-    EITP__SETTING("beta2", NUMBER, adamw.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL, "AdamW's second decay rate"),
-    EITP__SETTING("epsilon", NUMBER, adamw.epsilon, 0, 1, EITP_SETTING_ABOVE, LOGGED, NULL,
-                  "what AdamW adds to the denominator"),
-    EITP__SETTING("weight_decay", NUMBER, adamw.weight_decay, 0, 1000, 0, LOGGED, NULL,
-                  "decoupled, as AdamW's, of matrices and embeddings only"),
+                  "clip the gradient to this norm; 0: no clipping"),
+    EITP__SETTING("beta1", NUMBER, optimizer_config.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
+                  "decay rate of AdamW's first moment; momentum of sgd"),
+    EITP__SETTING("beta2", NUMBER, optimizer_config.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
+                  "decay rate of AdamW's second moment"),
+    EITP__SETTING("epsilon", NUMBER, optimizer_config.epsilon, 0, 1, EITP_SETTING_ABOVE, LOGGED, NULL,
+                  "term that AdamW adds to the denominator"),
+    EITP__SETTING("weight_decay", NUMBER, optimizer_config.weight_decay, 0, 1000, 0, LOGGED, NULL,
+                  "decoupled weight decay, of matrices and embeddings only"),
     EITP__SETTING("lr", NUMBER, schedule.peak, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
     EITP__SETTING("final_lr", NUMBER, schedule.final, 0, 1000, 0, LOGGED, NULL,
-                  "learning rate that the schedule ends at"),
+                  "learning rate at the end of the schedule"),
 };
 
 #undef EITP__SETTING
@@ -81,14 +88,14 @@ static double eitp__setting_number(const eitp_setting *setting, const void *valu
 }
 
 static void eitp__setting_store(const eitp_setting *setting, int64_t integer, double number, void *values) {
-    char *place = (char *)values + setting->offset;
+    char *member = (char *)values + setting->offset;
     int small = (int)integer;
     if (setting->kind == EITP_SETTING_NUMBER)
-        memcpy(place, &number, sizeof number);
+        memcpy(member, &number, sizeof number);
     else if (eitp__setting_size(setting) == sizeof small)
-        memcpy(place, &small, sizeof small);
+        memcpy(member, &small, sizeof small);
     else
-        memcpy(place, &integer, sizeof integer);
+        memcpy(member, &integer, sizeof integer);
 }
 
 EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b) {
@@ -97,21 +104,21 @@ EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a
                : eitp__setting_integer(setting, a) == eitp__setting_integer(setting, b);
 }
 
-/* The word of a choice; its size is 0 where there are not so many. */
-static const char *eitp__setting_word(const eitp_setting *setting, int64_t value, size_t *size) {
-    const char *word = setting->words;
-    for (int64_t i = 0; i < value && *word; i++) {
-        word += strcspn(word, " ");
-        word += strspn(word, " ");
+/* The name of a choice; its size is 0 if there is no such choice. */
+static const char *eitp__setting_choice(const eitp_setting *setting, int64_t value, size_t *size) {
+    const char *choice = setting->choices;
+    for (int64_t i = 0; i < value && *choice; i++) {
+        choice += strcspn(choice, " ");
+        choice += strspn(choice, " ");
     }
-    *size = value < 0 ? 0 : strcspn(word, " ");
-    return word;
+    *size = value < 0 ? 0 : strcspn(choice, " ");
+    return choice;
 }
 
 EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const void *values, char *text, size_t size) {
     const int64_t integer = eitp__setting_integer(setting, values);
     char digits[40];
-    const char *word;
+    const char *choice;
     size_t length = 0;
     if (setting->kind == EITP_SETTING_FLAG && (integer == 0 || integer == 1)) {
         snprintf(text, size, "%s", integer ? "true" : "false");
@@ -121,9 +128,9 @@ EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const voi
     } else if (setting->kind == EITP_SETTING_UNSIGNED) {
         snprintf(text, size, "%llu", (unsigned long long)integer);
     } else {
-        word = setting->kind == EITP_SETTING_CHOICE ? eitp__setting_word(setting, integer, &length) : "";
+        choice = setting->kind == EITP_SETTING_CHOICE ? eitp__setting_choice(setting, integer, &length) : "";
         if (length)
-            snprintf(text, size, "%.*s", (int)length, word);
+            snprintf(text, size, "%.*s", (int)length, choice);
         else
             snprintf(text, size, "%lld", (long long)integer);
     }
@@ -149,15 +156,15 @@ double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_confi
 
 /* ---- Bounds ---- */
 
-/* "none or windows", "constant, linear or cosine" */
-static void eitp__setting_list_words(const eitp_setting *setting, char *text, size_t size) {
+/* Formats the choices: "none or windows", "constant, linear or cosine". */
+static void eitp__setting_list_choices(const eitp_setting *setting, char *text, size_t size) {
     size_t at = 0, length, next;
     for (int64_t i = 0; at < size; i++) {
-        const char *word = eitp__setting_word(setting, i, &length);
+        const char *choice = eitp__setting_choice(setting, i, &length);
         if (!length)
             return;
-        eitp__setting_word(setting, i + 1, &next);
-        at += (size_t)snprintf(text + at, size - at, "%s%.*s", !i ? "" : next ? ", " : " or ", (int)length, word);
+        eitp__setting_choice(setting, i + 1, &next);
+        at += (size_t)snprintf(text + at, size - at, "%s%.*s", !i ? "" : next ? ", " : " or ", (int)length, choice);
     }
 }
 
@@ -167,41 +174,41 @@ void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
         return;
     *text = 0;
     if (setting && setting->kind == EITP_SETTING_CHOICE) {
-        eitp__setting_list_words(setting, text, size);
+        eitp__setting_list_choices(setting, text, size);
     } else if (setting && setting->kind == EITP_SETTING_FLAG) {
         snprintf(text, size, "true or false");
     } else if (setting) {
-        if (setting->low > -EITP__UNBOUNDED)
+        if (setting->min > -EITP__UNBOUNDED)
             used = snprintf(text, size, "%s %.16g", setting->flags & EITP_SETTING_ABOVE ? "above" : "at least",
-                            setting->low);
-        if (setting->high < EITP__UNBOUNDED && used >= 0 && (size_t)used < size)
+                            setting->min);
+        if (setting->max < EITP__UNBOUNDED && used >= 0 && (size_t)used < size)
             snprintf(text + used, size - (size_t)used, "%s%s %.16g", used ? " and " : "",
-                     setting->flags & EITP_SETTING_BELOW ? "below" : "at most", setting->high);
+                     setting->flags & EITP_SETTING_BELOW ? "below" : "at most", setting->max);
     }
 }
 
-/* The bounds of integers. An unsigned one without an upper bound may have any bits: JSON has it as a signed one. */
-static void eitp__setting_limits(const eitp_setting *setting, int64_t *low, int64_t *high) {
-    const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->high >= EITP__UNBOUNDED;
-    *low = wraps || setting->low <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->low;
-    *high = setting->high >= EITP__UNBOUNDED ? INT64_MAX : (int64_t)setting->high;
+/* The bounds of an integer. An UNSIGNED without an upper bound may have any bits: JSON stores it as signed. */
+static void eitp__setting_limits(const eitp_setting *setting, int64_t *min, int64_t *max) {
+    const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->max >= EITP__UNBOUNDED;
+    *min = wraps || setting->min <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->min;
+    *max = setting->max >= EITP__UNBOUNDED ? INT64_MAX : (int64_t)setting->max;
 }
 
-/* A value that is not a number is within no bounds. */
+/* NaN is out of bounds. */
 static int eitp__setting_is_within(const eitp_setting *setting, const void *values) {
     const int64_t integer = eitp__setting_integer(setting, values);
     const double number = eitp__setting_number(setting, values);
-    int64_t low, high;
+    int64_t min, max;
     size_t length;
     if (setting->kind == EITP_SETTING_CHOICE) {
-        eitp__setting_word(setting, integer, &length);
+        eitp__setting_choice(setting, integer, &length);
         return length > 0;
     }
     if (setting->kind == EITP_SETTING_NUMBER)
-        return (setting->flags & EITP_SETTING_ABOVE ? number > setting->low : number >= setting->low) &&
-               (setting->flags & EITP_SETTING_BELOW ? number < setting->high : number <= setting->high);
-    eitp__setting_limits(setting, &low, &high);
-    return integer >= low && integer <= high;
+        return (setting->flags & EITP_SETTING_ABOVE ? number > setting->min : number >= setting->min) &&
+               (setting->flags & EITP_SETTING_BELOW ? number < setting->max : number <= setting->max);
+    eitp__setting_limits(setting, &min, &max);
+    return integer >= min && integer <= max;
 }
 
 static eitp_status eitp__setting_fail(const eitp_setting *setting, double got, eitp_error *error) {
@@ -231,7 +238,7 @@ eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value,
         return eitp__fail_null(error, "eitp_setting_set_integer", "setting and config");
     if (setting->kind == EITP_SETTING_NUMBER)
         return eitp_setting_set_number(setting, (double)value, config, error);
-    /* What the member cannot hold. */
+    /* Values that the member cannot hold. */
     if ((setting->kind == EITP_SETTING_UNSIGNED && value < 0) ||
         (eitp__setting_size(setting) == sizeof(int) && (value < 0 || value > INT_MAX)))
         return eitp__setting_fail(setting, (double)value, error);
@@ -250,7 +257,7 @@ eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, e
     if (!setting || !config)
         return eitp__fail_null(error, "eitp_setting_set_number", "setting and config");
     if (setting->kind != EITP_SETTING_NUMBER)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s takes integers (see eitp_setting_set_integer)",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is an integer; set it with eitp_setting_set_integer",
                           setting->name);
     changed = *config;
     eitp__setting_store(setting, 0, value, &changed);
@@ -272,38 +279,48 @@ EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *
         eitp__buffer_format(text, "%lld", (long long)integer);
 }
 
-static eitp_status eitp__setting_read_integer(const eitp_setting *setting, const eitp__json *object, void *values,
-                                              eitp_error *error) {
-    int64_t low, high;
+EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object) {
+    static const char *const renamed[][2] = {{"micro_batches_per_pass", "merged"}};
+    for (size_t i = 0; i < EITP__COUNT(renamed); i++) {
+        if (!strcmp(name, renamed[i][0]) && !eitp__json_member(object, name))
+            return eitp__json_member(object, renamed[i][1]) ? renamed[i][1] : name;
+    }
+    return name;
+}
+
+static eitp_status eitp__setting_read_integer(const eitp_setting *setting, const char *name, const eitp__json *object,
+                                              void *values, eitp_error *error) {
+    int64_t min, max;
     eitp_status status;
     int64_t integer = eitp__setting_integer(setting, values);
-    eitp__setting_limits(setting, &low, &high);
-    status = eitp__json_get_integer(object, setting->name, low, high, &integer, error);
+    eitp__setting_limits(setting, &min, &max);
+    status = eitp__json_get_integer(object, name, min, max, &integer, error);
     eitp__setting_store(setting, integer, 0, values);
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *values,
                                              eitp_error *error) {
+    const char *name = eitp__setting_name_in(setting->name, object);
     double number = eitp__setting_number(setting, values);
     int flag = (int)eitp__setting_integer(setting, values);
     eitp_status status;
-    if (!eitp__json_member(object, setting->name))
+    if (!eitp__json_member(object, name))
         return setting->flags & EITP_SETTING_OPTIONAL
                    ? EITP_OK
                    : eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", setting->name);
     if (setting->kind == EITP_SETTING_NUMBER) {
-        status = eitp__json_get_number(object, setting->name, setting->low, setting->high, &number, error);
+        status = eitp__json_get_number(object, name, setting->min, setting->max, &number, error);
         eitp__setting_store(setting, 0, number, values);
     } else if (setting->kind == EITP_SETTING_FLAG) {
-        status = eitp__json_get_boolean(object, setting->name, &flag, error);
+        status = eitp__json_get_boolean(object, name, &flag, error);
         eitp__setting_store(setting, flag, 0, values);
     } else {
-        status = eitp__setting_read_integer(setting, object, values, error);
+        status = eitp__setting_read_integer(setting, name, object, values, error);
     }
-    /* What is left are bounds that are excluded. */
+    /* Excluded bounds are all that can still be violated. */
     if (!status && eitp__setting_check(setting, values, error))
         status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu",
-                                   (unsigned long long)eitp__json_member(object, setting->name)->line);
+                                   (unsigned long long)eitp__json_member(object, name)->line);
     return status;
 }

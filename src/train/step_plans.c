@@ -1,6 +1,6 @@
 #include "train/step_plans.h"
 
-#include "tensor/context.h"
+#include "tensor/variable.h"
 #include "tensor/op_rules.h"
 #include "tensor/plan.h"
 #include "tensor/row_sums.h"
@@ -15,7 +15,7 @@ EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config) {
     return (double)config->grad_accum / (double)config->micro_batches_per_pass;
 }
 
-/* Micro-batches begin where sums over rows can be cut, unless rows are dense. */
+/* Micro-batches start at rows where sums over rows can be split, unless dense_rows is set. */
 EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
     const eitp_trainer_config *config = &plans->config;
     eitp__layout layout = eitp__layout_plain(config->batch_size * config->micro_batches_per_pass, plans->task.rows);
@@ -25,7 +25,7 @@ EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
     return layout;
 }
 
-/* True if a step is one pass with its update. */
+/* True if a step is a single pass that contains the update. */
 static int eitp__step_is_one_pass(const eitp__step_plans *plans) {
     return eitp__step_passes(&plans->config) == 1 && !plans->config.keep_gradients;
 }
@@ -38,34 +38,34 @@ EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
 
 #define EITP__OFFLOADED_PIECE_BYTES ((size_t)4 << 20)
 
-/* AdamW as configured, in a graph: in fp16 its gradients are those of a scaled loss. */
-static eitp_optimizer_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *graph) {
+/* The optimizer's configuration in a graph. In fp16 the gradients are those of a scaled loss. */
+static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, eitp_graph *graph) {
     const eitp_context *context = plans->task.context;
-    eitp_optimizer_config adamw = plans->config.adamw;
+    eitp_optimizer_config optimizer = plans->config.optimizer_config;
     int64_t one = 1;
     if (eitp_context_precision(context) == EITP_F16)
         plans->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
-    /* Windows of offloaded variables are as large as pieces, and several are there at a time. */
-    if (eitp_context_offload(context) && adamw.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
-        adamw.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
-    adamw.loss_scale = plans->scale;
-    adamw.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
-    return adamw;
+    /* A window of an offloaded variable is as large as a piece, and there are several windows at a time. */
+    if (eitp_context_offload(context) && optimizer.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
+        optimizer.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
+    optimizer.loss_scale = plans->scale;
+    optimizer.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
+    return optimizer;
 }
 
-/* Finds out whether `micro_batches_per_pass` decides bits. */
+/* Finds a parameter whose gradient depends on micro_batches_per_pass. */
 static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error *error) {
     const char *name = NULL;
-    eitp_status status = eitp__find_cut_gradient(plans->pass.graph, &name, error);
+    eitp_status status = eitp__find_pass_dependent_gradient(plans->pass.graph, &name, error);
     snprintf(plans->cut_parameter, sizeof plans->cut_parameter, "%s", name ? name : "");
     return status;
 }
 
-/* The graph of a pass: with its update, or with gradients added to their variables. */
+/* Builds the graph of a pass, with the update, or with gradients added to variables. */
 static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *error) {
     const eitp__layout layout = eitp__step_layout(plans);
     const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
-    eitp_optimizer_config adamw;
+    eitp_optimizer_config optimizer;
     eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
     if (!status)
         status = eitp__find_cut_parameter(plans, error);
@@ -73,20 +73,20 @@ static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *er
         return status;
     if (!eitp__step_is_one_pass(plans)) {
         plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
-        return eitp__accumulate_gradients_apart(plans->pass.loss, plans->carry, error);
+        return eitp__accumulate_gradient_terms(plans->pass.loss, plans->carry, error);
     }
-    adamw = eitp__adamw_in(plans, plans->pass.graph);
-    return eitp_minimize(plans->pass.loss, &adamw, &plans->update, error);
+    optimizer = eitp__optimizer_config_in(plans, plans->pass.graph);
+    return eitp_minimize(plans->pass.loss, &optimizer, &plans->update, error);
 }
 
 static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error) {
-    eitp_optimizer_config adamw;
+    eitp_optimizer_config optimizer;
     eitp_status status = eitp_graph_create(plans->task.context, &plans->update_graph, error);
     if (status)
         return status;
-    adamw = eitp__adamw_in(plans, plans->update_graph);
-    adamw.unique = plans->update_unique = eitp__pass_unique_input(&plans->pass, plans->update_graph);
-    return eitp_apply_gradients(plans->update_graph, &adamw, &plans->update, error);
+    optimizer = eitp__optimizer_config_in(plans, plans->update_graph);
+    optimizer.unique = plans->update_unique = eitp__pass_unique_input(&plans->pass, plans->update_graph);
+    return eitp_apply_gradients(plans->update_graph, &optimizer, &plans->update, error);
 }
 
 static void eitp__discard_gradients(eitp__step_plans *plans) {
@@ -95,9 +95,9 @@ static void eitp__discard_gradients(eitp__step_plans *plans) {
     memset(&plans->update, 0, sizeof plans->update);
 }
 
-/* ---- How many micro-batches a pass takes ---- */
+/* ---- Micro-batches per pass ---- */
 
-/* A weight that is read for this many rows is used often enough: more of them only cost memory. */
+/* Rows that amortize reading a weight: more of them per pass only cost memory. */
 #define EITP__PASS_ROWS 1024
 
 static size_t eitp__trained_bytes(const eitp_context *context) {
@@ -110,7 +110,7 @@ static size_t eitp__trained_bytes(const eitp_context *context) {
     return elements * sizeof(float);
 }
 
-/* What a pass takes beside the gradients, wherever these are. */
+/* Arena and workspace of a pass, gradients excluded. */
 static eitp_status eitp__pass_bytes(eitp__step_plans *plans, size_t *bytes, eitp_error *error) {
     eitp_plan_stats stats = EITP__ZERO;
     eitp_status status = eitp__build_gradients(plans, error);
@@ -128,8 +128,8 @@ EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans) {
     return !plans->task.allows_gaps && eitp__layout_gap(&layout);
 }
 
-/* As many micro-batches as are worth it, and half as many as long as their arena is too large. */
-static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *error) {
+/* Chooses as many micro-batches as pay off, then halves them until the arena is small enough. */
+static eitp_status eitp__choose_micro_batches_per_pass(eitp__step_plans *plans, eitp_error *error) {
     eitp_trainer_config *config = &plans->config;
     const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__PASS_ROWS + rows - 1) / rows;
     eitp_status status = EITP_OK;
@@ -155,7 +155,7 @@ static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *erro
     return status;
 }
 
-/* ---- Making them ---- */
+/* ---- Building and discarding ---- */
 
 EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_task *task,
                                          const eitp_trainer_config *config, int64_t evaluation_samples) {
@@ -166,8 +166,8 @@ EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_tas
     plans->evaluation_samples = evaluation_samples;
 }
 
-static eitp_status eitp__make_plans(eitp__step_plans *plans, eitp_error *error) {
-    eitp_status status = eitp__choose_merged(plans, error);
+static eitp_status eitp__create_plans(eitp__step_plans *plans, eitp_error *error) {
+    eitp_status status = eitp__choose_micro_batches_per_pass(plans, error);
     if (!status)
         status = eitp__build_gradients(plans, error);
     if (!status)
@@ -183,16 +183,11 @@ static size_t eitp__step_value_bytes(const eitp__step_plans *plans) {
     return (size_t)eitp__batch_value_count(&plans->pass) * sizeof *plans->values;
 }
 
-static eitp_status eitp__make_batches(eitp__step_plans *plans, eitp_error *error) {
-    const int64_t count = eitp__step_passes(&plans->config);
-    const size_t bytes = (size_t)count * sizeof *plans->batches;
-    eitp_status status = EITP_OK;
-    plans->batches = (eitp__batch *)eitp__allocate(&plans->host, bytes);
-    if (!plans->batches)
-        return eitp__fail_memory(error, bytes, "the batches of a step");
-    plans->batch_count = count;
-    for (int64_t i = 0; i < count && !status; i++)
-        status = eitp__batch_create(&plans->host, &plans->pass, &plans->batches[i], error);
+static eitp_status eitp__create_buffers(eitp__step_plans *plans, eitp_error *error) {
+    const int64_t passes = eitp__step_passes(&plans->config);
+    eitp_status status = eitp__step_batches_create(&plans->host, &plans->pass, passes, &plans->batches, error);
+    if (!status)
+        status = eitp__read_ahead_create(&plans->host, &plans->pass, passes, &plans->config, &plans->ahead, error);
     if (!status && plans->pass.unique)
         status = eitp__unique_create(&plans->host, eitp__pass_unique_capacity(&plans->pass), plans->pass.vocabulary,
                                      &plans->unique, error);
@@ -203,9 +198,9 @@ static eitp_status eitp__make_batches(eitp__step_plans *plans, eitp_error *error
 }
 
 EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_error *error) {
-    eitp_status status = eitp__make_plans(plans, error);
+    eitp_status status = eitp__create_plans(plans, error);
     if (!status)
-        status = eitp__make_batches(plans, error);
+        status = eitp__create_buffers(plans, error);
     if (!plans->evaluation_samples)
         plans->evaluation_samples = plans->config.batch_size;
     if (!status && plans->task.samples[EITP_VALIDATION])
@@ -214,21 +209,17 @@ EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_
 }
 
 EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans) {
-    return plans->batches != NULL;
+    return plans->batches.passes != NULL;
 }
 
 EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
     if (plans->values)
         eitp__release(&plans->host, plans->values, eitp__step_value_bytes(plans));
-    if (plans->unique.tokens)
+    if (plans->unique.ids)
         eitp__unique_release(&plans->unique);
-    for (int64_t i = 0; i < plans->batch_count; i++)
-        eitp__batch_release(&plans->batches[i]);
-    if (plans->batches)
-        eitp__release(&plans->host, plans->batches, (size_t)plans->batch_count * sizeof *plans->batches);
+    eitp__read_ahead_release(&plans->ahead);
+    eitp__step_batches_release(&plans->batches);
     plans->values = NULL;
-    plans->batches = NULL;
-    plans->batch_count = 0;
     eitp__evaluator_release(&plans->evaluator);
     eitp_plan_destroy(plans->update_plan);
     eitp_graph_destroy(plans->update_graph);
@@ -238,9 +229,9 @@ EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
     eitp__discard_gradients(plans);
 }
 
-/* ---- What they would need ---- */
+/* ---- Estimating ---- */
 
-/* The evaluation, in as large parts as fit the arena that training needs. */
+/* Estimates the evaluation, with as many samples per pass as fit the arena that training needs. */
 static eitp_status eitp__estimate_evaluation(eitp__step_plans *plans, eitp__step_needs *needs, eitp_error *error) {
     size_t bytes = 0;
     eitp_status status = EITP_OK;
@@ -276,13 +267,13 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
     needs->arena = others > needs->arena ? others : needs->arena;
     needs->seconds = eitp__step_full_passes(&plans->config) * pass.seconds + update.seconds;
     eitp__step_plans_discard(plans);
-    eitp__variables_rewind(context, variables, segments);
+    eitp__variables_roll_back(context, variables, segments);
     if (!status && plans->task.samples[EITP_VALIDATION])
         status = eitp__estimate_evaluation(plans, needs, error);
     return status;
 }
 
-/* ---- Other ways to run ---- */
+/* ---- Switching to another configuration ---- */
 
 EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config) {
     eitp_step_shape shape;
@@ -303,38 +294,38 @@ EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_
     config->micro_batches_per_pass = shape->micro_batches_per_pass;
 }
 
-/* Makes everything by a configuration, or nothing. */
-static eitp_status eitp__make_by(eitp__step_plans *plans, const eitp_trainer_config *config, int64_t evaluation_samples,
-                                 eitp_error *error) {
+/* Builds everything for a configuration, or nothing. */
+static eitp_status eitp__build_for(eitp__step_plans *plans, const eitp_trainer_config *config,
+                                   int64_t evaluation_samples, eitp_error *error) {
     eitp_context *context = plans->task.context;
     const eitp_graph *const none[3] = {NULL, NULL, NULL};
     const size_t variables = context->variable_count, segments = context->segment_count;
     eitp_status status;
     plans->config = *config;
     plans->evaluation_samples = evaluation_samples;
-    status = eitp__arena_trim(context, eitp__plans_need(context, none), error);
+    status = eitp__arena_trim(context, eitp__plans_max_bytes(context, none), error);
     if (!status)
         status = eitp__step_plans_create(plans, error);
     if (status) {
         eitp__step_plans_discard(plans);
-        eitp__variables_rewind(context, variables, segments);
+        eitp__variables_roll_back(context, variables, segments);
     }
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__step_plans_remake(eitp__step_plans *plans, const eitp_trainer_config *config,
-                                                  int64_t evaluation_samples, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__step_plans_rebuild(eitp__step_plans *plans, const eitp_trainer_config *config,
+                                                   int64_t evaluation_samples, eitp_error *error) {
     const eitp_trainer_config before = plans->config, after = *config;
     const int64_t samples = plans->evaluation_samples;
     const int had_plans = eitp__step_plans_exist(plans);
     eitp_status status;
     eitp__step_plans_discard(plans);
-    status = eitp__make_by(plans, &after, evaluation_samples, error);
+    status = eitp__build_for(plans, &after, evaluation_samples, error);
     if (!status)
         return EITP_OK;
     plans->config = before;
     plans->evaluation_samples = samples;
     if (had_plans)
-        eitp__make_by(plans, &before, samples, NULL);
+        eitp__build_for(plans, &before, samples, NULL);
     return status;
 }

@@ -1,4 +1,4 @@
-/* The trainer's inside, shared by its steps and its checkpoints. */
+/* The trainer, as its steps, shrinking and checkpoints share it. */
 #ifndef EITP_TRAINER_H
 #define EITP_TRAINER_H
 
@@ -7,17 +7,23 @@
 struct eitp_trainer {
     eitp_host host;
     eitp__step_plans plans;
-    double loss_scale;             /* dynamic: the scale, */
-    int64_t scale_steps, skipped;  /* steps since it changed, steps that were skipped */
+    eitp__readers readers; /* of samples */
+    double loss_scale;
+    int64_t scale_steps;           /* since the loss scale changed */
+    int64_t skipped;               /* steps that were not applied */
     int64_t step;                  /* steps made */
-    int torn;                      /* what a checkpoint has may be of a step or a resume that is not complete */
-    eitp_step_shape initial_shape; /* that it was made with; the configuration has the one that it is shrunk to */
+    int torn;                      /* see eitp_trainer_is_torn */
+    eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */
 };
 
-/* EITP_ERROR_TORN, and what mends it, if the trainer is torn. */
-EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error);
-
+/* Checks a configuration: its settings, and the optimizer in this context. */
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
                                                      eitp_error *error);
+
+/* EITP_ERROR_TORN, with the way out, if the trainer is torn. */
+EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error);
+
+/* Recreates the plans if shrinking released them and could not replace them. */
+EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eitp_error *error);
 
 #endif

@@ -1,35 +1,36 @@
-/* Making a run smaller while it goes: what could be smaller, what that would take, and going over to it. */
+/* Shrinking: searches a configuration that uses less memory, and switches to it. */
 #include "base/log.h"
 #include "tensor/context.h"
 #include "tensor/plan.h"
 #include "train/trainer.h"
 
-/* Parts of the arena: what a smaller way to run should free, and what it must free to be worth the work. */
+/* Divisors of the arena: the part that shrinking should free, and the part below which it is not worth the work. */
 #define EITP__SHRINK_GOAL 4
-#define EITP__SHRINK_LEAST 16
+#define EITP__SHRINK_MIN 16
 
-/* ---- Smaller ways to run ---- */
+/* ---- Searching ---- */
 
-/* A smaller way to run, and what it needs; `bytes` 0: none. */
-typedef struct eitp__smaller {
+/* A candidate configuration that uses less memory. bytes is 0 if there is none. */
+typedef struct eitp__shrunk {
     eitp_trainer_config config;
     int64_t evaluation_samples;
     eitp__step_needs needs;
     size_t bytes;
-} eitp__smaller;
+} eitp__shrunk;
 
-/* What is searched: from what, by how much, and the best so far. */
 typedef struct eitp__search {
     eitp_trainer *trainer;
-    size_t others;         /* what plans that are not the trainer's need of the arena */
-    size_t bytes, run;     /* now, of gradients and arena; the arena that a run has */
-    size_t goal, least;    /* to be freed */
-    eitp__smaller smaller; /* the best */
+    size_t others; /* arena bytes that plans of the program need */
+    size_t bytes;  /* current bytes of gradients and arena */
+    size_t pass;   /* current bytes of arena and workspace of a pass */
+    size_t goal;   /* bytes that should be freed */
+    size_t min;    /* bytes that must be freed */
+    eitp__shrunk best;
 } eitp__search;
 
-/* Half the sequences at a time, of the same step; 0: there is only one. */
+/* Halves the samples per pass and keeps those per step. Returns 0 if a pass has only one. */
 static int eitp__halve_shape(eitp_step_shape *shape) {
-    const int64_t most = 1 << 20; /* accumulated micro-batches */
+    const int64_t limit = EITP__MAX_BATCH; /* of grad_accum */
     if (shape->micro_batches_per_pass > 1) {
         shape->micro_batches_per_pass /= 2;
         return 1;
@@ -37,13 +38,13 @@ static int eitp__halve_shape(eitp_step_shape *shape) {
     if (shape->batch_size == 1)
         return 0;
     shape->micro_batches_per_pass = 1;
-    if (shape->batch_size % 2 == 0 && shape->grad_accum <= most / 2) {
+    if (shape->batch_size % 2 == 0 && shape->grad_accum <= limit / 2) {
         shape->batch_size /= 2;
         shape->grad_accum *= 2;
         return 1;
     }
-    /* Half of an odd number, rounded up, of which the last run of a step has fewer. */
-    if (shape->grad_accum > most / shape->batch_size)
+    /* Half of an odd number, rounded up: the last pass of a step has fewer. */
+    if (shape->grad_accum > limit / shape->batch_size)
         return 0;
     shape->micro_batches_per_pass = (shape->batch_size + 1) / 2;
     shape->grad_accum *= shape->batch_size;
@@ -51,31 +52,31 @@ static int eitp__halve_shape(eitp_step_shape *shape) {
     return 1;
 }
 
-static int eitp__is_enough(const eitp__search *search, const eitp__smaller *candidate) {
+static int eitp__is_enough(const eitp__search *search, const eitp__shrunk *candidate) {
     return candidate->bytes && search->bytes - candidate->bytes >= search->goal;
 }
 
-/* Of those that free enough, the faster; else the smaller. */
-static int eitp__is_better(const eitp__search *search, const eitp__smaller *candidate) {
-    const eitp__smaller *best = &search->smaller;
+/* The faster of two candidates that free enough, else the smaller. */
+static int eitp__is_better(const eitp__search *search, const eitp__shrunk *candidate) {
+    const eitp__shrunk *best = &search->best;
     const int is_enough = eitp__is_enough(search, candidate);
-    if (candidate->bytes >= search->bytes || search->bytes - candidate->bytes < search->least)
+    if (candidate->bytes >= search->bytes || search->bytes - candidate->bytes < search->min)
         return 0;
     if (!best->bytes || is_enough != eitp__is_enough(search, best))
         return !best->bytes || is_enough;
     return is_enough ? candidate->needs.seconds < best->needs.seconds : candidate->bytes < best->bytes;
 }
 
-/* Measures a way to run, and keeps it where it is the best. */
-static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape *shape, size_t memory,
-                                     eitp_error *error) {
+/* Estimates a configuration, and keeps it if it is the best so far. */
+static eitp_status eitp__try_candidate(eitp__search *search, const eitp_step_shape *shape, size_t memory,
+                                       eitp_error *error) {
     const eitp__step_plans *plans = &search->trainer->plans;
-    eitp__smaller candidate = EITP__ZERO;
+    eitp__shrunk candidate = EITP__ZERO;
     eitp_status status = EITP_OK;
     candidate.config = plans->config;
     eitp__set_step_shape(&candidate.config, shape);
     candidate.config.plan.memory = memory;
-    /* A plan that cannot be as small is allowed what it needs; what it then needs may be another number again. */
+    /* A plan that does not fit `memory` is allowed what it needs, which may change what it needs. */
     for (int attempt = 0; attempt < 3; attempt++) {
         eitp__step_plans trial;
         eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
@@ -92,29 +93,28 @@ static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape
         candidate.config.plan.memory = candidate.needs.pass;
     }
     if (candidate.bytes && eitp__is_better(search, &candidate))
-        search->smaller = candidate;
+        search->best = candidate;
     return EITP_OK;
 }
 
-/* As it is but for an arena that is larger than it need be; computing more again; half as many sequences, and both. */
-static eitp_status eitp__search_smaller(eitp__search *search, eitp_error *error) {
+/* Tries the current shape in an arena without excess, with more recomputation, and half the samples per pass. */
+static eitp_status eitp__search_candidates(eitp__search *search, eitp_error *error) {
     const eitp_plan_config *plan = &search->trainer->plans.config.plan;
-    const size_t half = plan->recompute == EITP_RECOMPUTE_AUTO ? search->run / 2 + 1 : 0;
+    const size_t half = plan->recompute == EITP_RECOMPUTE_AUTO ? search->pass / 2 + 1 : 0;
     eitp_step_shape shape = eitp_trainer_shape(search->trainer);
-    eitp_status status = eitp__try_smaller(search, &shape, plan->memory, error);
+    eitp_status status = eitp__try_candidate(search, &shape, plan->memory, error);
     if (!status && half)
-        status = eitp__try_smaller(search, &shape, half, error);
-    /* Gradients that need memory of their own may make a run larger until there are very few sequences. */
-    for (int i = 0; !status && (i == 0 || !eitp__is_enough(search, &search->smaller)) && eitp__halve_shape(&shape);
-         i++) {
-        status = eitp__try_smaller(search, &shape, plan->memory, error);
+        status = eitp__try_candidate(search, &shape, half, error);
+    /* Gradients that move to variables may outweigh the savings until a pass has very few samples. */
+    for (int i = 0; !status && (i == 0 || !eitp__is_enough(search, &search->best)) && eitp__halve_shape(&shape); i++) {
+        status = eitp__try_candidate(search, &shape, plan->memory, error);
         if (!status && half)
-            status = eitp__try_smaller(search, &shape, half, error);
+            status = eitp__try_candidate(search, &shape, half, error);
     }
     return status;
 }
 
-/* ---- All of it ---- */
+/* ---- Switching ---- */
 
 static size_t eitp__gradient_bytes(const eitp_trainer *trainer) {
     return eitp_context_variable_bytes(trainer->plans.task.context, EITP_GRADIENT);
@@ -128,14 +128,14 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     const eitp_graph *const own[3] = {trainer->plans.pass.graph, trainer->plans.update_graph,
                                       trainer->plans.evaluator.pass.graph};
     const eitp_context *context = trainer->plans.task.context;
-    eitp_plan_stats run = eitp_trainer_statistics(trainer);
+    eitp_plan_stats pass = eitp_trainer_statistics(trainer);
     eitp__search search = EITP__ZERO;
     search.trainer = trainer;
-    search.others = eitp__plans_need(context, own);
+    search.others = eitp__plans_max_bytes(context, own);
     search.bytes = eitp__bytes_now(trainer);
-    search.run = run.arena_bytes + run.workspace_bytes;
+    search.pass = pass.arena_bytes + pass.workspace_bytes;
     search.goal = eitp_context_arena_bytes(context) / EITP__SHRINK_GOAL;
-    search.least = eitp_context_arena_bytes(context) / EITP__SHRINK_LEAST + 1;
+    search.min = eitp_context_arena_bytes(context) / EITP__SHRINK_MIN + 1;
     return search;
 }
 
@@ -147,7 +147,7 @@ static int eitp__has_sample_inputs(const eitp_pass *pass) {
     return 0;
 }
 
-/* True if sums over rows and samples are cut where they can be: not within a group that products add at once. */
+/* True if sums over rows and samples are split only between groups that a product sums at once. */
 static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
     const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
@@ -163,18 +163,18 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
     if (eitp__step_shapes_equal(a, b))
         eitp__log(
             &trainer->host, EITP_LOG_WARNING,
-            "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; %d values are computed again, and "
-            "the bits stay the same",
+            "shrunk after step %lld: arena and gradients take %.1f MB instead of %.1f; %d values are recomputed, and "
+            "results stay bit-identical",
             (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
             report->recomputed);
     else
         eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
-                  "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, %s",
+                  "shrunk after step %lld: arena and gradients take %.1f MB instead of %.1f; batch size %lld, "
+                  "accumulation %lld, %lld per pass instead of %lld, %lld, %lld: the same samples per step, %s",
                   (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
                   (long long)b->batch_size, (long long)b->grad_accum, (long long)b->micro_batches_per_pass,
                   (long long)a->batch_size, (long long)a->grad_accum, (long long)a->micro_batches_per_pass,
-                  eitp__shrink_keeps_bits(trainer, report) ? "and the same bits"
+                  eitp__shrink_keeps_bits(trainer, report) ? "and bit-identical results"
                                                            : "but the last bits differ from a run that was not shrunk");
 }
 
@@ -188,11 +188,12 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;
+    eitp__read_ahead_wait(&trainer->plans.ahead);
     if (!status && eitp__step_plans_exist(&trainer->plans))
-        status = eitp__search_smaller(&search, error);
-    if (status || !search.smaller.bytes)
+        status = eitp__search_candidates(&search, error);
+    if (status || !search.best.bytes)
         return status;
-    status = eitp__step_plans_remake(&trainer->plans, &search.smaller.config, search.smaller.evaluation_samples, error);
+    status = eitp__step_plans_rebuild(&trainer->plans, &search.best.config, search.best.evaluation_samples, error);
     if (status)
         return status;
     report->shrunk = 1;

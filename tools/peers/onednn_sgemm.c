@@ -113,8 +113,8 @@ int main(int argc, char **argv) {
         printf(json ? "{\"what\": \"%s\", \"m\": %d, \"k\": %d, \"n\": %d, \"form\": \"%c%c\", \"eitp_gflops\": %.1f, "
                       "\"onednn_gflops\": %.1f, \"ratio\": %.3f},\n"
                     : "%-22s %5d %5d %5d  %c%c   %7.1f %7.1f  %5.2f\n",
-               at->what, (int)at->m, (int)at->k, (int)at->n,
-               at->transpose_a ? 'T' : 'N', at->transpose_b ? 'T' : 'N', speed[0], speed[1], speed[0] / speed[1]);
+               at->what, (int)at->m, (int)at->k, (int)at->n, at->transpose_a ? 'T' : 'N', at->transpose_b ? 'T' : 'N',
+               speed[0], speed[1], speed[0] / speed[1]);
     }
     printf(json ? "{\"geometric_mean\": %.3f}]\n" : "geometric mean of the ratios: %.3f\n", pow(product, 1.0 / count));
     eitp_context_destroy(context);

@@ -1,27 +1,7 @@
-/* What the device can do at most, and what the steps of a plan take. */
-#include "tensor/measure.h"
+/* Profiled execution: what each step of a plan computes, moves and takes. */
+#include "tensor/profile.h"
 
 #include "base/clock.h"
-
-eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eitp_error *error) {
-    if (!context || !limits)
-        return eitp__fail_null(error, "eitp_context_measure", "context and limits");
-    const eitp__backend_interface *interface = context->backend->interface;
-    eitp__backend_limits measured = EITP__ZERO;
-    eitp_status status;
-    memset(limits, 0, sizeof *limits);
-    if (!interface->measure)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' does not report its limits; use device 'cpu'",
-                          interface->name);
-    status = interface->measure(context->backend, &measured, error);
-    if (status)
-        return status;
-    memcpy(limits->flops, measured.flops, sizeof limits->flops);
-    limits->read = measured.read;
-    limits->write = measured.write;
-    limits->update = measured.update;
-    return EITP_OK;
-}
 
 void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) {
     if (!context)
@@ -31,7 +11,7 @@ void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) 
         context->profiler = *profiler;
 }
 
-/* The variable that a tensor is, or is a view of; NULL where it is computed. */
+/* The variable that the tensor is or is a view of; NULL if it is computed. */
 static const eitp_tensor *eitp__profile_variable(eitp_tensor *tensor) {
     const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
     return owner && owner->leaf == EITP__VARIABLE ? owner : NULL;
@@ -52,8 +32,8 @@ static int eitp__profile_is_product(const eitp__node *node) {
 }
 
 /*
- * The parameter whose gradient, or rows of it, a product of two computed values is: the parameter that one of them is
- * multiplied by elsewhere. Of several, as beside an adapter, the one whose rows are as long.
+ * The parameter whose gradient, or rows of it, a product of two computed values is: the parameter that another product
+ * multiplies one of the two with. If there are several, as with an adapter, the one with the gradient's row length.
  */
 static const eitp_tensor *eitp__profile_gradient_of(const eitp_plan *plan, const eitp__node *node) {
     const eitp_tensor *gradient = node->outputs[0];
@@ -97,7 +77,7 @@ static double eitp__operand_bytes(const eitp__operand *operand) {
     return operand->data ? (double)operand->elements * (double)eitp_dtype_size(operand->dtype) : 0;
 }
 
-/* What a call adds to is read where its carry is not 0. */
+/* True if the call reads what it accumulates to: always without a carry, otherwise if the carry is not 0. */
 static int eitp__profile_adds(const eitp_plan *plan, const eitp__call *call) {
     eitp__backend *backend = plan->context->backend;
     float carry = 1;
@@ -128,7 +108,7 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
         profile->bytes_read += profile->bytes_written;
 }
 
-/* The arithmetic of a step: less where there are fewer rows than its tensors have room for. */
+/* The arithmetic of a step, scaled to the number of rows in use. */
 static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
     const eitp__node *node = plan->steps[s].node;
     const eitp__binding *binding = &plan->bindings[s];
@@ -137,10 +117,10 @@ static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
     int rows = 0;
     for (int i = 0; i < EITP__MAX_INPUTS; i++)
         rows |= binding->inputs[i].rows;
-    return rows ? flops * (double)plan->count / (double)plan->graph->capacity : flops;
+    return rows ? flops * (double)plan->rows / (double)plan->graph->capacity : flops;
 }
 
-/* All but the time that the step takes. */
+/* The profile of a step, except for its time. */
 static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
     profile.op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
@@ -152,14 +132,14 @@ static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     return profile;
 }
 
-EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
-                                                   eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
+                                                       eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
     const eitp_profiler *profiler = &plan->context->profiler;
     for (size_t s = first; s < end; s++) {
         eitp_profile profile = eitp__profile_of(plan, s);
         double began = eitp__clock();
-        eitp_status status = backend->interface->run(backend, &plan->calls[s], 1, workspace, error);
+        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, error);
         profile.seconds = eitp__clock() - began;
         if (status)
             return status;

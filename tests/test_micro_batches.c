@@ -1,12 +1,12 @@
-/* How many micro-batches a pass takes is a matter of memory: it must not change a bit. */
+/* The number of micro-batches per pass depends on memory, and must not change a bit. */
 #include "tests/everything.h"
 #include "tests/test.h"
 #include "tests/trainer_run.h"
 
-/* Steps of five micro-batches: the last pass has fewer than the others, unless it takes all or one. */
-enum { MERGING_STEPS = 3 };
+enum { PASS_STEPS = 3 };
 
-static void check_merging(const variant *like, const char *directory) {
+/* Steps of five micro-batches: the last pass has fewer than the others, unless a pass takes all or one. */
+static void check_passes(const variant *like, const char *directory) {
     static const struct {
         int64_t micro_batches_per_pass;
         int threads, keep_gradients;
@@ -18,19 +18,19 @@ static void check_merging(const variant *like, const char *directory) {
         v.micro_batches_per_pass = ways[w].micro_batches_per_pass;
         v.threads = ways[w].threads;
         v.keep_gradients = ways[w].keep_gradients;
-        crc = train_variant(&v, directory, MERGING_STEPS);
+        crc = train_variant(&v, directory, PASS_STEPS);
         reference = w ? reference : crc;
-        CHECK_THAT(crc && crc == reference, "%s %s %s, %d x %d, adapters of rank %d: %08x with %d at a time, not %08x",
+        CHECK_THAT(crc && crc == reference, "%s %s %s, %d x %d, adapters of rank %d: %08x with %d per pass, not %08x",
                    v.isa, v.precision, eitp_optimizer_get(v.optimizer)->name, (int)v.batch_size, (int)v.block_size,
                    (int)v.lora_rank, crc, (int)v.micro_batches_per_pass, reference);
     }
 }
 
 /*
- * Batch x block is 33, 32, 3 x 11: a whole number of what a kernel sums at once, and not; and 3 x 32, so that a step
- * can have every token of the vocabulary.
+ * Rows of a micro-batch that are a multiple of what a kernel sums at once, and rows that are not; and 3 x 32, so that a
+ * step can have every token of the vocabulary.
  */
-static void merging_changes_no_bit(void) {
+static void micro_batches_per_pass_change_no_bit(void) {
     static const struct { int64_t batch_size, block_size; } shapes[] = {{1, 33}, {1, 32}, {3, 11}, {3, 32}};
     const size_t shape_count = getenv("EITP_TEST_QUICK") ? 1 : EITP__COUNT(shapes);
     char directory[512];
@@ -45,16 +45,16 @@ static void merging_changes_no_bit(void) {
             v.batch_size = shapes[s].batch_size;
             v.block_size = shapes[s].block_size;
             v.lora_rank = 0;
-            check_merging(&v, directory);
+            check_passes(&v, directory);
             v.lora_rank = v.optimizer == EITP_ADAMW ? 4 : 0;
             if (v.lora_rank)
-                check_merging(&v, directory);
+                check_passes(&v, directory);
         }
     }
     scratch_remove(directory);
 }
 
-/* Gaps of up to 31 rows, longer than the sequences too. */
+/* Padding of up to 31 rows, which can be longer than the sequences. */
 static void gaps_change_no_bit(void) {
     static const int64_t blocks[] = {32, 33, 5, 1};
     char directory[512];
@@ -67,15 +67,15 @@ static void gaps_change_no_bit(void) {
     v.sums_of_32 = 1;
     for (size_t b = 0; b < EITP__COUNT(blocks); b++) {
         v.block_size = blocks[b];
-        check_merging(&v, directory);
+        check_passes(&v, directory);
     }
     v.batch_size = 3;
     v.last_sample = 2 * 15 + 8; /* ends in the middle of a micro-batch */
-    check_merging(&v, directory);
+    check_passes(&v, directory);
     scratch_remove(directory);
 }
 
-/* Without gaps the bits may depend on merging, where products add several terms at once: the comparisons can fail. */
+/* Without padding the bits may depend on the passes, so the comparisons above can fail. */
 static void dense_rows_change_bits(void) {
     static const char *const sets[] = {"avx512bf16", "amx"};
     eitp_context_config config = eitp_context_config_default();
@@ -84,7 +84,7 @@ static void dense_rows_change_bits(void) {
     for (size_t i = 0; i < EITP__COUNT(sets); i++) {
         eitp_context *context;
         variant v = default_variant();
-        uint32_t apart, together;
+        uint32_t one_per_pass, two_per_pass;
         config.isa = v.isa = sets[i];
         v.precision = "bf16";
         v.batch_size = v.micro_batches_per_pass = v.dense_rows = 1;
@@ -94,16 +94,16 @@ static void dense_rows_change_bits(void) {
             continue;
         }
         eitp_context_destroy(context);
-        apart = train_variant(&v, directory, MERGING_STEPS);
+        one_per_pass = train_variant(&v, directory, PASS_STEPS);
         v.micro_batches_per_pass = 2;
-        together = train_variant(&v, directory, MERGING_STEPS);
-        CHECK(apart && together && apart != together);
+        two_per_pass = train_variant(&v, directory, PASS_STEPS);
+        CHECK(one_per_pass && two_per_pass && one_per_pass != two_per_pass);
     }
     scratch_remove(directory);
 }
 
-/* A checkpoint of passes of one micro-batch goes on with passes of four; where rows are dense, that is refused. */
-static void a_resumed_run_takes_what_passes_it_can(void) {
+/* A run with one micro-batch per pass is resumed with four; with dense rows that is refused. */
+static void a_resume_may_change_micro_batches_per_pass(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], output[600], checkpoint[700];
     variant v = default_variant();
@@ -138,11 +138,11 @@ static void a_resumed_run_takes_what_passes_it_can(void) {
     scratch_remove(directory);
 }
 
-/* An update that is not told of the distinct ids, or of another number of them, would leave the lookup's part out. */
-static void gradient_rows_are_not_forgotten(void) {
+/* An update without the unique ids, or with another number of them, would omit the lookup's gradient: it is refused. */
+static void an_update_needs_the_unique_ids(void) {
     static const int64_t shape[] = {5, 3}, three = 3, two = 2, one = 1;
     eitp_context_config config = eitp_context_config_default();
-    eitp_optimizer_config adamw = eitp_optimizer_config_default();
+    eitp_optimizer_config optimizer = eitp_optimizer_config_default();
     eitp_context *context = NULL;
     eitp_graph *graph = NULL;
     eitp_tensor *ids, *rows;
@@ -160,8 +160,8 @@ static void gradient_rows_are_not_forgotten(void) {
     for (int way = 0; way < 3; way++) {
         eitp_status status;
         REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
-        adamw.unique = way ? eitp_input(graph, "unique", EITP_I32, 1, way == 1 ? &two : &three) : NULL;
-        status = eitp_apply_gradients(graph, &adamw, &update, &error_);
+        optimizer.unique = way ? eitp_input(graph, "unique", EITP_I32, 1, way == 1 ? &two : &three) : NULL;
+        status = eitp_apply_gradients(graph, &optimizer, &update, &error_);
         CHECK_THAT(way == 2 ? !status : status == EITP_ERROR_ARGUMENT && strstr(error_.message, "'table'") != NULL,
                    "way %d: %s", way, status ? error_.message : "accepted");
         eitp_graph_destroy(graph);
@@ -171,9 +171,11 @@ static void gradient_rows_are_not_forgotten(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(merging_changes_no_bit),          TEST(gaps_change_no_bit),
-        TEST(dense_rows_change_bits),          TEST(a_resumed_run_takes_what_passes_it_can),
-        TEST(gradient_rows_are_not_forgotten),
+        TEST(micro_batches_per_pass_change_no_bit),
+        TEST(gaps_change_no_bit),
+        TEST(dense_rows_change_bits),
+        TEST(a_resume_may_change_micro_batches_per_pass),
+        TEST(an_update_needs_the_unique_ids),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -1,33 +1,33 @@
-/* Measuring one kind of work: its variables, its plans, their runs. */
-#include "command_bench_work.h"
+/* Measures one workload: its variables, its plans, and their executions. */
+#include "command_bench_workload.h"
 
 #include "command_output.h"
 #include "command_process.h"
 
-enum { FILL_BYTES = 1 << 20 /* written at once */, MOST_RUNS = 100000 };
+enum { FILL_BYTES = 1 << 20 /* written at a time */, MAX_EXECUTIONS = 100000 };
 
-/* What one run of a plan had of the op. */
-typedef struct kernel_run {
+/* Totals of the op in one execution of a plan. */
+typedef struct op_totals {
     const char *op;
     const eitp_limits *limits;
     int steps;
     double seconds, flops, bytes, limit;
-} kernel_run;
+} op_totals;
 
 static void add_step(void *user, const eitp_profile *profile) {
-    kernel_run *run = (kernel_run *)user;
-    if (strcmp(profile->op, run->op))
+    op_totals *totals = (op_totals *)user;
+    if (strcmp(profile->op, totals->op))
         return;
-    run->steps++;
-    run->seconds += profile->seconds;
-    run->flops += profile->flops;
-    run->bytes += profile->bytes_read + profile->bytes_written;
-    run->limit += bench_limit(run->limits, profile);
+    totals->steps++;
+    totals->seconds += profile->seconds;
+    totals->flops += profile->flops;
+    totals->bytes += profile->bytes_read + profile->bytes_written;
+    totals->limit += bench_limit(totals->limits, profile);
 }
 
 /* ---- Variables ---- */
 
-/* Numbers of both signs and a magnitude of 0.03 to 0.06, whatever floating dtype they have. */
+/* Numbers of both signs and of magnitude 0.03 to 0.06 in any floating-point dtype. */
 static void fill_random(eitp_dtype dtype, void *data, size_t size) {
     static const uint32_t exponents[] = {0x3d000000u, 0, 0x3d00u, 0x2800u}, masks[] = {0x7fffffu, 0, 0x7fu, 0x3ffu};
     size_t element = eitp_dtype_size(dtype);
@@ -63,7 +63,8 @@ static void variable_name(char *name, size_t size, const char *what, int copy, i
     snprintf(name, size, "%s %lldx%lld %d", what, (long long)m, (long long)n, copy);
 }
 
-eitp_tensor *work_variable(kernel *k, int graph, const char *what, int copy, eitp_dtype dtype, int64_t m, int64_t n) {
+eitp_tensor *workload_variable(kernel_bench *k, int graph, const char *what, int copy, eitp_dtype dtype, int64_t m,
+                               int64_t n) {
     char name[80];
     int64_t shape[2];
     shape[0] = m;
@@ -72,8 +73,8 @@ eitp_tensor *work_variable(kernel *k, int graph, const char *what, int copy, eit
     return eitp_variable_tensor(k->graphs[graph], name, EITP_CACHE, dtype, n ? 2 : 1, shape);
 }
 
-eitp_status work_write_integers(kernel *k, const char *what, int64_t n, int64_t step, int64_t limit,
-                                eitp_error *error) {
+eitp_status workload_write_integers(kernel_bench *k, const char *what, int64_t n, int64_t step, int64_t limit,
+                                    eitp_error *error) {
     char name[80];
     int32_t *values = (int32_t *)command_allocate((size_t)n * sizeof *values);
     eitp_status status;
@@ -85,48 +86,48 @@ eitp_status work_write_integers(kernel *k, const char *what, int64_t n, int64_t 
     return status;
 }
 
-/* Fills all floating variables made since there were `first`. */
-static eitp_status fill_variables(kernel *k, size_t first, eitp_error *error) {
+/* Fills the floating-point variables from the first-th on. */
+static eitp_status fill_variables(kernel_bench *k, size_t first, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (size_t i = first; i < eitp_variable_count(k->context) && !status; i++) {
-        eitp_variable made = eitp_variable_at(k->context, i);
-        if (made.role != EITP_OPTIMIZER &&
-            (made.dtype == EITP_F32 || made.dtype == EITP_BF16 || made.dtype == EITP_F16))
-            status = fill_variable(k->context, made.name, error);
+        eitp_variable variable = eitp_variable_at(k->context, i);
+        if (variable.role != EITP_OPTIMIZER &&
+            (variable.dtype == EITP_F32 || variable.dtype == EITP_BF16 || variable.dtype == EITP_F16))
+            status = fill_variable(k->context, variable.name, error);
     }
     return status;
 }
 
 /* ---- Measuring ---- */
 
-/* The inputs of a plan with an update: the learning rate and the number of the step, no limit of the norm. */
-static eitp_status write_update(const kernel *k, eitp_plan *plan, eitp_error *error) {
+/* The inputs of an update: learning rate 0, step 1, no limit of the norm. */
+static eitp_status write_update(const kernel_bench *k, eitp_plan *plan, eitp_error *error) {
     static const float hyper[2] = {0, 1}, limit = 0;
     eitp_status status = EITP_OK;
-    if (k->update.hyper)
-        status = eitp_plan_write(plan, k->update.hyper, hyper, sizeof hyper, error);
-    if (!status && k->update.limit)
-        status = eitp_plan_write(plan, k->update.limit, &limit, sizeof limit, error);
+    if (k->update.rate_and_step)
+        status = eitp_plan_write(plan, k->update.rate_and_step, hyper, sizeof hyper, error);
+    if (!status && k->update.max_norm)
+        status = eitp_plan_write(plan, k->update.max_norm, &limit, sizeof limit, error);
     return status;
 }
 
-static eitp_status measure_runs(kernel *k, const char *op, double *seconds, size_t *count, kernel_run *run,
-                                eitp_error *error) {
-    double began = process_time(), least = options_number(&k->b->options, OPTION_SECONDS);
+static eitp_status time_executions(kernel_bench *k, const char *op, double *seconds, size_t *count, op_totals *totals,
+                                   eitp_error *error) {
+    double began = process_time(), minimum = options_number(&k->b->options, OPTION_SECONDS);
     eitp_profiler profiler;
     eitp_status status = EITP_OK;
-    profiler.user = run;
+    profiler.user = totals;
     profiler.step = add_step;
     eitp_context_profile(k->context, &profiler);
-    for (*count = 0; !status && *count < MOST_RUNS && (*count < 3 || process_time() - began < least); ++*count) {
+    for (*count = 0; !status && *count < MAX_EXECUTIONS && (*count < 3 || process_time() - began < minimum); ++*count) {
         eitp_plan *plan = k->plans[*count % (size_t)k->count];
-        memset(run, 0, sizeof *run);
-        run->op = op;
-        run->limits = &k->b->limits;
+        memset(totals, 0, sizeof *totals);
+        totals->op = op;
+        totals->limits = &k->b->limits;
         status = write_update(k, plan, error);
         if (!status)
             status = eitp_plan_execute(plan, error);
-        seconds[*count] = run->seconds;
+        seconds[*count] = totals->seconds;
         if (!status)
             status = bench_check_stopped(error);
     }
@@ -134,30 +135,30 @@ static eitp_status measure_runs(kernel *k, const char *op, double *seconds, size
     return status;
 }
 
-static eitp_status measure(kernel *k, const work *w, eitp_error *error) {
-    double *seconds = (double *)command_allocate(MOST_RUNS * sizeof *seconds);
+static eitp_status measure(kernel_bench *k, const workload *w, eitp_error *error) {
+    double *seconds = (double *)command_allocate(MAX_EXECUTIONS * sizeof *seconds);
     bench_line line;
-    kernel_run run;
+    op_totals totals;
     const char *op = w->op_16 && eitp_dtype_size(k->b->dtype) == 2 ? w->op_16 : w->op;
     size_t count;
-    eitp_status status = measure_runs(k, op, seconds, &count, &run, error);
-    if (!status && !run.steps)
-        status = command_fail(error, EITP_ERROR_UNSUPPORTED, "the device has no kernel %s", op);
+    eitp_status status = time_executions(k, op, seconds, &count, &totals, error);
+    if (!status && !totals.steps)
+        status = command_fail(error, EITP_ERROR_UNSUPPORTED, "no kernel for %s on this device", op);
     if (!status) {
         memset(&line, 0, sizeof line);
         snprintf(line.name, sizeof line.name, "%s", w->name);
         line.median = bench_median(seconds, count);
-        line.seconds = seconds[0]; /* they are in order now */
-        line.flops = run.flops;
-        line.bytes = run.bytes;
-        line.limit = run.limit;
+        line.seconds = seconds[0]; /* bench_median has sorted them */
+        line.flops = totals.flops;
+        line.bytes = totals.bytes;
+        line.limit = totals.limit;
         bench_add(k->b, &line);
     }
     free(seconds);
     return status;
 }
 
-static void release_plans(kernel *k) {
+static void release_plans(kernel_bench *k) {
     for (int i = 0; i < k->count; i++) {
         eitp_plan_destroy(k->plans[i]);
         eitp_graph_destroy(k->graphs[i]);
@@ -170,7 +171,7 @@ static void release_plans(kernel *k) {
     memset(&k->update, 0, sizeof k->update);
 }
 
-static eitp_status make_plans(kernel *k, const work *w, int copies, eitp_error *error) {
+static eitp_status create_plans(kernel_bench *k, const workload *w, int copies, eitp_error *error) {
     eitp_status status = EITP_OK;
     k->graphs = (eitp_graph **)command_allocate((size_t)copies * sizeof *k->graphs);
     k->plans = (eitp_plan **)command_allocate((size_t)copies * sizeof *k->plans);
@@ -185,8 +186,8 @@ static eitp_status make_plans(kernel *k, const work *w, int copies, eitp_error *
     return status;
 }
 
-/* Like the bench's own, which has told the log about itself already. */
-static eitp_status create_context(kernel *k, eitp_error *error) {
+/* Like the bench's own context, which has logged the device already. */
+static eitp_status create_context(kernel_bench *k, eitp_error *error) {
     eitp_context_config config = eitp_context_config_default();
     config.host = eitp_context_host(k->b->context);
     config.host.log.write = NULL;
@@ -195,15 +196,15 @@ static eitp_status create_context(kernel *k, eitp_error *error) {
     return eitp_context_create(&config, &k->context, error);
 }
 
-int work_is_wanted(const bench *b, const char *name) {
+int workload_is_selected(const bench *b, const char *name) {
     const char *filter = options_text(&b->options, OPTION_FILTER);
     return !filter || strstr(name, filter);
 }
 
-eitp_status work_measure(kernel *k, const work *w, int copies, eitp_error *error) {
+eitp_status workload_measure(kernel_bench *k, const workload *w, int copies, eitp_error *error) {
     size_t first = 0;
     eitp_status status = EITP_OK;
-    if (!work_is_wanted(k->b, w->name))
+    if (!workload_is_selected(k->b, w->name))
         return EITP_OK;
     status = bench_measure(k->b, error);
     if (!status && !k->context)
@@ -211,7 +212,7 @@ eitp_status work_measure(kernel *k, const work *w, int copies, eitp_error *error
     if (status)
         return status;
     first = eitp_variable_count(k->context);
-    status = make_plans(k, w, copies, error);
+    status = create_plans(k, w, copies, error);
     if (!status)
         status = fill_variables(k, first, error);
     if (!status && w->write)
@@ -220,7 +221,7 @@ eitp_status work_measure(kernel *k, const work *w, int copies, eitp_error *error
         status = measure(k, w, error);
     release_plans(k);
     if (status == EITP_ERROR_ARGUMENT || status == EITP_ERROR_UNSUPPORTED) {
-        output_warning("%s is left out: %s", w->name, error->message);
+        output_warning("%s is skipped: %s", w->name, error->message);
         return EITP_OK;
     }
     return status;

@@ -1,0 +1,29 @@
+/* What the ref kernels of attention share, whatever their element type. */
+#ifndef EITP_REF_ATTENTION_H
+#define EITP_REF_ATTENTION_H
+
+#include "kernels/ref/ref.h"
+
+/* A (sequence, head) pair of an attention call. */
+typedef struct eitp__ref_pair {
+    int64_t heads, head, width; /* width: of a head */
+    int64_t begin, end;         /* the sequence's rows */
+    int64_t first, stop;        /* these rows, padding, and rows in no sequence that the pair clears */
+    int causal;
+} eitp__ref_pair;
+
+EITP__PRIVATE eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item);
+
+/*
+ * The factor of the probability of row i for the key at `position` of its sequence: 0 if it is dropped out, else
+ * 1 / (1 - probability of dropout).
+ */
+EITP__PRIVATE float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position);
+
+/* Zeroes the logsumexps of the pair's rows that attend to nothing. */
+EITP__PRIVATE void eitp__ref_clear_logsumexps(const eitp__ref_pair *pair, float *logsumexps);
+
+EITP__PRIVATE size_t eitp__ref_attention_workspace(const eitp__call *call);
+EITP__PRIVATE size_t eitp__ref_attention_cached_workspace(const eitp__call *call);
+
+#endif

@@ -1,0 +1,262 @@
+/* The default file table: POSIX. A handle is a file descriptor plus one, so that it is never NULL. */
+#include "base/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* Linux transfers at most 0x7ffff000 bytes per call. */
+#define EITP__LARGEST_TRANSFER ((size_t)1 << 30)
+
+static int eitp__descriptor(void *file) {
+    return (int)((intptr_t)file - 1);
+}
+
+/* Converts `offset` to off_t; EOVERFLOW if it does not fit. */
+static int eitp__system_offset(uint64_t offset, off_t *converted) {
+    *converted = (off_t)offset;
+    return *converted < 0 || (uint64_t)*converted != offset ? EOVERFLOW : 0;
+}
+
+/* Files to read must be regular: pipes and devices have neither size nor positions. */
+static int eitp__check_regular(int descriptor) {
+    struct stat info;
+    if (fstat(descriptor, &info))
+        return errno;
+    if (S_ISDIR(info.st_mode))
+        return EISDIR;
+    return S_ISREG(info.st_mode) ? 0 : ENXIO;
+}
+
+static int eitp__system_open(void *user, const char *path, eitp_file_mode mode, void **file) {
+    int flags = O_CLOEXEC, descriptor, code = 0;
+    (void)user;
+    /* Without O_NONBLOCK, opening a pipe blocks until its other end is opened. */
+    if (mode == EITP_FILE_READ)
+        flags |= O_RDONLY | O_NONBLOCK;
+    else
+        flags |= O_RDWR | O_CREAT | (mode == EITP_FILE_REPLACE ? O_TRUNC : 0);
+    do {
+        descriptor = open(path, flags, 0666);
+    } while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0)
+        return errno;
+    if (mode == EITP_FILE_READ)
+        code = eitp__check_regular(descriptor);
+    if (code) {
+        close(descriptor);
+        return code;
+    }
+    *file = (void *)((intptr_t)descriptor + 1);
+    return 0;
+}
+
+static int eitp__system_close(void *user, void *file) {
+    (void)user;
+    /* After EINTR the descriptor is closed; closing it again could close a reused one. */
+    return close(eitp__descriptor(file)) && errno != EINTR ? errno : 0;
+}
+
+static int eitp__system_size(void *user, void *file, uint64_t *size) {
+    struct stat info;
+    (void)user;
+    if (fstat(eitp__descriptor(file), &info))
+        return errno;
+    *size = (uint64_t)info.st_size;
+    return 0;
+}
+
+static int eitp__system_resize(void *user, void *file, uint64_t size) {
+    off_t length;
+    int code = eitp__system_offset(size, &length);
+    (void)user;
+    if (code)
+        return code;
+    do {
+        code = ftruncate(eitp__descriptor(file), length) ? errno : 0;
+    } while (code == EINTR);
+    return code;
+}
+
+static int eitp__system_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
+    off_t position;
+    ssize_t got;
+    int code = eitp__system_offset(offset, &position);
+    (void)user;
+    if (code)
+        return code;
+    if (size > EITP__LARGEST_TRANSFER)
+        size = EITP__LARGEST_TRANSFER;
+    do {
+        got = pread(eitp__descriptor(file), data, size, position);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return errno;
+    *done = (size_t)got;
+    return 0;
+}
+
+static void eitp__system_prefetch(void *user, void *file, uint64_t offset, size_t size) {
+#if defined(__linux__)
+    enum { EITP__ADVICE_WILL_NEED = 3 }; /* POSIX_FADV_WILLNEED, which strict modes hide */
+    off_t position;
+    (void)user;
+    if (!eitp__system_offset(offset, &position))
+        posix_fadvise(eitp__descriptor(file), position, (off_t)size, EITP__ADVICE_WILL_NEED);
+#else
+    (void)user;
+    (void)file;
+    (void)offset;
+    (void)size;
+#endif
+}
+
+static int eitp__system_write(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    off_t position;
+    ssize_t put;
+    int code = eitp__system_offset(offset, &position);
+    (void)user;
+    if (code)
+        return code;
+    if (size > EITP__LARGEST_TRANSFER)
+        size = EITP__LARGEST_TRANSFER;
+    do {
+        put = pwrite(eitp__descriptor(file), data, size, position);
+    } while (put < 0 && errno == EINTR);
+    if (put < 0)
+        return errno;
+    *done = (size_t)put;
+    return 0;
+}
+
+static int eitp__sync_descriptor(int descriptor) {
+    int code;
+    do {
+        code = fsync(descriptor) ? errno : 0;
+    } while (code == EINTR);
+    return code;
+}
+
+static int eitp__system_sync(void *user, void *file) {
+    (void)user;
+    return eitp__sync_descriptor(eitp__descriptor(file));
+}
+
+static int eitp__system_info(void *user, const char *path, eitp_path_info *info) {
+    struct stat found;
+    (void)user;
+    memset(info, 0, sizeof *info);
+    info->kind = EITP_PATH_MISSING;
+    if (stat(path, &found))
+        return errno == ENOENT || errno == ENOTDIR ? 0 : errno;
+    info->kind = S_ISREG(found.st_mode)   ? EITP_PATH_FILE
+                 : S_ISDIR(found.st_mode) ? EITP_PATH_DIRECTORY
+                                          : EITP_PATH_OTHER;
+    if (info->kind == EITP_PATH_FILE)
+        info->size = (uint64_t)found.st_size;
+    info->modified = EITP__MODIFIED(found);
+    return 0;
+}
+
+static int eitp__system_make_directory(void *user, const char *path) {
+    (void)user;
+    return mkdir(path, 0777) ? errno : 0;
+}
+
+static int eitp__system_sync_directory(void *user, const char *path) {
+    int descriptor, code;
+    (void)user;
+    do {
+        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    } while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0)
+        return errno;
+    code = eitp__sync_descriptor(descriptor);
+    close(descriptor);
+    /* EINVAL: the file system cannot sync directories. */
+    return code == EINVAL ? 0 : code;
+}
+
+static int eitp__system_rename(void *user, const char *from, const char *to) {
+    (void)user;
+    return rename(from, to) ? errno : 0;
+}
+
+/* Removes a symbolic link itself, never its target. */
+static int eitp__system_remove(void *user, const char *path) {
+    struct stat found;
+    (void)user;
+    if (lstat(path, &found))
+        return errno;
+    return (S_ISDIR(found.st_mode) ? rmdir(path) : unlink(path)) ? errno : 0;
+}
+
+static int eitp__system_list(void *user, const char *path, int (*visit)(void *visitor, const char *name),
+                             void *visitor) {
+    struct dirent *entry;
+    int code = 0;
+    DIR *directory = opendir(path);
+    (void)user;
+    if (!directory)
+        return errno;
+    while (!code) {
+        errno = 0;
+        entry = readdir(directory);
+        if (!entry) {
+            code = errno;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+            code = visit(visitor, entry->d_name);
+    }
+    closedir(directory);
+    return code;
+}
+
+static int eitp__system_lock(void *user, const char *path, void **lock) {
+    int descriptor;
+    (void)user;
+    do {
+        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    } while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0)
+        return errno;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(descriptor);
+        return EWOULDBLOCK;
+    }
+    *lock = (void *)((intptr_t)descriptor + 1);
+    return 0;
+}
+
+static void eitp__system_unlock(void *user, void *lock) {
+    (void)user;
+    /* Closing is not enough: a process forked meanwhile has the descriptor too. */
+    flock(eitp__descriptor(lock), LOCK_UN);
+    close(eitp__descriptor(lock));
+}
+
+EITP__PRIVATE eitp_files eitp__system_files(void) {
+    eitp_files files;
+    memset(&files, 0, sizeof files);
+    files.open = eitp__system_open;
+    files.close = eitp__system_close;
+    files.size = eitp__system_size;
+    files.resize = eitp__system_resize;
+    files.read = eitp__system_read;
+    files.write = eitp__system_write;
+    files.sync = eitp__system_sync;
+    files.info = eitp__system_info;
+    files.make_directory = eitp__system_make_directory;
+    files.sync_directory = eitp__system_sync_directory;
+    files.rename = eitp__system_rename;
+    files.remove = eitp__system_remove;
+    files.list = eitp__system_list;
+    files.prefetch = eitp__system_prefetch;
+    files.lock = eitp__system_lock;
+    files.unlock = eitp__system_unlock;
+    return files;
+}

@@ -1,0 +1,117 @@
+#include "base/json.h"
+#include "base/unicode.h"
+
+#include <float.h>
+
+/* Stores the escape of an ASCII character in `escape` and returns its length; 0 if it needs none. */
+static size_t eitp__json_escape(unsigned char c, char escape[8]) {
+    static const char names[] = "\"\\bfnrt", values[] = "\"\\\b\f\n\r\t";
+    const char *found = c ? strchr(values, (char)c) : NULL;
+    if (found) {
+        escape[0] = '\\';
+        escape[1] = names[found - values];
+        return 2;
+    }
+    return c < 0x20 ? (size_t)snprintf(escape, 8, "\\u%04x", c) : 0;
+}
+
+EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size) {
+    size_t plain = 0, at = 0;
+    char escape[8];
+    eitp__buffer_add(buffer, "\"", 1);
+    /* text[plain, at) is copied unchanged. */
+    while (at < size) {
+        uint32_t code;
+        int valid;
+        size_t length = eitp__utf8_next((const unsigned char *)text + at, size - at, &code, &valid), escaped = 0;
+        if (code < 0x80) {
+            escaped = eitp__json_escape((unsigned char)code, escape);
+        } else if (!valid) {
+            /* Invalid bytes become U+FFFD, so that the output is valid UTF-8. */
+            escaped = 3;
+            memcpy(escape, "\xef\xbf\xbd", 3);
+        }
+        if (escaped) {
+            eitp__buffer_add(buffer, text + plain, at - plain);
+            eitp__buffer_add(buffer, escape, escaped);
+            plain = at + length;
+        }
+        at += length;
+    }
+    eitp__buffer_add(buffer, text + plain, at - plain);
+    eitp__buffer_add(buffer, "\"", 1);
+}
+
+EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
+    size_t length, kept = 0;
+    int in_point = 0;
+    if (!(value >= -DBL_MAX && value <= DBL_MAX)) {
+        memcpy(text, "null", 5);
+        return 4;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, 40, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    /* Anything else is the locale's decimal point, which may have several bytes. */
+    length = strlen(text);
+    for (size_t i = 0; i < length; i++) {
+        if (strchr("0123456789+-e", text[i])) {
+            text[kept++] = text[i];
+            in_point = 0;
+        } else if (!in_point) {
+            text[kept++] = '.';
+            in_point = 1;
+        }
+    }
+    text[kept] = 0;
+    return kept;
+}
+
+EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
+    char text[40];
+    eitp__buffer_add(buffer, text, eitp__json_format_number(value, text));
+}
+
+/* Writes whole numbers with all digits and without an exponent: other programs read anything else as a float. */
+static void eitp__json_write_parsed_number(eitp__buffer *buffer, const eitp__json *value) {
+    if (value->is_integer && value->integer) /* -0 is written as a float */
+        eitp__buffer_format(buffer, "%lld", (long long)value->integer);
+    else if (fabs(value->number) >= 9007199254740992.0 && fabs(value->number) < 1e40)
+        eitp__buffer_format(buffer, "%.0f", value->number);
+    else
+        eitp__json_write_number(buffer, value->number);
+}
+
+EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json *value) {
+    const int is_array = value->kind == EITP__JSON_ARRAY;
+    switch (value->kind) {
+    case EITP__JSON_NULL:
+        eitp__buffer_add_text(buffer, "null");
+        break;
+    case EITP__JSON_BOOLEAN:
+        eitp__buffer_add_text(buffer, value->boolean ? "true" : "false");
+        break;
+    case EITP__JSON_NUMBER:
+        eitp__json_write_parsed_number(buffer, value);
+        break;
+    case EITP__JSON_STRING:
+        eitp__json_write_text(buffer, value->text, value->text_size);
+        break;
+    case EITP__JSON_ARRAY:
+    case EITP__JSON_OBJECT:
+        eitp__buffer_add_text(buffer, is_array ? "[" : "{");
+        for (const eitp__json *child = value->first_child; child; child = child->next) {
+            if (!is_array) {
+                eitp__json_write_text(buffer, child->name, child->name_size);
+                eitp__buffer_add_text(buffer, ": ");
+            }
+            eitp__json_write_value(buffer, child);
+            if (child->next)
+                eitp__buffer_add_text(buffer, ", ");
+        }
+        eitp__buffer_add_text(buffer, is_array ? "]" : "}");
+        break;
+    }
+}

@@ -1,0 +1,20 @@
+/* Text files of the system, such as those of /proc. */
+#ifndef EITP_SYSTEM_TEXT_H
+#define EITP_SYSTEM_TEXT_H
+
+#include "base/memory.h"
+#include "base/status.h"
+
+/* Reads a whole file through host->files. A file that cannot be read gives an empty text, since its content is unknown;
+   only EITP_ERROR_MEMORY is an error. */
+EITP__PRIVATE eitp_status eitp__read_system_text(const eitp_host *host, const char *path, eitp__buffer *text,
+                                                 eitp_error *error);
+
+/* Parses the number of bytes in the first line of `text`, such as "1024" or "1 kB". Returns 0 if the line contains
+   anything else or the number is too large. */
+EITP__PRIVATE int eitp__parse_bytes(const char *text, uint64_t *bytes);
+
+/* The number of bytes after `name` at the start of a line; 0 if there is no such line. */
+EITP__PRIVATE uint64_t eitp__find_bytes(const char *text, const char *name);
+
+#endif

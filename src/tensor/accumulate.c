@@ -1,0 +1,134 @@
+/* Accumulation of gradients in variables: the gradient terms of every trained parameter of a loss. */
+#include "tensor/autograd.h"
+#include "tensor/op_rules.h"
+
+EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
+                                                   eitp_error *error) {
+    if (snprintf(name, size, "gradient_rows.%lld.%s", (long long)rows, parameter) >= (int)size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long", parameter);
+    return EITP_OK;
+}
+
+/* Adds deferred rows to a variable of their own. The update scatters its rows once per step. */
+static void eitp__accumulate_rows(eitp_tensor *parameter, eitp_tensor *rows, eitp_tensor *carry) {
+    char name[256];
+    eitp_error error;
+    if (eitp__rows_gradient_name(eitp__variable_name(parameter), rows->shape[0], name, sizeof name, &error)) {
+        eitp__graph_fail(parameter->graph, error.status, "%s", error.message);
+        return;
+    }
+    eitp_accumulate(eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, rows->dtype, rows->rank, rows->shape),
+                    rows, carry);
+}
+
+EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
+                                              eitp_error *error) {
+    int length = term ? snprintf(name, size, "gradient_term.%d.%s", term + 1, parameter)
+                      : snprintf(name, size, "gradient.%s", parameter);
+    return length < (int)size
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long", parameter);
+}
+
+/* The variable in which a term of a parameter's gradient is accumulated. */
+static eitp_tensor *eitp__gradient_variable(eitp_tensor *parameter, int term) {
+    char name[256];
+    eitp_error error;
+    if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, &error)) {
+        eitp__graph_fail(parameter->graph, error.status, "%s", error.message);
+        return NULL;
+    }
+    return eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter), parameter->rank,
+                                parameter->shape);
+}
+
+/* Multiplies by the carry the variables of terms that this graph lacks, from term number `term` on. */
+static void eitp__carry_other_terms(eitp_tensor *parameter, int term, eitp_tensor *carry) {
+    char name[256];
+    for (; term < EITP__GRADIENT_TERMS && carry; term++) {
+        if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, NULL) ||
+            (term && eitp_variable_find(parameter->graph->context, name) < 0))
+            return;
+        eitp_accumulate(eitp__gradient_variable(parameter, term),
+                        eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
+    }
+}
+
+/*
+ * Adds the terms of a parameter's gradient to its variable one by one, without storing their sum. With `separate`, each
+ * term goes to a variable of its own, unless there are too many.
+ */
+static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *terms, eitp_tensor *carry, int separate) {
+    eitp_tensor *target = eitp__gradient_variable(parameter, 0), *rows = NULL;
+    int count = 0, added = 0;
+    for (const eitp__term *term = terms; term; term = term->next)
+        count += eitp__deferred_rows(term->value) == NULL;
+    for (const eitp__term *term = terms; term; term = term->next) {
+        eitp_tensor *deferred = eitp__deferred_rows(term->value);
+        if (deferred) {
+            eitp__add_gradient(&rows, deferred);
+            continue;
+        }
+        if (!added || (separate && count <= EITP__GRADIENT_TERMS))
+            target = eitp_accumulate(eitp__gradient_variable(parameter, added++), term->value, carry);
+        else
+            target = eitp_accumulate(target, term->value, NULL);
+    }
+    eitp__carry_other_terms(parameter, added, carry);
+    if (rows)
+        eitp__accumulate_rows(parameter, rows, carry);
+}
+
+EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error) {
+    char text[100];
+    if (!loss)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is NULL; see eitp_graph_status for the reason");
+    if (!eitp__is_floating(loss->dtype))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is %s; it must be floating-point",
+                          eitp_dtype_name(loss->dtype));
+    if (loss->rows || eitp__elements(loss) != 1)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the loss has shape %s; it must be a single number, as of eitp_mean or eitp_sum",
+                          eitp__shape_text(loss, text, sizeof text));
+    return EITP_OK;
+}
+
+static eitp_status eitp__accumulate_loss(eitp_tensor *loss, eitp_tensor *carry, int separate, eitp_error *error) {
+    eitp_graph *graph;
+    const eitp_host *host;
+    eitp_tensor **xs, *seed;
+    eitp__term **terms;
+    size_t bytes;
+    int count = 0;
+    eitp_status status = eitp__check_loss(loss, error);
+    if (status)
+        return status;
+    graph = loss->graph;
+    host = eitp__graph_host(graph);
+    bytes = graph->tensor_count * sizeof *xs;
+    xs = (eitp_tensor **)eitp__allocate(host, bytes);
+    terms = (eitp__term **)eitp__allocate(host, bytes);
+    if (xs && terms) {
+        for (size_t i = 0; i < graph->tensor_count; i++) {
+            if (eitp__is_trained(graph->tensors[i]))
+                xs[count++] = graph->tensors[i];
+        }
+        seed = eitp__fill_like(loss, 1);
+        eitp__differentiate(graph, 0, 1, &loss, &seed, count, xs, terms);
+        for (int i = 0; i < count; i++)
+            eitp__accumulate_terms(xs[i], terms[i], carry, separate);
+    } else {
+        eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate %zu bytes to differentiate the graph", 2 * bytes);
+    }
+    eitp__release(host, xs, bytes);
+    eitp__release(host, terms, bytes);
+    return eitp_graph_status(graph, error);
+}
+
+eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
+    return eitp__accumulate_loss(loss, carry, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__accumulate_gradient_terms(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
+    return eitp__accumulate_loss(loss, carry, 1, error);
+}

@@ -1,0 +1,154 @@
+/* Kernel calls of a plan: their operands, and the addresses that an execution fills in. */
+#include "tensor/plan.h"
+
+EITP__PRIVATE int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor) {
+    for (size_t i = 0; i < plan->input_count && tensor->leaf == EITP__INPUT; i++) {
+        if (plan->inputs[i].tensor == tensor)
+            return (int)i;
+    }
+    return -1;
+}
+
+static int eitp__is_kept(const eitp_plan *plan, const eitp_tensor *tensor) {
+    int index = eitp__input_index(plan, tensor);
+    return index >= 0 && plan->inputs[index].is_kept;
+}
+
+EITP__PRIVATE eitp__location eitp__location_of(const eitp_plan *plan, eitp_tensor *tensor, int step) {
+    eitp__location location = EITP__ZERO;
+    eitp_tensor *owner;
+    int64_t first;
+    location.block = -1;
+    location.input = -1;
+    location.variable = -1;
+    tensor = eitp__lowered(tensor);
+    if (!tensor)
+        return location;
+    owner = eitp__owner(tensor, &first);
+    location.offset = (size_t)first * eitp_dtype_size(tensor->dtype);
+    if (eitp__is_offloaded_tensor(plan, tensor)) {
+        const eitp__window *window = step < 0 ? NULL : eitp__window_at(plan, tensor, step);
+        location.block = window ? window->block : -1;
+        location.offset -= window ? window->offset : 0;
+    } else if (owner->leaf == EITP__VARIABLE)
+        location.variable = owner->variable;
+    else if (eitp__is_kept(plan, owner))
+        location.input = eitp__input_index(plan, owner);
+    else if ((size_t)owner->id < plan->tensor_count)
+        location.block = plan->block_of[owner->id];
+    location.rows = tensor->rows;
+    if (tensor->rows)
+        location.row_elements = eitp__elements(tensor) / tensor->shape[0];
+    return location;
+}
+
+static void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor) {
+    if (!tensor)
+        return;
+    operand->dtype = tensor->dtype;
+    operand->rank = tensor->rank;
+    operand->elements = eitp__elements(tensor);
+    memcpy(operand->shape, tensor->shape, sizeof operand->shape);
+}
+
+/* Fills in the call and binding of one step, without addresses. */
+static void eitp__fill_call(const eitp_plan *plan, int s, eitp__call *call, eitp__binding *binding) {
+    const eitp__step *step = &plan->steps[s];
+    const eitp__node *node = step->node;
+    call->slot = (eitp__slot)node->op;
+    call->input_count = step->input_count;
+    call->output_count = step->output_count;
+    memcpy(call->integers, node->attributes.integers, sizeof call->integers);
+    memcpy(call->reals, node->attributes.reals, sizeof call->reals);
+    if (node->op == EITP__OP_MATMUL)
+        call->integers[2] = step->epilogue;
+    call->dtype = eitp__node_dtype(node);
+    for (int i = 0; i < step->input_count; i++) {
+        eitp__set_operand(&call->inputs[i], step->inputs[i]);
+        binding->inputs[i] = eitp__location_of(plan, step->inputs[i], s);
+    }
+    for (int i = 0; i < step->output_count; i++) {
+        /* The node's shape: an accumulation may write to another view of the same memory. */
+        eitp__set_operand(&call->outputs[i], i < node->output_count ? node->outputs[i] : step->outputs[i]);
+        binding->outputs[i] = eitp__location_of(plan, step->outputs[i], s);
+    }
+    binding->carry = eitp__location_of(plan, step->carry, s);
+    call->accumulates = step->accumulates;
+}
+
+EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {
+    const eitp_host *host = &plan->context->host;
+    eitp__release(host, plan->calls, plan->call_count * sizeof *plan->calls);
+    eitp__release(host, plan->bindings, plan->call_count * sizeof *plan->bindings);
+    plan->calls = NULL;
+    plan->bindings = NULL;
+    plan->call_count = 0;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
+    const eitp__backend *backend = plan->context->backend;
+    const eitp_host *host = &plan->context->host;
+    eitp__release_calls(plan);
+    plan->call_count = plan->step_count;
+    plan->calls = (eitp__call *)eitp__allocate(host, plan->call_count * sizeof *plan->calls);
+    plan->bindings = (eitp__binding *)eitp__allocate(host, plan->call_count * sizeof *plan->bindings);
+    if (plan->step_count && (!plan->calls || !plan->bindings))
+        return eitp__fail_memory(error, plan->step_count * (sizeof *plan->calls + sizeof *plan->bindings),
+                                 "the calls of a plan");
+    plan->stats.workspace_bytes = 0;
+    plan->stats.flops = plan->stats.seconds = 0;
+    for (size_t s = 0; s < plan->step_count; s++) {
+        const eitp__op_info *info = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op);
+        size_t workspace;
+        eitp__fill_call(plan, (int)s, &plan->calls[s], &plan->bindings[s]);
+        workspace = backend->interface->workspace(backend, &plan->calls[s]);
+        if (workspace > plan->stats.workspace_bytes)
+            plan->stats.workspace_bytes = workspace;
+        plan->stats.flops += info->flops ? info->flops(plan->steps[s].node) : 0;
+        plan->stats.seconds += eitp__step_seconds(plan, &plan->steps[s]);
+    }
+    plan->stats.nodes = (int)plan->step_count;
+    plan->stats.file_reads = plan->stats.file_writes = 0;
+    for (size_t i = 0; i < plan->window_count; i++) {
+        plan->stats.file_reads += (double)plan->windows[i].size;
+        plan->stats.file_writes += plan->windows[i].is_dirty ? (double)plan->windows[i].size : 0;
+    }
+    plan->stats.seconds +=
+        plan->stats.file_reads / EITP__OFFLOAD_READ_RATE + plan->stats.file_writes / EITP__OFFLOAD_WRITE_RATE;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *location) {
+    if (location->variable >= 0)
+        return (char *)plan->context->variables[location->variable].data + location->offset;
+    if (location->input >= 0)
+        return (char *)plan->inputs[location->input].memory + location->offset;
+    if (location->block >= 0)
+        return (char *)plan->context->arena.memory + plan->blocks[location->block].offset + location->offset;
+    return NULL;
+}
+
+static void eitp__bind_operand(const eitp_plan *plan, eitp__operand *operand, const eitp__location *location) {
+    operand->data = eitp__address(plan, location);
+    if (location->rows) {
+        operand->shape[0] = plan->rows;
+        operand->elements = plan->rows * location->row_elements;
+    }
+}
+
+EITP__PRIVATE void eitp__bind(eitp_plan *plan) {
+    uint64_t generation = plan->context->arena_generation + 1;
+    if (plan->bound_generation == generation && plan->bound_rows == plan->rows)
+        return;
+    for (size_t s = 0; s < plan->step_count; s++) {
+        eitp__call *call = &plan->calls[s];
+        const eitp__binding *binding = &plan->bindings[s];
+        for (int i = 0; i < call->input_count; i++)
+            eitp__bind_operand(plan, &call->inputs[i], &binding->inputs[i]);
+        for (int i = 0; i < call->output_count; i++)
+            eitp__bind_operand(plan, &call->outputs[i], &binding->outputs[i]);
+        call->carry = (const float *)eitp__address(plan, &binding->carry);
+    }
+    plan->bound_generation = generation;
+    plan->bound_rows = plan->rows;
+}

@@ -1,0 +1,189 @@
+/* Execution of plans: inputs are written, steps executed, outputs read. */
+#include "tensor/profile.h"
+
+eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_set_rows", "plan");
+    if (plan->graph->capacity < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the plan's graph has no capacity of rows: none of its inputs is of eitp_input_rows");
+    if (rows < 0 || rows > plan->graph->capacity)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the number of rows must be 0 to the graph's capacity of %lld, not %lld",
+                          (long long)plan->graph->capacity, (long long)rows);
+    plan->rows = rows;
+    return EITP_OK;
+}
+
+/* Fails if the arena is too small: it is lost when an attempt to enlarge it fails. */
+static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
+    size_t needed = plan->stats.arena_bytes + plan->stats.workspace_bytes;
+    if (plan->context->plans_only)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "this context was created with plans_only: it cannot execute plans");
+    if (plan->context->arena.size >= needed)
+        return EITP_OK;
+    return eitp__fail_memory(error, needed, "the arena, which was lost when it could not be enlarged");
+}
+
+/* Finds the address of a tensor that has `size` bytes. *address is NULL if the plan does not use it. */
+static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor, size_t size, void **address,
+                                      eitp_error *error) {
+    eitp__location location;
+    size_t expected;
+    eitp_status status;
+    if (!tensor || tensor->graph != plan->graph || (size_t)tensor->id >= plan->tensor_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the tensor does not belong to the plan's graph, or was created after the plan");
+    status = eitp__check_arena(plan, error);
+    if (status)
+        return status;
+    location = eitp__location_of(plan, tensor, -1);
+    expected = tensor->rows ? (size_t)(plan->rows * location.row_elements) * eitp_dtype_size(tensor->dtype)
+                            : eitp__tensor_bytes(tensor);
+    if (size != expected)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has %zu bytes, but %zu were given",
+                          tensor->node ? eitp__op(tensor->graph, tensor->node->op)->name : tensor->name, expected,
+                          size);
+    *address = eitp__address(plan, &location);
+    if (eitp__is_offloaded_tensor(plan, tensor))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "variable '%s' is offloaded: read it with eitp_variable_read, not from a plan",
+                          eitp__variable_name(eitp__owner(tensor, NULL)));
+    return EITP_OK;
+}
+
+/* The plan's inputs are being written: its results in the arena are lost. */
+static void eitp__begin_epoch(eitp_plan *plan) {
+    eitp_context *context = plan->context;
+    if (context->arena_user != plan)
+        context->arena_epoch++;
+    context->arena_user = plan;
+    plan->results_epoch = 0;
+}
+
+/* The plan was executed: the arena holds its results, if all steps were. */
+static void eitp__end_epoch(eitp_plan *plan, int is_complete) {
+    eitp_context *context = plan->context;
+    context->arena_epoch++;
+    context->arena_user = plan;
+    plan->results_epoch = is_complete ? context->arena_epoch : 0;
+}
+
+/* True if an input still holds what was written to it. */
+static int eitp__is_written(const eitp_plan *plan, const eitp__plan_input *input) {
+    const eitp_context *context = plan->context;
+    if (input->is_kept)
+        return input->written != 0;
+    return input->written && input->written == context->arena_epoch && context->arena_user == plan;
+}
+
+static eitp_status eitp__check_values(const eitp_tensor *input, const void *values, size_t size, eitp_error *error) {
+    int64_t count = (int64_t)(size / eitp_dtype_size(input->dtype));
+    eitp_status status = EITP_OK;
+    for (const eitp__value_rule *rule = input->rules; rule && !status; rule = rule->next)
+        status = rule->check(rule, input, values, count, error);
+    return status;
+}
+
+eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_write", "plan");
+    void *address = NULL;
+    eitp__plan_input *target;
+    eitp_status status = eitp__plan_address(plan, input, size, &address, error);
+    if (status)
+        return status;
+    if (input->leaf != EITP__INPUT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "only inputs can be written: tensors of eitp_input or eitp_input_rows");
+    if (size && !data)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for input '%s' is NULL", input->name);
+    status = eitp__check_values(input, data, size, error);
+    if (status)
+        return status;
+    target = &plan->inputs[eitp__input_index(plan, input)];
+    target->written = 0;
+    if (!target->is_kept)
+        eitp__begin_epoch(plan);
+    status = plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
+    if (status)
+        return status;
+    target->written = target->is_kept ? 1 : plan->context->arena_epoch;
+    target->rows = plan->rows;
+    return EITP_OK;
+}
+
+/* Variables and kept inputs can be read at any time, values in the arena after an execution. */
+static eitp_status eitp__check_readable(const eitp_plan *plan, eitp_tensor *output, eitp_error *error) {
+    eitp__location location = eitp__location_of(plan, output, -1);
+    if (location.block < 0 || (plan->results_epoch && plan->results_epoch == plan->context->arena_epoch))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "the output's value is no longer in the arena: read it after eitp_plan_execute, "
+                      "before inputs are written and before another plan of the context is created, "
+                      "written or executed");
+}
+
+eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_read", "plan");
+    void *address = NULL;
+    eitp_status status = eitp__plan_address(plan, output, size, &address, error);
+    if (status)
+        return status;
+    if (size && !data)
+        return eitp__fail_null(error, "eitp_plan_read", "data");
+    if (!address || !plan->readable[output->id])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "only outputs can be read; mark the tensor with eitp_output before the plan is created");
+    status = eitp__check_readable(plan, output, error);
+    if (status)
+        return status;
+    return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
+}
+
+/* Executes the steps [first, end); there is at least one. */
+static eitp_status eitp__execute_steps(eitp_plan *plan, size_t first, size_t end, void *workspace, eitp_error *error) {
+    eitp__backend *backend = plan->context->backend;
+    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, error);
+}
+
+/* Checks that every input that is read was written, with at least as many rows as are in use. */
+static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error) {
+    for (size_t i = 0; i < plan->input_count; i++) {
+        const eitp__plan_input *input = &plan->inputs[i];
+        const char *name = input->tensor->name;
+        if (!input->is_read)
+            continue;
+        if (!eitp__is_written(plan, input))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "input '%s' has no value: it was not written since the last execution, or another "
+                              "plan used the arena since; write it before each eitp_plan_execute, or declare it "
+                              "with eitp_keep_input",
+                              name);
+        if (input->tensor->rows && input->rows < plan->rows)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "input '%s' was written with %lld rows, but eitp_plan_set_rows set %lld; write it again",
+                              name, (long long)input->rows, (long long)plan->rows);
+    }
+    return EITP_OK;
+}
+
+eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_execute", "plan");
+    void *workspace = NULL;
+    eitp_status status = eitp__check_arena(plan, error);
+    if (!status)
+        status = eitp__check_written(plan, error);
+    if (status)
+        return status;
+    eitp__bind(plan);
+    if (plan->stats.workspace_bytes)
+        workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
+    status = eitp__execute_with_transfers(
+        plan, workspace, plan->context->profiler.step ? eitp__execute_profiled_steps : eitp__execute_steps, error);
+    eitp__end_epoch(plan, !status);
+    return status;
+}

@@ -1,0 +1,295 @@
+/* Variables: their list, their memory or place in the file, and access to their bytes. */
+#include "tensor/variable.h"
+
+#include "base/convert.h"
+#include "base/memory.h"
+
+size_t eitp_variable_count(const eitp_context *context) {
+    return context ? context->variable_count : 0;
+}
+
+eitp_variable eitp_variable_at(const eitp_context *context, size_t index) {
+    eitp_variable none = EITP__ZERO;
+    return index < eitp_variable_count(context) ? context->variables[index].info : none;
+}
+
+int64_t eitp_variable_find(const eitp_context *context, const char *name) {
+    size_t length = name ? strlen(name) : 0;
+    for (size_t i = 0; i < eitp_variable_count(context) && name; i++) {
+        if (context->variables[i].name_length == length && !memcmp(context->variables[i].info.name, name, length))
+            return (int64_t)i;
+    }
+    return -1;
+}
+
+EITP__PRIVATE eitp_status eitp__variable_named(eitp_context *context, const char *name, eitp__variable **variable,
+                                               eitp_error *error) {
+    int64_t index = eitp_variable_find(context, name);
+    if (!context || !name)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the %s of a variable is NULL", context ? "name" : "context");
+    if (index < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no variable named '%s' in this context", name);
+    *variable = &context->variables[index];
+    return EITP_OK;
+}
+
+eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int decay, eitp_error *error) {
+    eitp__variable *variable = NULL;
+    eitp_status status = eitp__variable_named(context, name, &variable, error);
+    if (!status)
+        variable->info.decay = decay;
+    return status;
+}
+
+#define EITP__NOT_OFFLOADED ((eitp_offload)(EITP_OFFLOAD_ALL + 1))
+
+static const eitp__role_info eitp__roles[] = {
+    {EITP_OFFLOAD_ALL, 1},    /* EITP_PARAMETER */
+    {EITP_OFFLOAD_STATES, 1}, /* EITP_OPTIMIZER */
+    {EITP_OFFLOAD_ALL, 0},    /* EITP_GRADIENT */
+    {EITP__NOT_OFFLOADED, 0}, /* EITP_CACHE */
+    {EITP_OFFLOAD_STATES, 1}, /* EITP_REMAINDER */
+};
+
+typedef char eitp__every_role_has_a_row[EITP__COUNT(eitp__roles) == EITP_ROLE_COUNT ? 1 : -1];
+
+EITP__PRIVATE const eitp__role_info *eitp__role_of(eitp_role role) {
+    return &eitp__roles[role];
+}
+
+/* True if the variable is large enough to offload, and the context offloads its role. */
+static int eitp__is_offloaded(const eitp_context *context, const eitp_variable *variable) {
+    return variable->size >= EITP__OFFLOADED_BYTES && context->offload >= eitp__role_of(variable->role)->offloaded_from;
+}
+
+/* Checks the arguments of a declaration, and computes the size in bytes. */
+static eitp_status eitp__check_declaration(const char *name, eitp_role role, eitp_dtype dtype, int rank,
+                                           const int64_t *shape, size_t *size, eitp_error *error) {
+    *size = eitp_dtype_size(dtype);
+    if (!name || (rank > 0 && !shape))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the %s of variable '%s' is NULL", name ? "shape" : "name",
+                          name ? name : "");
+    if (!*size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': unknown dtype %d", name, (int)dtype);
+    if ((unsigned)role >= EITP_ROLE_COUNT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': unknown role %d", name, (int)role);
+    if (rank < 0 || rank > EITP_MAX_RANK)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': rank must be 0 to %d, not %d", name,
+                          EITP_MAX_RANK, rank);
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] < 1 || !eitp__multiply_size(*size, (size_t)shape[i], size) || *size > (size_t)INT64_MAX / 2)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': dimension %d cannot be %lld", name, i,
+                              (long long)shape[i]);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const char *name, eitp_role role,
+                                                 eitp_dtype dtype, int rank, const int64_t *shape, int64_t *index,
+                                                 eitp_error *error) {
+    eitp_variable *info;
+    size_t size;
+    char *copy;
+    eitp_status status = eitp__check_declaration(name, role, dtype, rank, shape, &size, error);
+    if (status)
+        return status;
+    *index = eitp_variable_find(context, name);
+    if (*index >= 0) {
+        info = &context->variables[*index].info;
+        if (info->role != role || info->dtype != dtype || info->rank != rank ||
+            (rank && memcmp(info->shape, shape, (size_t)rank * sizeof *shape)))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "variable '%s' exists with another role, dtype or shape; choose another name", name);
+        return EITP_OK;
+    }
+    if (!eitp__reserve(&context->host, (void **)&context->variables, &context->variable_capacity,
+                       context->variable_count + 1, sizeof *context->variables))
+        return eitp__fail_memory(error, sizeof *context->variables, "the list of variables");
+    copy = eitp__copy_text(&context->host, name);
+    if (!copy)
+        return eitp__fail_memory(error, strlen(name) + 1, "the name of a variable");
+    *index = (int64_t)context->variable_count++;
+    memset(&context->variables[*index], 0, sizeof *context->variables);
+    info = &context->variables[*index].info;
+    info->name = copy;
+    context->variables[*index].name_length = strlen(copy);
+    info->role = role;
+    info->dtype = dtype;
+    info->rank = rank;
+    for (int i = 0; i < rank; i++)
+        info->shape[i] = shape[i];
+    info->size = size;
+    info->decay = role == EITP_PARAMETER && rank >= 2;
+    info->trained = role == EITP_PARAMETER;
+    info->offloaded = eitp__is_offloaded(context, info);
+    context->variables[*index].offset = EITP__NO_OFFSET;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index) {
+    char *name = (char *)(uintptr_t)context->variables[index].info.name;
+    eitp__release(&context->host, name, strlen(name) + 1);
+    context->variable_count--;
+    for (size_t i = index; i < context->variable_count; i++)
+        context->variables[i] = context->variables[i + 1];
+}
+
+static size_t eitp__aligned(size_t size) {
+    return (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
+}
+
+/* Reserves space in the file for offloaded variables that have none. */
+static eitp_status eitp__reserve_file_space(eitp_context *context, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < context->variable_count && !status; i++) {
+        eitp__variable *variable = &context->variables[i];
+        if (variable->info.offloaded && variable->offset == EITP__NO_OFFSET)
+            status = eitp__offload_reserve(&context->offload_file, variable->info.size, &variable->offset, error);
+    }
+    return status;
+}
+
+static int eitp__needs_memory(const eitp__variable *variable) {
+    return !variable->data && !variable->info.offloaded;
+}
+
+EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error) {
+    size_t total = 0, offset = 0;
+    char *memory;
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < context->variable_count; i++) {
+        if (eitp__needs_memory(&context->variables[i]) &&
+            !eitp__add_size(total, eitp__aligned(context->variables[i].info.size), &total))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the total size of the variables overflows size_t");
+    }
+    if (!context->plans_only)
+        status = eitp__reserve_file_space(context, error);
+    if (!total || context->plans_only || status)
+        return status;
+    if (!eitp__reserve(&context->host, (void **)&context->segments, &context->segment_capacity,
+                       context->segment_count + 1, sizeof *context->segments))
+        return eitp__fail_memory(error, sizeof *context->segments, "the list of segments");
+    memory = (char *)context->backend->interface->allocate(context->backend, total);
+    if (!memory)
+        return eitp__fail_memory(error, total, "parameters, gradients and optimizer state");
+    context->segments[context->segment_count].memory = memory;
+    context->segments[context->segment_count].size = total;
+    context->segment_count++;
+    for (size_t i = 0; i < context->variable_count; i++) {
+        if (!eitp__needs_memory(&context->variables[i]))
+            continue;
+        context->variables[i].data = memory + offset;
+        offset += eitp__aligned(context->variables[i].info.size);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const eitp__variable *variable, size_t offset,
+                                                  void *memory, size_t size, int writes, eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    char *data = (char *)variable->data + offset;
+    if (variable->info.offloaded)
+        return writes ? eitp__file_write(&context->offload_file.file, variable->offset + offset, memory, size, error)
+                      : eitp__file_read(&context->offload_file.file, variable->offset + offset, memory, size, error);
+    return writes ? interface->upload(context->backend, data, memory, size, error)
+                  : interface->download(context->backend, memory, data, size, error);
+}
+
+EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t variables, size_t segments) {
+    while (context->variable_count > variables)
+        eitp__variable_remove(context, context->variable_count - 1);
+    while (context->segment_count > segments) {
+        eitp__segment *last = &context->segments[--context->segment_count];
+        for (size_t i = 0; i < context->variable_count; i++) {
+            uintptr_t at = (uintptr_t)context->variables[i].data, begin = (uintptr_t)last->memory;
+            if (at >= begin && at < begin + last->size)
+                context->variables[i].data = NULL;
+        }
+        context->backend->interface->release(context->backend, last->memory, last->size);
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__prepare_access(eitp_context *context, eitp_error *error) {
+    if (context->plans_only)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "this context was created with plans_only: its variables have no values");
+    return eitp__variables_allocate(context, error);
+}
+
+/* Checks a range of bytes of a variable, and prepares access to it. */
+static eitp_status eitp__variable_range(eitp_context *context, const char *name, size_t offset, const void *data,
+                                        size_t size, eitp__variable **variable, eitp_error *error) {
+    eitp_status status = eitp__variable_named(context, name, variable, error);
+    if (!status && size && !data)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for variable '%s' is NULL", name);
+    if (status)
+        return status;
+    if (offset > (*variable)->info.size || size > (*variable)->info.size - offset)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "bytes %zu to %zu are outside variable '%s', which has %zu bytes",
+                          offset, offset + size, name, (*variable)->info.size);
+    return eitp__prepare_access(context, error);
+}
+
+eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t offset, const void *data, size_t size,
+                                eitp_error *error) {
+    eitp__variable *variable = NULL;
+    eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
+    return status ? status
+                  : eitp__variable_transfer(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
+}
+
+eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,
+                               eitp_error *error) {
+    eitp__variable *variable = NULL;
+    eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
+    return status ? status : eitp__variable_transfer(context, variable, offset, data, size, 0, error);
+}
+
+EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size) {
+    return snprintf(text, size, "remainder.%s", name) < (int)size;
+}
+
+EITP__PRIVATE eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__variable *variable) {
+    char name[256];
+    int64_t index = -1;
+    if (variable->info.role == EITP_PARAMETER && eitp__wide(variable->info.dtype) != variable->info.dtype) {
+        if (eitp__remainder_name(variable->info.name, name, sizeof name))
+            index = eitp_variable_find(context, name);
+    }
+    return index >= 0 ? &context->variables[index] : NULL;
+}
+
+eitp_status eitp_variable_set_trained(eitp_context *context, const char *name, int trained, eitp_error *error) {
+    eitp__variable *variable = NULL, *remainder;
+    eitp_status status = eitp__variable_named(context, name, &variable, error);
+    if (status)
+        return status;
+    if (variable->info.role != EITP_PARAMETER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "variable '%s' is not a parameter; only parameters can be trained or frozen", name);
+    remainder = trained ? NULL : eitp__remainder_of(context, variable);
+    if (remainder && context->graph_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' cannot be frozen while the context has graphs; freeze it before creating graphs", name);
+    variable->info.trained = trained != 0;
+    if (remainder)
+        eitp__variable_remove(context, (size_t)(remainder - context->variables));
+    return EITP_OK;
+}
+
+/* FNV-1a. */
+EITP__PRIVATE uint64_t eitp__name_key(const char *name) {
+    uint64_t key = 14695981039346656037u;
+    for (; *name; name++)
+        key = (key ^ (unsigned char)*name) * 1099511628211u;
+    return key;
+}
+
+size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        if (context->variables[i].info.role == role && context->variables[i].data)
+            bytes += context->variables[i].info.size;
+    }
+    return bytes;
+}

@@ -1,0 +1,265 @@
+/* Added tokens of a tokenizer.json, and special tokens named in the files next to it. */
+#include "text/bpe_loader.h"
+
+#include "base/log.h"
+
+/* Stores the flags of an added token and checks that it is supported. */
+static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *flags, eitp_error *error) {
+    static const char *const unsupported[] = {"single_word", "lstrip", "rstrip"};
+    const eitp__json *content = eitp__json_member(entry, "content");
+    int normalized = 0, special = 0;
+    if (!content || content->kind != EITP__JSON_STRING || !content->text_size)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: an added token must have a non-empty content",
+                          entry->line);
+    if (content->text_size > EITP__ADDED_TOKEN_LIMIT)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: an added token of %zu bytes exceeds the limit of %zu", entry->line,
+                          content->text_size, EITP__ADDED_TOKEN_LIMIT);
+    for (size_t i = 0; i < EITP__COUNT(unsupported); i++) {
+        int value = 0;
+        eitp_status status = eitp__json_get_boolean(entry, unsupported[i], &value, error);
+        if (status != EITP_OK)
+            return status;
+        if (value)
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "line %zu: unsupported %s of the added token \"%.*s\"; it must be false", entry->line,
+                              unsupported[i], eitp__excerpt_size(content->text_size), content->text);
+    }
+    eitp_status status = eitp__json_get_boolean(entry, "normalized", &normalized, error);
+    if (status == EITP_OK)
+        status = eitp__json_get_boolean(entry, "special", &special, error);
+    *flags = EITP__TOKEN_ADDED | (normalized ? (unsigned)EITP__TOKEN_NORMALIZED : 0u) |
+             (special ? (unsigned)EITP__TOKEN_SPECIAL : 0u);
+    return status;
+}
+
+static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json *entry, size_t *next,
+                                          eitp_error *error) {
+    eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
+    unsigned flags = 0;
+    int64_t id = -1;
+    eitp_status status = eitp__check_added_token(entry, &flags, error);
+    if (status == EITP_OK)
+        status = eitp__json_get_integer(entry, "id", 0, INT32_MAX, &id, error);
+    if (status != EITP_OK)
+        return status;
+    const eitp__json *content = eitp__json_member(entry, "content");
+    const int shown = eitp__excerpt_size(content->text_size);
+    unsigned verbatim = eitp__decode_spelling(&loader->bytes, content->text, content->text_size);
+    if (loader->bytes.failed)
+        return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
+    uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
+    /* As in the library `tokenizers`: tokens in the vocabulary keep their ids, the others follow it in order. */
+    const size_t expected = known ? known - 1 : *next;
+    if ((uint64_t)id != expected)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the added token \"%.*s\" has id %lld, expected %zu",
+                          entry->line, shown, content->text, (long long)id, expected);
+    if (!known) {
+        ++*next;
+        return eitp__tokenizer_set_token(loader->tokenizer, expected, content->text, content->text_size,
+                                         flags | EITP__TOKEN_OUTSIDE, error);
+    }
+    if (loader->bytes.size != content->text_size || memcmp(loader->bytes.data, content->text, content->text_size))
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "line %zu: unsupported added token \"%.*s\", which the vocabulary uses as the spelling of other bytes",
+            entry->line, shown, content->text);
+    if (vocabulary->tokens[expected].flags & EITP__TOKEN_ADDED)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: duplicate added token \"%.*s\"; remove one of them",
+                          entry->line, shown, content->text);
+    vocabulary->tokens[expected].flags |= (unsigned char)flags;
+    return EITP_OK;
+}
+
+/* True if both tokens can occur in a text so that they overlap. */
+static int eitp__tokens_overlap(const unsigned char *a, size_t a_size, const unsigned char *b, size_t b_size) {
+    for (size_t shift = 0; shift < a_size; shift++) {
+        size_t common = a_size - shift < b_size ? a_size - shift : b_size;
+        if (!memcmp(a + shift, b, common))
+            return 1;
+    }
+    for (size_t shift = 1; shift < b_size; shift++) {
+        size_t common = b_size - shift < a_size ? b_size - shift : a_size;
+        if (!memcmp(b + shift, a, common))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__check_added_overlaps(const eitp_tokenizer *tokenizer, eitp_error *error) {
+    const eitp__token *tokens = tokenizer->vocabulary.tokens;
+    for (size_t i = 0; i < tokenizer->added_count; i++) {
+        const eitp__added_token *one = &tokenizer->added[i];
+        for (size_t k = i + 1; k < tokenizer->added_count; k++) {
+            const eitp__added_token *other = &tokenizer->added[k];
+            if (!((tokens[one->id].flags ^ tokens[other->id].flags) & EITP__TOKEN_NORMALIZED))
+                continue;
+            if (tokenizer->added_count > 4096 || eitp__tokens_overlap(one->bytes, one->size, other->bytes, other->size))
+                return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                                  "unsupported added tokens \"%.*s\" and \"%.*s\", which may overlap in a text and "
+                                  "differ in \"normalized\"; give both the same value",
+                                  eitp__excerpt_size(one->size), (const char *)one->bytes,
+                                  eitp__excerpt_size(other->size), (const char *)other->bytes);
+        }
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const eitp__json *added, size_t next,
+                                                  eitp_error *error) {
+    for (const eitp__json *entry = added ? added->first_child : NULL; entry; entry = entry->next) {
+        eitp_status status = eitp__load_added_token(loader, entry, &next, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE size_t eitp__count_added_outside(const eitp__json *added, size_t count) {
+    size_t outside = 0;
+    for (const eitp__json *entry = added ? added->first_child : NULL; entry; entry = entry->next) {
+        const eitp__json *id = eitp__json_member(entry, "id");
+        outside += id && id->kind == EITP__JSON_NUMBER && id->integer > 0 && (uint64_t)id->integer >= count;
+    }
+    return outside;
+}
+
+static int eitp__is_added_token(const eitp_tokenizer *tokenizer, size_t id, const eitp__json *content) {
+    const eitp__token *token = &tokenizer->vocabulary.tokens[id];
+    return (token->flags & EITP__TOKEN_ADDED) && token->size == content->text_size &&
+           !memcmp(eitp__token_bytes(tokenizer, id), content->text, token->size);
+}
+
+/* Makes a token of the model's vocabulary an added token, as transformers does with tokens named in its files. *id is
+   -1 if the vocabulary lacks the token. */
+static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp__json *content, unsigned flags, int64_t *id,
+                                          eitp_error *error) {
+    unsigned verbatim = eitp__decode_spelling(&loader->bytes, content->text, content->text_size);
+    if (loader->bytes.failed)
+        return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
+    uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
+    *id = -1;
+    /* A token whose bytes differ from `content` is spelled in the byte alphabet: another text. */
+    if (!known || loader->bytes.size != content->text_size ||
+        memcmp(loader->bytes.data, content->text, content->text_size))
+        return EITP_OK;
+    loader->tokenizer->vocabulary.tokens[known - 1].flags |= (unsigned char)flags;
+    *id = (int64_t)known - 1;
+    return EITP_OK;
+}
+
+/* Finds the id of a token that a file names by a string or an object; -1 if the tokenizer lacks it. */
+static eitp_status eitp__load_named_token(eitp__loader *loader, const eitp__json *value, int64_t *id,
+                                          eitp_error *error) {
+    const eitp__json *content = value->kind == EITP__JSON_OBJECT ? eitp__json_member(value, "content") : value;
+    const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
+    unsigned flags = EITP__TOKEN_ADDED;
+    if (!content || content->kind != EITP__JSON_STRING || !content->text_size)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s must be a string, an object with content, or null",
+                          value->line, value->name);
+    for (size_t i = 0; i < vocabulary->count; i++) {
+        if (eitp__is_added_token(loader->tokenizer, i, content)) {
+            *id = (int64_t)i;
+            return EITP_OK;
+        }
+    }
+    eitp_status status = content == value ? EITP_OK : eitp__check_added_token(value, &flags, error);
+    return status == EITP_OK ? eitp__mark_added_token(loader, content, flags | EITP__TOKEN_SPECIAL, id, error) : status;
+}
+
+/* Finds a special token by its role: *id is -2 if no file names it, and -1 if a file says null. */
+static eitp_status eitp__load_special_token(eitp__loader *loader, eitp_special_token which, int64_t *id,
+                                            eitp_error *error) {
+    int file;
+    const eitp__json *value = eitp__special_token_value(loader->files, which, &file);
+    *id = value ? -1 : -2;
+    if (eitp__is_absent(value))
+        return EITP_OK;
+    eitp_status status = eitp__load_named_token(loader, value, id, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "%s", eitp__special_file_name(file));
+    if (*id >= 0)
+        return EITP_OK;
+    const eitp__json *content = value->kind == EITP__JSON_OBJECT ? eitp__json_member(value, "content") : value;
+    const int shown = eitp__excerpt_size(content->text_size);
+    if (which == EITP_END_OF_TEXT)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: line %zu: the tokenizer lacks the eos_token \"%.*s\"; save both files together with "
+                          "save_pretrained of transformers",
+                          eitp__special_file_name(file), value->line, shown, content->text);
+    eitp__log(loader->host, EITP_LOG_WARNING, "%s: line %zu: the tokenizer lacks the %s \"%.*s\", which is ignored",
+              eitp__special_file_name(file), value->line, value->name, shown, content->text);
+    *id = -2;
+    return EITP_OK;
+}
+
+/* Checks that the tokenizer has an entry of added_tokens_decoder, "id": {"content": ...}; transformers would add it. */
+static eitp_status eitp__check_decoder_token(eitp__loader *loader, const eitp__json *entry, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
+    const eitp__json *content = eitp__json_member(entry, "content");
+    const size_t digits = strspn(entry->name, "0123456789");
+    const uint64_t id = digits == entry->name_size && digits < 10 ? strtoull(entry->name, NULL, 10) : UINT64_MAX;
+    unsigned flags = 0;
+    int64_t found = -1;
+    eitp_status status = eitp__check_added_token(entry, &flags, error);
+    if (status != EITP_OK || (id < vocabulary->count && eitp__is_added_token(loader->tokenizer, (size_t)id, content)))
+        return status;
+    if (id < vocabulary->count)
+        status = eitp__mark_added_token(loader, content, flags, &found, error);
+    if (status == EITP_OK && (found < 0 || (uint64_t)found != id))
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: the tokenizer lacks the added token \"%.*s\" with id %.40s; save both files "
+                          "together with save_pretrained of transformers",
+                          entry->line, eitp__excerpt_size(content->text_size), content->text, entry->name);
+    return status;
+}
+
+static eitp_status eitp__check_decoder_tokens(eitp__loader *loader, eitp_error *error) {
+    const eitp__json *listed = eitp__special_added_tokens(loader->files);
+    eitp_status status = EITP_OK;
+    if (eitp__is_absent(listed))
+        return EITP_OK;
+    if (listed->kind != EITP__JSON_OBJECT)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens_decoder must be an object", listed->line);
+    for (const eitp__json *entry = listed->first_child; entry && status == EITP_OK; entry = entry->next)
+        status = eitp__check_decoder_token(loader, entry, error);
+    return status == EITP_OK ? status
+                             : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
+/* tokenizer_config.json overrides tokenizer.json, as in transformers. */
+static eitp_status eitp__load_prefix_space(eitp__loader *loader, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    int add_prefix_space = tokenizer->add_prefix_space;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
+    if (status == EITP_OK && add_prefix_space != tokenizer->add_prefix_space)
+        eitp__log(loader->host, EITP_LOG_WARNING, "tokenizer_config.json overrides add_prefix_space: it is %s",
+                  add_prefix_space ? "true" : "false");
+    tokenizer->add_prefix_space = add_prefix_space;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    int64_t ids[EITP_SPECIAL_TOKEN_COUNT];
+    eitp_status status = eitp__load_prefix_space(loader, error);
+    if (status == EITP_OK)
+        status = eitp__check_decoder_tokens(loader, error);
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT && status == EITP_OK; which++)
+        status = eitp__load_special_token(loader, (eitp_special_token)which, &ids[which], error);
+    if (status == EITP_OK)
+        status = eitp__tokenizer_complete(tokenizer, error);
+    if (status != EITP_OK)
+        return status;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        const int64_t id = eitp__special_token_id(loader->files, (eitp_special_token)which);
+        if (ids[which] > -2)
+            tokenizer->special[which] = (int32_t)ids[which];
+        else if (id >= 0 && (uint64_t)id < tokenizer->vocabulary.count &&
+                 (tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_SPECIAL))
+            tokenizer->special[which] = (int32_t)id;
+    }
+    eitp__special_files_keep(loader->files, &tokenizer->config);
+    return tokenizer->config.failed ? eitp__fail_memory(error, tokenizer->config.size, "the tokenizer's configuration")
+                                    : EITP_OK;
+}

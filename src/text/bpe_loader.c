@@ -1,0 +1,158 @@
+#include "text/bpe_loader.h"
+
+#include "base/unicode.h"
+
+EITP__PRIVATE void eitp__loader_init(eitp__loader *loader, const eitp_host *host, const eitp__special_files *files) {
+    memset(loader, 0, sizeof *loader);
+    loader->host = host;
+    loader->files = files;
+    eitp__buffer_init(&loader->bytes, host);
+    eitp__buffer_init(&loader->right_bytes, host);
+}
+
+static void eitp__loader_release(eitp__loader *loader) {
+    eitp_tokenizer_destroy(loader->tokenizer);
+    eitp__release(loader->host, loader->slots, loader->slot_count * sizeof *loader->slots);
+    eitp__buffer_release(&loader->bytes);
+    eitp__buffer_release(&loader->right_bytes);
+}
+
+EITP__PRIVATE eitp_status eitp__loader_finish(eitp__loader *loader, eitp_status status, eitp_tokenizer **out) {
+    if (status == EITP_OK) {
+        *out = loader->tokenizer;
+        loader->tokenizer = NULL;
+    }
+    eitp__loader_release(loader);
+    return status;
+}
+
+EITP__PRIVATE int eitp__excerpt_size(size_t size) {
+    return size < 80 ? (int)size : 80;
+}
+
+EITP__PRIVATE int eitp__is_absent(const eitp__json *value) {
+    return !value || value->kind == EITP__JSON_NULL;
+}
+
+EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *text, size_t size) {
+    eitp__buffer_clear(bytes);
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point;
+        int valid;
+        i += eitp__utf8_next((const unsigned char *)text + i, size - i, &code_point, &valid);
+        int byte = valid ? eitp__character_to_byte(code_point) : -1;
+        if (byte < 0) {
+            eitp__buffer_clear(bytes);
+            eitp__buffer_add(bytes, text, size);
+            return EITP__TOKEN_VERBATIM;
+        }
+        const unsigned char value = (unsigned char)byte;
+        eitp__buffer_add(bytes, &value, 1);
+    }
+    return 0;
+}
+
+EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *bytes, size_t size, unsigned verbatim) {
+    const unsigned char *text = (const unsigned char *)bytes;
+    uint64_t hash = 0xCBF29CE484222325u + verbatim;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ text[i]) * 0x100000001B3u;
+    hash ^= hash >> 32;
+    for (size_t i = (size_t)hash & (loader->slot_count - 1);; i = (i + 1) & (loader->slot_count - 1)) {
+        uint32_t *slot = &loader->slots[i];
+        if (!*slot)
+            return slot;
+        const eitp__token *token = &loader->tokenizer->vocabulary.tokens[*slot - 1];
+        if (token->size == size && (token->flags & EITP__TOKEN_VERBATIM) == verbatim &&
+            (!size || !memcmp(eitp__token_bytes(loader->tokenizer, *slot - 1), bytes, size)))
+            return slot;
+    }
+}
+
+static eitp_status eitp__load_token(eitp__loader *loader, const eitp__json *entry, size_t count, eitp_error *error) {
+    const int shown = eitp__excerpt_size(entry->name_size);
+    if (entry->kind != EITP__JSON_NUMBER || !entry->is_integer || entry->integer < 0)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the id of token \"%.*s\" must be an integer, at least 0",
+                          entry->line, shown, entry->name);
+    if ((uint64_t)entry->integer >= count)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: token \"%.*s\" has id %lld; ids must be 0 to %zu, each once, since the vocabulary "
+                          "has %zu tokens",
+                          entry->line, shown, entry->name, (long long)entry->integer, count - 1, count);
+    const size_t id = (size_t)entry->integer;
+    if (loader->tokenizer->vocabulary.tokens[id].flags)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: token \"%.*s\" has id %zu, which another token has; ids must be unique",
+                          entry->line, shown, entry->name, id);
+    unsigned verbatim = eitp__decode_spelling(&loader->bytes, entry->name, entry->name_size);
+    if (loader->bytes.failed)
+        return eitp__fail_memory(error, entry->name_size, "the tokenizer's vocabulary");
+    uint32_t *slot = eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
+    *slot = (uint32_t)id + 1;
+    return eitp__tokenizer_set_token(loader->tokenizer, id, loader->bytes.data, loader->bytes.size, verbatim, error);
+}
+
+EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
+                                                size_t merge_count, eitp_error *error) {
+    if (!vocabulary || vocabulary->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary must be an object of tokens and ids");
+    const size_t count = vocabulary->count;
+    if (count + outside > EITP__VOCABULARY_LIMIT || merge_count > EITP__VOCABULARY_LIMIT)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%zu tokens and %zu merges exceed the limit of %zu each",
+                          count + outside, merge_count, EITP__VOCABULARY_LIMIT);
+    if (count < 256)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "the vocabulary has %zu tokens, expected at least one for each of the 256 bytes; train it "
+                          "with an initial alphabet of all 256 bytes",
+                          count);
+    loader->tokenizer = eitp__tokenizer_allocate(loader->host, count + outside, merge_count, error);
+    if (!loader->tokenizer)
+        return EITP_ERROR_MEMORY;
+    loader->slot_count = 1024;
+    while (loader->slot_count < 2 * count)
+        loader->slot_count *= 2;
+    loader->slots = (uint32_t *)eitp__allocate(loader->host, loader->slot_count * sizeof *loader->slots);
+    if (!loader->slots) {
+        const size_t size = loader->slot_count * sizeof *loader->slots;
+        loader->slot_count = 0;
+        return eitp__fail_memory(error, size, "the tokenizer's vocabulary");
+    }
+    for (const eitp__json *entry = vocabulary->first_child; entry; entry = entry->next) {
+        eitp_status status = eitp__load_token(loader, entry, count, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, size_t line, const char *left,
+                                           size_t left_size, const char *right, size_t right_size, eitp_error *error) {
+    unsigned verbatim = eitp__decode_spelling(&loader->bytes, left, left_size);
+    verbatim |= eitp__decode_spelling(&loader->right_bytes, right, right_size);
+    if (loader->bytes.failed || loader->right_bytes.failed)
+        return eitp__fail_memory(error, left_size + right_size, "the tokenizer's merges");
+    if (verbatim || !left_size || !right_size)
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "line %zu: merge %zu, \"%.*s\" and \"%.*s\": both must be non-empty and spelled in GPT-2's byte alphabet",
+            line, rank, eitp__excerpt_size(left_size), left, eitp__excerpt_size(right_size), right);
+    eitp__merge *merge = &loader->tokenizer->bpe.merges[rank];
+    uint32_t slot = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, 0);
+    merge->left = (int32_t)slot - 1;
+    slot = *eitp__loader_slot(loader, loader->right_bytes.data, loader->right_bytes.size, 0);
+    merge->right = (int32_t)slot - 1;
+    eitp__buffer_add(&loader->bytes, loader->right_bytes.data, loader->right_bytes.size);
+    if (loader->bytes.failed)
+        return eitp__fail_memory(error, left_size + right_size, "the tokenizer's merges");
+    slot = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, 0);
+    merge->result = (int32_t)slot - 1;
+    if (merge->left < 0 || merge->right < 0 || merge->result < 0)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: merge %zu, \"%.*s\" and \"%.*s\": the %s token is not in the vocabulary; use the "
+                          "vocabulary and the merges of one tokenizer",
+                          line, rank, eitp__excerpt_size(left_size), left, eitp__excerpt_size(right_size), right,
+                          merge->left < 0    ? "left"
+                          : merge->right < 0 ? "right"
+                                             : "merged");
+    return EITP_OK;
+}

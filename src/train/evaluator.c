@@ -1,0 +1,180 @@
+#include "train/evaluator.h"
+
+#include "base/random.h"
+
+static eitp__layout eitp__evaluator_layout(const eitp_task *task, int64_t samples) {
+    eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    layout.rows_vary = task->rows_vary;
+    return layout;
+}
+
+static size_t eitp__evaluator_value_bytes(const eitp__evaluator *evaluator) {
+    return (size_t)eitp__batch_value_count(&evaluator->pass) * sizeof *evaluator->values;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
+                                                 eitp_error *error) {
+    const eitp__layout layout = eitp__evaluator_layout(task, samples);
+    const eitp_host host = eitp_context_host(task->context);
+    eitp_status status;
+    memset(evaluator, 0, sizeof *evaluator);
+    status = eitp__pass_build(&evaluator->pass, task, &layout, 0, samples * task->rows, error);
+    if (!status)
+        status = eitp_plan_create(evaluator->pass.graph, &evaluator->plan, error);
+    if (!status)
+        status = eitp__batch_create(&host, &evaluator->pass, &evaluator->batch, error);
+    if (status)
+        return status;
+    evaluator->losses = (double *)eitp__allocate(&host, (size_t)samples * sizeof *evaluator->losses);
+    evaluator->values = (float *)eitp__allocate(&host, eitp__evaluator_value_bytes(evaluator));
+    return evaluator->losses && evaluator->values
+               ? EITP_OK
+               : eitp__fail_memory(error, eitp__evaluator_value_bytes(evaluator), "an evaluation");
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
+                                                   eitp_error *error) {
+    const eitp__layout layout = eitp__evaluator_layout(task, samples);
+    eitp_pass pass;
+    eitp_plan_stats stats = EITP__ZERO;
+    eitp_status status = eitp__pass_build(&pass, task, &layout, 0, samples * task->rows, error);
+    if (!status)
+        status = eitp_plan_estimate(pass.graph, NULL, &stats, error);
+    eitp__pass_release(&pass);
+    *bytes = stats.arena_bytes + stats.workspace_bytes;
+    return status;
+}
+
+EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
+    const eitp_host host = evaluator->batch.host;
+    if (evaluator->losses)
+        eitp__release(&host, evaluator->losses, (size_t)evaluator->pass.layout.samples * sizeof *evaluator->losses);
+    if (evaluator->values)
+        eitp__release(&host, evaluator->values, eitp__evaluator_value_bytes(evaluator));
+    eitp__batch_release(&evaluator->batch);
+    eitp_plan_destroy(evaluator->plan);
+    eitp__pass_release(&evaluator->pass);
+    memset(evaluator, 0, sizeof *evaluator);
+}
+
+/* ---- Means over samples ---- */
+
+/*
+ * The mean of a quantity over items, and the variance of the samples' own means: samples are independent, the items of
+ * one sample are not (Welford, "Note on a method for calculating corrected sums of squares and products", 1962).
+ */
+typedef struct eitp__reduction {
+    double sum;
+    int64_t items;
+    int64_t samples;
+    double mean, squares; /* of the samples' means: their mean, and the sum of squared deviations from it */
+} eitp__reduction;
+
+static void eitp__reduction_add_sample(eitp__reduction *reduction, double value) {
+    const double difference = value - reduction->mean;
+    reduction->samples++;
+    reduction->mean += difference / (double)reduction->samples;
+    reduction->squares += difference * (value - reduction->mean);
+}
+
+static double eitp__reduction_mean(const eitp__reduction *reduction) {
+    return reduction->items ? reduction->sum / (double)reduction->items : 0;
+}
+
+static double eitp__reduction_error(const eitp__reduction *reduction) {
+    const double samples = (double)reduction->samples;
+    return reduction->samples > 1 ? sqrt(reduction->squares / (samples - 1) / samples) : 0;
+}
+
+/* Of each quantity, and of the loss, the weighted sum of the terms. */
+typedef struct eitp__reductions {
+    eitp__reduction of[EITP_MAX_PASS_QUANTITIES], loss;
+} eitp__reductions;
+
+static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, eitp__reductions *reductions,
+                                      eitp_error *error) {
+    const eitp__batch *batch = &evaluator->batch;
+    double *losses = evaluator->losses;
+    eitp_status status = EITP_OK;
+    for (int q = 0; q < evaluator->pass.quantity_count && !status; q++) {
+        const eitp__quantity *quantity = &evaluator->pass.quantities[q];
+        eitp__reduction *reduction = &reductions->of[q];
+        const double weight = quantity->is_term ? eitp__term_weight(quantity, step) : 0;
+        status = eitp__batch_read_values(batch, evaluator->plan, quantity, evaluator->values, error);
+        for (int64_t s = 0; s < batch->count && !status; s++) {
+            const int64_t items = batch->items[s].of[q];
+            double sum = 0;
+            eitp__batch_add_values(batch, quantity, evaluator->values, s, &reduction->sum);
+            eitp__batch_add_values(batch, quantity, evaluator->values, s, &sum);
+            reduction->items += items;
+            if (quantity->kind != EITP__TOTAL && items)
+                eitp__reduction_add_sample(reduction, sum / (double)items);
+            losses[s] = (q ? losses[s] : 0) + (items ? weight * (sum / (double)items) : 0);
+        }
+    }
+    for (int64_t s = 0; s < batch->count && !status; s++)
+        eitp__reduction_add_sample(&reductions->loss, losses[s]);
+    return status;
+}
+
+static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reductions *reductions, int64_t step,
+                                    eitp_evaluation *evaluation) {
+    int has_total = 0; /* a term has no value per sample, and so samples have no loss */
+    memset(evaluation, 0, sizeof *evaluation);
+    for (int q = 0; q < pass->quantity_count; q++) {
+        const eitp__quantity *quantity = &pass->quantities[q];
+        eitp_metric *metric = &evaluation->metrics[evaluation->metric_count++];
+        snprintf(metric->name, sizeof metric->name, "%s", quantity->name);
+        metric->mean = eitp__reduction_mean(&reductions->of[q]);
+        metric->error = eitp__reduction_error(&reductions->of[q]);
+        metric->items = reductions->of[q].items;
+        evaluation->term_count += quantity->is_term;
+        has_total |= quantity->is_term && quantity->kind == EITP__TOTAL;
+        if (quantity->is_term)
+            evaluation->loss += eitp__term_weight(quantity, step) * metric->mean;
+    }
+    evaluation->error = has_total ? 0 : eitp__reduction_error(&reductions->loss);
+    evaluation->items = evaluation->metrics[0].items;
+}
+
+/* ---- Which samples ---- */
+
+/* The first sample of a stretch: `count` stretches divide `total` samples, the longer ones first. */
+static uint64_t eitp__stretch_start(uint64_t stretch, uint64_t count, uint64_t total) {
+    const uint64_t longer = total % count;
+    return stretch * (total / count) + (stretch < longer ? stretch : longer);
+}
+
+/* A sample of a stretch, so that a part represents all of the split; of all samples each. */
+static uint64_t eitp__draw_sample(uint64_t stretch, uint64_t count, uint64_t total, uint64_t seed) {
+    const uint64_t first = eitp__stretch_start(stretch, count, total);
+    const uint64_t length = eitp__stretch_start(stretch + 1, count, total) - first;
+    return first + eitp__random_bits(seed, 0, EITP__RNG_STREAM_EVALUATE, stretch) % length;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
+                                              uint64_t seed, int64_t step, eitp_evaluation *evaluation,
+                                              eitp_error *error) {
+    const uint64_t total = evaluator->pass.task->samples[split];
+    const uint64_t count = samples > 0 && (uint64_t)samples < total ? (uint64_t)samples : total;
+    eitp__batch *batch = &evaluator->batch;
+    eitp__reductions reductions = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    uint64_t done = 0;
+    while (done < count && !status) {
+        const uint64_t left = count - done, capacity = (uint64_t)evaluator->pass.layout.samples;
+        const uint64_t end = done + (left < capacity ? left : capacity);
+        eitp__batch_clear(batch);
+        for (; done < end && !status; done++)
+            status = eitp__batch_add(batch, split, eitp__draw_sample(done, count, total, seed), error);
+        if (!status)
+            status = eitp__batch_write(batch, evaluator->plan, error);
+        if (!status)
+            status = eitp_plan_execute(evaluator->plan, error);
+        if (!status)
+            status = eitp__reduce_batch(evaluator, step, &reductions, error);
+    }
+    if (!status)
+        eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* Evaluation: a plan without gradients, and the means of losses and measures over samples. */
+#ifndef EITP_EVALUATOR_H
+#define EITP_EVALUATOR_H
+
+#include "train/batch.h"
+#include "train/train.h"
+
+typedef struct eitp__evaluator {
+    eitp_pass pass;
+    eitp_plan *plan;
+    eitp__batch batch;
+    float *values;  /* of one quantity */
+    double *losses; /* [samples] */
+} eitp__evaluator;
+
+/*
+ * Creates an evaluator of `samples` samples per pass. The task must outlive it, and it must not be moved. Release it
+ * after a failure too.
+ */
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
+                                                 eitp_error *error);
+
+/* Estimates the arena and workspace bytes of such an evaluator. */
+EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
+                                                   eitp_error *error);
+EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator);
+
+/*
+ * Evaluates `samples` samples of a split in order; 0, or more than there are: all. A part is drawn with `seed`, one
+ * sample from each of `samples` equal stretches of the split. Terms have the weights of `step`.
+ */
+EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
+                                              uint64_t seed, int64_t step, eitp_evaluation *evaluation,
+                                              eitp_error *error);
+
+#endif

@@ -1,0 +1,67 @@
+/* Memory planning: what a training run needs, and which configuration fits a budget, before anything is loaded. */
+#ifndef EITP_PLANNER_H
+#define EITP_PLANNER_H
+
+#include "train/train.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* The run to plan. */
+typedef struct eitp_fit {
+    eitp_context_config context; /* `parameters`, `offload_path` and `plans_only` are ignored */
+    /*
+     * Creates the task to plan in a context that gives variables no memory: the model, with its adapters and frozen
+     * parameters, and the task. Samples are not read. The planner releases the task and destroys its model.
+     */
+    eitp_status (*create_task)(const void *user, eitp_context *context, eitp_task *task, eitp_error *error);
+    const void *user;
+    eitp_trainer_config trainer;
+    int any_optimizer; /* 1: any but EITP_DIFFERENT_ALGORITHM, closest to AdamW first; 0: trainer.optimizer */
+    /*
+     * 1: if nothing fits in memory, variables are offloaded to a file, as few as possible. Since that wears a disk,
+     * with any_optimizer only compact optimizers are then considered. 0: context.offload.
+     */
+    int any_offload;
+    size_t process; /* resident bytes of the process without the run; 0: what they are now */
+    size_t budget;  /* resident bytes that the process may have; 0: no limit */
+} eitp_fit;
+
+/* A configuration of the run, and what it needs. All sizes are in bytes. */
+typedef struct eitp_fit_candidate {
+    /* Set by the caller of eitp_fit_measure. */
+    eitp_optimizer optimizer;
+    int64_t micro_batches_per_pass; /* 0: the trainer's choice, which replaces it */
+    eitp_plan_config plan;          /* of a pass */
+    eitp_offload offload;
+    /* Measured. */
+    char precision[8];
+    size_t parameters, gradients, states; /* variables in memory */
+    size_t offloaded;                     /* variables in a file */
+    size_t arena, workspace;
+    size_t logits;                  /* the part of the arena that holds stored logits */
+    size_t process;                 /* everything else */
+    size_t total;                   /* parameters + gradients + states + arena + workspace + process */
+    double flops, recomputed_flops; /* per step */
+    int recomputed;                 /* values that a pass recomputes */
+    double seconds;                 /* per step, at the nominal speed of the device */
+    double file_reads, file_writes; /* bytes per step, of offloaded variables */
+    int fits;                       /* 1 if total is at most the budget, or there is no budget */
+} eitp_fit_candidate;
+
+/*
+ * Measures a candidate by building its plans without memory for variables and arena: needs the members that the caller
+ * sets, and fills in the others. Fails as eitp_trainer_create and fit->create_task do.
+ */
+EITP_API eitp_status eitp_fit_measure(const eitp_fit *fit, eitp_fit_candidate *candidate, eitp_error *error);
+
+/*
+ * Chooses the fastest candidate of the most faithful optimizer that fits the budget, without offloading if possible.
+ * EITP_ERROR_MEMORY, naming the budget that would suffice, if none fits. *smallest, which may be NULL, is the candidate
+ * with the smallest total among those that were measured.
+ */
+EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_fit_candidate *smallest,
+                                     eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif

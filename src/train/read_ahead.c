@@ -1,0 +1,123 @@
+#include "train/read_ahead.h"
+
+/* ---- Threads ---- */
+
+EITP__PRIVATE eitp_status eitp__readers_create(const eitp_host *host, int64_t count, eitp__readers *readers,
+                                               eitp_error *error) {
+    const size_t bytes = (size_t)count * sizeof *readers->workers;
+    eitp_status status = EITP_OK;
+    memset(readers, 0, sizeof *readers);
+    if (!count)
+        return EITP_OK;
+    readers->host = *host;
+    readers->workers = (eitp__worker **)eitp__allocate(host, bytes);
+    if (!readers->workers)
+        return eitp__fail_memory(error, bytes, "the data workers");
+    readers->count = count;
+    for (int64_t i = 0; i < count && !status; i++)
+        status = eitp__worker_create(host, &readers->workers[i], error);
+    return status;
+}
+
+EITP__PRIVATE void eitp__readers_release(eitp__readers *readers) {
+    for (int64_t i = 0; i < readers->count; i++)
+        eitp__worker_destroy(readers->workers[i]);
+    if (readers->workers)
+        eitp__release(&readers->host, readers->workers, (size_t)readers->count * sizeof *readers->workers);
+    memset(readers, 0, sizeof *readers);
+}
+
+/* ---- Buffers ---- */
+
+EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const eitp_pass *pass, int64_t passes,
+                                                  const eitp_trainer_config *config, eitp__read_ahead *ahead,
+                                                  eitp_error *error) {
+    const int64_t capacity = config->data_workers * config->prefetch;
+    const size_t bytes = (size_t)capacity * sizeof *ahead->steps;
+    eitp_status status = EITP_OK;
+    memset(ahead, 0, sizeof *ahead);
+    if (!capacity)
+        return EITP_OK;
+    ahead->host = *host;
+    ahead->steps = (eitp__coming_step *)eitp__allocate(host, bytes);
+    if (!ahead->steps)
+        return eitp__fail_memory(error, bytes, "the batches that are read ahead");
+    ahead->capacity = capacity;
+    for (int64_t i = 0; i < capacity && !status; i++) {
+        ahead->steps[i].config = config;
+        status = eitp__step_batches_create(host, pass, passes, &ahead->steps[i].batches, error);
+    }
+    return status;
+}
+
+EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead) {
+    if (!ahead->steps)
+        return;
+    eitp__read_ahead_wait(ahead);
+    for (int64_t i = 0; i < ahead->capacity; i++)
+        eitp__step_batches_release(&ahead->steps[i].batches);
+    eitp__release(&ahead->host, ahead->steps, (size_t)ahead->capacity * sizeof *ahead->steps);
+    memset(ahead, 0, sizeof *ahead);
+}
+
+/* ---- Reading ---- */
+
+/* A worker's job. It never fails, since a worker that fails runs no later job: the error is the step's. */
+static eitp_status eitp__read_coming_step(void *argument, eitp_error *error) {
+    eitp__coming_step *coming = (eitp__coming_step *)argument;
+    (void)error;
+    memset(&coming->error, 0, sizeof coming->error);
+    coming->status = eitp__step_batches_read(&coming->batches, coming->config, coming->step, &coming->error);
+    return EITP_OK;
+}
+
+static eitp__coming_step *eitp__coming_step_at(const eitp__read_ahead *ahead, int64_t step) {
+    return &ahead->steps[step % ahead->capacity];
+}
+
+static eitp__worker *eitp__reader_of(const eitp__read_ahead *ahead, int64_t step) {
+    return ahead->readers->workers[step % ahead->readers->count];
+}
+
+/* Begins to read step `end`. */
+static void eitp__read_ahead_submit(eitp__read_ahead *ahead) {
+    eitp__coming_step *coming = eitp__coming_step_at(ahead, ahead->end);
+    coming->step = ahead->end;
+    coming->job = eitp__worker_submit(eitp__reader_of(ahead, ahead->end), eitp__read_coming_step, coming);
+    ahead->end++;
+}
+
+EITP__PRIVATE void eitp__read_ahead_wait(eitp__read_ahead *ahead) {
+    for (int64_t step = ahead->first; step < ahead->end; step++)
+        eitp__worker_wait(eitp__reader_of(ahead, step), eitp__coming_step_at(ahead, step)->job, NULL);
+}
+
+/* Forgets all steps that are read ahead. */
+static void eitp__read_ahead_restart(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step) {
+    eitp__read_ahead_wait(ahead);
+    ahead->readers = readers;
+    ahead->first = ahead->end = step;
+}
+
+EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step,
+                                                eitp__step_batches *batches, eitp_error *error) {
+    eitp__coming_step *coming = eitp__coming_step_at(ahead, step);
+    const eitp__step_batches taken = *batches;
+    if (!ahead->readers || ahead->first != step)
+        eitp__read_ahead_restart(ahead, readers, step);
+    while (ahead->end < step + ahead->capacity)
+        eitp__read_ahead_submit(ahead);
+    eitp__worker_wait(eitp__reader_of(ahead, step), coming->job, NULL);
+    if (coming->status) {
+        const eitp_status status = coming->status;
+        if (error)
+            *error = coming->error;
+        eitp__read_ahead_restart(ahead, readers, step);
+        return status;
+    }
+    *batches = coming->batches;
+    coming->batches = taken;
+    ahead->first++;
+    eitp__read_ahead_submit(ahead);
+    return EITP_OK;
+}

@@ -1,0 +1,57 @@
+#include "train/step_batches.h"
+
+EITP__PRIVATE eitp_status eitp__step_batches_create(const eitp_host *host, const eitp_pass *pass, int64_t count,
+                                                    eitp__step_batches *batches, eitp_error *error) {
+    const size_t bytes = (size_t)count * sizeof *batches->passes;
+    eitp_status status = EITP_OK;
+    memset(batches, 0, sizeof *batches);
+    batches->host = *host;
+    batches->passes = (eitp__batch *)eitp__allocate(host, bytes);
+    if (!batches->passes)
+        return eitp__fail_memory(error, bytes, "the batches of a step");
+    batches->count = count;
+    for (int64_t i = 0; i < count && !status; i++)
+        status = eitp__batch_create(host, pass, &batches->passes[i], error);
+    return status;
+}
+
+EITP__PRIVATE void eitp__step_batches_release(eitp__step_batches *batches) {
+    if (!batches->passes)
+        return;
+    for (int64_t i = 0; i < batches->count; i++)
+        eitp__batch_release(&batches->passes[i]);
+    eitp__release(&batches->host, batches->passes, (size_t)batches->count * sizeof *batches->passes);
+    memset(batches, 0, sizeof *batches);
+}
+
+EITP__PRIVATE int64_t eitp__pass_samples(const eitp_trainer_config *config, int64_t step, int64_t pass,
+                                         uint64_t *first) {
+    const uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
+    const uint64_t capacity = (uint64_t)(config->batch_size * config->micro_batches_per_pass);
+    uint64_t end = ((uint64_t)step + 1) * step_samples;
+    *first = (uint64_t)step * step_samples + (uint64_t)pass * capacity;
+    if (config->last_sample && end > config->last_sample)
+        end = config->last_sample;
+    if (end <= *first)
+        return 0;
+    return (int64_t)(end - *first < capacity ? end - *first : capacity);
+}
+
+EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const eitp_task *task, uint64_t number) {
+    return eitp_sample_index(config->shuffle, config->seed, task->samples[EITP_TRAINING], number);
+}
+
+EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
+                                                  int64_t step, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t pass = 0; pass < batches->count && !status; pass++) {
+        eitp__batch *batch = &batches->passes[pass];
+        uint64_t first;
+        const int64_t count = eitp__pass_samples(config, step, pass, &first);
+        eitp__batch_clear(batch);
+        for (int64_t i = 0; i < count && !status; i++)
+            status = eitp__batch_add(batch, EITP_TRAINING,
+                                     eitp__sample_of(config, batch->pass->task, first + (uint64_t)i), error);
+    }
+    return status;
+}

@@ -1,0 +1,281 @@
+/* Resuming: compares the run that wrote a checkpoint with this one, then loads weights and optimizer state. */
+#include "base/files.h"
+#include "base/log.h"
+#include "io/lora_files.h"
+#include "io/model_directory.h"
+#include "io/variables.h"
+#include "train/moments.h"
+#include "train/trainer_state.h"
+
+/* ---- Comparing ---- */
+
+/* Adapters must have the same configuration and the same frozen weights. */
+static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eitp__state *current,
+                                          const eitp__state *written, const char *checkpoint, eitp_error *error) {
+    uint32_t base = 0;
+    eitp_status status = EITP_OK;
+    if (!eitp__lora_configs_equal(&current->info.lora, &written->info.lora))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with adapters of rank %lld (0: none), alpha %g, dropout %g, and this run has "
+                          "rank %lld, alpha %g, dropout %g, or other targets; use the same",
+                          checkpoint, (long long)written->info.lora.rank, written->info.lora.alpha,
+                          written->info.lora.dropout, (long long)current->info.lora.rank, current->info.lora.alpha,
+                          current->info.lora.dropout);
+    if (written->info.lora.rank)
+        status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
+    if (!status && written->info.lora.rank && (int64_t)base != written->base_checksum)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has adapters that were trained on other weights than this run's model has; load the "
+                            "weights that they were trained on",
+                            checkpoint);
+    return status;
+}
+
+/* True if the trainer has the initial shape of a run that was shrunk later; micro_batches_per_pass may differ. */
+static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__state *written) {
+    const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
+    const eitp_step_shape *initial = &written->info.initial_shape;
+    return !eitp__step_shapes_equal(initial, &theirs) && !eitp__step_shapes_equal(&mine, &theirs) &&
+           mine.batch_size == initial->batch_size && mine.grad_accum == initial->grad_accum;
+}
+
+/* With another optimizer weights and moments are converted. With the same, precision and kernels must match. */
+static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
+                                          const eitp_checkpoint_info *theirs, const char *checkpoint,
+                                          eitp_error *error) {
+    if (mine->config.optimizer != theirs->config.optimizer)
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
+                  checkpoint, eitp_optimizer_get(theirs->config.optimizer)->name, theirs->precision,
+                  eitp_optimizer_get(mine->config.optimizer)->name, mine->precision);
+    else if (strcmp(mine->precision, theirs->precision))
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "'%s' was made with precision %s, and this run has %s; use the same, or start from its weights", checkpoint,
+            theirs->precision, mine->precision);
+    else if (strcmp(mine->numerics, theirs->numerics))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%s' was made with the kernels %s, and this run has %s: results would differ; use the same "
+                          "EITP_ISA and build, or start from its weights",
+                          checkpoint, theirs->numerics, mine->numerics);
+    return EITP_OK;
+}
+
+/* Compares the number of items, their first position, and a hash, which a message need not show. */
+static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__state *mine, const eitp__state *theirs,
+                                      const char *checkpoint, eitp_error *error) {
+    const char *what_to_do = "use the same data, or start from its weights";
+    const char *unit = trainer->plans.task.unit ? trainer->plans.task.unit : "items";
+    if (mine->data_count != theirs->data_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the training data differ from those of '%s', which had %lld %s, and this run has %lld; %s",
+                          checkpoint, (long long)theirs->data_count, unit, (long long)mine->data_count, what_to_do);
+    if (mine->data_first != theirs->data_first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the training data differ from those of '%s', which started after %lld %s; those of this run "
+                          "start after %lld; %s",
+                          checkpoint, (long long)theirs->data_first, unit, (long long)mine->data_first, what_to_do);
+    if (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1])
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the training data differ from those of '%s': the same number of %s, but different content; %s", checkpoint,
+            unit, what_to_do);
+    return EITP_OK;
+}
+
+/* With dense rows, or a gradient that depends on it, the number of micro-batches per pass may change results. */
+static eitp_status eitp__compare_passes(const eitp__step_plans *plans, const eitp_trainer_config *mine,
+                                        const eitp_trainer_config *theirs, const char *checkpoint, eitp_error *error) {
+    if (mine->micro_batches_per_pass == theirs->micro_batches_per_pass)
+        return EITP_OK;
+    if (mine->dense_rows)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with dense rows and %lld micro-batches per pass, and this run has %lld: "
+                          "results would differ; use the same, or start from its weights",
+                          checkpoint, (long long)theirs->micro_batches_per_pass,
+                          (long long)mine->micro_batches_per_pass);
+    if (plans->cut_parameter[0])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with %lld micro-batches per pass, and this run has %lld: results would "
+                          "differ, since the gradient of parameter '%s' depends on it; use the same, or start from its "
+                          "weights",
+                          checkpoint, (long long)theirs->micro_batches_per_pass,
+                          (long long)mine->micro_batches_per_pass, plans->cut_parameter);
+    return EITP_OK;
+}
+
+/* Refuses or logs the differences between members that the tables describe. */
+static eitp_status eitp__compare_values(const eitp_trainer *trainer, eitp_difference difference,
+                                        const eitp__state *mine, const eitp__state *theirs, const char *checkpoint,
+                                        eitp_error *error) {
+    char here[64], there[64];
+    eitp__state_walk walk = EITP__ZERO;
+    const eitp_setting *setting;
+    while ((setting = eitp__state_next(&walk)) != NULL) {
+        const void *my_values = eitp__state_values(&walk, mine), *their_values = eitp__state_values(&walk, theirs);
+        if (setting->difference != difference || eitp__setting_equal(setting, my_values, their_values))
+            continue;
+        eitp__setting_describe(setting, my_values, here, sizeof here);
+        eitp__setting_describe(setting, their_values, there, sizeof there);
+        if (difference == EITP_DIFFERENCE_REFUSED)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s' was made with %s %s, and this run has %s; use the same, or start from its weights",
+                              checkpoint, setting->name, there, here);
+        eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %s in '%s' and is %s from here on", setting->name, there,
+                  checkpoint, here);
+    }
+    return EITP_OK;
+}
+
+/* Compares the run that wrote the checkpoint with this one: refuses, logs, or accepts each difference. */
+static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp__state *written, const char *checkpoint,
+                                        eitp_error *error) {
+    const eitp_step_shape shape = eitp__step_shape_of(&written->info.config);
+    eitp__state current;
+    eitp_status status = eitp__state_of(trainer, &current, error);
+    if (status)
+        return status;
+    if (eitp__follows_shrinking(trainer, written))
+        eitp__set_step_shape(&current.info.config, &shape);
+    status = eitp__compare_numerics(trainer, &current.info, &written->info, checkpoint, error);
+    if (!status)
+        status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
+    if (!status)
+        status = eitp__compare_passes(&trainer->plans, &current.info.config, &written->info.config, checkpoint, error);
+    if (!status)
+        status = eitp__compare_data(trainer, &current, written, checkpoint, error);
+    if (!status)
+        status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
+    return status ? status
+                  : eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
+}
+
+/* ---- Loading: all files are read twice, and change nothing the first time ---- */
+
+static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int64_t expected, eitp_error *error) {
+    return (int64_t)checksum == expected
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_FORMAT,
+                            "%s is damaged: its checksum is %08x, expected %08x; resume from another checkpoint", path,
+                            (unsigned)checksum, (unsigned)expected);
+}
+
+/* Reads the weights, or the adapters. */
+static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected, int loads,
+                                          eitp_error *error) {
+    const int has_adapters = eitp_model_lora_config(trainer->plans.task.model).rank > 0;
+    uint32_t checksum = 0;
+    char *path =
+        eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    if (!status && has_adapters)
+        status = eitp__lora_read(trainer->plans.task.model, checkpoint, loads, &checksum, error);
+    else if (!status)
+        status = trainer->plans.task.model
+                     ? eitp__model_read(trainer->plans.task.model, path, loads, &checksum, error)
+                     : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, loads, &checksum, error);
+    if (!status)
+        status = eitp__check_checksum(path, checksum, expected, error);
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
+/* Reads the parameters trained in addition to adapters. */
+static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                           int loads, eitp_error *error) {
+    eitp_context *context = trainer->plans.task.context;
+    const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
+    uint32_t checksum = 0;
+    char *path;
+    eitp_status status;
+    if (has_others != (state->info.lora.rank && state->others_checksum >= 0))
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "'%s' has %s parameters that were trained in addition to adapters, and this run has %s; start "
+            "from its weights",
+            checkpoint, has_others ? "no" : "some", has_others ? "some" : "none");
+    if (!has_others)
+        return EITP_OK;
+    path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
+    if (!path)
+        return eitp__fail_memory(error, strlen(checkpoint), "a path");
+    status = eitp__lora_read_others(context, path, loads, &checksum, error);
+    if (!status)
+        status = eitp__check_checksum(path, checksum, state->others_checksum, error);
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
+/* True if the optimizer's state has the form of this version and this optimizer. */
+static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
+    eitp_optimizer optimizer = trainer->plans.config.optimizer;
+    return written->info.config.optimizer == optimizer &&
+           (written->version >= EITP__MOMENTUM_STATE_VERSION ||
+            eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_FACTORED);
+}
+
+/* Reads the optimizer state, and converts it if another optimizer or an earlier version wrote it. */
+static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                              int loads, eitp_error *error) {
+    eitp_context *context = trainer->plans.task.context;
+    uint32_t checksum = 0;
+    char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    if (!status && eitp__has_same_optimizer(trainer, state)) {
+        status = eitp__variables_read(context, path, EITP_OPTIMIZER, loads, &checksum, error);
+        if (!status)
+            status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
+    } else if (!status) {
+        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config, loads, error);
+    }
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
+static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                        int loads, eitp_error *error) {
+    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, loads, error);
+    if (!status)
+        status = eitp__read_others_state(trainer, checkpoint, state, loads, error);
+    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, loads, error);
+}
+
+/* Loads a checkpoint that was read and checked. */
+static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                         eitp_error *error) {
+    eitp_status status;
+    trainer->torn = 1;
+    status = eitp__read_variables(trainer, checkpoint, state, 1, error);
+    if (status)
+        return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
+    trainer->step = state->info.step;
+    trainer->initial_shape = state->info.initial_shape;
+    trainer->loss_scale = state->loss_scale;
+    trainer->scale_steps = state->scale_steps;
+    trainer->skipped = state->skipped;
+    trainer->torn = 0;
+    return EITP_OK;
+}
+
+eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
+    if (!trainer || !checkpoint)
+        return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
+    eitp__state state;
+    eitp_status status = eitp__state_read(&trainer->host, checkpoint, &state, error);
+    eitp__read_ahead_wait(&trainer->plans.ahead);
+    if (!status)
+        status = eitp__compare_states(trainer, &state, checkpoint, error);
+    if (!status)
+        status = eitp__read_variables(trainer, checkpoint, &state, 0, error);
+    if (!status && trainer->plans.task.model)
+        status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
+    if (status)
+        return status;
+    if (eitp__follows_shrinking(trainer, &state)) {
+        const eitp_step_shape shape = eitp__step_shape_of(&state.info.config);
+        eitp_trainer_config config = trainer->plans.config;
+        eitp__set_step_shape(&config, &shape);
+        status = eitp__step_plans_rebuild(&trainer->plans, &config, trainer->plans.evaluation_samples, error);
+    }
+    return status ? status : eitp__load_checkpoint(trainer, checkpoint, &state, error);
+}

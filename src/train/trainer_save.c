@@ -1,0 +1,93 @@
+/*
+ * Saving: a checkpoint is a model directory with optimizer.safetensors, trainer_state.json and what the task saves. If
+ * the model has adapters, they replace the frozen weights.
+ */
+#include "base/files.h"
+#include "io/lora_files.h"
+#include "io/variables.h"
+#include "train/trainer_state.h"
+
+/* Writes the parameters trained in addition to adapters, if there are any. */
+static eitp_status eitp__fill_others(eitp_context *context, const char *directory, int64_t *others_checksum,
+                                     eitp_error *error) {
+    uint32_t checksum = 0;
+    eitp_status status;
+    *others_checksum = -1;
+    if (!eitp__lora_has_others(context))
+        return EITP_OK;
+    status = eitp__lora_save_others(context, directory, &checksum, error);
+    *others_checksum = checksum;
+    return status;
+}
+
+/* Writes the adapters and their model's configuration. */
+static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
+                                       eitp__state *state, eitp_error *error) {
+    const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
+    char *path = eitp__join_path(&trainer->host, directory, "config.json");
+    uint32_t base = 0;
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
+    eitp__release_text(&trainer->host, path);
+    if (!status)
+        status = eitp_lora_save(trainer->plans.task.model, directory, NULL, checksum, error);
+    if (!status)
+        status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
+    state->base_checksum = base;
+    return status ? status : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, error);
+}
+
+/* Writes the weights: a model directory or, without an eitp_model, the parameters alone. */
+static eitp_status eitp__fill_weights(const eitp_task *task, const char *directory, uint32_t *checksum,
+                                      eitp_error *error) {
+    const eitp_host host = eitp_context_host(task->context);
+    char *path;
+    eitp_status status;
+    if (task->model)
+        return eitp_model_save(task->model, directory, EITP_F32, -1, checksum, error);
+    path = eitp__join_path(&host, directory, EITP__WEIGHTS_FILE);
+    status = path ? eitp_variables_save(task->context, path, EITP_PARAMETER, EITP_F32, checksum, error)
+                  : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__release_text(&host, path);
+    return status;
+}
+
+/* Writes all files of a checkpoint into a directory. */
+static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
+    eitp_trainer *trainer = (eitp_trainer *)user;
+    const eitp_task *task = &trainer->plans.task;
+    eitp__state state;
+    uint32_t model_checksum = 0, optimizer_checksum = 0;
+    char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
+    char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
+    eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp__state_of(trainer, &state, error);
+    if (!status && task->save)
+        status = task->save(task->user, directory, error);
+    if (!status && state.info.lora.rank)
+        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, error);
+    else if (!status)
+        status = eitp__fill_weights(task, directory, &model_checksum, error);
+    if (!status)
+        status = eitp_variables_save(task->context, optimizer, EITP_OPTIMIZER, EITP_F32, &optimizer_checksum, error);
+    state.model_checksum = model_checksum;
+    state.optimizer_checksum = optimizer_checksum;
+    if (!status)
+        status = eitp__state_write(trainer, path, &state, error);
+    eitp__release_text(&trainer->host, optimizer);
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
+eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
+    eitp_status status;
+    if (!trainer || !output_directory)
+        return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
+    status = eitp__trainer_check_whole(trainer, error);
+    eitp__read_ahead_wait(&trainer->plans.ahead);
+    return status ? status
+                  : eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint,
+                                           trainer, error);
+}

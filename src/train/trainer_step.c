@@ -1,0 +1,261 @@
+/* A step: its samples, its passes, the update and the report. */
+#include "base/log.h"
+#include "tensor/plan.h"
+#include "train/trainer.h"
+
+/* Sums over the passes of a step. */
+typedef struct eitp__step_state {
+    int64_t items[EITP_MAX_PASS_QUANTITIES];
+    double sums[EITP_MAX_PASS_QUANTITIES];
+    int64_t first_row; /* of the next pass, within the step */
+} eitp__step_state;
+
+/* Announces the samples of the step after this one, which the system may read meanwhile. */
+static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
+    const eitp_trainer_config *config = &trainer->plans.config;
+    const eitp_task *task = &trainer->plans.task;
+    const uint64_t samples = (uint64_t)(config->batch_size * config->grad_accum);
+    for (uint64_t i = 0; task->prefetch && i < samples; i++)
+        task->prefetch(task->user, EITP_TRAINING,
+                       eitp__sample_of(config, task, (uint64_t)(trainer->step + 1) * samples + i));
+}
+
+/* Gets the samples of the step: from the workers, or reads them here. */
+static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
+    eitp__step_plans *plans = &trainer->plans;
+    eitp_status status;
+    if (plans->config.data_workers)
+        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, &plans->batches, error);
+    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, error);
+    if (!status)
+        eitp__prefetch_next_step(trainer);
+    return status;
+}
+
+/* Gets all batches of the step before its first backward pass: a mean over items needs their number. */
+static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
+    eitp__step_plans *plans = &trainer->plans;
+    eitp_status status = eitp__get_batches(trainer, error);
+    if (status)
+        return status;
+    if (plans->unique.ids)
+        eitp__unique_clear(&plans->unique);
+    for (int64_t pass = 0; pass < plans->batches.count; pass++) {
+        eitp__batch *batch = &plans->batches.passes[pass];
+        eitp__batch_count_items(batch, state->items);
+        if (plans->unique.ids)
+            eitp__unique_add(&plans->unique, batch);
+    }
+    return EITP_OK;
+}
+
+/* Writes an input, if the plan has it. */
+static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const void *values, size_t size,
+                                      eitp_error *error) {
+    return input ? eitp_plan_write(plan, input, values, size, error) : EITP_OK;
+}
+
+static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *plan, eitp_tensor *input,
+                                      eitp_error *error) {
+    const eitp__unique *unique = &trainer->plans.unique;
+    return eitp__write_values(plan, input, unique->ids, (size_t)unique->capacity * sizeof *unique->ids, error);
+}
+
+/* Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. */
+static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
+    eitp_status status = eitp_plan_execute(plan, error);
+    trainer->torn |= eitp__plan_changed_state(plan);
+    return status;
+}
+
+/* Writes the factor of each term's sum: the term's weight in the loss, divided by its items in the step. */
+static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__step_state *state, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp_status status = EITP_OK;
+    for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
+        const eitp__quantity *term = &plans->pass.quantities[q];
+        const double items = (double)(state->items[q] ? state->items[q] : 1);
+        const float weight = (float)(trainer->loss_scale * eitp__term_weight(term, trainer->step + 1) / items);
+        status = eitp__write_values(plans->gradient_plan, term->weight, &weight, sizeof weight, error);
+    }
+    return status;
+}
+
+static eitp_status eitp__add_sums(const eitp_trainer *trainer, const eitp__batch *batch, eitp__step_state *state,
+                                  eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp_status status = EITP_OK;
+    for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
+        const eitp__quantity *term = &plans->pass.quantities[q];
+        status = eitp__batch_read_values(batch, plans->gradient_plan, term, plans->values, error);
+        for (int64_t s = 0; s < batch->count && !status; s++)
+            eitp__batch_add_values(batch, term, plans->values, s, &state->sums[q]);
+    }
+    return status;
+}
+
+/* Writes the dropout keys: seed, step, and the position in the step of the pass's first row or sample. */
+static eitp_status eitp__write_keys(const eitp_trainer *trainer, int64_t pass, int64_t first_row, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    const eitp__layout *layout = &plans->pass.layout;
+    int64_t key[3];
+    eitp_status status;
+    key[0] = (int64_t)plans->config.seed;
+    key[1] = trainer->step + 1;
+    key[2] = first_row;
+    status = eitp__write_values(plans->gradient_plan, plans->pass.key, key, sizeof key, error);
+    key[2] = eitp__layout_place(layout, pass * layout->samples);
+    return status ? status : eitp__write_values(plans->gradient_plan, plans->pass.sample_key, key, sizeof key, error);
+}
+
+/* Executes forward and backward of one pass of the step, and the update if it is the only pass. */
+static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp__step_state *state, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp__batch *batch = &plans->batches.passes[pass];
+    eitp_plan *plan = plans->gradient_plan;
+    const float carry = pass > 0;
+    const int64_t first_row = state->first_row;
+    eitp_status status;
+    state->first_row += eitp__layout_align(&plans->pass.layout, batch->rows);
+    status = eitp__batch_write(batch, plan, error);
+    if (!status)
+        status = eitp__write_keys(trainer, pass, first_row, error);
+    if (!status)
+        status = eitp__write_weights(trainer, state, error);
+    if (!status)
+        status = eitp__write_values(plan, plans->carry, &carry, sizeof carry, error);
+    if (!status)
+        status = eitp__write_unique(trainer, plan, plans->pass.unique, error);
+    if (!status)
+        status = eitp__execute(trainer, plan, error);
+    return status ? status : eitp__add_sums(trainer, batch, state, error);
+}
+
+/* Halves the loss scale after a step that overflowed fp16; doubles it after many that did not. */
+static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
+    const int64_t growth_interval = 2000;
+    const double largest = 16777216;
+    if (!trainer->plans.scale)
+        return;
+    trainer->scale_steps++;
+    if (applied && (trainer->scale_steps < growth_interval || trainer->loss_scale >= largest))
+        return;
+    trainer->loss_scale *= applied ? 2 : 0.5;
+    trainer->skipped += !applied;
+    trainer->scale_steps = 0;
+    eitp__log(&trainer->host, applied ? EITP_LOG_DEBUG : EITP_LOG_INFO,
+              "loss scale %g from step %lld on (%lld steps skipped so far)", trainer->loss_scale,
+              (long long)trainer->step + 2, (long long)trainer->skipped);
+}
+
+static double eitp__learning_rate(const eitp_trainer_config *config, int64_t step) {
+    return config->rate ? config->rate(config->user, step) : eitp_schedule_rate(&config->schedule, step);
+}
+
+static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp_plan *plan = eitp__step_update_plan(plans);
+    const eitp_update *update = &plans->update;
+    float rate_and_step[2], limit = (float)plans->config.max_grad_norm, scale = (float)trainer->loss_scale;
+    int64_t key[3];
+    eitp_status status;
+    report->learning_rate = eitp__learning_rate(&plans->config, report->step);
+    rate_and_step[0] = (float)report->learning_rate;
+    rate_and_step[1] = (float)report->step;
+    key[0] = (int64_t)plans->config.seed;
+    key[1] = report->step;
+    key[2] = 0;
+    status = eitp__write_values(plan, update->rate_and_step, rate_and_step, sizeof rate_and_step, error);
+    if (!status)
+        status = eitp__write_values(plan, update->key, key, sizeof key, error);
+    if (!status)
+        status = eitp__write_values(plan, update->max_norm, &limit, sizeof limit, error);
+    if (!status)
+        status = eitp__write_unique(trainer, plan, plans->update_unique, error);
+    return status ? status : eitp__write_values(plan, plans->scale, &scale, sizeof scale, error);
+}
+
+static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+    eitp_plan *plan = eitp__step_update_plan(&trainer->plans);
+    const eitp_update *update = &trainer->plans.update;
+    float commit[2] = {0, 0}, norm = 0;
+    double norms[2] = {0, 0};
+    eitp_status status = eitp_plan_read(plan, update->norms, norms, sizeof norms, error);
+    if (!status)
+        status = eitp_plan_read(plan, update->norm, &norm, sizeof norm, error);
+    if (!status)
+        status = eitp_plan_read(plan, update->commit, commit, sizeof commit, error);
+    report->grad_norm = (double)norm;
+    report->applied = commit[1] != 0;
+    report->update_norm = norms[0];
+    report->parameter_norm = norms[1];
+    report->loss_scale = trainer->loss_scale;
+    if (!status)
+        eitp__adjust_loss_scale(trainer, report->applied);
+    report->skipped = trainer->skipped;
+    return status;
+}
+
+static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
+    const eitp_pass *pass = &trainer->plans.pass;
+    report->loss = 0;
+    for (int q = 0; q < pass->quantity_count; q++) {
+        const int64_t items = state->items[q] ? state->items[q] : 1;
+        eitp_term_report *term = &report->terms[report->term_count++];
+        snprintf(term->name, sizeof term->name, "%s", pass->quantities[q].name);
+        term->mean = state->sums[q] / (double)items;
+        term->weight = eitp__term_weight(&pass->quantities[q], report->step);
+        report->loss += term->weight * term->mean;
+    }
+    report->items = state->items[0];
+}
+
+/* Does all of a step except counting and reporting it. */
+static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+    eitp__step_state state = EITP__ZERO;
+    eitp_status status = eitp__trainer_restore_plans(trainer, error);
+    if (!status)
+        status = eitp__read_step(trainer, &state, error);
+    if (!status && !trainer->plans.update_plan)
+        status = eitp__write_update(trainer, report, error);
+    for (int64_t pass = 0; pass < trainer->plans.batches.count && !status; pass++) {
+        if (trainer->plans.batches.passes[pass].count)
+            status = eitp__execute_pass(trainer, pass, &state, error);
+    }
+    if (!status && trainer->plans.update_plan)
+        status = eitp__write_update(trainer, report, error);
+    if (!status && trainer->plans.update_plan)
+        status = eitp__execute(trainer, trainer->plans.update_plan, error);
+    if (!status)
+        status = eitp__read_update(trainer, report, error);
+    if (!status)
+        eitp__report_terms(trainer, &state, report);
+    return status;
+}
+
+eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+    eitp_step_report result = EITP__ZERO;
+    uint64_t first;
+    eitp_status status;
+    if (!trainer || !report)
+        return eitp__fail_null(error, "eitp_trainer_step", "trainer and report");
+    status = eitp__trainer_check_whole(trainer, error);
+    if (status)
+        return status;
+    if (!eitp__pass_samples(&trainer->plans.config, trainer->step, 0, &first))
+        return eitp__fail(error, EITP_END_OF_DATA, "training ends after step %lld: all %llu samples were used",
+                          (long long)trainer->step, (unsigned long long)trainer->plans.config.last_sample);
+    result.step = trainer->step + 1;
+    status = eitp__make_step(trainer, &result, error);
+    if (status)
+        return eitp__fail_prefix(error, status,
+                                 trainer->torn ? "step %lld failed half-way; resume from the last checkpoint"
+                                               : "step %lld failed, and nothing was changed",
+                                 (long long)result.step);
+    trainer->torn = 0;
+    trainer->step++;
+    *report = result;
+    if (trainer->plans.config.after_step)
+        trainer->plans.config.after_step(trainer->plans.config.user, report);
+    return EITP_OK;
+}

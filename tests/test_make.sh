@@ -1,0 +1,67 @@
+#!/bin/sh
+# The Makefile: what it prints, what it installs, and that uninstalling removes exactly that.
+LC_ALL=C
+export LC_ALL
+unset MAKEFLAGS MFLAGS MAKELEVEL V DESTDIR PREFIX
+MAKE=${MAKE:-make} BUILD=${BUILD:-build} CC=${CC:-cc}
+work=$BUILD/test_make
+passed=0
+failed=0
+rm -rf "$work"
+mkdir -p "$work/build"
+
+check() { # what, command...
+    what=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $what"
+    fi
+}
+
+run_make() {
+    "$MAKE" --no-print-directory BUILD="$work/build" CC="$CC" CFLAGS=-O0 OPENMP=0 OPENBLAS=0 SANITIZE=0 FUZZER=0 \
+        DLOPEN_LIBRARY= "$@" >"$work/out" 2>&1
+}
+
+# ---- what a build prints ----
+
+program=$work/build/amalgamate
+check "a build" run_make -B "$program"
+printf '%-7s %s\n' LINK "$program" >"$work/expected"
+check "one short line for each file" cmp -s "$work/out" "$work/expected"
+check "a build with V=1" run_make -B V=1 "$program"
+check "V=1: the whole command" sh -c "grep -q '^$CC -std=c11 .*tools/amalgamate.c .*-o $program\$' $work/out"
+check "V=1: no short line" sh -c "! grep -q '^LINK' $work/out"
+check "a silent build" run_make -s -B "$program"
+check "make -s prints nothing" test ! -s "$work/out"
+check "a silent build with -k" run_make -ks -B "$program"
+check "make -ks prints nothing" test ! -s "$work/out"
+
+# ---- install and uninstall, without building ----
+
+files() {
+    (cd "$work/root" && find . | sort)
+}
+
+root=$(pwd)/$work/root
+echo program >"$work/build/eitp"
+mkdir -p "$root/opt/eitp test/bin" "$root/opt/eitp test/include"
+: >"$root/opt/eitp test/bin/other"
+: >"$root/opt/eitp test/include/eitp.hpp"
+files >"$work/before"
+check "install" run_make -o all install DESTDIR="$root" PREFIX='/opt/eitp test'
+files >"$work/installed"
+check "three files are installed" test "$(grep -c -e '/include/eitp\.h$' -e '/bin/eitp$' -e '/pkgconfig/eitp\.pc$' \
+    "$work/installed")" -eq 3
+check "the header is eitp.h" cmp -s eitp.h "$root/opt/eitp test/include/eitp.h"
+check "eitp.pc has the version" grep -q '^Version: [0-9]*\.[0-9]*\.[0-9]*$' "$root/opt/eitp test/lib/pkgconfig/eitp.pc"
+check "uninstall" run_make uninstall DESTDIR="$root" PREFIX='/opt/eitp test'
+files | grep -v '/lib$\|/lib/pkgconfig$' >"$work/after"
+check "uninstall removes what was installed, and nothing else" cmp -s "$work/before" "$work/after"
+check "uninstall again" run_make uninstall DESTDIR="$root" PREFIX='/opt/eitp test'
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,26 @@
+/* What a resumed run takes from its checkpoint, and what it may change. */
+#ifndef COMMAND_RESUME_H
+#define COMMAND_RESUME_H
+
+#include "command_run.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* True if --resume is given, and not "no" or "false". */
+int resume_is_requested(const option_set *o);
+
+/* Sets r->checkpoint to what --resume names; NULL for a new run. Without --output-dir the run keeps its directory. */
+eitp_status resume_find_checkpoint(run *r, eitp_error *error);
+
+/* Completes the options from the checkpoint and the run.json next to it. */
+eitp_status resume_take_options(run *r, eitp_error *error);
+
+/* Refuses what a resumed run cannot change, by the option's name. What remains is compared by eitp_trainer_resume. */
+eitp_status resume_check(const run *r, eitp_error *error);
+
+/* Adds the option to an error of the library that advises to start from the weights. Returns `status`. */
+eitp_status resume_add_hint(eitp_status status, eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif

@@ -1,0 +1,115 @@
+#include "command_split.h"
+
+#include "command_files.h"
+#include "command_output.h"
+
+/* In the order of the option's choices. */
+typedef enum data_split { SPLIT_ALL, SPLIT_TRAINING, SPLIT_VALIDATION } data_split;
+
+static const char *const split_names[] = {"all", "training", "validation"};
+
+static data_split find_split(const option_set *o) {
+    return (data_split)options_choice(o, OPTION_SPLIT);
+}
+
+/* ---- The data of the run ---- */
+
+static void copy_paths(const option_set *from, option_id from_id, option_set *to) {
+    const option_value *paths = &from->values[from_id];
+    eitp_error ignored;
+    for (size_t i = 0; i < paths->count; i++)
+        options_set(to, OPTION_DATA, paths->texts[i], SOURCE_RUN, "", &ignored);
+}
+
+/* Reads the options of a run from its run.json; `run` is to be released in any case. */
+static eitp_status read_record(const char *checkpoint, option_set *run, eitp_error *error) {
+    char *parent = files_parent(checkpoint), *record = files_join(parent, "run.json");
+    eitp_status status;
+    memset(run, 0, sizeof *run);
+    run->name = "train";
+    run->command = OPTIONS_TRAIN;
+    status = files_info(record).kind == EITP_PATH_FILE
+                 ? options_read_config(run, record, NULL, SOURCE_RUN, error)
+                 : command_fail(error, EITP_ERROR_ARGUMENT,
+                                "--data is required: no run.json next to '%s' names the data of its run", checkpoint);
+    free(parent);
+    free(record);
+    return status;
+}
+
+eitp_status split_find_data(option_set *o, const char *checkpoint, eitp_error *error) {
+    option_set run;
+    eitp_status status;
+    if (!options_has(o, OPTION_SPLIT) || options_has(o, OPTION_DATA))
+        return EITP_OK;
+    status = read_record(checkpoint, &run, error);
+    if (!status && find_split(o) == SPLIT_VALIDATION && options_has(&run, OPTION_VAL_DATA)) {
+        copy_paths(&run, OPTION_VAL_DATA, o);
+        options_set_text(o, OPTION_SPLIT, "all", o->values[OPTION_SPLIT].source);
+    } else if (!status) {
+        copy_paths(&run, OPTION_DATA, o);
+    }
+    options_release(&run);
+    return status;
+}
+
+/* ---- The part of it ---- */
+
+static int is_checkpoint(const char *directory) {
+    return files_is_file(directory, "trainer_state.json");
+}
+
+static eitp_status fail_split(data_split split, const char *why, const char *checkpoint, eitp_error *error) {
+    return command_fail(error, EITP_ERROR_ARGUMENT, "--split %s: %s ('%s'); evaluate with --split all",
+                        split_names[split], why, checkpoint);
+}
+
+static eitp_status select_part(data_split split, const char *checkpoint, const eitp_token_range *training,
+                               eitp_token_range *range, eitp_error *error) {
+    const uint64_t end = training->first + training->count;
+    if (split == SPLIT_TRAINING) {
+        *range = *training;
+        return EITP_OK;
+    }
+    if (end == range->count)
+        return fail_split(split, "the run held out no part of this data", checkpoint, error);
+    range->first = end;
+    range->count -= end;
+    return EITP_OK;
+}
+
+static void warn_trained(const char *checkpoint, const eitp_token_range *training, const eitp_token_range *all) {
+    if (training->first + training->count < all->count)
+        output_warning("'%s' was trained on %.0f %% of this data; --split validation evaluates only what it held out",
+                       checkpoint, 100 * (double)training->count / (double)all->count);
+    else
+        output_warning("'%s' was trained on this data; evaluate on other text to measure what it learned", checkpoint);
+}
+
+eitp_status split_find_range(const option_set *o, const char *checkpoint, const data_file *data,
+                             eitp_token_range *range, eitp_error *error) {
+    const eitp_host host = command_host();
+    const data_split split = find_split(o);
+    eitp_token_source source;
+    eitp_checkpoint_info info;
+    eitp_token_range training;
+    eitp_status status;
+    range->first = 0;
+    range->count = eitp_token_file_get_info(data->file).token_count;
+    if (!is_checkpoint(checkpoint))
+        return split ? fail_split(split, "a model is not a checkpoint, which knows its data", checkpoint, error)
+                     : EITP_OK;
+    status = eitp_checkpoint_read_info(&host, checkpoint, &info, error);
+    if (status)
+        return status;
+    source = eitp_token_file_source(data->file, *range);
+    training.first = info.data.first;
+    training.count = info.data.count;
+    if (source.hash != info.data.hash || training.first + training.count > range->count)
+        return split ? fail_split(split, "the run was trained on other data", checkpoint, error) : EITP_OK;
+    if (split)
+        return select_part(split, checkpoint, &training, range, error);
+    if (!options_has(o, OPTION_SPLIT) && source.hash)
+        warn_trained(checkpoint, &training, range);
+    return EITP_OK;
+}

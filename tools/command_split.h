@@ -1,0 +1,24 @@
+/* Which part of a token file `eitp eval` scores: what a run trained on, or what it held out. */
+#ifndef COMMAND_SPLIT_H
+#define COMMAND_SPLIT_H
+
+#include "command_data.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/*
+ * Sets --data, if it is not given, to the data of the run that wrote `checkpoint`, as the run.json next to it names it:
+ * for --split validation of a run with --val-data, to that. Without --split it does nothing.
+ */
+eitp_status split_find_data(option_set *o, const char *checkpoint, eitp_error *error);
+
+/*
+ * The tokens of `data` that --split selects; all of them without it. Warns if these include tokens that the model was
+ * trained on and --split was not given. Fails if the run of `checkpoint` was trained on other data.
+ */
+eitp_status split_find_range(const option_set *o, const char *checkpoint, const data_file *data,
+                             eitp_token_range *range, eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif
