@@ -35293,7 +35293,7 @@ static int eitp__is_due(int64_t interval, int64_t step) {
     return interval > 0 && step % interval == 0;
 }
 
-/* True if a multiple of so many epochs ends in this step; before step 1, which is step 0, too. */
+/* True if a multiple of `epochs` ends in this step, and for step 0, before the first. */
 static int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
     const eitp__step_plans *plans = &run->trainer->plans;
     const double samples = (double)plans->config.batch_size * (double)plans->config.grad_accum;

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "docs" / "measurements"
 DOCUMENT = ROOT / "docs" / "measurements.md"
 README = ROOT / "README.md"
-README_LADDER, README_STEP = "ladder_zen5.json", "step_zen5_4x64.json"
+README_LADDER, README_STEP = "ladder_zen4.json", "step_zen4_4x64.json"
 BEGIN, END = "<!-- measured: tools/measurements.py -->\n", "<!-- end -->\n"
 
 OPENING = """# Measurements

@@ -86,6 +86,8 @@ def run(arguments, work, init, options):
     shutil.rmtree(out, ignore_errors=True)
     command = [arguments.eitp, "train", "--init", init, "--data", work / "text.txt", "--val-fraction", "0.02"]
     command += ["--eval-windows", "2", "--steps", "1", "--output-dir", out, "--json", *options]
+    if not init.endswith(".json"):
+        command += ["--vocab-size", "50257"]  # the shape's own, and not that of the bytes of the text
     limit = bytes_of(options[options.index("--memory-budget") + 1]) if "--memory-budget" in options else 0
     done = subprocess.run(
         [str(part) for part in command],

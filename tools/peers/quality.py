@@ -6,7 +6,8 @@
                                    [--json]
 
 Trains the same model from random weights with each optimizer and each seed (of weights and order). Prints, for each
-optimizer, the losses, their mean, its difference from the first optimizer's, and how far seeds are apart. --init is a shape's name or a config.json; its vocabulary must be the tokenizer's.
+optimizer, the losses, their mean, its difference from the first optimizer's, and how far seeds are apart. --init is a
+shape's name or a config.json, whose vocabulary must be the tokenizer's.
 """
 
 import argparse

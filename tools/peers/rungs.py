@@ -23,6 +23,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import memory  # noqa: E402
 import report as reports  # noqa: E402
 
+# The text is trained on as bytes, and the model has its own vocabulary all the same.
+GPT2_VOCABULARY = 50257
+
 
 def seconds_of(directory):
     """The fastest step but the first."""
@@ -42,7 +45,7 @@ def describe(chosen):
 
 
 def predicted(arguments, budget):
-    command = [arguments.eitp, "plan", "--init", arguments.init, "--json"]
+    command = [arguments.eitp, "plan", "--init", arguments.init, "--vocab-size", str(GPT2_VOCABULARY), "--json"]
     command += ["--memory-budget", budget, "--offload", "auto"] if budget else []
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     chosen = json.loads(done.stdout)["chosen"]
@@ -53,6 +56,7 @@ def run(arguments, work, text, budget):
     out = work / "run"
     shutil.rmtree(out, ignore_errors=True)
     command = [arguments.eitp, "train", "--init", arguments.init, "--data", text, "--output-dir", str(out), "--json", "-q"]
+    command += ["--vocab-size", str(GPT2_VOCABULARY)]
     command += ["--steps", str(arguments.steps), "--eval-windows", "1", "--eval-steps", "0", "--val-fraction", "0.02"]
     command += ["--memory-budget", budget, "--offload", "auto"] if budget else []
     limit = memory.bytes_of(budget) if budget else 0
