@@ -3284,8 +3284,7 @@ EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int 
 
 /*
  * The pieces of a sequence of jobs, numbered consecutively. Any thread may claim the next piece once all pieces of
- * earlier jobs are done. So a thread only waits for pieces that another thread has already started, never for a thread
- * that the system has not scheduled.
+ * earlier jobs are done. So a thread only waits for pieces that another thread has already started.
  */
 typedef struct eitp__pieces {
     int64_t next;      /* the next piece to claim */
@@ -3409,7 +3408,7 @@ EITP__PRIVATE eitp_status eitp__read_system_text(const eitp_host *host, const ch
    anything else or the number is too large. */
 EITP__PRIVATE int eitp__parse_bytes(const char *text, uint64_t *bytes);
 
-/* The number of bytes after `name` at the start of a line; 0 if there is no such line. */
+/* Parses the amount in the line that begins with `name`, in bytes; 0 if the line is missing. */
 EITP__PRIVATE uint64_t eitp__find_bytes(const char *text, const char *name);
 /* <<src/base/system_text.h */
 
@@ -3507,7 +3506,7 @@ EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *docum
 EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
                                                eitp__json_document **document, eitp_error *error);
 
-/* The member called `name`; NULL if there is none, or if `object` is NULL or another kind of value. */
+/* Finds a member by name. Returns NULL if it is missing, or if `object` is NULL or another kind of value. */
 EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name);
 
 /* Read a member. If it is missing or null, *value is unchanged. A value of another type or outside [low, high] is
@@ -4410,8 +4409,7 @@ EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);
 
 /*
  * Creates the backend named by `device`: "cpu", "cuda", "null", or "auto" (also NULL or ""), which is EITP_BACKEND if
- * set, else the best available; the reason for the choice is logged. A named device that is not available is an error;
- * there is no fallback.
+ * set, else the best available; the reason for the choice is logged. It is an error if a named device is not available.
  */
 EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
                                                const eitp__backend_config *config, eitp__backend **backend,
@@ -9115,8 +9113,10 @@ static void eitp__find_mounts(char *text, eitp__cgroup_location *locations) {
     }
 }
 
-/* Reads a number from a file of a cgroup: the one after `name`, 0 if there is none, or if `name` is empty the first
-   one, with *bytes unchanged if there is none. */
+/*
+ * Reads a number from a cgroup's file: the first one if `name` is empty, otherwise the one after `name`. A missing
+ * first number leaves *bytes unchanged; a missing name sets it to 0.
+ */
 static eitp_status eitp__read_cgroup_file(const eitp_host *host, const char *directory, const char *file,
                                           const char *name, uint64_t *bytes, eitp_error *error) {
     eitp__buffer text;
@@ -13196,7 +13196,7 @@ static void eitp__openblas_start(const eitp__call *call, const eitp__matmul_tile
         }
 }
 
-/* Sums a tile in y itself if there is no epilogue. */
+/* Sums a tile in y, or in the workspace if an epilogue or a second output follows. */
 static void eitp__openblas_tile(const eitp__call *call, const eitp__matmul *sizes, const eitp__matmul_tile *tile,
                                 float *workspace, eitp__openblas_finish finish) {
     const float *a = (const float *)call->inputs[0].data + eitp__matmul_offset(call, 0, tile->batch) +

@@ -94,8 +94,7 @@ EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);
 
 /*
  * Creates the backend named by `device`: "cpu", "cuda", "null", or "auto" (also NULL or ""), which is EITP_BACKEND if
- * set, else the best available; the reason for the choice is logged. A named device that is not available is an error;
- * there is no fallback.
+ * set, else the best available; the reason for the choice is logged. It is an error if a named device is not available.
  */
 EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
                                                const eitp__backend_config *config, eitp__backend **backend,

@@ -28,87 +28,88 @@ static void every_failed_allocation_is_an_error(void) {
     scratch_remove(directory);
 }
 
-/* Each file call of a save fails, alone or with all that follow: the previous checkpoint still resumes. */
-static void every_failed_file_call_leaves_the_last_checkpoint(void) {
+/* A run of one step, saved as out/checkpoint-1 in a new directory, whose files fail as `f` says. */
+typedef struct saved_run {
     char directory[512], output[600], checkpoint[700];
-    variant v = default_variant();
     faults f;
     run r;
-    uint32_t saved;
+    uint32_t saved; /* fingerprint */
+} saved_run;
+
+static int begin_saved_run(saved_run *s) {
+    const variant v = default_variant();
+    if (!scratch_make(s->directory) || !write_text(s->directory))
+        return 0;
+    snprintf(s->output, sizeof s->output, "%s/out", s->directory);
+    snprintf(s->checkpoint, sizeof s->checkpoint, "%s/checkpoint-1", s->output);
+    faults_begin(&s->f);
+    if (make_run(&s->r, &s->f.host, &v, s->directory, &error_) || !step_many(&s->r, 1, NULL))
+        return 0;
+    s->saved = fingerprint(&s->r);
+    return !eitp_trainer_save(s->r.trainer, s->output, &error_);
+}
+
+static void end_saved_run(saved_run *s) {
+    end_run(&s->r);
+    faults_end(&s->f);
+    scratch_remove(s->directory);
+}
+
+/* Each file call of a save fails, alone or with all that follow: the previous checkpoint still resumes. */
+static void every_failed_file_call_leaves_the_last_checkpoint(void) {
+    saved_run s;
     int sweeps = 0;
-    REQUIRE(scratch_make(directory) && write_text(directory));
-    snprintf(output, sizeof output, "%s/out", directory);
-    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-1", output);
-    faults_begin(&f);
-    REQUIRE_OK(make_run(&r, &f.host, &v, directory, &error_), error_);
-    REQUIRE(step_many(&r, 1, NULL));
-    saved = fingerprint(&r);
-    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
-    REQUIRE(step_many(&r, 1, NULL));
+    REQUIRE(begin_saved_run(&s));
+    REQUIRE(step_many(&s.r, 1, NULL));
     for (int persistent = 0; persistent < 2; persistent++) {
         int failed = 1;
         for (long n = 1; failed && !test_failures_; n++) {
             int64_t newest = -1;
             eitp_status status;
-            f.file_calls = 0;
-            f.fail_file_call = n;
-            f.all_file_calls = persistent;
-            f.code = ENOSPC;
-            f.tear = 1;
-            status = eitp_trainer_save(r.trainer, output, &error_);
-            failed = f.file_calls >= n;
-            f.fail_file_call = 0;
-            CHECK_THAT(!failed || status == EITP_ERROR_IO || status == EITP_OK, "call %ld (%s): %s", n, f.failed_call,
+            s.f.file_calls = 0;
+            s.f.fail_file_call = n;
+            s.f.all_file_calls = persistent;
+            s.f.code = ENOSPC;
+            s.f.tear = 1;
+            status = eitp_trainer_save(s.r.trainer, s.output, &error_);
+            failed = s.f.file_calls >= n;
+            s.f.fail_file_call = 0;
+            CHECK_THAT(!failed || status == EITP_ERROR_IO || status == EITP_OK, "call %ld (%s): %s", n, s.f.failed_call,
                        error_.message);
-            CHECK(!eitp_checkpoint_newest(&f.host, output, &newest, &error_));
-            CHECK_THAT(newest == 2 || (status && newest == 1), "call %ld (%s): newest is %d", n, f.failed_call,
+            CHECK(!eitp_checkpoint_newest(&s.f.host, s.output, &newest, &error_));
+            CHECK_THAT(newest == 2 || (status && newest == 1), "call %ld (%s): newest is %d", n, s.f.failed_call,
                        (int)newest);
             if (newest == 2)
-                CHECK(!eitp__remove_tree(&f.host, scratch_path(output, "checkpoint-2"), &error_));
-            CHECK_THAT(!eitp_checkpoint_prune(&f.host, output, 2, &error_), "%s", error_.message);
+                CHECK(!eitp__remove_tree(&s.f.host, scratch_path(s.output, "checkpoint-2"), &error_));
+            CHECK_THAT(!eitp_checkpoint_prune(&s.f.host, s.output, 2, &error_), "%s", error_.message);
             sweeps++;
         }
     }
     CHECK_THAT(sweeps > 60, "%d", sweeps);
-    REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
-    CHECK(fingerprint(&r) == saved);
-    end_run(&r);
-    faults_end(&f);
-    scratch_remove(directory);
+    REQUIRE_OK(eitp_trainer_resume(s.r.trainer, s.checkpoint, &error_), error_);
+    CHECK(fingerprint(&s.r) == s.saved);
+    end_saved_run(&s);
 }
 
 /* Saving a step again, interrupted at any call, leaves one of the two checkpoints under its name. */
 static void replacing_a_checkpoint_never_loses_it(void) {
-    char directory[512], output[600], checkpoint[700];
-    variant v = default_variant();
-    faults f;
-    run r;
-    uint32_t saved;
+    saved_run s;
     int failed = 1;
-    REQUIRE(scratch_make(directory) && write_text(directory));
-    snprintf(output, sizeof output, "%s/out", directory);
-    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-1", output);
-    faults_begin(&f);
-    REQUIRE_OK(make_run(&r, &f.host, &v, directory, &error_), error_);
-    REQUIRE(step_many(&r, 1, NULL));
-    saved = fingerprint(&r);
-    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    REQUIRE(begin_saved_run(&s));
     for (long n = 1; failed && !test_failures_; n++) {
         int64_t newest = -1;
-        f.file_calls = 0;
-        f.fail_file_call = n;
-        f.all_file_calls = 1;
-        eitp_trainer_save(r.trainer, output, &error_);
-        failed = f.file_calls >= n;
-        f.fail_file_call = 0;
-        CHECK_THAT(!eitp_checkpoint_newest(&f.host, output, &newest, &error_) && newest == 1, "call %ld (%s): %d", n,
-                   f.failed_call, (int)newest);
-        CHECK_THAT(!eitp_trainer_resume(r.trainer, checkpoint, &error_), "call %ld: %s", n, error_.message);
-        CHECK(fingerprint(&r) == saved);
+        s.f.file_calls = 0;
+        s.f.fail_file_call = n;
+        s.f.all_file_calls = 1;
+        eitp_trainer_save(s.r.trainer, s.output, &error_);
+        failed = s.f.file_calls >= n;
+        s.f.fail_file_call = 0;
+        CHECK_THAT(!eitp_checkpoint_newest(&s.f.host, s.output, &newest, &error_) && newest == 1, "call %ld (%s): %d",
+                   n, s.f.failed_call, (int)newest);
+        CHECK_THAT(!eitp_trainer_resume(s.r.trainer, s.checkpoint, &error_), "call %ld: %s", n, error_.message);
+        CHECK(fingerprint(&s.r) == s.saved);
     }
-    end_run(&r);
-    faults_end(&f);
-    scratch_remove(directory);
+    end_saved_run(&s);
 }
 
 static uint32_t file_checksum(const char *directory, const char *name) {

@@ -22,7 +22,7 @@ static void eitp__openblas_start(const eitp__call *call, const eitp__matmul_tile
         }
 }
 
-/* Sums a tile in y itself if there is no epilogue. */
+/* Sums a tile in y, or in the workspace if an epilogue or a second output follows. */
 static void eitp__openblas_tile(const eitp__call *call, const eitp__matmul *sizes, const eitp__matmul_tile *tile,
                                 float *workspace, eitp__openblas_finish finish) {
     const float *a = (const float *)call->inputs[0].data + eitp__matmul_offset(call, 0, tile->batch) +

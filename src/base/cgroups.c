@@ -122,8 +122,10 @@ static void eitp__find_mounts(char *text, eitp__cgroup_location *locations) {
     }
 }
 
-/* Reads a number from a file of a cgroup: the one after `name`, 0 if there is none, or if `name` is empty the first
-   one, with *bytes unchanged if there is none. */
+/*
+ * Reads a number from a cgroup's file: the first one if `name` is empty, otherwise the one after `name`. A missing
+ * first number leaves *bytes unchanged; a missing name sets it to 0.
+ */
 static eitp_status eitp__read_cgroup_file(const eitp_host *host, const char *directory, const char *file,
                                           const char *name, uint64_t *bytes, eitp_error *error) {
     eitp__buffer text;

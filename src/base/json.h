@@ -44,7 +44,7 @@ EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *docum
 EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
                                                eitp__json_document **document, eitp_error *error);
 
-/* The member called `name`; NULL if there is none, or if `object` is NULL or another kind of value. */
+/* Finds a member by name. Returns NULL if it is missing, or if `object` is NULL or another kind of value. */
 EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name);
 
 /* Read a member. If it is missing or null, *value is unchanged. A value of another type or outside [low, high] is

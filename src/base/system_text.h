@@ -14,7 +14,7 @@ EITP__PRIVATE eitp_status eitp__read_system_text(const eitp_host *host, const ch
    anything else or the number is too large. */
 EITP__PRIVATE int eitp__parse_bytes(const char *text, uint64_t *bytes);
 
-/* The number of bytes after `name` at the start of a line; 0 if there is no such line. */
+/* Parses the amount in the line that begins with `name`, in bytes; 0 if the line is missing. */
 EITP__PRIVATE uint64_t eitp__find_bytes(const char *text, const char *name);
 
 #endif

@@ -16,8 +16,7 @@ EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int 
 
 /*
  * The pieces of a sequence of jobs, numbered consecutively. Any thread may claim the next piece once all pieces of
- * earlier jobs are done. So a thread only waits for pieces that another thread has already started, never for a thread
- * that the system has not scheduled.
+ * earlier jobs are done. So a thread only waits for pieces that another thread has already started.
  */
 typedef struct eitp__pieces {
     int64_t next;      /* the next piece to claim */
