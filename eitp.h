@@ -7148,6 +7148,45 @@ struct eitp_run {
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error);
 /* <<src/run/run_loop.h */
 
+/* >>src/run/health.h */
+/* The health of a run: steps whose numbers are not finite. */
+
+/* Looks at the last step. EITP_ERROR_NOT_FINITE after max_nonfinite steps in a row that were not applied. */
+EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error);
+/* <<src/run/health.h */
+
+/* >>src/run/run_save.h */
+/* Checkpoints of a run: saving and pruning. */
+
+/* The metric that decides about the best checkpoint and early stopping. */
+EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run);
+
+/* Saves the records and a checkpoint of the steps done, and prunes. */
+EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error);
+
+/* Removes the checkpoints that the run does not keep. */
+EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error);
+
+/* Writes best.json. */
+EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error);
+/* <<src/run/run_save.h */
+
+/* >>src/run/run_evaluate.h */
+/* Evaluation during a run, its best checkpoint, and early stopping. */
+
+/* True if the task has validation samples. */
+EITP__PRIVATE int eitp__run_validates(const eitp_run *run);
+
+/* True if evaluations decide about the best checkpoint or early stopping. */
+EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
+
+/* Evaluates, records, and saves if it is the best so far. */
+EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error);
+
+/* Restores the evaluations up to the checkpoint. Later ones will be repeated, and are removed from the file. */
+EITP__PRIVATE eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error);
+/* <<src/run/run_evaluate.h */
+
 /* >>src/run/events.h */
 /* Events of a run. */
 
@@ -35131,66 +35170,46 @@ EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eit
 }
 /* <<src/run/events.c */
 
-/* >>src/run/run_loop.c */
-/* ---- Metrics ---- */
-
-static int eitp__run_validates(const eitp_run *run) {
-    return run->trainer->plans.task.samples[EITP_VALIDATION] > 0;
+/* >>src/run/health.c */
+EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
+    const eitp_step_report *step = &run->report.step;
+    if (step->applied) {
+        run->nonfinite = 0;
+        return EITP_OK;
+    }
+    /* With a loss scale above 1 the trainer reports it, and tries a smaller scale in the next step. */
+    if (step->loss_scale > 1)
+        return EITP_OK;
+    run->nonfinite++;
+    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0, "step %lld skipped: the gradient is not finite",
+                     (long long)step->step);
+    if (run->nonfinite < run->config.max_nonfinite)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_NOT_FINITE,
+                      "%lld steps in a row were skipped because the gradient is not finite; stopped after step %lld; "
+                      "lower the learning rate, or resume from an earlier checkpoint",
+                      (long long)run->nonfinite, (long long)step->step);
 }
+/* <<src/run/health.c */
 
+/* >>src/run/run_save.c */
 /* The metric that decides about the best checkpoint and early stopping. */
-static const char *eitp__run_metric_name(const eitp_run *run) {
+EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
     return run->keep_best ? run->keep_best : "loss";
 }
 
-/* The value of a loss term or metric; for "loss", and unknown names, that of the loss. */
-static double eitp__metric_value(const eitp_evaluation *evaluation, const char *name) {
-    for (int i = 0; i < evaluation->metric_count && strcmp(name, "loss"); i++) {
-        if (!strcmp(name, evaluation->metrics[i].name))
-            return evaluation->metrics[i].mean;
-    }
-    return evaluation->loss;
-}
-
-/* ---- Events ---- */
-
-static void eitp__notify_step(eitp_run *run, double seconds) {
-    const eitp_step_report *step = &run->report.step;
-    char all[32] = "";
-    if (run->report.steps)
-        snprintf(all, sizeof all, "/%lld", (long long)run->report.steps);
-    eitp__run_notify(run, EITP_EVENT_STEP, EITP_LOG_DEBUG, seconds,
-                     "step %lld%s  loss %.4f  lr %.3g  norm %.3g  %.0f %s/s", (long long)step->step, all, step->loss,
-                     step->learning_rate, step->grad_norm, seconds > 0 ? (double)step->items / seconds : 0,
-                     eitp__run_unit(run));
-}
-
-static void eitp__notify_evaluation(eitp_run *run, double seconds) {
-    const eitp_evaluation *evaluation = &run->report.evaluation;
-    eitp_log_level level = isfinite(evaluation->loss) ? EITP_LOG_INFO : EITP_LOG_WARNING;
-    char perplexity[40] = "";
-    if (!strcmp(eitp__run_unit(run), EITP__TOKENS))
-        snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", exp(evaluation->loss));
-    eitp__run_notify(run, EITP_EVENT_EVALUATION, level, seconds,
-                     "validation after step %lld: loss %.4f (standard error %.4f)%s, %lld %s",
-                     (long long)run->report.evaluated_step, evaluation->loss, evaluation->error, perplexity,
-                     (long long)evaluation->items, eitp__run_unit(run));
-}
-
-/* ---- Saving ---- */
-
-static eitp_status eitp__run_prune(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error) {
     return eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit,
                                   run->keep_best ? run->best.now.step : -1, error);
 }
 
-static eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error) {
     eitp_status status = eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), error);
     run->best_is_behind = status != EITP_OK;
     return status;
 }
 
-static eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     double began = eitp__clock();
     /* Records are synced first: a checkpoint has no steps that they lack, and no evaluations that best.json lacks. */
     eitp_status status = eitp__records_sync(run, error);
@@ -35209,10 +35228,37 @@ static eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
                      run->directory, (long long)run->report.saved_step, run->saved_at - began);
     return eitp__run_prune(run, error);
 }
+/* <<src/run/run_save.c */
 
-/* ---- Evaluation, best checkpoint, early stopping ---- */
+/* >>src/run/run_evaluate.c */
+/* Evaluation during a run, its best checkpoint, and early stopping. */
 
-static int eitp__run_follows_best(const eitp_run *run) {
+EITP__PRIVATE int eitp__run_validates(const eitp_run *run) {
+    return run->trainer->plans.task.samples[EITP_VALIDATION] > 0;
+}
+
+/* The value of a loss term or metric; for "loss", and unknown names, that of the loss. */
+static double eitp__metric_value(const eitp_evaluation *evaluation, const char *name) {
+    for (int i = 0; i < evaluation->metric_count && strcmp(name, "loss"); i++) {
+        if (!strcmp(name, evaluation->metrics[i].name))
+            return evaluation->metrics[i].mean;
+    }
+    return evaluation->loss;
+}
+
+static void eitp__notify_evaluation(eitp_run *run, double seconds) {
+    const eitp_evaluation *evaluation = &run->report.evaluation;
+    eitp_log_level level = isfinite(evaluation->loss) ? EITP_LOG_INFO : EITP_LOG_WARNING;
+    char perplexity[40] = "";
+    if (!strcmp(eitp__run_unit(run), EITP__TOKENS))
+        snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", exp(evaluation->loss));
+    eitp__run_notify(run, EITP_EVENT_EVALUATION, level, seconds,
+                     "validation after step %lld: loss %.4f (standard error %.4f)%s, %lld %s",
+                     (long long)run->report.evaluated_step, evaluation->loss, evaluation->error, perplexity,
+                     (long long)evaluation->items, eitp__run_unit(run));
+}
+
+EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
     return run->keep_best || run->config.patience > 0;
 }
 
@@ -35248,7 +35294,7 @@ static int64_t eitp__run_eval_samples(const eitp_run *run) {
                                          : run->config.eval_samples;
 }
 
-static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     double seconds, began = eitp__clock();
     eitp_status status =
         eitp_trainer_evaluate(run->trainer, eitp__run_eval_samples(run), &run->report.evaluation, error);
@@ -35267,26 +35313,39 @@ static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     return status;
 }
 
+/* Restores the evaluations up to the checkpoint. Later ones will be repeated, and are removed from the file. */
+EITP__PRIVATE eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
+    eitp_status status;
+    char *parent;
+    eitp__best_init(&run->best, run->config.higher_is_better);
+    if (!run->checkpoint)
+        return eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
+    if (!eitp__run_follows_best(run))
+        return EITP_OK;
+    parent = eitp__parent_path(&run->host, run->checkpoint);
+    if (!parent)
+        return eitp__fail_memory(error, strlen(run->checkpoint), "a path");
+    status = eitp__best_read(&run->best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
+    eitp__release_text(&run->host, parent);
+    if (!status)
+        status = eitp__run_write_best(run, error);
+    eitp__run_update_best(run);
+    return status;
+}
+/* <<src/run/run_evaluate.c */
+
+/* >>src/run/run_loop.c */
 /* ---- A step ---- */
 
-static eitp_status eitp__run_check_finite(eitp_run *run, eitp_error *error) {
+static void eitp__notify_step(eitp_run *run, double seconds) {
     const eitp_step_report *step = &run->report.step;
-    if (step->applied) {
-        run->nonfinite = 0;
-        return EITP_OK;
-    }
-    /* With a loss scale above 1 the trainer reports it, and tries a smaller scale in the next step. */
-    if (step->loss_scale > 1)
-        return EITP_OK;
-    run->nonfinite++;
-    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0, "step %lld skipped: the gradient is not finite",
-                     (long long)step->step);
-    if (run->nonfinite < run->config.max_nonfinite)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_NOT_FINITE,
-                      "%lld steps in a row were skipped because the gradient is not finite; stopped after step %lld; "
-                      "lower the learning rate, or resume from an earlier checkpoint",
-                      (long long)run->nonfinite, (long long)step->step);
+    char all[32] = "";
+    if (run->report.steps)
+        snprintf(all, sizeof all, "/%lld", (long long)run->report.steps);
+    eitp__run_notify(run, EITP_EVENT_STEP, EITP_LOG_DEBUG, seconds,
+                     "step %lld%s  loss %.4f  lr %.3g  norm %.3g  %.0f %s/s", (long long)step->step, all, step->loss,
+                     step->learning_rate, step->grad_norm, seconds > 0 ? (double)step->items / seconds : 0,
+                     eitp__run_unit(run));
 }
 
 static int eitp__is_due(int64_t interval, int64_t step) {
@@ -35330,7 +35389,7 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     status = eitp__record_step(run, seconds, error);
     eitp__notify_step(run, seconds);
     if (!status)
-        status = eitp__run_check_finite(run, error);
+        status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
         status = eitp__run_evaluate(run, error);
     if (!status && eitp__save_is_due(run, report->step.step))
@@ -35361,26 +35420,6 @@ static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     if (!run->checkpoint || (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer)))
         return EITP_OK;
     return eitp_trainer_resume(run->trainer, run->checkpoint, error);
-}
-
-/* Restores the evaluations up to the checkpoint. Later ones will be repeated, and are removed from the file. */
-static eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
-    eitp_status status;
-    char *parent;
-    eitp__best_init(&run->best, run->config.higher_is_better);
-    if (!run->checkpoint)
-        return eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
-    if (!eitp__run_follows_best(run))
-        return EITP_OK;
-    parent = eitp__parent_path(&run->host, run->checkpoint);
-    if (!parent)
-        return eitp__fail_memory(error, strlen(run->checkpoint), "a path");
-    status = eitp__best_read(&run->best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
-    eitp__release_text(&run->host, parent);
-    if (!status)
-        status = eitp__run_write_best(run, error);
-    eitp__run_update_best(run);
-    return status;
 }
 
 static int64_t eitp__run_last_step(const eitp_run *run) {

@@ -1,0 +1,109 @@
+/* Evaluation during a run, its best checkpoint, and early stopping. */
+#include "run/run_evaluate.h"
+
+#include "base/clock.h"
+#include "run/events.h"
+#include "run/records.h"
+#include "run/run_directory.h"
+#include "run/run_save.h"
+#include "train/trainer.h"
+
+EITP__PRIVATE int eitp__run_validates(const eitp_run *run) {
+    return run->trainer->plans.task.samples[EITP_VALIDATION] > 0;
+}
+
+/* The value of a loss term or metric; for "loss", and unknown names, that of the loss. */
+static double eitp__metric_value(const eitp_evaluation *evaluation, const char *name) {
+    for (int i = 0; i < evaluation->metric_count && strcmp(name, "loss"); i++) {
+        if (!strcmp(name, evaluation->metrics[i].name))
+            return evaluation->metrics[i].mean;
+    }
+    return evaluation->loss;
+}
+
+static void eitp__notify_evaluation(eitp_run *run, double seconds) {
+    const eitp_evaluation *evaluation = &run->report.evaluation;
+    eitp_log_level level = isfinite(evaluation->loss) ? EITP_LOG_INFO : EITP_LOG_WARNING;
+    char perplexity[40] = "";
+    if (!strcmp(eitp__run_unit(run), EITP__TOKENS))
+        snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", exp(evaluation->loss));
+    eitp__run_notify(run, EITP_EVENT_EVALUATION, level, seconds,
+                     "validation after step %lld: loss %.4f (standard error %.4f)%s, %lld %s",
+                     (long long)run->report.evaluated_step, evaluation->loss, evaluation->error, perplexity,
+                     (long long)evaluation->items, eitp__run_unit(run));
+}
+
+EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
+    return run->keep_best || run->config.patience > 0;
+}
+
+static void eitp__run_update_best(eitp_run *run) {
+    run->report.best_step = run->best.now.step;
+    run->report.best_value = run->best.now.value;
+    run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
+}
+
+/* Adds the last evaluation to those of best.json; returns 1 if it is the best. */
+static int eitp__run_add_best(eitp_run *run) {
+    const double value = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
+    const int is_best = eitp__best_add(&run->best, run->report.evaluated_step, value);
+    eitp__run_update_best(run);
+    run->best_is_behind = 1;
+    return is_best;
+}
+
+/* best.json is written before the checkpoint, so that it has all evaluations up to the step of any checkpoint. */
+static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
+    const int64_t step = run->report.evaluated_step;
+    const int is_best = eitp__run_add_best(run);
+    eitp_status status = eitp__run_write_best(run, error);
+    if (status || !run->keep_best || !is_best)
+        return status;
+    return run->report.saved_step == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
+}
+
+/* Validation samples of an evaluation; 0: all. */
+static int64_t eitp__run_eval_samples(const eitp_run *run) {
+    const double samples = (double)run->trainer->plans.task.samples[EITP_VALIDATION];
+    return run->config.eval_fraction > 0 ? (int64_t)ceil(run->config.eval_fraction * samples)
+                                         : run->config.eval_samples;
+}
+
+EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
+    double seconds, began = eitp__clock();
+    eitp_status status =
+        eitp_trainer_evaluate(run->trainer, eitp__run_eval_samples(run), &run->report.evaluation, error);
+    if (status)
+        return status;
+    seconds = eitp__clock() - began;
+    run->report.evaluated_step = eitp_trainer_steps_done(run->trainer);
+    run->report.evaluations++;
+    eitp__notify_evaluation(run, seconds);
+    status = eitp__record_evaluation(run, seconds, error);
+    if (!eitp__run_follows_best(run) || run->report.evaluated_step == 0)
+        return status;
+    if (!status)
+        return eitp__run_follow_best(run, error);
+    eitp__run_add_best(run);
+    return status;
+}
+
+/* Restores the evaluations up to the checkpoint. Later ones will be repeated, and are removed from the file. */
+EITP__PRIVATE eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
+    eitp_status status;
+    char *parent;
+    eitp__best_init(&run->best, run->config.higher_is_better);
+    if (!run->checkpoint)
+        return eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
+    if (!eitp__run_follows_best(run))
+        return EITP_OK;
+    parent = eitp__parent_path(&run->host, run->checkpoint);
+    if (!parent)
+        return eitp__fail_memory(error, strlen(run->checkpoint), "a path");
+    status = eitp__best_read(&run->best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
+    eitp__release_text(&run->host, parent);
+    if (!status)
+        status = eitp__run_write_best(run, error);
+    eitp__run_update_best(run);
+    return status;
+}
