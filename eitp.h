@@ -6512,7 +6512,12 @@ EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const ch
 /* <<src/io/lora_files.h */
 
 /* >>src/io/checkpoint.h */
-/* Removing old checkpoints. */
+/* Checkpoints with other names, and removing old ones. */
+
+/* eitp_checkpoint_create of "checkpoint-<step><suffix>". A resume finds only those without a suffix. */
+EITP__PRIVATE eitp_status eitp__checkpoint_create(
+    const eitp_host *host, const char *output_directory, int64_t step, const char *suffix,
+    eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error);
 
 /* eitp_checkpoint_prune that also keeps the checkpoint of step `kept`; -1: none. */
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
@@ -6977,6 +6982,18 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
 
 /* EITP_ERROR_TORN, with the way out, if the trainer is torn. */
 EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error);
+
+/* What a run decides about a checkpoint. */
+typedef struct eitp__save_options {
+    const char *suffix; /* of its name; a resume finds only checkpoints without one */
+    int uncounted;      /* save_total_limit does not count it */
+    eitp_status (*fill)(void *user, const char *directory, eitp_error *error); /* writes further files; may be NULL */
+    void *user;
+} eitp__save_options;
+
+/* eitp_trainer_save with options. */
+EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
+                                             const eitp__save_options *options, eitp_error *error);
 
 /* Recreates the plans if shrinking released them and could not replace them. */
 EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eitp_error *error);
@@ -30445,11 +30462,17 @@ eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_dir
                                    void *user, eitp_error *error) {
     if (!host || !output_directory || !fill)
         return eitp__fail_null(error, "eitp_checkpoint_create", "host, output_directory and fill");
+    return eitp__checkpoint_create(host, output_directory, step, "", fill, user, error);
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_create(
+    const eitp_host *host, const char *output_directory, int64_t step, const char *suffix,
+    eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error) {
     char *partial = NULL, *final = NULL, *replaced = NULL;
     eitp_status status =
         eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".partial", &partial, error);
     if (!status)
-        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, "", &final, error);
+        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, &final, error);
     if (!status)
         status =
             eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".replaced", &replaced, error);
@@ -33725,9 +33748,16 @@ static eitp_status eitp__fill_weights(const eitp_task *task, const char *directo
     return status;
 }
 
+/* A trainer, and what else a checkpoint holds. */
+typedef struct eitp__checkpoint_content {
+    eitp_trainer *trainer;
+    const eitp__save_options *options;
+} eitp__checkpoint_content;
+
 /* Writes all files of a checkpoint into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
-    eitp_trainer *trainer = (eitp_trainer *)user;
+    const eitp__checkpoint_content *content = (const eitp__checkpoint_content *)user;
+    eitp_trainer *trainer = content->trainer;
     const eitp_task *task = &trainer->plans.task;
     eitp__state state;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
@@ -33744,6 +33774,8 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
         status = eitp__fill_weights(task, directory, &model_checksum, error);
     if (!status)
         status = eitp_variables_save(task->context, optimizer, EITP_OPTIMIZER, EITP_F32, &optimizer_checksum, error);
+    if (!status && content->options->fill)
+        status = content->options->fill(content->options->user, directory, error);
     state.model_checksum = model_checksum;
     state.optimizer_checksum = optimizer_checksum;
     if (!status)
@@ -33753,15 +33785,23 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
     return status;
 }
 
-eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
-    eitp_status status;
-    if (!trainer || !output_directory)
-        return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
-    status = eitp__trainer_check_whole(trainer, error);
+EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
+                                             const eitp__save_options *options, eitp_error *error) {
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    eitp__checkpoint_content content;
+    content.trainer = trainer;
+    content.options = options;
     eitp__read_ahead_wait(&trainer->plans.ahead);
     return status ? status
-                  : eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint,
-                                           trainer, error);
+                  : eitp__checkpoint_create(&trainer->host, output_directory, trainer->step, options->suffix,
+                                            eitp__fill_checkpoint, &content, error);
+}
+
+eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
+    static const eitp__save_options options = {"", 0, NULL, NULL};
+    if (!trainer || !output_directory)
+        return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
+    return eitp__trainer_save(trainer, output_directory, &options, error);
 }
 /* <<src/train/trainer_save.c */
 
@@ -35210,6 +35250,7 @@ EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error)
 }
 
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
+    const eitp__save_options options = {"", 0, NULL, NULL};
     double began = eitp__clock();
     /* Records are synced first: a checkpoint has no steps that they lack, and no evaluations that best.json lacks. */
     eitp_status status = eitp__records_sync(run, error);
@@ -35218,7 +35259,7 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     if (!status && run->best_is_behind)
         status = eitp__run_write_best(run, error);
     if (!status)
-        status = eitp_trainer_save(run->trainer, run->directory, error);
+        status = eitp__trainer_save(run->trainer, run->directory, &options, error);
     if (status)
         return status;
     run->cannot_save = 0;

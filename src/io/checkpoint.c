@@ -55,11 +55,17 @@ eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_dir
                                    void *user, eitp_error *error) {
     if (!host || !output_directory || !fill)
         return eitp__fail_null(error, "eitp_checkpoint_create", "host, output_directory and fill");
+    return eitp__checkpoint_create(host, output_directory, step, "", fill, user, error);
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_create(
+    const eitp_host *host, const char *output_directory, int64_t step, const char *suffix,
+    eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error) {
     char *partial = NULL, *final = NULL, *replaced = NULL;
     eitp_status status =
         eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".partial", &partial, error);
     if (!status)
-        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, "", &final, error);
+        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, &final, error);
     if (!status)
         status =
             eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".replaced", &replaced, error);

@@ -1,9 +1,14 @@
-/* Removing old checkpoints. */
+/* Checkpoints with other names, and removing old ones. */
 #ifndef EITP_CHECKPOINT_H
 #define EITP_CHECKPOINT_H
 
 #include "base/platform.h"
 #include "io/io.h"
+
+/* eitp_checkpoint_create of "checkpoint-<step><suffix>". A resume finds only those without a suffix. */
+EITP__PRIVATE eitp_status eitp__checkpoint_create(
+    const eitp_host *host, const char *output_directory, int64_t step, const char *suffix,
+    eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error);
 
 /* eitp_checkpoint_prune that also keeps the checkpoint of step `kept`; -1: none. */
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,

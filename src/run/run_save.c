@@ -4,6 +4,7 @@
 #include "io/checkpoint.h"
 #include "run/events.h"
 #include "run/records.h"
+#include "train/trainer.h"
 
 /* The metric that decides about the best checkpoint and early stopping. */
 EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
@@ -22,6 +23,7 @@ EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error)
 }
 
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
+    const eitp__save_options options = {"", 0, NULL, NULL};
     double began = eitp__clock();
     /* Records are synced first: a checkpoint has no steps that they lack, and no evaluations that best.json lacks. */
     eitp_status status = eitp__records_sync(run, error);
@@ -30,7 +32,7 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     if (!status && run->best_is_behind)
         status = eitp__run_write_best(run, error);
     if (!status)
-        status = eitp_trainer_save(run->trainer, run->directory, error);
+        status = eitp__trainer_save(run->trainer, run->directory, &options, error);
     if (status)
         return status;
     run->cannot_save = 0;

@@ -23,6 +23,18 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
 /* EITP_ERROR_TORN, with the way out, if the trainer is torn. */
 EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error);
 
+/* What a run decides about a checkpoint. */
+typedef struct eitp__save_options {
+    const char *suffix; /* of its name; a resume finds only checkpoints without one */
+    int uncounted;      /* save_total_limit does not count it */
+    eitp_status (*fill)(void *user, const char *directory, eitp_error *error); /* writes further files; may be NULL */
+    void *user;
+} eitp__save_options;
+
+/* eitp_trainer_save with options. */
+EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
+                                             const eitp__save_options *options, eitp_error *error);
+
 /* Recreates the plans if shrinking released them and could not replace them. */
 EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eitp_error *error);
 

@@ -3,6 +3,7 @@
  * the model has adapters, they replace the frozen weights.
  */
 #include "base/files.h"
+#include "io/checkpoint.h"
 #include "io/lora_files.h"
 #include "io/variables.h"
 #include "train/trainer_state.h"
@@ -53,9 +54,16 @@ static eitp_status eitp__fill_weights(const eitp_task *task, const char *directo
     return status;
 }
 
+/* A trainer, and what else a checkpoint holds. */
+typedef struct eitp__checkpoint_content {
+    eitp_trainer *trainer;
+    const eitp__save_options *options;
+} eitp__checkpoint_content;
+
 /* Writes all files of a checkpoint into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
-    eitp_trainer *trainer = (eitp_trainer *)user;
+    const eitp__checkpoint_content *content = (const eitp__checkpoint_content *)user;
+    eitp_trainer *trainer = content->trainer;
     const eitp_task *task = &trainer->plans.task;
     eitp__state state;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
@@ -72,6 +80,8 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
         status = eitp__fill_weights(task, directory, &model_checksum, error);
     if (!status)
         status = eitp_variables_save(task->context, optimizer, EITP_OPTIMIZER, EITP_F32, &optimizer_checksum, error);
+    if (!status && content->options->fill)
+        status = content->options->fill(content->options->user, directory, error);
     state.model_checksum = model_checksum;
     state.optimizer_checksum = optimizer_checksum;
     if (!status)
@@ -81,13 +91,21 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
     return status;
 }
 
-eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
-    eitp_status status;
-    if (!trainer || !output_directory)
-        return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
-    status = eitp__trainer_check_whole(trainer, error);
+EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
+                                             const eitp__save_options *options, eitp_error *error) {
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    eitp__checkpoint_content content;
+    content.trainer = trainer;
+    content.options = options;
     eitp__read_ahead_wait(&trainer->plans.ahead);
     return status ? status
-                  : eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint,
-                                           trainer, error);
+                  : eitp__checkpoint_create(&trainer->host, output_directory, trainer->step, options->suffix,
+                                            eitp__fill_checkpoint, &content, error);
+}
+
+eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
+    static const eitp__save_options options = {"", 0, NULL, NULL};
+    if (!trainer || !output_directory)
+        return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
+    return eitp__trainer_save(trainer, output_directory, &options, error);
 }
