@@ -1845,6 +1845,14 @@ EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t 
    does not match. */
 EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
 
+/*
+ * Finds the shortest beginning of the file whose tokens have this hash (content_hash, or that of a token source), and
+ * sets *count to its number of tokens; 0 if there is none. So a file that has grown is known to begin with the tokens
+ * of before. Reads the whole file at most.
+ */
+EITP_API eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
+                                                 eitp_error *error);
+
 /* Tokens [first, first + count). */
 typedef struct eitp_token_range {
     uint64_t first;
@@ -2442,13 +2450,18 @@ EITP_API eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_repo
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
 /*
- * Resumes from a checkpoint directory, bit for bit as if training had not been interrupted. The trainer must have been
- * created with the configuration, data and kernels of the run that wrote the checkpoint; a difference that would change
- * the results is refused and named. Two differences are supported:
+ * Resumes from a checkpoint directory, bit for bit as if training had not been interrupted, if the trainer has the
+ * configuration, data and kernels of the run that wrote the checkpoint. A difference that makes it another run, such as
+ * the data, the seed or the number of samples per step, is refused and named. These may differ; what they change is
+ * logged:
  *
- * - The shape. A trainer with the initial shape of a run that was later shrunk is shrunk in the same way.
- * - The optimizer. Weights and moments are converted as docs/memory.md describes, and a warning is logged. Learning
- *   rates are not converted; those of EITP_SGD are orders of magnitude larger.
+ * - The shape, if a step has as many samples. The results are bit-identical where those of eitp_trainer_shrink are,
+ *   otherwise their last bits differ. A trainer with the initial shape of a run that was later shrunk is shrunk in the
+ *   same way.
+ * - The precision, and the kernels. The results differ from there on, with other kernels in their last bits.
+ * - The optimizer. Weights and moments are converted as docs/memory.md describes. Learning rates are not converted;
+ *   those of EITP_SGD are orders of magnitude larger.
+ * - Settings that do not affect the samples: schedule, clipping, betas, weight decay.
  *
  * A model with adapters must have the frozen weights that the adapters were trained on.
  *
@@ -6898,6 +6911,13 @@ EITP__PRIVATE eitp_status eitp__step_plans_rebuild(eitp__step_plans *plans, cons
 EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config);
 EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
 EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape);
+
+/*
+ * True if a step with either shape gives the same bits: both take the same samples and split sums over rows and samples
+ * only between groups that a product sums at once.
+ */
+EITP__PRIVATE int eitp__step_shapes_keep_bits(const eitp__step_plans *plans, const eitp_step_shape *a,
+                                              const eitp_step_shape *b);
 
 /* Passes per step; and the same in units of full passes, since the last may have fewer micro-batches. */
 EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config);
@@ -27531,6 +27551,31 @@ void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint6
     eitp__file_prefetch(&file->file, file->offset + first * element, (size_t)(count * element));
 }
 
+eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
+                                        eitp_error *error) {
+    int32_t ids[EITP__TOKEN_VERIFY_IDS];
+    uint64_t now = eitp__token_hash_start();
+    if (!file || !count)
+        return eitp__fail_null(error, "eitp_token_file_find_prefix", "file and count");
+    *count = 0;
+    for (uint64_t first = 0; first < file->info.token_count;) {
+        const uint64_t left = file->info.token_count - first;
+        const uint64_t size = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
+        const eitp_status status = eitp_token_file_read(file, first, size, ids, error);
+        if (status != EITP_OK)
+            return status;
+        for (uint64_t i = 0; i < size; i++) {
+            now = eitp__token_hash(now, ids + i, 1);
+            if (now != hash)
+                continue;
+            *count = first + i + 1;
+            return EITP_OK;
+        }
+        first += size;
+    }
+    return EITP_OK;
+}
+
 eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
     int32_t ids[EITP__TOKEN_VERIFY_IDS];
     uint64_t hash = eitp__token_hash_start();
@@ -32334,6 +32379,30 @@ EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_s
            a->micro_batches_per_pass == b->micro_batches_per_pass;
 }
 
+static int eitp__has_sample_inputs(const eitp_pass *pass) {
+    for (int i = 0; i < pass->input_count; i++) {
+        if (!pass->inputs[i].is_per_row)
+            return 1;
+    }
+    return 0;
+}
+
+/* True if micro-batches end where sums over rows and samples can be split. */
+static int eitp__ends_at_group(const eitp__step_plans *plans, const eitp_step_shape *shape) {
+    const int64_t group = eitp__context_sum_group(plans->task.context);
+    return shape->batch_size * plans->task.rows % group == 0 &&
+           (shape->batch_size % group == 0 || !eitp__has_sample_inputs(&plans->pass));
+}
+
+EITP__PRIVATE int eitp__step_shapes_keep_bits(const eitp__step_plans *plans, const eitp_step_shape *a,
+                                              const eitp_step_shape *b) {
+    if (plans->cut_parameter[0])
+        return 0;
+    if (a->batch_size == b->batch_size)
+        return !plans->config.dense_rows;
+    return !plans->task.rows_vary && eitp__ends_at_group(plans, a) && eitp__ends_at_group(plans, b);
+}
+
 EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
     config->batch_size = shape->batch_size;
     config->grad_accum = shape->grad_accum;
@@ -33337,25 +33406,6 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     return search;
 }
 
-static int eitp__has_sample_inputs(const eitp_pass *pass) {
-    for (int i = 0; i < pass->input_count; i++) {
-        if (!pass->inputs[i].is_per_row)
-            return 1;
-    }
-    return 0;
-}
-
-/* True if sums over rows and samples are split only between groups that a product sums at once. */
-static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
-    const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
-    const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
-    const int samples_fit = report->after.batch_size % group == 0 || !eitp__has_sample_inputs(&trainer->plans.pass);
-    if (trainer->plans.cut_parameter[0])
-        return 0;
-    return (rows % group == 0 && samples_fit && !trainer->plans.task.rows_vary) ||
-           (report->after.batch_size == report->before.batch_size && !trainer->plans.config.dense_rows);
-}
-
 static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const eitp_step_shape *a = &report->before, *b = &report->after;
     if (eitp__step_shapes_equal(a, b))
@@ -33372,8 +33422,9 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
                   (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
                   (long long)b->batch_size, (long long)b->grad_accum, (long long)b->micro_batches_per_pass,
                   (long long)a->batch_size, (long long)a->grad_accum, (long long)a->micro_batches_per_pass,
-                  eitp__shrink_keeps_bits(trainer, report) ? "and bit-identical results"
-                                                           : "but the last bits differ from a run that was not shrunk");
+                  eitp__step_shapes_keep_bits(&trainer->plans, a, b)
+                      ? "and bit-identical results"
+                      : "but the last bits differ from a run that was not shrunk");
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
@@ -33840,26 +33891,52 @@ static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__stat
            mine.batch_size == initial->batch_size && mine.grad_accum == initial->grad_accum;
 }
 
-/* With another optimizer weights and moments are converted. With the same, precision and kernels must match. */
-static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
-                                          const eitp_checkpoint_info *theirs, const char *checkpoint,
-                                          eitp_error *error) {
-    if (mine->config.optimizer != theirs->config.optimizer)
+/* True if a step takes the same samples as the checkpoint's in micro-batches of another size. */
+static int eitp__splits_otherwise(const eitp_trainer *trainer, const eitp__state *written) {
+    const eitp_trainer_config *mine = &trainer->plans.config, *theirs = &written->info.config;
+    return mine->batch_size != theirs->batch_size &&
+           mine->batch_size * mine->grad_accum == theirs->batch_size * theirs->grad_accum;
+}
+
+static eitp_status eitp__compare_samples(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
+                                         const char *checkpoint, eitp_error *error) {
+    const int64_t here = mine->batch_size * mine->grad_accum, there = theirs->batch_size * theirs->grad_accum;
+    if (here == there)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "'%s' was made with %lld samples per step (batch_size %lld, grad_accum %lld), and this run has "
+                      "%lld (%lld, %lld); set them to the same product, or start from its weights",
+                      checkpoint, (long long)there, (long long)theirs->batch_size, (long long)theirs->grad_accum,
+                      (long long)here, (long long)mine->batch_size, (long long)mine->grad_accum);
+}
+
+static void eitp__log_split(const eitp_trainer *trainer, const eitp__state *written, const char *checkpoint) {
+    const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
+    const int same_bits = eitp__step_shapes_keep_bits(&trainer->plans, &mine, &theirs);
+    eitp__log(
+        &trainer->host, same_bits ? EITP_LOG_INFO : EITP_LOG_WARNING,
+        "batch_size and grad_accum were %lld and %lld in '%s' and are %lld and %lld from here on: the same samples "
+        "per step%s",
+        (long long)theirs.batch_size, (long long)theirs.grad_accum, checkpoint, (long long)mine.batch_size,
+        (long long)mine.grad_accum, same_bits ? "" : ", but the last bits of results differ");
+}
+
+/* Logs another optimizer, for which weights and moments are converted, precision, or kernels. */
+static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
+                               const eitp_checkpoint_info *theirs, const char *checkpoint) {
+    const char *here = eitp_optimizer_get(mine->config.optimizer)->name;
+    const char *there = eitp_optimizer_get(theirs->config.optimizer)->name;
+    if (strcmp(here, there))
         eitp__log(&trainer->host, EITP_LOG_WARNING,
                   "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
-                  checkpoint, eitp_optimizer_get(theirs->config.optimizer)->name, theirs->precision,
-                  eitp_optimizer_get(mine->config.optimizer)->name, mine->precision);
+                  checkpoint, there, theirs->precision, here, mine->precision);
     else if (strcmp(mine->precision, theirs->precision))
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "'%s' was made with precision %s, and this run has %s; use the same, or start from its weights", checkpoint,
-            theirs->precision, mine->precision);
-    else if (strcmp(mine->numerics, theirs->numerics))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%s' was made with the kernels %s, and this run has %s: results would differ; use the same "
-                          "EITP_ISA and build, or start from its weights",
-                          checkpoint, theirs->numerics, mine->numerics);
-    return EITP_OK;
+        eitp__log(&trainer->host, EITP_LOG_WARNING, "the precision was %s in '%s' and is %s from here on",
+                  theirs->precision, checkpoint, mine->precision);
+    if (!strcmp(mine->precision, theirs->precision) && strcmp(mine->numerics, theirs->numerics))
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "the kernels were %s in '%s' and are %s from here on: the last bits of results differ",
+                  theirs->numerics, checkpoint, mine->numerics);
 }
 
 /* Compares the number of items, their first position, and a hash, which a message need not show. */
@@ -33936,9 +34013,9 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
     eitp_status status = eitp__state_of(trainer, &current, error);
     if (status)
         return status;
-    if (eitp__follows_shrinking(trainer, written))
+    status = eitp__compare_samples(&current.info.config, &written->info.config, checkpoint, error);
+    if (eitp__follows_shrinking(trainer, written) || eitp__splits_otherwise(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
-    status = eitp__compare_numerics(trainer, &current.info, &written->info, checkpoint, error);
     if (!status)
         status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
     if (!status)
@@ -33947,8 +34024,12 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
         status = eitp__compare_data(trainer, &current, written, checkpoint, error);
     if (!status)
         status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
-    return status ? status
-                  : eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
+    if (status)
+        return status;
+    eitp__log_numerics(trainer, &current.info, &written->info, checkpoint);
+    if (!eitp__follows_shrinking(trainer, written) && eitp__splits_otherwise(trainer, written))
+        eitp__log_split(trainer, written, checkpoint);
+    return eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
 }
 
 /* ---- Loading: all files are read twice, and change nothing the first time ---- */
@@ -34044,16 +34125,20 @@ static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *check
 /* Loads a checkpoint that was read and checked. */
 static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                          eitp_error *error) {
+    const int is_split = eitp__splits_otherwise(trainer, state);
     eitp_status status;
     trainer->torn = 1;
     status = eitp__read_variables(trainer, checkpoint, state, 1, error);
     if (status)
         return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
     trainer->step = state->info.step;
-    trainer->initial_shape = state->info.initial_shape;
-    trainer->loss_scale = state->loss_scale;
-    trainer->scale_steps = state->scale_steps;
+    trainer->initial_shape = is_split ? eitp_trainer_shape(trainer) : state->info.initial_shape;
     trainer->skipped = state->skipped;
+    /* In another precision the loss scale is that of its beginning. */
+    if (!strcmp(state->info.precision, eitp_context_precision_name(trainer->plans.task.context))) {
+        trainer->loss_scale = state->loss_scale;
+        trainer->scale_steps = state->scale_steps;
+    }
     trainer->torn = 0;
     return EITP_OK;
 }

@@ -75,8 +75,8 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     check "the smaller shape is logged" grep -q "was shrunk and continues with batch size 8, accumulation 4 and [12] micro-batches per pass" err
     exits 0 "resume a shrunk run by its directory" train --resume again --steps 5 --threads 1
     check "both are the same run" same_checkpoints shrunk/checkpoint-5 again/checkpoint-5
-    refuses 1 "was trained with batch_size 8, and a resumed run keeps it (got 4)" $large --steps 6 --output-dir shrunk --resume auto \
-        --batch-size 4
+    exits 0 "a shrunk run with another split" $large --steps 6 --output-dir shrunk --resume auto --batch-size 4
+    check "a shrunk run with another split: logged" grep -q "batch_size and grad_accum were 8 and 4 in .* are 4 and 8 from here on" err
     short_of_memory 12000 --steps 2 --output-dir unshrunk
     check "without --auto-shrink a warning names it" test $? -eq 0 -a "$(grep -c 'memory is short: .* --auto-shrink' err)" -eq 1
 

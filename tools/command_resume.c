@@ -3,6 +3,7 @@
 #include "command_adapt.h"
 #include "command_files.h"
 #include "command_output.h"
+#include "command_resume_changes.h"
 
 /* ---- The checkpoint ---- */
 
@@ -106,7 +107,7 @@ static void follow_shrinking(run *r) {
         if (options_integer(o, ids[i]) == values[i][0])
             options_set_integer(o, ids[i], values[i][1], o->values[ids[i]].source);
     }
-    if (is_shrunk)
+    if (is_shrunk && options_integer(o, OPTION_BATCH_SIZE) == c->batch_size)
         output_info("the run of '%s' was shrunk and continues with batch size %lld, accumulation %lld and %lld "
                     "micro-batches per pass (at its start: %lld, %lld and %lld)",
                     r->checkpoint, (long long)c->batch_size, (long long)c->grad_accum,
@@ -152,8 +153,10 @@ eitp_status resume_take_options(run *r, eitp_error *error) {
         status = check_init(r, record, error);
     if (!status && files_info(record).kind == EITP_PATH_FILE)
         status = options_read_config(&r->options, record, NULL, SOURCE_RUN, error);
-    if (!status)
+    if (!status) {
         follow_shrinking(r);
+        changes_keep_samples(r);
+    }
     free(parent);
     free(record);
     return status;
@@ -164,13 +167,7 @@ eitp_status resume_take_options(run *r, eitp_error *error) {
 /* `was` and `is` are the values of a setting that a resumed run keeps. */
 static eitp_status refuse_setting(const run *r, const eitp_setting *setting, const char *was, const char *is,
                                   eitp_error *error) {
-    option_id id = options_setting(setting);
-    if (id == OPTION_BATCH_SIZE || id == OPTION_GRAD_ACCUM)
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' was trained with %s %s, and a resumed run keeps it (got %s); leave --%s out; to use "
-                            "less memory at a time set --micro-batches-per-pass or --memory-budget; for other batches "
-                            "start from the weights with --model and another --output-dir",
-                            r->checkpoint, setting->name, was, is, options_name(id));
+    const option_id id = options_setting(setting);
     return command_fail(error, EITP_ERROR_ARGUMENT,
                         "'%s' was trained with %s %s, and a resumed run keeps it (got %s); leave --%s out, or start "
                         "from the weights with --model",
@@ -183,8 +180,11 @@ static eitp_status check_settings(const run *r, eitp_error *error) {
     eitp_trainer_config requested = r->resumed.config;
     char is[64], was[64];
     eitp_status status = options_to_config(&r->options, &requested, error);
+    if (!status)
+        status = changes_check_samples(r, &requested, error);
     for (size_t i = 0; i < count && !status; i++) {
-        if (settings[i].difference != EITP_DIFFERENCE_REFUSED)
+        const option_id id = options_setting(&settings[i]);
+        if (settings[i].difference != EITP_DIFFERENCE_REFUSED || id == OPTION_BATCH_SIZE || id == OPTION_GRAD_ACCUM)
             continue;
         eitp_setting_format(&settings[i], &r->resumed.config, was, sizeof was);
         eitp_setting_format(&settings[i], &requested, is, sizeof is);
@@ -194,41 +194,8 @@ static eitp_status check_settings(const run *r, eitp_error *error) {
     return status;
 }
 
-/* True if the words, which ", " separates, include this one. */
-static int has_word(const char *words, const char *word) {
-    const size_t size = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)) != NULL; at += size) {
-        if ((at == words || at[-1] == ' ') && (at[size] == ',' || !at[size]))
-            return 1;
-    }
-    return 0;
-}
-
-/* A resumed run keeps its kernels, since others round differently. An environment that selects others is refused. */
-static eitp_status check_kernels(const run *r, eitp_error *error) {
-    char isa[MODEL_ISA_SIZE];
-    const eitp_context_config config = model_context_config(&r->options, r->resumed.numerics, isa);
-    const char *const kept[][3] = {{"EITP_ISA", config.isa, "ref, avx2, avx512, avx512bf16, amx"},
-                                   {"EITP_PRODUCTS", config.products, "own, openblas"}};
-    for (size_t i = 0; i < COMMAND_COUNT(kept); i++) {
-        const char *requested = getenv(kept[i][0]);
-        if (!requested || !*requested || !kept[i][1] || !strcmp(requested, kept[i][1]))
-            continue;
-        if (!has_word(kept[i][2], requested))
-            return command_fail(error, EITP_ERROR_ARGUMENT, "unknown %s '%s' (choose from %s)", kept[i][0], requested,
-                                kept[i][2]);
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' was trained with %s=%s, and the environment has %s, which rounds differently; unset "
-                            "it to resume, or start from the weights with --model",
-                            r->checkpoint, kept[i][0], kept[i][1], requested);
-    }
-    return EITP_OK;
-}
-
 eitp_status resume_check(const run *r, eitp_error *error) {
     eitp_status status = check_settings(r, error);
-    if (!status)
-        status = check_kernels(r, error);
     if (!status && !options_has(&r->options, OPTION_DATA))
         status = command_fail(error, EITP_ERROR_ARGUMENT, "--data is required: no run.json next to '%s' names the data",
                               r->checkpoint);

@@ -6,6 +6,7 @@
 #include "command_output.h"
 #include "command_process.h"
 #include "command_resume.h"
+#include "command_resume_changes.h"
 
 #include <sys/statvfs.h>
 #include <time.h>
@@ -333,6 +334,8 @@ static eitp_status open_data(run *r, eitp_error *error) {
         status = model_check_tokenizer(r->tokenizer, NULL, vocabulary, error);
     if (!status)
         status = data_open(o, OPTION_DATA, r->tokenizer, vocabulary, directory, &r->training, error);
+    if (!status)
+        status = changes_keep_data(r, directory, error);
     if (!status && options_has(o, OPTION_VAL_DATA))
         status = data_open(o, OPTION_VAL_DATA, r->tokenizer, vocabulary, directory, &r->validation, error);
     if (!status && !r->tokenizer)
@@ -346,10 +349,11 @@ static eitp_status open_data(run *r, eitp_error *error) {
 }
 
 static eitp_status split_data(run *r, int64_t block_size, eitp_error *error) {
-    double fraction = r->validation.file ? 0 : options_number(&r->options, OPTION_VAL_FRACTION);
+    const double fraction = r->validation.file ? 0 : options_number(&r->options, OPTION_VAL_FRACTION);
+    const uint64_t count = r->kept_tokens ? r->kept_tokens : eitp_token_file_get_info(r->training.file).token_count;
     eitp_token_range nothing;
-    eitp_status status = eitp_split_tokens(eitp_token_file_get_info(r->training.file).token_count, fraction, block_size,
-                                           &r->training_range, &r->validation_range, error);
+    eitp_status status =
+        eitp_split_tokens(count, fraction, block_size, &r->training_range, &r->validation_range, error);
     if (!status && r->validation.file)
         status = eitp_split_tokens(eitp_token_file_get_info(r->validation.file).token_count, 0, block_size,
                                    &r->validation_range, &nothing, error);
@@ -364,6 +368,8 @@ static eitp_status create_task(run *r, eitp_error *error) {
     memset(&config, 0, sizeof config);
     config.model = r->model;
     config.training = eitp_token_file_source(r->training.file, r->training_range);
+    if (r->kept_tokens)
+        config.training.hash = r->resumed.data.hash;
     if (r->validates)
         config.validation =
             eitp_token_file_source(r->validation.file ? r->validation.file : r->training.file, r->validation_range);
@@ -555,8 +561,10 @@ static eitp_status check_stopped(eitp_error *error) {
 
 static eitp_status fit_run(run *r, eitp_error *error) {
     option_set *o = &r->options;
-    const char *numerics = r->checkpoint ? r->resumed.numerics : NULL;
-    eitp_status status = fit_from_options(o, &r->shape, numerics, r->isa, &r->plan, &r->fit, error);
+    const char *numerics = NULL;
+    eitp_status status = r->checkpoint ? changes_find_numerics(r, &numerics, error) : EITP_OK;
+    if (!status)
+        status = fit_from_options(o, &r->shape, numerics, r->isa, &r->plan, &r->fit, error);
     if (!status)
         status = split_data(r, r->plan.block_size, error);
     r->plan.validates = r->validates;

@@ -25,6 +25,7 @@ typedef struct run {
     eitp_model *model;
     eitp_tokenizer *tokenizer; /* NULL: unknown */
     data_file training, validation;
+    uint64_t kept_tokens; /* of training data that has grown since the checkpoint; 0: all */
     eitp_token_range training_range, validation_range;
     eitp_task task;
     eitp_trainer *trainer;

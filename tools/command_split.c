@@ -86,6 +86,20 @@ static void warn_trained(const char *checkpoint, const eitp_token_range *trainin
         output_warning("'%s' was trained on this data; evaluate on other text to measure what it learned", checkpoint);
 }
 
+/* Of data that has grown, only the tokens that the run had. */
+static eitp_status keep_beginning(const eitp_token_file *file, uint64_t hash, eitp_token_source *source,
+                                  eitp_token_range *range, eitp_error *error) {
+    uint64_t count = 0;
+    eitp_status status = EITP_OK;
+    if (hash && source->hash && source->hash != hash)
+        status = eitp_token_file_find_prefix(file, hash, &count, error);
+    if (status || !count)
+        return status;
+    range->count = count;
+    source->hash = hash;
+    return EITP_OK;
+}
+
 eitp_status split_find_range(const option_set *o, const char *checkpoint, const data_file *data,
                              eitp_token_range *range, eitp_error *error) {
     const eitp_host host = command_host();
@@ -103,6 +117,10 @@ eitp_status split_find_range(const option_set *o, const char *checkpoint, const 
     if (status)
         return status;
     source = eitp_token_file_source(data->file, *range);
+    if (split)
+        status = keep_beginning(data->file, info.data.hash, &source, range, error);
+    if (status)
+        return status;
     training.first = info.data.first;
     training.count = info.data.count;
     if (source.hash != info.data.hash || training.first + training.count > range->count)

@@ -122,6 +122,14 @@ EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t 
    does not match. */
 EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
 
+/*
+ * Finds the shortest beginning of the file whose tokens have this hash (content_hash, or that of a token source), and
+ * sets *count to its number of tokens; 0 if there is none. So a file that has grown is known to begin with the tokens
+ * of before. Reads the whole file at most.
+ */
+EITP_API eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
+                                                 eitp_error *error);
+
 /* Tokens [first, first + count). */
 typedef struct eitp_token_range {
     uint64_t first;

@@ -121,6 +121,31 @@ void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint6
     eitp__file_prefetch(&file->file, file->offset + first * element, (size_t)(count * element));
 }
 
+eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
+                                        eitp_error *error) {
+    int32_t ids[EITP__TOKEN_VERIFY_IDS];
+    uint64_t now = eitp__token_hash_start();
+    if (!file || !count)
+        return eitp__fail_null(error, "eitp_token_file_find_prefix", "file and count");
+    *count = 0;
+    for (uint64_t first = 0; first < file->info.token_count;) {
+        const uint64_t left = file->info.token_count - first;
+        const uint64_t size = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
+        const eitp_status status = eitp_token_file_read(file, first, size, ids, error);
+        if (status != EITP_OK)
+            return status;
+        for (uint64_t i = 0; i < size; i++) {
+            now = eitp__token_hash(now, ids + i, 1);
+            if (now != hash)
+                continue;
+            *count = first + i + 1;
+            return EITP_OK;
+        }
+        first += size;
+    }
+    return EITP_OK;
+}
+
 eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
     int32_t ids[EITP__TOKEN_VERIFY_IDS];
     uint64_t hash = eitp__token_hash_start();

@@ -232,13 +232,18 @@ EITP_API eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_repo
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
 /*
- * Resumes from a checkpoint directory, bit for bit as if training had not been interrupted. The trainer must have been
- * created with the configuration, data and kernels of the run that wrote the checkpoint; a difference that would change
- * the results is refused and named. Two differences are supported:
+ * Resumes from a checkpoint directory, bit for bit as if training had not been interrupted, if the trainer has the
+ * configuration, data and kernels of the run that wrote the checkpoint. A difference that makes it another run, such as
+ * the data, the seed or the number of samples per step, is refused and named. These may differ; what they change is
+ * logged:
  *
- * - The shape. A trainer with the initial shape of a run that was later shrunk is shrunk in the same way.
- * - The optimizer. Weights and moments are converted as docs/memory.md describes, and a warning is logged. Learning
- *   rates are not converted; those of EITP_SGD are orders of magnitude larger.
+ * - The shape, if a step has as many samples. The results are bit-identical where those of eitp_trainer_shrink are,
+ *   otherwise their last bits differ. A trainer with the initial shape of a run that was later shrunk is shrunk in the
+ *   same way.
+ * - The precision, and the kernels. The results differ from there on, with other kernels in their last bits.
+ * - The optimizer. Weights and moments are converted as docs/memory.md describes. Learning rates are not converted;
+ *   those of EITP_SGD are orders of magnitude larger.
+ * - Settings that do not affect the samples: schedule, clipping, betas, weight decay.
  *
  * A model with adapters must have the frozen weights that the adapters were trained on.
  *

@@ -39,26 +39,52 @@ static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__stat
            mine.batch_size == initial->batch_size && mine.grad_accum == initial->grad_accum;
 }
 
-/* With another optimizer weights and moments are converted. With the same, precision and kernels must match. */
-static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
-                                          const eitp_checkpoint_info *theirs, const char *checkpoint,
-                                          eitp_error *error) {
-    if (mine->config.optimizer != theirs->config.optimizer)
+/* True if a step takes the same samples as the checkpoint's in micro-batches of another size. */
+static int eitp__splits_otherwise(const eitp_trainer *trainer, const eitp__state *written) {
+    const eitp_trainer_config *mine = &trainer->plans.config, *theirs = &written->info.config;
+    return mine->batch_size != theirs->batch_size &&
+           mine->batch_size * mine->grad_accum == theirs->batch_size * theirs->grad_accum;
+}
+
+static eitp_status eitp__compare_samples(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
+                                         const char *checkpoint, eitp_error *error) {
+    const int64_t here = mine->batch_size * mine->grad_accum, there = theirs->batch_size * theirs->grad_accum;
+    if (here == there)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "'%s' was made with %lld samples per step (batch_size %lld, grad_accum %lld), and this run has "
+                      "%lld (%lld, %lld); set them to the same product, or start from its weights",
+                      checkpoint, (long long)there, (long long)theirs->batch_size, (long long)theirs->grad_accum,
+                      (long long)here, (long long)mine->batch_size, (long long)mine->grad_accum);
+}
+
+static void eitp__log_split(const eitp_trainer *trainer, const eitp__state *written, const char *checkpoint) {
+    const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
+    const int same_bits = eitp__step_shapes_keep_bits(&trainer->plans, &mine, &theirs);
+    eitp__log(
+        &trainer->host, same_bits ? EITP_LOG_INFO : EITP_LOG_WARNING,
+        "batch_size and grad_accum were %lld and %lld in '%s' and are %lld and %lld from here on: the same samples "
+        "per step%s",
+        (long long)theirs.batch_size, (long long)theirs.grad_accum, checkpoint, (long long)mine.batch_size,
+        (long long)mine.grad_accum, same_bits ? "" : ", but the last bits of results differ");
+}
+
+/* Logs another optimizer, for which weights and moments are converted, precision, or kernels. */
+static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
+                               const eitp_checkpoint_info *theirs, const char *checkpoint) {
+    const char *here = eitp_optimizer_get(mine->config.optimizer)->name;
+    const char *there = eitp_optimizer_get(theirs->config.optimizer)->name;
+    if (strcmp(here, there))
         eitp__log(&trainer->host, EITP_LOG_WARNING,
                   "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
-                  checkpoint, eitp_optimizer_get(theirs->config.optimizer)->name, theirs->precision,
-                  eitp_optimizer_get(mine->config.optimizer)->name, mine->precision);
+                  checkpoint, there, theirs->precision, here, mine->precision);
     else if (strcmp(mine->precision, theirs->precision))
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "'%s' was made with precision %s, and this run has %s; use the same, or start from its weights", checkpoint,
-            theirs->precision, mine->precision);
-    else if (strcmp(mine->numerics, theirs->numerics))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%s' was made with the kernels %s, and this run has %s: results would differ; use the same "
-                          "EITP_ISA and build, or start from its weights",
-                          checkpoint, theirs->numerics, mine->numerics);
-    return EITP_OK;
+        eitp__log(&trainer->host, EITP_LOG_WARNING, "the precision was %s in '%s' and is %s from here on",
+                  theirs->precision, checkpoint, mine->precision);
+    if (!strcmp(mine->precision, theirs->precision) && strcmp(mine->numerics, theirs->numerics))
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "the kernels were %s in '%s' and are %s from here on: the last bits of results differ",
+                  theirs->numerics, checkpoint, mine->numerics);
 }
 
 /* Compares the number of items, their first position, and a hash, which a message need not show. */
@@ -135,9 +161,9 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
     eitp_status status = eitp__state_of(trainer, &current, error);
     if (status)
         return status;
-    if (eitp__follows_shrinking(trainer, written))
+    status = eitp__compare_samples(&current.info.config, &written->info.config, checkpoint, error);
+    if (eitp__follows_shrinking(trainer, written) || eitp__splits_otherwise(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
-    status = eitp__compare_numerics(trainer, &current.info, &written->info, checkpoint, error);
     if (!status)
         status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
     if (!status)
@@ -146,8 +172,12 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
         status = eitp__compare_data(trainer, &current, written, checkpoint, error);
     if (!status)
         status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
-    return status ? status
-                  : eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
+    if (status)
+        return status;
+    eitp__log_numerics(trainer, &current.info, &written->info, checkpoint);
+    if (!eitp__follows_shrinking(trainer, written) && eitp__splits_otherwise(trainer, written))
+        eitp__log_split(trainer, written, checkpoint);
+    return eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
 }
 
 /* ---- Loading: all files are read twice, and change nothing the first time ---- */
@@ -243,16 +273,20 @@ static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *check
 /* Loads a checkpoint that was read and checked. */
 static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                          eitp_error *error) {
+    const int is_split = eitp__splits_otherwise(trainer, state);
     eitp_status status;
     trainer->torn = 1;
     status = eitp__read_variables(trainer, checkpoint, state, 1, error);
     if (status)
         return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
     trainer->step = state->info.step;
-    trainer->initial_shape = state->info.initial_shape;
-    trainer->loss_scale = state->loss_scale;
-    trainer->scale_steps = state->scale_steps;
+    trainer->initial_shape = is_split ? eitp_trainer_shape(trainer) : state->info.initial_shape;
     trainer->skipped = state->skipped;
+    /* In another precision the loss scale is that of its beginning. */
+    if (!strcmp(state->info.precision, eitp_context_precision_name(trainer->plans.task.context))) {
+        trainer->loss_scale = state->loss_scale;
+        trainer->scale_steps = state->scale_steps;
+    }
     trainer->torn = 0;
     return EITP_OK;
 }

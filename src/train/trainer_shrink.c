@@ -139,25 +139,6 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     return search;
 }
 
-static int eitp__has_sample_inputs(const eitp_pass *pass) {
-    for (int i = 0; i < pass->input_count; i++) {
-        if (!pass->inputs[i].is_per_row)
-            return 1;
-    }
-    return 0;
-}
-
-/* True if sums over rows and samples are split only between groups that a product sums at once. */
-static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
-    const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
-    const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
-    const int samples_fit = report->after.batch_size % group == 0 || !eitp__has_sample_inputs(&trainer->plans.pass);
-    if (trainer->plans.cut_parameter[0])
-        return 0;
-    return (rows % group == 0 && samples_fit && !trainer->plans.task.rows_vary) ||
-           (report->after.batch_size == report->before.batch_size && !trainer->plans.config.dense_rows);
-}
-
 static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const eitp_step_shape *a = &report->before, *b = &report->after;
     if (eitp__step_shapes_equal(a, b))
@@ -174,8 +155,9 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
                   (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
                   (long long)b->batch_size, (long long)b->grad_accum, (long long)b->micro_batches_per_pass,
                   (long long)a->batch_size, (long long)a->grad_accum, (long long)a->micro_batches_per_pass,
-                  eitp__shrink_keeps_bits(trainer, report) ? "and bit-identical results"
-                                                           : "but the last bits differ from a run that was not shrunk");
+                  eitp__step_shapes_keep_bits(&trainer->plans, a, b)
+                      ? "and bit-identical results"
+                      : "but the last bits differ from a run that was not shrunk");
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
