@@ -2018,22 +2018,47 @@ EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *di
  * ---- Checkpoints ----
  *
  * A checkpoint is a directory "checkpoint-<step>" in an output directory. It is written under another name, synced, and
- * renamed when complete: a directory with that name is always whole.
+ * renamed when complete, and renamed again before it is deleted: a directory with that name is whole. manifest.json in
+ * it has the size and checksum of every file; docs/training.md describes it. Files that it does not list do not belong
+ * to the checkpoint.
  */
 
 /*
- * Creates the checkpoint of a step: fill(user, directory, error) writes its files. If fill or a file operation fails,
- * nothing is left. A checkpoint of the same step is replaced.
+ * Creates the checkpoint of a step: fill(user, directory, error) writes its files, in subdirectories too. They are read
+ * back for their checksums and synced, and manifest.json is added. If fill or a file operation fails, nothing is left.
+ * A checkpoint of the same step is replaced.
  */
 EITP_API eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                             eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                             void *user, eitp_error *error);
 
-/* Finds the step of the newest checkpoint; -1 if there is none, or no such directory. */
+/* Finds the step of the newest checkpoint by name alone; -1 if there is none, or no such directory. */
 EITP_API eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
                                             eitp_error *error);
 
-/* Removes unfinished checkpoints, and all but the `keep` newest; 0: keeps all. */
+/*
+ * Reads all files of a checkpoint and compares them with manifest.json; a directory "checkpoint-<step>" must have the
+ * checkpoint of that step. A checkpoint that eitp wrote before there was a manifest.json is checked by the checksums in
+ * trainer_state.json. A damaged checkpoint is EITP_ERROR_FORMAT, with the name of the file; one of a later version
+ * EITP_ERROR_UNSUPPORTED; a failure to read EITP_ERROR_IO or EITP_ERROR_MEMORY.
+ */
+EITP_API eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint, eitp_error *error);
+
+/*
+ * Finds the newest checkpoint that eitp_checkpoint_verify accepts; -1 if there is none, or no such directory. Damaged
+ * checkpoints that are newer are renamed "checkpoint-<step>.damaged", or ".damaged-2" and so on if that exists, with a
+ * warning in the log; eitp never resumes from them, counts or deletes them. If a checkpoint cannot be verified for
+ * another reason than damage, it keeps its name, and that is the error. No other process may write to the directory
+ * meanwhile.
+ */
+EITP_API eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
+                                             eitp_error *error);
+
+/*
+ * Removes what unfinished writes and removals left, and checkpoints than which `keep` others are newer; 0: none. Saves
+ * that a run made because it was stopped are not among the `keep`. No other process may write to the directory
+ * meanwhile.
+ */
 EITP_API eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                            eitp_error *error);
 
@@ -2452,8 +2477,9 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
  *
  * A model with adapters must have the frozen weights that the adapters were trained on.
  *
- * All files are read and checked before anything is changed, and then read again into the variables. If the second
- * reading fails, the trainer is torn and can be resumed from this or another checkpoint.
+ * All files are compared with manifest.json (eitp_checkpoint_verify) before anything is changed, and then read again
+ * into the variables. If the second reading fails, the trainer is torn and can be resumed from this or another
+ * checkpoint.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
@@ -2743,7 +2769,8 @@ typedef struct eitp_run_listener {
 
 typedef enum eitp_run_resume {
     EITP_RESUME_NONE = 0,   /* start a new run */
-    EITP_RESUME_NEWEST = 1, /* resume from the newest checkpoint in the directory; start a new run if there is none */
+    EITP_RESUME_NEWEST = 1, /* resume from the newest checkpoint in the directory that is whole
+                               (eitp_checkpoint_recover); start a new run if there is none, and no damaged one */
     EITP_RESUME_NAMED = 2   /* resume from config.checkpoint, which may be in another directory */
 } eitp_run_resume;
 
@@ -2783,9 +2810,10 @@ EITP_API eitp_run_config eitp_run_config_default(void);
 typedef struct eitp_run eitp_run;
 
 /*
- * Creates the directory, locks it (eitp_files.lock), and finds the checkpoint to resume from. The configuration is
- * copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range, another process has the lock, or the directory
- * has checkpoints of another run or of later steps.
+ * Creates the directory, locks it (eitp_files.lock), finds and verifies the checkpoint to resume from, and removes what
+ * unfinished writes left. The configuration is copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range,
+ * another process has the lock, or the directory has checkpoints of another run or of later steps. EITP_ERROR_FORMAT if
+ * the checkpoint is damaged or, with EITP_RESUME_NEWEST, all of them are.
  */
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
@@ -2798,6 +2826,12 @@ EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
 
 /* Replaces config.steps before eitp_run_train, for programs that compute it from the checkpoint. NULL is ignored. */
 EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
+
+/*
+ * Resumes the trainer from the run's checkpoint. It is not verified again, so this reads its files once. eitp_run_train
+ * does it, unless the program has called this or eitp_trainer_resume. Does nothing for a new run.
+ */
+EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error);
 
 /*
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
@@ -3002,6 +3036,9 @@ EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *functio
 /* Prepends "<formatted prefix>: " to the message in *error, which may be NULL, and returns `status`. */
 EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status status, const char *format, ...)
     EITP__PRINTF(3, 4);
+
+/* Appends "; <advice>", which says what to do, to the message in *error, which may be NULL, and returns `status`. */
+EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status status, const char *advice);
 /* <<src/base/status.h */
 
 /* >>src/base/memory.h */
@@ -3067,6 +3104,15 @@ EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const 
 
 /* Extends the checksum `crc` by `size` bytes at `data`. Start with 0. */
 EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size);
+
+/* The checksum of two pieces one after the other, from the checksum of each and the `size` of the second. */
+EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64_t size);
+
+/* The size and the checksum of a whole file. */
+typedef struct eitp__file_sum {
+    uint64_t size;
+    uint32_t crc;
+} eitp__file_sum;
 /* <<src/base/checksum.h */
 
 /* >>src/base/convert.h */
@@ -6382,9 +6428,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *
 
 /*
  * Checks that every tensor is complete, syncs, renames the file to its path and syncs the directory: the path always
- * has the whole old file or the whole new one. Releases the writer, on failure too.
+ * has the whole old file or the whole new one. `sum`, which may be NULL, receives the size and checksum of the file.
+ * Releases the writer, on failure too.
  */
-EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp__file_sum *sum,
+                                                   eitp_error *error);
 
 /* Removes what was written and releases the writer. NULL is fine. */
 EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer);
@@ -6444,9 +6492,16 @@ EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const
                                                     const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error);
 
-/* eitp_variables_load; if `loads` is 0 only its checks and the checksum. */
-EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
-                                               uint32_t *checksum, eitp_error *error);
+/* How much of a file is read. */
+typedef enum eitp__reading {
+    EITP__READ_HEADER, /* names, shapes and dtypes are checked; there is no checksum */
+    EITP__READ_ALL,    /* everything is read and checked, but no variable is changed */
+    EITP__READ_LOAD    /* into the variables */
+} eitp__reading;
+
+/* eitp_variables_load, or only its checks. */
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
+                                               eitp__reading reading, uint32_t *checksum, eitp_error *error);
 
 /* The variables of a file. */
 typedef struct eitp__selection {
@@ -6458,13 +6513,17 @@ typedef struct eitp__selection {
 
 /* eitp__variables_read of a selection, whose prefix must be "". */
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
-                                                        const eitp__selection *selection, int loads, uint32_t *checksum,
-                                                        eitp_error *error);
+                                                        const eitp__selection *selection, eitp__reading reading,
+                                                        uint32_t *checksum, eitp_error *error);
 
-/* eitp_variables_save of a selection. */
+/* eitp_variables_save of a selection. `sum`, which may be NULL, receives the size and checksum of the whole file. */
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
-                                               eitp_error *error);
+                                               eitp__file_sum *sum, eitp_error *error);
+
+/* eitp_variables_save that also sums the file. */
+EITP__PRIVATE eitp_status eitp__variables_save_role(eitp_context *context, const char *path, eitp_role role,
+                                                    uint32_t *checksum, eitp__file_sum *sum, eitp_error *error);
 
 /* Writes a shape as "[2, 3]" and returns `text`. */
 EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, char *text, size_t size);
@@ -6478,9 +6537,14 @@ EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, cha
 /* Keeps the members of a directory's generation_config.json other than special tokens, for eitp_model_save. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
 
-/* Reads a model.safetensors written by eitp_model_save; if `loads` is 0, only its checks and the checksum. */
-EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
+/* eitp_model_save; `sum`, which may be NULL, receives the size and checksum of model.safetensors. */
+EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
+                                           int32_t end_of_text, uint32_t *checksum, eitp__file_sum *sum,
                                            eitp_error *error);
+
+/* Reads a model.safetensors written by eitp_model_save. */
+EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
+                                           uint32_t *checksum, eitp_error *error);
 /* <<src/io/model_directory.h */
 
 /* >>src/io/lora_files.h */
@@ -6495,28 +6559,102 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error);
 
-/* eitp_lora_load; if `loads` is 0, for a model with adapters, only its checks and the checksum. */
-EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
-                                          eitp_error *error);
+/* eitp_lora_load, or for a model with adapters only its checks. */
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
+                                          uint32_t *checksum, eitp_error *error);
+
+/* eitp_lora_save; `sum`, which may be NULL, receives the size and checksum of adapter_model.safetensors. */
+EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
+                                          uint32_t *checksum, eitp__file_sum *sum, eitp_error *error);
 
 /* The CRC-32C of the bytes of the frozen parameters. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 
 /* Parameters other than adapters that are trained as well, such as a task's own head: whether there are any, writing
-   their file, and reading it. If `loads` is 0 it is only checked. */
+   their file, and reading it. */
 EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp_error *error);
-EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
-                                                 eitp_error *error);
+                                                 eitp__file_sum *sum, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
+                                                 uint32_t *checksum, eitp_error *error);
 /* <<src/io/lora_files.h */
 
-/* >>src/io/checkpoint.h */
-/* Checkpoints with other names, and removing old ones. */
+/* >>src/io/manifest.h */
+/*
+ * manifest.json: the files of a checkpoint with their sizes and checksums. It is the last file that is written. Its
+ * last member is the checksum of all bytes before that checksum, and nothing but a fixed end follows.
+ */
 
-/* eitp_checkpoint_create of "checkpoint-<step><suffix>". A resume finds only those without a suffix. */
+#define EITP__MANIFEST_FILE "manifest.json"
+
+typedef struct eitp__manifest_file {
+    size_t name; /* offset in the manifest's names */
+    eitp__file_sum sum;
+} eitp__manifest_file;
+
+/* A list of files. Names are relative to the checkpoint's directory; those in its subdirectories contain '/'. */
+typedef struct eitp__manifest {
+    int64_t step;
+    int is_counted; /* 0: save_total_limit does not count the checkpoint */
+    eitp__buffer names;
+    eitp__manifest_file *files;
+    size_t count, capacity;
+} eitp__manifest;
+
+EITP__PRIVATE void eitp__manifest_init(eitp__manifest *manifest, const eitp_host *host, int64_t step, int is_counted);
+EITP__PRIVATE void eitp__manifest_release(eitp__manifest *manifest);
+
+EITP__PRIVATE eitp_status eitp__manifest_add(eitp__manifest *manifest, const char *name, const eitp__file_sum *sum,
+                                             eitp_error *error);
+
+/*
+ * Writes manifest.json for everything in a directory and its subdirectories. The files of `known` are listed with the
+ * sums given there; all others are read and synced. EITP_ERROR_ARGUMENT if there is anything but files and directories,
+ * or a name that is not UTF-8.
+ */
+EITP__PRIVATE eitp_status eitp__manifest_write(const eitp__manifest *known, const char *directory, eitp_error *error);
+
+/* Reads manifest.json into an initialized manifest and checks it against its own checksum: EITP_ERROR_FORMAT if it is
+   damaged. *exists is 0 if there is none. */
+EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const char *directory, int *exists,
+                                              eitp_error *error);
+
+/* Compares all files with the manifest: EITP_ERROR_FORMAT, with the name of the file, if one is missing or differs. */
+EITP__PRIVATE eitp_status eitp__manifest_check(const eitp__manifest *manifest, const char *directory,
+                                               eitp_error *error);
+
+/* Reads a file from `offset` on and sums it; syncs it if `syncs`. */
+EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path, uint64_t offset, int syncs,
+                                         eitp__file_sum *sum, eitp_error *error);
+/* <<src/io/manifest.h */
+
+/* >>src/io/checkpoint.h */
+/* Names of checkpoints, and creating, verifying and removing them with options. */
+
+/* The step of a name "checkpoint-<step>"; -1 for other names, leading zeros, and overflow. */
+EITP__PRIVATE int64_t eitp__checkpoint_step(const char *name);
+
+/* What a checkpoint says about itself. */
+typedef struct eitp__checkpoint_head {
+    int64_t step;
+    int is_counted;   /* by save_total_limit */
+    int has_manifest; /* 0: an earlier version wrote it */
+} eitp__checkpoint_head;
+
+/* Reads the head and checks the manifest, but not the files. Errors are as in eitp_checkpoint_verify. */
+EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
+                                                     eitp__checkpoint_head *head, eitp_error *error);
+
+/* eitp_checkpoint_verify that also returns the head. The message of EITP_ERROR_FORMAT does not say what to do. */
+EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
+                                                  eitp__checkpoint_head *head, eitp_error *error);
+
+/*
+ * eitp_checkpoint_create of "checkpoint-<step><suffix>", where `manifest` has the step, whether the checkpoint is
+ * counted, and the files whose sums `fill` knows and adds. A resume finds only checkpoints without a suffix.
+ */
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
-    const eitp_host *host, const char *output_directory, int64_t step, const char *suffix,
+    const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error);
 
 /* eitp_checkpoint_prune that also keeps the checkpoint of step `kept`; -1: none. */
@@ -6995,6 +7133,10 @@ typedef struct eitp__save_options {
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
 
+/* eitp_trainer_resume; if `is_verified`, of a checkpoint that eitp_checkpoint_verify has just accepted. */
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+                                               eitp_error *error);
+
 /* Recreates the plans if shrinking released them and could not replace them. */
 EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eitp_error *error);
 /* <<src/train/trainer.h */
@@ -7007,7 +7149,8 @@ EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eit
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
 #define EITP__WEIGHTS_FILE "model.safetensors"
 
-#define EITP__STATE_VERSION 4
+#define EITP__STATE_VERSION 5
+#define EITP__MANIFEST_STATE_VERSION 5 /* earlier checkpoints have no manifest.json */
 #define EITP__MOMENTUM_STATE_VERSION 4 /* earlier factored states have no first moment */
 #define EITP__OLDEST_STATE_VERSION 2
 
@@ -7113,6 +7256,9 @@ EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error);
 
 /* Creates, locks and checks the directory; sets run->checkpoint and run->checkpoint_step. */
 EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error *error);
+
+/* Removes what unfinished writes of this and earlier runs left. */
+EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error);
 
 /* Removes the directories that were created for the run, as far as they are empty. */
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run);
@@ -7281,6 +7427,14 @@ EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status statu
     }
     return status;
 }
+
+EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status status, const char *advice) {
+    if (error) {
+        eitp__append(error->message, sizeof error->message, "; ");
+        eitp__append(error->message, sizeof error->message, advice);
+    }
+    return status;
+}
 /* <<src/base/status.c */
 
 /* >>src/base/memory.c */
@@ -7431,6 +7585,10 @@ EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const 
 /* <<src/base/log.c */
 
 /* >>src/base/checksum.c */
+#if defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+#endif
+
 /*
  * Slicing-by-8: slice k of the table has the remainder of each byte value followed by k zero bytes. CRC is linear, so
  * an entry is the exclusive or of the entries of its bits: the compiler computes each slice from eight constants.
@@ -7476,10 +7634,9 @@ static uint32_t eitp__load_little_endian(const unsigned char *bytes) {
     return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size) {
-    const unsigned char *bytes = (const unsigned char *)data;
+/* Without an instruction for it. `crc` is inverted. */
+static uint32_t eitp__crc32c_by_table(uint32_t crc, const unsigned char *bytes, size_t size) {
     const uint32_t(*table)[256] = eitp__crc32c_table;
-    crc = ~crc;
     for (; size >= 8; size -= 8, bytes += 8) {
         uint32_t low = crc ^ eitp__load_little_endian(bytes), high = eitp__load_little_endian(bytes + 4);
         crc = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
@@ -7487,7 +7644,80 @@ EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size)
     }
     for (; size; size--, bytes++)
         crc = table[0][(crc ^ *bytes) & 255] ^ crc >> 8;
-    return ~crc;
+    return crc;
+}
+
+#if defined(__x86_64__)
+
+static int eitp__has_crc32c(void) {
+    return __builtin_cpu_supports("sse4.2") != 0;
+}
+
+__attribute__((target("sse4.2"))) static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes,
+                                                                              size_t size) {
+    unsigned long long wide = crc, word;
+    for (; size >= sizeof word; size -= sizeof word, bytes += sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        wide = __builtin_ia32_crc32di(wide, word);
+    }
+    for (crc = (uint32_t)wide; size; size--, bytes++)
+        crc = __builtin_ia32_crc32qi(crc, *bytes);
+    return crc;
+}
+
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+
+static int eitp__has_crc32c(void) {
+    return 1;
+}
+
+static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes, size_t size) {
+    uint64_t word;
+    for (; size >= sizeof word; size -= sizeof word, bytes += sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        crc = __crc32cd(crc, word);
+    }
+    for (; size; size--, bytes++)
+        crc = __crc32cb(crc, *bytes);
+    return crc;
+}
+
+#else
+
+static int eitp__has_crc32c(void) {
+    return 0;
+}
+
+static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes, size_t size) {
+    return eitp__crc32c_by_table(crc, bytes, size);
+}
+
+#endif
+
+EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    return eitp__has_crc32c() ? ~eitp__crc32c_by_instruction(~crc, bytes, size)
+                              : ~eitp__crc32c_by_table(~crc, bytes, size);
+}
+
+/* The product of two polynomials modulo that of the checksum. As in the checksum, the highest bit belongs to x^0. */
+static uint32_t eitp__crc32c_multiply(uint32_t a, uint32_t b) {
+    uint32_t product = 0;
+    for (uint32_t bit = (uint32_t)1 << 31; bit; bit >>= 1) {
+        product ^= a & bit ? b : 0;
+        b = b >> 1 ^ (b & 1 ? 0x82f63b78u : 0);
+    }
+    return product;
+}
+
+EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64_t size) {
+    uint32_t power = (uint32_t)1 << 23; /* x^8: a byte */
+    for (; size; size >>= 1) {
+        if (size & 1)
+            first = eitp__crc32c_multiply(first, power);
+        power = eitp__crc32c_multiply(power, power);
+    }
+    return first ^ second;
 }
 /* <<src/base/checksum.c */
 
@@ -28822,6 +29052,8 @@ typedef struct eitp__safetensors_slot {
     int64_t written; /* elements so far */
     uint64_t offset; /* from the start of the data; once the header is complete, of the file */
     size_t name;     /* offset in the writer's names */
+    size_t next;     /* index of the slot that follows in the file */
+    uint32_t crc;    /* of what is written */
 } eitp__safetensors_slot;
 
 struct eitp__safetensors_writer {
@@ -28833,6 +29065,8 @@ struct eitp__safetensors_writer {
     eitp__buffer names;
     eitp__safetensors_slot *slots; /* in the caller's order */
     size_t count;
+    size_t first;            /* index of the first slot in the file */
+    eitp__file_sum head_sum; /* of the header */
 };
 
 /* A tensor of the caller's list, for sorting. */
@@ -28910,6 +29144,10 @@ static eitp_status eitp__place_slots(eitp__safetensors_writer *writer, eitp__ten
     for (size_t i = 0; i < writer->count; i++) {
         eitp__safetensors_slot *slot = &writer->slots[order[i].index];
         slot->offset = (uint64_t)end;
+        if (i)
+            writer->slots[order[i - 1].index].next = order[i].index;
+        else
+            writer->first = order[i].index;
         if (__builtin_add_overflow(end, slot->count * (int64_t)slot->element_size, &end))
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "the tensors are too large for one file");
     }
@@ -28984,6 +29222,10 @@ static eitp_status eitp__begin_file(eitp__safetensors_writer *writer, const eitp
         status = eitp__file_open(&writer->file, &writer->host, writer->temporary, EITP_FILE_REPLACE, error);
     if (!status)
         status = eitp__file_write(&writer->file, 0, header.data, header.size, error);
+    if (!status) {
+        writer->head_sum.size = header.size;
+        writer->head_sum.crc = eitp__crc32c(0, header.data, header.size);
+    }
     eitp__buffer_release(&header);
     return status;
 }
@@ -29074,6 +29316,7 @@ static eitp_status eitp__check_room(const eitp__safetensors_writer *writer, size
 EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writer, size_t index, const void *data,
                                                   int64_t count, uint32_t *crc, eitp_error *error) {
     eitp__safetensors_slot *slot;
+    uint32_t sum;
     size_t size;
     eitp_status status = eitp__check_room(writer, index, count, error);
     if (status)
@@ -29086,8 +29329,10 @@ EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writ
     if (status)
         return status;
     slot->written += count;
+    sum = eitp__crc32c(0, data, size);
+    slot->crc = eitp__crc32c_join(slot->crc, sum, size);
     if (crc)
-        *crc = eitp__crc32c(*crc, data, size);
+        *crc = eitp__crc32c_join(*crc, sum, size);
     return EITP_OK;
 }
 
@@ -29129,7 +29374,20 @@ static eitp_status eitp__check_whole(const eitp__safetensors_writer *writer, eit
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp_error *error) {
+/* The size and checksum of a complete file, from those of its parts. */
+static eitp__file_sum eitp__sum_file(const eitp__safetensors_writer *writer) {
+    eitp__file_sum sum = writer->head_sum;
+    for (size_t i = 0, at = writer->first; i < writer->count; i++, at = writer->slots[at].next) {
+        const eitp__safetensors_slot *slot = &writer->slots[at];
+        const uint64_t size = (uint64_t)slot->count * slot->element_size;
+        sum.crc = eitp__crc32c_join(sum.crc, slot->crc, size);
+        sum.size += size;
+    }
+    return sum;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp__file_sum *sum,
+                                                   eitp_error *error) {
     eitp_status status = eitp__check_whole(writer, error);
     if (!status)
         status = eitp__file_sync(&writer->file, error);
@@ -29144,6 +29402,8 @@ EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *wri
         writer->host.files.remove(writer->host.files.user, writer->temporary);
     else
         status = eitp__sync_directory(&writer->host, writer->directory, error);
+    if (!status && sum)
+        *sum = eitp__sum_file(writer);
     eitp__release_writer(writer);
     return status;
 }
@@ -29498,7 +29758,7 @@ static eitp_status eitp__file_list_write(eitp_context *context, const eitp__file
 
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
-                                               eitp_error *error) {
+                                               eitp__file_sum *file_sum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__safetensors_text metadata = {"format", "pt"};
     eitp__safetensors_writer *writer = NULL;
@@ -29515,7 +29775,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
     if (status)
         eitp__safetensors_abandon(writer);
     else
-        status = eitp__safetensors_finish(writer, error);
+        status = eitp__safetensors_finish(writer, file_sum, error);
     eitp__release(&host, buffer, EITP__COPY_BYTES);
     eitp__file_list_release(&list);
     if (!status && checksum)
@@ -29529,7 +29789,13 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     if (!context || !path)
         return eitp__fail_null(error, "eitp_variables_save", "context and path");
     selection = eitp__select_role(role);
-    return eitp__variables_save(context, path, &selection, dtype, checksum, error);
+    return eitp__variables_save(context, path, &selection, dtype, checksum, NULL, error);
+}
+
+EITP__PRIVATE eitp_status eitp__variables_save_role(eitp_context *context, const char *path, eitp_role role,
+                                                    uint32_t *checksum, eitp__file_sum *sum, eitp_error *error) {
+    const eitp__selection selection = eitp__select_role(role);
+    return eitp__variables_save(context, path, &selection, EITP_F32, checksum, sum, error);
 }
 
 /* The tensor of a piece, or NULL. */
@@ -29564,8 +29830,9 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
 }
 
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
-                                                        const eitp__selection *selection, int loads, uint32_t *checksum,
-                                                        eitp_error *error) {
+                                                        const eitp__selection *selection, eitp__reading reading,
+                                                        uint32_t *checksum, eitp_error *error) {
+    const int loads = reading == EITP__READ_LOAD;
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
     uint32_t sum = 0;
@@ -29573,7 +29840,7 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
     if (status)
         return status;
     status = eitp__check_entries(context, collection, path, selection, error);
-    for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
+    for (size_t i = 0; i < eitp_variable_count(context) && !status && reading != EITP__READ_HEADER; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         eitp__piece pieces[EITP__PIECES];
         int count =
@@ -29589,15 +29856,15 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
-                                               uint32_t *checksum, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
+                                               eitp__reading reading, uint32_t *checksum, eitp_error *error) {
     const eitp__selection selection = eitp__select_role(role);
-    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                 eitp_error *error) {
-    return context && path ? eitp__variables_read(context, path, role, 1, checksum, error)
+    return context && path ? eitp__variables_read(context, path, role, EITP__READ_LOAD, checksum, error)
                            : eitp__fail_null(error, "eitp_variables_load", "context and path");
 }
 /* <<src/io/variables.c */
@@ -29952,8 +30219,13 @@ static int eitp__is_not_adapter(const eitp_variable *variable) {
 
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                             uint32_t *checksum, eitp_error *error) {
-    if (!model || !directory)
-        return eitp__fail_null(error, "eitp_model_save", "model and directory");
+    return model && directory ? eitp__model_save(model, directory, dtype, end_of_text, checksum, NULL, error)
+                              : eitp__fail_null(error, "eitp_model_save", "model and directory");
+}
+
+EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
+                                           int32_t end_of_text, uint32_t *checksum, eitp__file_sum *sum,
+                                           eitp_error *error) {
     eitp__selection selection;
     char *path;
     eitp_status status = eitp__make_directories(&model->host, directory, error);
@@ -29977,19 +30249,19 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
     selection.selects = model->lora.rank ? eitp__is_not_adapter : NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, error);
+    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, sum, error);
     eitp__release_text(&model->host, path);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
-                                           eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
+                                           uint32_t *checksum, eitp_error *error) {
     eitp__selection selection;
     selection.role = EITP_PARAMETER;
     selection.selects = NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    return eitp__variables_read_selected(model->context, path, &selection, loads, checksum, error);
+    return eitp__variables_read_selected(model->context, path, &selection, reading, checksum, error);
 }
 /* <<src/io/model_directory.c */
 
@@ -30223,11 +30495,15 @@ static int eitp__is_adapter(const eitp_variable *variable) {
 
 eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
                            eitp_error *error) {
+    return model && directory ? eitp__lora_save(model, directory, base, checksum, NULL, error)
+                              : eitp__fail_null(error, "eitp_lora_save", "model and directory");
+}
+
+EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
+                                          uint32_t *checksum, eitp__file_sum *sum, eitp_error *error) {
     eitp__selection selection;
     char *path;
     eitp_status status;
-    if (!model || !directory)
-        return eitp__fail_null(error, "eitp_lora_save", "model and directory");
     if (!model->lora.rank)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
     status = eitp__make_directories(&model->host, directory, error);
@@ -30246,7 +30522,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
     selection.config = NULL;
-    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, error);
+    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, sum, error);
     eitp__release_text(&model->host, path);
     return status;
 }
@@ -30325,21 +30601,21 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
-                                          eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
+                                          uint32_t *checksum, eitp_error *error) {
     eitp_lora_config config;
     eitp__safetensors *collection;
     eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
-    if (!status)
-        status = eitp__lora_read_tensors(model, collection, loads, checksum, error);
+    if (!status && reading != EITP__READ_HEADER)
+        status = eitp__lora_read_tensors(model, collection, reading == EITP__READ_LOAD, checksum, error);
     eitp__safetensors_close(collection);
     return status;
 }
 
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    return model && directory ? eitp__lora_read(model, directory, 1, checksum, error)
+    return model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, checksum, error)
                               : eitp__fail_null(error, "eitp_lora_load", "model and directory");
 }
 
@@ -30390,35 +30666,407 @@ EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context) {
 }
 
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp_error *error) {
+                                                 eitp__file_sum *sum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__selection selection = eitp__select_trained_others();
     char *path = eitp__join_path(&host, directory, EITP__LORA_OTHERS_FILE);
-    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, error)
+    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, sum, error)
                               : eitp__fail_memory(error, strlen(directory), "a path");
     eitp__release_text(&host, path);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
-                                                 eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
+                                                 uint32_t *checksum, eitp_error *error) {
     const eitp__selection selection = eitp__select_trained_others();
-    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
 }
 /* <<src/io/lora_files.c */
 
-/* >>src/io/checkpoint.c */
-/* Checkpoint directories: created whole or not at all, found by step, pruned. */
+/* >>src/io/manifest.c */
+#define EITP__MANIFEST_VERSION 1
+#define EITP__MANIFEST_LIMIT ((size_t)64 << 20)
+#define EITP__MANIFEST_DEPTH 16 /* of subdirectories: deeper ones are most likely a link to a parent */
+#define EITP__SUM_CHUNK ((size_t)256 << 10)
+/* What follows the last checksum, and the length of a checksum in hexadecimal digits. */
+#define EITP__MANIFEST_END "\"\n}\n"
+#define EITP__SUM_DIGITS ((size_t)8)
 
-/* Prefix of directories being written, and of those being replaced by a newer write of the same step. */
-#define EITP__PARTIAL_PREFIX ".checkpoint-"
-#define EITP__PREFIX_LENGTH (sizeof "checkpoint-" - 1)
+/* ---- The list ---- */
 
-/* The step of a name "checkpoint-<step>"; -1 for other names, leading zeros, and overflow. */
-static int64_t eitp__checkpoint_step(const char *name) {
+EITP__PRIVATE void eitp__manifest_init(eitp__manifest *manifest, const eitp_host *host, int64_t step, int is_counted) {
+    memset(manifest, 0, sizeof *manifest);
+    eitp__buffer_init(&manifest->names, host);
+    manifest->step = step;
+    manifest->is_counted = is_counted;
+}
+
+EITP__PRIVATE void eitp__manifest_release(eitp__manifest *manifest) {
+    const eitp_host *host = manifest->names.host;
+    eitp__release(host, manifest->files, manifest->capacity * sizeof *manifest->files);
+    eitp__buffer_release(&manifest->names);
+    eitp__manifest_init(manifest, host, manifest->step, manifest->is_counted);
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_add(eitp__manifest *manifest, const char *name, const eitp__file_sum *sum,
+                                             eitp_error *error) {
+    eitp__manifest_file *file;
+    void *files = manifest->files;
+    const int is_reserved =
+        eitp__reserve(manifest->names.host, &files, &manifest->capacity, manifest->count + 1, sizeof *manifest->files);
+    manifest->files = (eitp__manifest_file *)files;
+    if (!is_reserved)
+        return eitp__fail_memory(error, sizeof *manifest->files, "the list of a checkpoint's files");
+    file = &manifest->files[manifest->count];
+    file->name = manifest->names.size;
+    file->sum = *sum;
+    eitp__buffer_add(&manifest->names, name, strlen(name) + 1);
+    if (manifest->names.failed)
+        return eitp__fail_memory(error, manifest->names.size, "the list of a checkpoint's files");
+    manifest->count++;
+    return EITP_OK;
+}
+
+static const char *eitp__manifest_name(const eitp__manifest *manifest, size_t index) {
+    return manifest->names.data + manifest->files[index].name;
+}
+
+static const eitp__file_sum *eitp__manifest_find(const eitp__manifest *manifest, const char *name) {
+    for (size_t i = 0; i < manifest->count; i++) {
+        if (!strcmp(eitp__manifest_name(manifest, i), name))
+            return &manifest->files[i].sum;
+    }
+    return NULL;
+}
+
+/* ---- Sums of files ---- */
+
+static eitp_status eitp__sum_open_file(eitp__file *file, uint64_t offset, void *buffer, eitp__file_sum *sum,
+                                       eitp_error *error) {
+    size_t done = EITP__SUM_CHUNK;
+    sum->size = sum->crc = 0;
+    while (done == EITP__SUM_CHUNK) {
+        eitp_status status = eitp__file_read_some(file, offset + sum->size, buffer, EITP__SUM_CHUNK, &done, error);
+        if (status)
+            return status;
+        sum->crc = eitp__crc32c(sum->crc, buffer, done);
+        sum->size += done;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path, uint64_t offset, int syncs,
+                                         eitp__file_sum *sum, eitp_error *error) {
+    eitp__file file;
+    void *buffer = eitp__allocate_uninitialized(host, EITP__SUM_CHUNK);
+    eitp_status status = buffer ? eitp__file_open(&file, host, path, EITP_FILE_READ, error)
+                                : eitp__fail_memory(error, EITP__SUM_CHUNK, "the checksum of a file");
+    if (!status) {
+        status = eitp__sum_open_file(&file, offset, buffer, sum, error);
+        if (!status && syncs)
+            status = eitp__file_sync(&file, error);
+        eitp__file_close(&file, NULL);
+    }
+    eitp__release(host, buffer, EITP__SUM_CHUNK);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+/* A directory whose files are being listed. */
+typedef struct eitp__manifest_scan {
+    const eitp__manifest *known;
+    eitp__manifest *found;
+    const char *directory;
+    int depth;
+} eitp__manifest_scan;
+
+static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *inner, eitp_error *error);
+
+static eitp_status eitp__scan_file(const eitp__manifest_scan *scan, const char *path, const char *name, uint64_t size,
+                                   eitp_error *error) {
+    const eitp_host *host = scan->found->names.host;
+    const eitp__file_sum *known = eitp__manifest_find(scan->known, name);
+    eitp__file_sum sum;
+    eitp_status status;
+    if (eitp__utf8_valid_prefix((const unsigned char *)name, strlen(name)) != strlen(name))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the name of '%s' is not valid UTF-8, and manifest.json cannot list it; rename it", path);
+    if (known && known->size != size)
+        return eitp__fail(error, EITP_ERROR_IO, "'%s' has %llu bytes after writing %llu; check the disk", path,
+                          (unsigned long long)size, (unsigned long long)known->size);
+    if (known)
+        return eitp__manifest_add(scan->found, name, known, error);
+    status = eitp__sum_from(host, path, 0, 1, &sum, error);
+    return status ? status : eitp__manifest_add(scan->found, name, &sum, error);
+}
+
+/* Adds an entry of the directory, and everything in it. `name` is relative to the checkpoint. */
+static eitp_status eitp__scan_entry(eitp__manifest_scan *scan, const char *name, eitp_error *error) {
+    const eitp_host *host = scan->found->names.host;
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(host, scan->directory, name);
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(name), "a path");
+    if (!status && info.kind == EITP_PATH_FILE)
+        status = eitp__scan_file(scan, path, name, info.size, error);
+    else if (!status && info.kind == EITP_PATH_DIRECTORY)
+        status = eitp__scan_directory(scan, name, error);
+    else if (!status)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' is neither a file nor a directory; a checkpoint can hold only these", path);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* Adds the files in a directory: that of the checkpoint, or `inner` in it. */
+static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *inner, eitp_error *error) {
+    const eitp_host *host = scan->found->names.host;
+    char *path = *inner ? eitp__join_path(host, scan->directory, inner) : eitp__copy_text(host, scan->directory);
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(scan->directory), "a path");
+    eitp__buffer_init(&names, host);
+    if (!status && scan->depth > EITP__MANIFEST_DEPTH)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the directories in '%s' are more than %d deep; is one a link?",
+                            scan->directory, EITP__MANIFEST_DEPTH);
+    if (!status)
+        status = eitp__list_directory(host, path, &names, &count, error);
+    scan->depth++;
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = names.data + at;
+        char *joined = *inner ? eitp__join_path(host, inner, name) : eitp__copy_text(host, name);
+        at += strlen(name) + 1;
+        if (!joined)
+            status = eitp__fail_memory(error, strlen(inner) + strlen(name), "a path");
+        else if (*inner || strcmp(name, EITP__MANIFEST_FILE) != 0)
+            status = eitp__scan_entry(scan, joined, error);
+        eitp__release_text(host, joined);
+    }
+    scan->depth--;
+    if (!status && *inner)
+        status = eitp__sync_directory(host, path, error);
+    eitp__buffer_release(&names);
+    eitp__release_text(host, path);
+    return status;
+}
+
+static void eitp__manifest_format(const eitp__manifest *manifest, eitp__buffer *text) {
+    eitp__buffer_format(text,
+                        "{\n  \"format\": \"eitp manifest\",\n  \"version\": %d,\n  \"step\": %lld,\n"
+                        "  \"counted\": %s,\n  \"files\": [",
+                        EITP__MANIFEST_VERSION, (long long)manifest->step, manifest->is_counted ? "true" : "false");
+    for (size_t i = 0; i < manifest->count; i++) {
+        const char *name = eitp__manifest_name(manifest, i);
+        const eitp__file_sum *sum = &manifest->files[i].sum;
+        eitp__buffer_add_text(text, i ? ",\n    {\"name\": " : "\n    {\"name\": ");
+        eitp__json_write_text(text, name, strlen(name));
+        eitp__buffer_format(text, ", \"size\": %llu, \"crc32c\": \"%08x\"}", (unsigned long long)sum->size,
+                            (unsigned)sum->crc);
+    }
+    eitp__buffer_add_text(text, "\n  ],\n  \"crc32c\": \"");
+    if (!text->failed)
+        eitp__buffer_format(text, "%08x" EITP__MANIFEST_END, (unsigned)eitp__crc32c(0, text->data, text->size));
+}
+
+/* Checks that all known files were found. */
+static eitp_status eitp__check_known(const eitp__manifest *known, const eitp__manifest *found, const char *directory,
+                                     eitp_error *error) {
+    for (size_t i = 0; i < known->count; i++) {
+        const char *name = eitp__manifest_name(known, i);
+        if (!eitp__manifest_find(found, name))
+            return eitp__fail(error, EITP_ERROR_IO, "'%s/%s' is missing after it was written; check the disk",
+                              directory, name);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_write(const eitp__manifest *known, const char *directory, eitp_error *error) {
+    const eitp_host *host = known->names.host;
+    eitp__manifest found;
+    eitp__manifest_scan scan;
+    eitp__buffer text;
+    char *path = eitp__join_path(host, directory, EITP__MANIFEST_FILE);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__buffer_init(&text, host);
+    eitp__manifest_init(&found, host, known->step, known->is_counted);
+    scan.known = known;
+    scan.found = &found;
+    scan.directory = directory;
+    scan.depth = 0;
+    if (!status)
+        status = eitp__scan_directory(&scan, "", error);
+    if (!status)
+        status = eitp__check_known(known, &found, directory, error);
+    if (!status)
+        eitp__manifest_format(&found, &text);
+    if (!status)
+        status = text.failed ? eitp__fail_memory(error, text.size, EITP__MANIFEST_FILE)
+                             : eitp__write_file(host, path, text.data, text.size, error);
+    eitp__manifest_release(&found);
+    eitp__buffer_release(&text);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* ---- Reading ---- */
+
+static int eitp__is_sum_text(const char *digits, uint32_t sum) {
+    char expected[16];
+    snprintf(expected, sizeof expected, "%08x", (unsigned)sum);
+    return !memcmp(digits, expected, EITP__SUM_DIGITS);
+}
+
+/* Checks the end of the text, and with it all of its bytes. */
+static eitp_status eitp__manifest_check_text(const eitp__buffer *text, eitp_error *error) {
+    const size_t end = sizeof EITP__MANIFEST_END - 1;
+    const size_t head = text->size >= EITP__SUM_DIGITS + end ? text->size - EITP__SUM_DIGITS - end : 0;
+    if (!head || memcmp(text->data + text->size - end, EITP__MANIFEST_END, end) != 0 ||
+        !eitp__is_sum_text(text->data + head, eitp__crc32c(0, text->data, head)))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "its checksum differs from its content");
+    return EITP_OK;
+}
+
+/* A name must lead into the directory. */
+static int eitp__is_inner_name(const char *name, size_t size) {
+    if (!size || strlen(name) != size || name[0] == '/')
+        return 0;
+    for (const char *part = name; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) {
+        if (!strncmp(part, "..", 2) && (!part[2] || part[2] == '/'))
+            return 0;
+    }
+    return 1;
+}
+
+static eitp_status eitp__manifest_read_file(eitp__manifest *manifest, const eitp__json *object, eitp_error *error) {
+    const eitp__json *name = eitp__json_member(object, "name"), *sum = eitp__json_member(object, "crc32c");
+    int64_t size = -1;
+    eitp__file_sum file;
+    eitp_status status = eitp__json_get_integer(object, "size", 0, INT64_MAX, &size, error);
+    if (status)
+        return status;
+    if (size < 0 || !name || name->kind != EITP__JSON_STRING || !eitp__is_inner_name(name->text, name->text_size) ||
+        !sum || sum->kind != EITP__JSON_STRING || sum->text_size != EITP__SUM_DIGITS)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: a file must have a name within the checkpoint, a size and a crc32c of 8 digits",
+                          object->line);
+    file.size = (uint64_t)size;
+    file.crc = (uint32_t)strtoul(sum->text, NULL, 16);
+    if (!eitp__is_sum_text(sum->text, file.crc))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: crc32c must be 8 hexadecimal digits", object->line);
+    return eitp__manifest_add(manifest, name->text, &file, error);
+}
+
+static eitp_status eitp__manifest_parse(eitp__manifest *manifest, const eitp__json *root, eitp_error *error) {
+    const eitp__json *files = eitp__json_member(root, "files");
+    const char *format = "";
+    int64_t version = 0;
+    eitp_status status = eitp__json_get_text(root, "format", &format, error);
+    manifest->step = -1;
+    if (!status)
+        status = eitp__json_get_integer(root, "version", 1, INT32_MAX, &version, error);
+    if (!status && version > EITP__MANIFEST_VERSION)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "unsupported version %lld (supported: up to %d); use the eitp that wrote it",
+                          (long long)version, EITP__MANIFEST_VERSION);
+    if (!status)
+        status = eitp__json_get_integer(root, "step", 0, INT64_MAX, &manifest->step, error);
+    if (!status)
+        status = eitp__json_get_boolean(root, "counted", &manifest->is_counted, error);
+    if (!status && (strcmp(format, "eitp manifest") != 0 || !version || manifest->step < 0 || !files ||
+                    files->kind != EITP__JSON_ARRAY))
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "format 'eitp manifest', version, step or files are missing");
+    for (const eitp__json *file = !status ? files->first_child : NULL; file && !status; file = file->next)
+        status = eitp__manifest_read_file(manifest, file, error);
+    return status;
+}
+
+static eitp_status eitp__manifest_read_text(eitp__manifest *manifest, const eitp__buffer *text, eitp_error *error) {
+    eitp__json_document *document = NULL;
+    eitp_status status = eitp__manifest_check_text(text, error);
+    if (!status)
+        status = eitp__json_parse(text->host, text->data, text->size, &document, error);
+    if (!status)
+        status = eitp__manifest_parse(manifest, eitp__json_root(document), error);
+    eitp__json_release(document);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const char *directory, int *exists,
+                                              eitp_error *error) {
+    const eitp_host *host = manifest->names.host;
+    eitp_path_info info = EITP__ZERO;
+    eitp__buffer text;
+    char *path = eitp__join_path(host, directory, EITP__MANIFEST_FILE);
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), "a path");
+    *exists = !status && info.kind != EITP_PATH_MISSING;
+    eitp__buffer_init(&text, host);
+    if (*exists && info.kind != EITP_PATH_FILE)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: it is not a file", path);
+    else if (*exists)
+        status = eitp__read_file(host, path, EITP__MANIFEST_LIMIT, &text, error);
+    if (!status && *exists) {
+        status = eitp__manifest_read_text(manifest, &text, error);
+        if (status)
+            eitp__fail_prefix(error, status, status == EITP_ERROR_FORMAT ? "'%s' is damaged" : "'%s'", path);
+    }
+    eitp__buffer_release(&text);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* ---- Checking ---- */
+
+static eitp_status eitp__check_file(const eitp_host *host, const char *path, const eitp__file_sum *expected,
+                                    eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__file_sum sum = EITP__ZERO;
+    eitp_status status = eitp__path_info(host, path, &info, error);
+    if (!status && info.kind != EITP_PATH_FILE)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is %s", path,
+                          info.kind == EITP_PATH_MISSING ? "missing" : "damaged: it is not a file");
+    if (!status && info.size == expected->size)
+        status = eitp__sum_from(host, path, 0, 0, &sum, error);
+    else
+        sum.size = info.size;
+    if (status)
+        return status;
+    if (sum.size != expected->size)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: it has %llu bytes, expected %llu", path,
+                          (unsigned long long)sum.size, (unsigned long long)expected->size);
+    if (sum.crc != expected->crc)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
+                          (unsigned)sum.crc, (unsigned)expected->crc);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_check(const eitp__manifest *manifest, const char *directory,
+                                               eitp_error *error) {
+    const eitp_host *host = manifest->names.host;
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < manifest->count && !status; i++) {
+        char *path = eitp__join_path(host, directory, eitp__manifest_name(manifest, i));
+        status = path ? eitp__check_file(host, path, &manifest->files[i].sum, error)
+                      : eitp__fail_memory(error, strlen(directory), "a path");
+        eitp__release_text(host, path);
+    }
+    return status;
+}
+/* <<src/io/manifest.c */
+
+/* >>src/io/checkpoint_verify.c */
+/* Verifying checkpoints: by manifest.json or, if an earlier version wrote them, by the checksums that they have. */
+
+/* trainer_state.json of this version and earlier ones has no manifest.json beside it. */
+#define EITP__LAST_VERSION_WITHOUT_MANIFEST 4
+#define EITP__CHECKPOINT_NAME "checkpoint-"
+
+EITP__PRIVATE int64_t eitp__checkpoint_step(const char *name) {
     int64_t step = 0;
-    const char *digits = name + EITP__PREFIX_LENGTH;
-    if (strncmp(name, "checkpoint-", EITP__PREFIX_LENGTH) || !*digits || (*digits == '0' && digits[1]))
+    const char *digits = name + sizeof EITP__CHECKPOINT_NAME - 1;
+    if (strncmp(name, EITP__CHECKPOINT_NAME, sizeof EITP__CHECKPOINT_NAME - 1) != 0 || !*digits ||
+        (*digits == '0' && digits[1]))
         return -1;
     for (; *digits; digits++) {
         if (*digits < '0' || *digits > '9' || step > (INT64_MAX - 9) / 10)
@@ -30428,13 +31076,221 @@ static int64_t eitp__checkpoint_step(const char *name) {
     return step;
 }
 
+/* ---- Checkpoints of earlier versions ---- */
+
+/* What trainer_state.json of an earlier version says. */
+typedef struct eitp__earlier_state {
+    int64_t step;
+    int64_t model_checksum, optimizer_checksum, others_checksum; /* -1: none */
+    int has_adapters;
+} eitp__earlier_state;
+
+static eitp_status eitp__earlier_parse(const eitp__json *root, eitp__earlier_state *state, eitp_error *error) {
+    const eitp__json *adapters = eitp__json_member(root, "lora");
+    const char *format = "";
+    int64_t version = INT32_MAX;
+    eitp_status status = eitp__json_get_text(root, "format", &format, error);
+    state->step = state->model_checksum = state->optimizer_checksum = state->others_checksum = -1;
+    state->has_adapters = adapters != NULL;
+    if (!status)
+        status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &version, error);
+    if (!status)
+        status = eitp__json_get_integer(root, "step", 0, INT64_MAX, &state->step, error);
+    if (!status)
+        status = eitp__json_get_integer(root, "model_checksum", 0, UINT32_MAX, &state->model_checksum, error);
+    if (!status)
+        status = eitp__json_get_integer(root, "optimizer_checksum", 0, UINT32_MAX, &state->optimizer_checksum, error);
+    if (!status)
+        status = eitp__json_get_integer(adapters, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
+    if (!status && (strcmp(format, "eitp checkpoint") != 0 || state->step < 0 || state->model_checksum < 0 ||
+                    state->optimizer_checksum < 0))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "format, step or a checksum is missing");
+    if (!status && version > EITP__LAST_VERSION_WITHOUT_MANIFEST)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "a checkpoint of version %lld needs a " EITP__MANIFEST_FILE ", which is missing",
+                          (long long)version);
+    return status;
+}
+
+static eitp_status eitp__earlier_read(const eitp_host *host, const char *checkpoint, eitp__earlier_state *state,
+                                      eitp_error *error) {
+    eitp__json_document *document = NULL;
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(host, checkpoint, "trainer_state.json");
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    if (!status && info.kind != EITP_PATH_FILE)
+        status =
+            eitp__fail(error, EITP_ERROR_FORMAT,
+                       "'%s' is incomplete: it has neither " EITP__MANIFEST_FILE " nor trainer_state.json", checkpoint);
+    if (!status)
+        status = eitp__json_read_file(host, path, (size_t)1 << 20, &document, error);
+    if (!status) {
+        status = eitp__earlier_parse(eitp__json_root(document), state, error);
+        if (status)
+            eitp__fail_prefix(error, status, "'%s' is damaged", path);
+    }
+    eitp__json_release(document);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* Finds out where the data begins. Its checksum is in the order of the file only if all tensors have elements of the
+   same size. */
+static eitp_status eitp__earlier_data(const eitp_host *host, const char *path, uint64_t *first, int *is_in_order,
+                                      eitp_error *error) {
+    eitp__safetensors *collection = NULL;
+    size_t element = 0;
+    eitp_status status = eitp__safetensors_open(host, path, &collection, error);
+    if (status)
+        return status;
+    *first = UINT64_MAX;
+    *is_in_order = 1;
+    for (size_t i = 0; i < eitp__safetensors_count(collection); i++) {
+        const eitp__safetensors_entry *entry = eitp__safetensors_at(collection, i);
+        *first = entry->offset < *first ? entry->offset : *first;
+        *is_in_order &= !element || entry->element_size == element;
+        element = entry->element_size;
+    }
+    eitp__safetensors_close(collection);
+    return EITP_OK;
+}
+
+static eitp_status eitp__earlier_check_file(const eitp_host *host, const char *checkpoint, const char *name,
+                                            int64_t expected, eitp_error *error) {
+    char *path = eitp__join_path(host, checkpoint, name);
+    eitp_path_info info = EITP__ZERO;
+    eitp__file_sum sum = EITP__ZERO;
+    uint64_t first = UINT64_MAX;
+    int is_in_order = 0;
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    if (!status && info.kind != EITP_PATH_FILE)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", path);
+    if (!status)
+        status = eitp__earlier_data(host, path, &first, &is_in_order, error);
+    if (!status && is_in_order && first != UINT64_MAX)
+        status = eitp__sum_from(host, path, first, 0, &sum, error);
+    if (!status && is_in_order && (int64_t)sum.crc != expected)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
+                            (unsigned)sum.crc, (unsigned)expected);
+    eitp__release_text(host, path);
+    return status;
+}
+
+static eitp_status eitp__earlier_verify(const eitp_host *host, const char *checkpoint, eitp_error *error) {
+    eitp__earlier_state state;
+    eitp_status status = eitp__earlier_read(host, checkpoint, &state, error);
+    if (!status)
+        status = eitp__earlier_check_file(host, checkpoint,
+                                          state.has_adapters ? "adapter_model.safetensors" : "model.safetensors",
+                                          state.model_checksum, error);
+    if (!status && state.others_checksum >= 0)
+        status = eitp__earlier_check_file(host, checkpoint, "parameters.safetensors", state.others_checksum, error);
+    return status
+               ? status
+               : eitp__earlier_check_file(host, checkpoint, "optimizer.safetensors", state.optimizer_checksum, error);
+}
+
+/* ---- All checkpoints ---- */
+
+/* Compares the step with that of the directory's name, if it has one. */
+static eitp_status eitp__check_name(const eitp_host *host, const char *checkpoint, int64_t step, eitp_error *error) {
+    size_t end = strlen(checkpoint), first;
+    char *name;
+    int64_t expected;
+    while (end && checkpoint[end - 1] == '/')
+        end--;
+    for (first = end; first && checkpoint[first - 1] != '/';)
+        first--;
+    name = eitp__copy_bytes(host, checkpoint + first, end - first);
+    if (!name)
+        return eitp__fail_memory(error, end - first, "a path");
+    expected = eitp__checkpoint_step(name);
+    eitp__release_text(host, name);
+    return expected < 0 || expected == step
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_FORMAT, "'%s' has the checkpoint of step %lld; rename it", checkpoint,
+                            (long long)step);
+}
+
+/* Reads the head and, of a checkpoint that has one, the manifest. */
+static eitp_status eitp__read_head(const eitp_host *host, const char *checkpoint, eitp__checkpoint_head *head,
+                                   eitp__manifest *manifest, eitp_error *error) {
+    eitp__earlier_state state;
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status = eitp__path_info(host, checkpoint, &info, error);
+    if (!status && info.kind == EITP_PATH_MISSING)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' does not exist; check the path", checkpoint);
+    if (!status && info.kind != EITP_PATH_DIRECTORY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is not a directory", checkpoint);
+    if (!status)
+        status = eitp__manifest_read(manifest, checkpoint, &head->has_manifest, error);
+    head->step = manifest->step;
+    head->is_counted = manifest->is_counted;
+    if (!status && !head->has_manifest) {
+        status = eitp__earlier_read(host, checkpoint, &state, error);
+        head->step = status ? -1 : state.step;
+    }
+    return status ? status : eitp__check_name(host, checkpoint, head->step, error);
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
+                                                     eitp__checkpoint_head *head, eitp_error *error) {
+    eitp__manifest manifest;
+    eitp_status status;
+    eitp__manifest_init(&manifest, host, -1, 1);
+    status = eitp__read_head(host, checkpoint, head, &manifest, error);
+    eitp__manifest_release(&manifest);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
+                                                  eitp__checkpoint_head *head, eitp_error *error) {
+    eitp__manifest manifest;
+    eitp_status status;
+    eitp__manifest_init(&manifest, host, -1, 1);
+    status = eitp__read_head(host, checkpoint, head, &manifest, error);
+    if (!status && head->has_manifest)
+        status = eitp__manifest_check(&manifest, checkpoint, error);
+    else if (!status)
+        status = eitp__earlier_verify(host, checkpoint, error);
+    eitp__manifest_release(&manifest);
+    return status;
+}
+
+eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint, eitp_error *error) {
+    eitp__checkpoint_head head;
+    eitp_status status;
+    if (!host || !checkpoint)
+        return eitp__fail_null(error, "eitp_checkpoint_verify", "host and checkpoint");
+    status = eitp__checkpoint_verify(host, checkpoint, &head, error);
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "use another checkpoint") : status;
+}
+/* <<src/io/checkpoint_verify.c */
+
+/* >>src/io/checkpoint.c */
+/*
+ * Checkpoint directories: created whole or not at all, found by step, recovered, pruned.
+ *
+ * A name "checkpoint-<step>" appears and disappears by one rename. A directory is filled as ".<name>.partial", one that
+ * is replaced by a newer write of the same step is meanwhile ".<name>.replaced", and one that is deleted
+ * ".<name>.removed".
+ */
+
+#define EITP__HIDDEN_PREFIX ".checkpoint-"
+#define EITP__REPLACED_SUFFIX ".replaced"
+
+/* The path of "<prefix><step><suffix><ending>" in a directory. */
 static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *directory, const char *prefix, int64_t step,
-                                         const char *suffix, char **path, eitp_error *error) {
-    char name[64];
-    snprintf(name, sizeof name, "%s%lld%s", prefix, (long long)step, suffix);
+                                         const char *suffix, const char *ending, char **path, eitp_error *error) {
+    char name[96];
+    snprintf(name, sizeof name, "%s%lld%s%s", prefix, (long long)step, suffix, ending);
     *path = eitp__join_path(host, directory, name);
     return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + sizeof name, "a path");
 }
+
+/* ---- Creating ---- */
 
 /* Renames the finished directory to its name. A directory with that name is renamed first and removed last. */
 static eitp_status eitp__install(const eitp_host *host, const char *directory, const char *partial, const char *final,
@@ -30443,6 +31299,8 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
     int exists;
     eitp_status status = eitp__path_info(host, final, &info, error);
     exists = !status && info.kind != EITP_PATH_MISSING;
+    if (!status && exists)
+        status = eitp__remove_tree(host, replaced, error);
     if (!status && exists)
         status = eitp__rename_path(host, final, replaced, error);
     if (!status) {
@@ -30460,28 +31318,33 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
 eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                    eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                    void *user, eitp_error *error) {
+    eitp__manifest manifest;
     if (!host || !output_directory || !fill)
         return eitp__fail_null(error, "eitp_checkpoint_create", "host, output_directory and fill");
-    return eitp__checkpoint_create(host, output_directory, step, "", fill, user, error);
+    eitp__manifest_init(&manifest, host, step, 1);
+    return eitp__checkpoint_create(host, output_directory, "", &manifest, fill, user, error);
 }
 
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
-    const eitp_host *host, const char *output_directory, int64_t step, const char *suffix,
+    const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error) {
+    const int64_t step = manifest->step;
     char *partial = NULL, *final = NULL, *replaced = NULL;
     eitp_status status =
-        eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".partial", &partial, error);
+        eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, ".partial", &partial, error);
     if (!status)
-        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, &final, error);
+        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &final, error);
     if (!status)
-        status =
-            eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".replaced", &replaced, error);
+        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, EITP__REPLACED_SUFFIX,
+                                       &replaced, error);
     if (!status)
         status = eitp__remove_tree(host, partial, error);
     if (!status)
         status = eitp__make_directories(host, partial, error);
     if (!status) {
         status = fill(user, partial, error);
+        if (!status)
+            status = eitp__manifest_write(manifest, partial, error);
         if (!status)
             status = eitp__sync_directory(host, partial, error);
         if (!status)
@@ -30495,78 +31358,222 @@ EITP__PRIVATE eitp_status eitp__checkpoint_create(
     return status;
 }
 
-/* Recovers from a crash in eitp__install between its two renames: gives a replaced checkpoint its name back. */
-static eitp_status eitp__restore_replaced(const eitp_host *host, const char *directory, const char *name,
-                                          eitp_error *error) {
-    char *from = NULL, *to = NULL, plain[64];
-    size_t length = strlen(name), suffix = sizeof ".replaced" - 1;
-    eitp_path_info info = EITP__ZERO;
-    eitp_status status;
-    if (length <= suffix || length >= sizeof plain || strcmp(name + length - suffix, ".replaced") || name[0] != '.')
-        return EITP_OK;
-    snprintf(plain, sizeof plain, "%.*s", (int)(length - suffix - 1), name + 1);
-    if (eitp__checkpoint_step(plain) < 0)
-        return EITP_OK;
-    from = eitp__join_path(host, directory, name);
-    to = eitp__join_path(host, directory, plain);
-    status = from && to ? eitp__path_info(host, to, &info, error) : eitp__fail_memory(error, 2 * length, "a path");
-    if (!status && info.kind == EITP_PATH_MISSING)
-        status = eitp__rename_path(host, from, to, error);
-    eitp__release_text(host, from);
-    eitp__release_text(host, to);
-    return status;
-}
+/* ---- Entries of the output directory ---- */
 
-eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
-                                   eitp_error *error) {
-    if (!host || !output_directory || !step)
-        return eitp__fail_null(error, "eitp_checkpoint_newest", "host, output_directory and step");
+/* Calls `visit` for each name in a directory, sorted by bytes. A missing directory has none. */
+static eitp_status eitp__visit_names(const eitp_host *host, const char *directory,
+                                     eitp_status (*visit)(void *user, const char *name, eitp_error *error), void *user,
+                                     eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     eitp__buffer names;
     size_t count = 0, at = 0;
-    eitp_status status = eitp__path_info(host, output_directory, &info, error);
-    *step = -1;
+    eitp_status status = eitp__path_info(host, directory, &info, error);
     if (status || info.kind != EITP_PATH_DIRECTORY)
         return status;
     eitp__buffer_init(&names, host);
-    status = eitp__list_directory(host, output_directory, &names, &count, error);
+    status = eitp__list_directory(host, directory, &names, &count, error);
     for (size_t i = 0; i < count && !status; i++) {
-        status = eitp__restore_replaced(host, output_directory, names.data + at, error);
-        at += strlen(names.data + at) + 1;
-    }
-    eitp__buffer_clear(&names);
-    if (!status)
-        status = eitp__list_directory(host, output_directory, &names, &count, error);
-    at = 0;
-    for (size_t i = 0; i < count && !status; i++) {
-        int64_t found = eitp__checkpoint_step(names.data + at);
-        if (found > *step)
-            *step = found;
+        status = visit(user, names.data + at, error);
         at += strlen(names.data + at) + 1;
     }
     eitp__buffer_release(&names);
     return status;
 }
 
-/* Removes an entry of a directory. */
-static eitp_status eitp__remove_entry(const eitp_host *host, const char *directory, const char *name,
+static eitp_status eitp__take_newest(void *user, const char *name, eitp_error *error) {
+    int64_t *newest = (int64_t *)user, step = eitp__checkpoint_step(name);
+    (void)error;
+    *newest = step > *newest ? step : *newest;
+    return EITP_OK;
+}
+
+eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
+                                   eitp_error *error) {
+    if (!host || !output_directory || !step)
+        return eitp__fail_null(error, "eitp_checkpoint_newest", "host, output_directory and step");
+    *step = -1;
+    return eitp__visit_names(host, output_directory, eitp__take_newest, step, error);
+}
+
+/* An output directory whose entries are visited. */
+typedef struct eitp__output {
+    const eitp_host *host;
+    const char *directory;
+} eitp__output;
+
+/* Recovers from a crash in eitp__install between its two renames: gives a replaced checkpoint its name back. */
+static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_error *error) {
+    const eitp__output *output = (const eitp__output *)user;
+    const eitp_host *host = output->host;
+    const size_t length = strlen(name), ending = sizeof EITP__REPLACED_SUFFIX - 1;
+    eitp_path_info info = EITP__ZERO;
+    char *plain, *from, *to;
+    eitp_status status;
+    if (strncmp(name, EITP__HIDDEN_PREFIX, sizeof EITP__HIDDEN_PREFIX - 1) != 0 || length <= ending ||
+        strcmp(name + length - ending, EITP__REPLACED_SUFFIX) != 0)
+        return EITP_OK;
+    plain = eitp__copy_bytes(host, name + 1, length - ending - 1);
+    from = eitp__join_path(host, output->directory, name);
+    to = plain ? eitp__join_path(host, output->directory, plain) : NULL;
+    status = from && to ? eitp__path_info(host, to, &info, error) : eitp__fail_memory(error, 2 * length, "a path");
+    if (!status && info.kind == EITP_PATH_MISSING)
+        status = eitp__rename_path(host, from, to, error);
+    eitp__release_text(host, plain);
+    eitp__release_text(host, from);
+    eitp__release_text(host, to);
+    return status;
+}
+
+/* Removes what an unfinished write or removal left. */
+static eitp_status eitp__remove_leftover(void *user, const char *name, eitp_error *error) {
+    const eitp__output *output = (const eitp__output *)user;
+    char *path;
+    eitp_status status;
+    if (strncmp(name, EITP__HIDDEN_PREFIX, sizeof EITP__HIDDEN_PREFIX - 1) != 0)
+        return EITP_OK;
+    path = eitp__join_path(output->host, output->directory, name);
+    status = path ? eitp__remove_tree(output->host, path, error)
+                  : eitp__fail_memory(error, strlen(output->directory) + strlen(name) + 2, "a path");
+    eitp__release_text(output->host, path);
+    return status;
+}
+
+/* ---- Recovering ---- */
+
+/* Renames a damaged checkpoint to the first free one of "<path>.damaged", "<path>.damaged-2", ... */
+static eitp_status eitp__set_aside(const eitp_host *host, const char *path, eitp_error *error) {
+    const eitp_error damage = *error;
+    eitp__buffer to;
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    eitp__buffer_init(&to, host);
+    info.kind = EITP_PATH_OTHER;
+    for (int i = 1; info.kind != EITP_PATH_MISSING && !status; i++) {
+        eitp__buffer_clear(&to);
+        eitp__buffer_format(&to, i > 1 ? "%s.damaged-%d" : "%s.damaged", path, i);
+        status =
+            to.failed ? eitp__fail_memory(error, strlen(path), "a path") : eitp__path_info(host, to.data, &info, error);
+    }
+    if (!status)
+        status = eitp__rename_path(host, path, to.data, error);
+    if (!status)
+        eitp__log(host, EITP_LOG_WARNING, "%s; renamed '%s' to '%s'", damage.message, path, to.data);
+    eitp__buffer_release(&to);
+    return status;
+}
+
+/* Verifies a checkpoint of the directory; one that is damaged is set aside, and *is_whole is 0. */
+static eitp_status eitp__recover_step(const eitp_host *host, const char *directory, int64_t step, int *is_whole,
                                       eitp_error *error) {
-    char *path = eitp__join_path(host, directory, name);
-    eitp_status status = path ? eitp__remove_tree(host, path, error)
-                              : eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
+    eitp__checkpoint_head head;
+    eitp_path_info info = EITP__ZERO;
+    char *path = NULL;
+    eitp_status status = eitp__checkpoint_path(host, directory, "checkpoint-", step, "", "", &path, error);
+    if (!status)
+        status = eitp__path_info(host, path, &info, error);
+    if (!status && info.kind == EITP_PATH_MISSING)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a link that leads nowhere", path);
+    else if (!status)
+        status = eitp__checkpoint_verify(host, path, &head, error);
+    *is_whole = !status;
+    if (status == EITP_ERROR_FORMAT)
+        status = eitp__set_aside(host, path, error);
+    if (!status && !*is_whole)
+        status = eitp__sync_directory(host, directory, error);
     eitp__release_text(host, path);
     return status;
 }
 
-/* The number of checkpoints in the list that are newer than `step`. */
-static int64_t eitp__newer(const eitp__buffer *names, size_t count, int64_t step) {
-    int64_t newer = 0;
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        newer += eitp__checkpoint_step(names->data + at) > step;
-        at += strlen(names->data + at) + 1;
+eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
+                                    eitp_error *error) {
+    eitp__output output;
+    eitp_error found;
+    eitp_status status;
+    int64_t newest = -1;
+    int is_whole = 0;
+    if (!host || !output_directory || !step)
+        return eitp__fail_null(error, "eitp_checkpoint_recover", "host, output_directory and step");
+    output.host = host;
+    output.directory = output_directory;
+    *step = -1;
+    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, &found);
+    while (!status && !is_whole) {
+        status = eitp_checkpoint_newest(host, output_directory, &newest, &found);
+        if (status || newest < 0)
+            break;
+        status = eitp__recover_step(host, output_directory, newest, &is_whole, &found);
     }
+    if (status && error)
+        *error = found;
+    if (!status)
+        *step = newest;
+    return status;
+}
+
+/* ---- Pruning ---- */
+
+/* A checkpoint of an output directory. */
+typedef struct eitp__listed_checkpoint {
+    int64_t step;
+    int is_counted;
+} eitp__listed_checkpoint;
+
+typedef struct eitp__checkpoint_list {
+    eitp__output output;
+    eitp__listed_checkpoint *items;
+    size_t count, capacity;
+} eitp__checkpoint_list;
+
+/* Adds a checkpoint, unless its manifest is damaged. */
+static eitp_status eitp__list_checkpoint(void *user, const char *name, eitp_error *error) {
+    eitp__checkpoint_list *list = (eitp__checkpoint_list *)user;
+    const eitp_host *host = list->output.host;
+    void *items = list->items;
+    eitp__checkpoint_head head;
+    int is_reserved;
+    char *path;
+    eitp_status status;
+    if (eitp__checkpoint_step(name) < 0)
+        return EITP_OK;
+    is_reserved = eitp__reserve(host, &items, &list->capacity, list->count + 1, sizeof *list->items);
+    list->items = (eitp__listed_checkpoint *)items;
+    path = eitp__join_path(host, list->output.directory, name);
+    status = path && is_reserved ? eitp__checkpoint_read_head(host, path, &head, error)
+                                 : eitp__fail_memory(error, strlen(name), "the list of checkpoints");
+    eitp__release_text(host, path);
+    if (!status) {
+        list->items[list->count].step = head.step;
+        list->items[list->count++].is_counted = head.is_counted;
+    }
+    return status == EITP_ERROR_FORMAT || status == EITP_ERROR_UNSUPPORTED || status == EITP_ERROR_ARGUMENT ? EITP_OK
+                                                                                                            : status;
+}
+
+/* The number of checkpoints that are newer than `step` and count. */
+static int64_t eitp__count_newer(const eitp__checkpoint_list *list, int64_t step) {
+    int64_t newer = 0;
+    for (size_t i = 0; i < list->count; i++)
+        newer += list->items[i].is_counted && list->items[i].step > step;
     return newer;
+}
+
+/* Removes a checkpoint: its name disappears before the first of its files. */
+static eitp_status eitp__remove_checkpoint(const eitp__output *output, int64_t step, eitp_error *error) {
+    const eitp_host *host = output->host;
+    char *path = NULL, *removed = NULL;
+    eitp_status status = eitp__checkpoint_path(host, output->directory, "checkpoint-", step, "", "", &path, error);
+    if (!status)
+        status =
+            eitp__checkpoint_path(host, output->directory, EITP__HIDDEN_PREFIX, step, "", ".removed", &removed, error);
+    if (!status)
+        status = eitp__rename_path(host, path, removed, error);
+    if (!status)
+        status = eitp__sync_directory(host, output->directory, error);
+    if (!status)
+        status = eitp__remove_tree(host, removed, error);
+    eitp__release_text(host, path);
+    eitp__release_text(host, removed);
+    return status;
 }
 
 eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
@@ -30578,23 +31585,21 @@ eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_dire
 
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                                  int64_t kept, eitp_error *error) {
-    eitp__buffer names;
-    size_t count = 0, at = 0;
-    int64_t newest;
-    /* This first restores replaced checkpoints, which would otherwise be removed as leftovers. */
-    eitp_status status = eitp_checkpoint_newest(host, output_directory, &newest, error);
-    eitp__buffer_init(&names, host);
+    eitp__checkpoint_list list = EITP__ZERO;
+    eitp_status status;
+    list.output.host = host;
+    list.output.directory = output_directory;
+    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &list.output, error);
     if (!status)
-        status = eitp__list_directory(host, output_directory, &names, &count, error);
-    for (size_t i = 0; i < count && !status; i++) {
-        const char *name = names.data + at;
-        int64_t step = eitp__checkpoint_step(name);
-        int unfinished = !strncmp(name, EITP__PARTIAL_PREFIX, sizeof EITP__PARTIAL_PREFIX - 1);
-        if (unfinished || (step >= 0 && step != kept && keep > 0 && eitp__newer(&names, count, step) >= keep))
-            status = eitp__remove_entry(host, output_directory, name, error);
-        at += strlen(name) + 1;
+        status = eitp__visit_names(host, output_directory, eitp__remove_leftover, &list.output, error);
+    if (!status && keep > 0)
+        status = eitp__visit_names(host, output_directory, eitp__list_checkpoint, &list, error);
+    for (size_t i = 0; i < list.count && !status; i++) {
+        const int64_t step = list.items[i].step;
+        if (step != kept && eitp__count_newer(&list, step) >= keep)
+            status = eitp__remove_checkpoint(&list.output, step, error);
     }
-    eitp__buffer_release(&names);
+    eitp__release(host, list.items, list.capacity * sizeof *list.items);
     return status;
 }
 /* <<src/io/checkpoint.c */
@@ -33702,85 +34707,101 @@ eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpo
  * the model has adapters, they replace the frozen weights.
  */
 
+/* Writes the variables of a role. */
+static eitp_status eitp__fill_variables(eitp_context *context, const char *directory, const char *name, eitp_role role,
+                                        uint32_t *checksum, eitp__manifest *manifest, eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    eitp__file_sum sum = EITP__ZERO;
+    char *path = eitp__join_path(&host, directory, name);
+    eitp_status status = path ? eitp__variables_save_role(context, path, role, checksum, &sum, error)
+                              : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__release_text(&host, path);
+    return status ? status : eitp__manifest_add(manifest, name, &sum, error);
+}
+
 /* Writes the parameters trained in addition to adapters, if there are any. */
 static eitp_status eitp__fill_others(eitp_context *context, const char *directory, int64_t *others_checksum,
-                                     eitp_error *error) {
+                                     eitp__manifest *manifest, eitp_error *error) {
+    eitp__file_sum sum = EITP__ZERO;
     uint32_t checksum = 0;
     eitp_status status;
     *others_checksum = -1;
     if (!eitp__lora_has_others(context))
         return EITP_OK;
-    status = eitp__lora_save_others(context, directory, &checksum, error);
+    status = eitp__lora_save_others(context, directory, &checksum, &sum, error);
     *others_checksum = checksum;
-    return status;
+    return status ? status : eitp__manifest_add(manifest, EITP__LORA_OTHERS_FILE, &sum, error);
 }
 
 /* Writes the adapters and their model's configuration. */
 static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
-                                       eitp__state *state, eitp_error *error) {
+                                       eitp__state *state, eitp__manifest *manifest, eitp_error *error) {
     const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
+    eitp__file_sum sum = EITP__ZERO;
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
         status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
     eitp__release_text(&trainer->host, path);
     if (!status)
-        status = eitp_lora_save(trainer->plans.task.model, directory, NULL, checksum, error);
+        status = eitp__lora_save(trainer->plans.task.model, directory, NULL, checksum, &sum, error);
+    if (!status)
+        status = eitp__manifest_add(manifest, EITP__LORA_WEIGHTS_FILE, &sum, error);
     if (!status)
         status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
     state->base_checksum = base;
-    return status ? status : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, error);
+    return status ? status
+                  : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, manifest, error);
 }
 
 /* Writes the weights: a model directory or, without an eitp_model, the parameters alone. */
 static eitp_status eitp__fill_weights(const eitp_task *task, const char *directory, uint32_t *checksum,
-                                      eitp_error *error) {
-    const eitp_host host = eitp_context_host(task->context);
-    char *path;
+                                      eitp__manifest *manifest, eitp_error *error) {
+    eitp__file_sum sum = EITP__ZERO;
     eitp_status status;
-    if (task->model)
-        return eitp_model_save(task->model, directory, EITP_F32, -1, checksum, error);
-    path = eitp__join_path(&host, directory, EITP__WEIGHTS_FILE);
-    status = path ? eitp_variables_save(task->context, path, EITP_PARAMETER, EITP_F32, checksum, error)
-                  : eitp__fail_memory(error, strlen(directory), "a path");
-    eitp__release_text(&host, path);
-    return status;
+    if (!task->model)
+        return eitp__fill_variables(task->context, directory, EITP__WEIGHTS_FILE, EITP_PARAMETER, checksum, manifest,
+                                    error);
+    status = eitp__model_save(task->model, directory, EITP_F32, -1, checksum, &sum, error);
+    return status ? status : eitp__manifest_add(manifest, EITP__WEIGHTS_FILE, &sum, error);
 }
 
 /* A trainer, and what else a checkpoint holds. */
 typedef struct eitp__checkpoint_content {
     eitp_trainer *trainer;
     const eitp__save_options *options;
+    eitp__manifest manifest; /* of the large files, which are summed as they are written */
 } eitp__checkpoint_content;
 
 /* Writes all files of a checkpoint into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
-    const eitp__checkpoint_content *content = (const eitp__checkpoint_content *)user;
+    eitp__checkpoint_content *content = (eitp__checkpoint_content *)user;
+    eitp__manifest *manifest = &content->manifest;
     eitp_trainer *trainer = content->trainer;
     const eitp_task *task = &trainer->plans.task;
     eitp__state state;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
-    char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
     char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
-    eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
         status = eitp__state_of(trainer, &state, error);
     if (!status && task->save)
         status = task->save(task->user, directory, error);
-    if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, error);
-    else if (!status)
-        status = eitp__fill_weights(task, directory, &model_checksum, error);
-    if (!status)
-        status = eitp_variables_save(task->context, optimizer, EITP_OPTIMIZER, EITP_F32, &optimizer_checksum, error);
     if (!status && content->options->fill)
         status = content->options->fill(content->options->user, directory, error);
+    /* After the program's files, which cannot change these: their sums are known when they are written. */
+    if (!status && state.info.lora.rank)
+        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, manifest, error);
+    else if (!status)
+        status = eitp__fill_weights(task, directory, &model_checksum, manifest, error);
+    if (!status)
+        status = eitp__fill_variables(task->context, directory, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER,
+                                      &optimizer_checksum, manifest, error);
     state.model_checksum = model_checksum;
     state.optimizer_checksum = optimizer_checksum;
     if (!status)
         status = eitp__state_write(trainer, path, &state, error);
-    eitp__release_text(&trainer->host, optimizer);
     eitp__release_text(&trainer->host, path);
     return status;
 }
@@ -33791,10 +34812,13 @@ EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *
     eitp__checkpoint_content content;
     content.trainer = trainer;
     content.options = options;
+    eitp__manifest_init(&content.manifest, &trainer->host, trainer->step, !options->uncounted);
     eitp__read_ahead_wait(&trainer->plans.ahead);
-    return status ? status
-                  : eitp__checkpoint_create(&trainer->host, output_directory, trainer->step, options->suffix,
-                                            eitp__fill_checkpoint, &content, error);
+    if (!status)
+        status = eitp__checkpoint_create(&trainer->host, output_directory, options->suffix, &content.manifest,
+                                         eitp__fill_checkpoint, &content, error);
+    eitp__manifest_release(&content.manifest);
+    return status;
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
@@ -33951,7 +34975,11 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
                   : eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
 }
 
-/* ---- Loading: all files are read twice, and change nothing the first time ---- */
+/*
+ * ---- Loading: all files are read twice ----
+ *
+ * The first time they are compared with the manifest, or read as the second time if there is none. It changes nothing.
+ */
 
 static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int64_t expected, eitp_error *error) {
     return (int64_t)checksum == expected
@@ -33962,20 +34990,21 @@ static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int
 }
 
 /* Reads the weights, or the adapters. */
-static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected, int loads,
-                                          eitp_error *error) {
+static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected,
+                                          eitp__reading reading, eitp_error *error) {
     const int has_adapters = eitp_model_lora_config(trainer->plans.task.model).rank > 0;
     uint32_t checksum = 0;
     char *path =
         eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
     if (!status && has_adapters)
-        status = eitp__lora_read(trainer->plans.task.model, checkpoint, loads, &checksum, error);
+        status = eitp__lora_read(trainer->plans.task.model, checkpoint, reading, &checksum, error);
     else if (!status)
-        status = trainer->plans.task.model
-                     ? eitp__model_read(trainer->plans.task.model, path, loads, &checksum, error)
-                     : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, loads, &checksum, error);
-    if (!status)
+        status =
+            trainer->plans.task.model
+                ? eitp__model_read(trainer->plans.task.model, path, reading, &checksum, error)
+                : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, reading, &checksum, error);
+    if (!status && reading != EITP__READ_HEADER)
         status = eitp__check_checksum(path, checksum, expected, error);
     eitp__release_text(&trainer->host, path);
     return status;
@@ -33983,7 +35012,7 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
 
 /* Reads the parameters trained in addition to adapters. */
 static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                           int loads, eitp_error *error) {
+                                           eitp__reading reading, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
     uint32_t checksum = 0;
@@ -34000,8 +35029,8 @@ static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *ch
     path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
     if (!path)
         return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp__lora_read_others(context, path, loads, &checksum, error);
-    if (!status)
+    status = eitp__lora_read_others(context, path, reading, &checksum, error);
+    if (!status && reading != EITP__READ_HEADER)
         status = eitp__check_checksum(path, checksum, state->others_checksum, error);
     eitp__release_text(&trainer->host, path);
     return status;
@@ -34017,28 +35046,58 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
 
 /* Reads the optimizer state, and converts it if another optimizer or an earlier version wrote it. */
 static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                              int loads, eitp_error *error) {
+                                              eitp__reading reading, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     uint32_t checksum = 0;
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
     if (!status && eitp__has_same_optimizer(trainer, state)) {
-        status = eitp__variables_read(context, path, EITP_OPTIMIZER, loads, &checksum, error);
-        if (!status)
+        status = eitp__variables_read(context, path, EITP_OPTIMIZER, reading, &checksum, error);
+        if (!status && reading != EITP__READ_HEADER)
             status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
     } else if (!status) {
-        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config, loads, error);
+        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config,
+                                    reading == EITP__READ_LOAD, error);
     }
     eitp__release_text(&trainer->host, path);
     return status;
 }
 
 static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                        int loads, eitp_error *error) {
-    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, loads, error);
+                                        eitp__reading reading, eitp_error *error) {
+    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, reading, error);
     if (!status)
-        status = eitp__read_others_state(trainer, checkpoint, state, loads, error);
-    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, loads, error);
+        status = eitp__read_others_state(trainer, checkpoint, state, reading, error);
+    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, reading, error);
+}
+
+/* Compares the files with the manifest, or with the checksums of an earlier version. */
+static eitp_status eitp__verify_files(const eitp_trainer *trainer, const char *checkpoint, int64_t *step,
+                                      eitp_error *error) {
+    eitp__checkpoint_head head = EITP__ZERO;
+    eitp_status status = eitp__checkpoint_verify(&trainer->host, checkpoint, &head, error);
+    *step = head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
+}
+
+/* Checks everything that can be checked before anything is changed. */
+static eitp_status eitp__check_checkpoint(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+                                          eitp__state *state, eitp_error *error) {
+    int64_t step = -1;
+    eitp_status status = is_verified ? EITP_OK : eitp__verify_files(trainer, checkpoint, &step, error);
+    if (!status)
+        status = eitp__state_read(&trainer->host, checkpoint, state, error);
+    if (!status && !is_verified && step != state->info.step)
+        status = eitp__fail(error, EITP_ERROR_FORMAT,
+                            "'%s' is damaged: " EITP__STATE_FILE " has step %lld and " EITP__MANIFEST_FILE
+                            " step %lld; resume from another checkpoint",
+                            checkpoint, (long long)state->info.step, (long long)step);
+    if (!status)
+        status = eitp__compare_states(trainer, state, checkpoint, error);
+    return status ? status
+                  : eitp__read_variables(
+                        trainer, checkpoint, state,
+                        state->version >= EITP__MANIFEST_STATE_VERSION ? EITP__READ_HEADER : EITP__READ_ALL, error);
 }
 
 /* Loads a checkpoint that was read and checked. */
@@ -34046,7 +35105,7 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
                                          eitp_error *error) {
     eitp_status status;
     trainer->torn = 1;
-    status = eitp__read_variables(trainer, checkpoint, state, 1, error);
+    status = eitp__read_variables(trainer, checkpoint, state, EITP__READ_LOAD, error);
     if (status)
         return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
     trainer->step = state->info.step;
@@ -34061,13 +35120,15 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
+    return eitp__trainer_resume(trainer, checkpoint, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+                                               eitp_error *error) {
     eitp__state state;
-    eitp_status status = eitp__state_read(&trainer->host, checkpoint, &state, error);
+    eitp_status status;
     eitp__read_ahead_wait(&trainer->plans.ahead);
-    if (!status)
-        status = eitp__compare_states(trainer, &state, checkpoint, error);
-    if (!status)
-        status = eitp__read_variables(trainer, checkpoint, &state, 0, error);
+    status = eitp__check_checkpoint(trainer, checkpoint, is_verified, &state, error);
     if (!status && trainer->plans.task.model)
         status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
     if (status)
@@ -35009,6 +36070,9 @@ EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error) {
 /* <<src/run/guard.c */
 
 /* >>src/run/run_directory.c */
+#define EITP__WRITE_TEST ".eitp.partial"
+#define EITP__DAMAGED_SIZE 64 /* of the name of a damaged checkpoint */
+
 EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path) {
     size_t size = strlen(path);
     while (size > 1 && path[size - 1] == '/')
@@ -35098,14 +36162,14 @@ static eitp_status eitp__run_use_newest(eitp_run *run, int64_t newest, eitp_erro
 }
 
 static eitp_status eitp__run_use_named(eitp_run *run, eitp_error *error) {
-    eitp_checkpoint_info info;
+    eitp__checkpoint_head head = EITP__ZERO;
     eitp_status status;
     run->checkpoint = eitp__copy_text(&run->host, run->config.checkpoint);
     if (!run->checkpoint)
         return eitp__fail_memory(error, strlen(run->config.checkpoint), "a path");
-    status = eitp_checkpoint_read_info(&run->host, run->checkpoint, &info, error);
-    run->checkpoint_step = status ? -1 : info.step;
-    return status;
+    status = eitp__checkpoint_verify(&run->host, run->checkpoint, &head, error);
+    run->checkpoint_step = status ? -1 : head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 /* True if both files exist and seem to be the same, by size and time: eitp_files has no better identity of files. */
@@ -35147,20 +36211,83 @@ static eitp_status eitp__run_check_other(const eitp_run *run, int64_t newest, ei
     return EITP_OK;
 }
 
+/* Finds the name of a damaged checkpoint. */
+static int eitp__take_damaged(void *user, const char *name) {
+    char *found = (char *)user;
+    if (!*found && !strncmp(name, "checkpoint-", sizeof "checkpoint-" - 1) && strstr(name, ".damaged"))
+        snprintf(found, EITP__DAMAGED_SIZE, "%s", name);
+    return 0;
+}
+
+/* A run all of whose checkpoints are damaged does not start again without being told. */
+static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *error) {
+    char found[EITP__DAMAGED_SIZE] = "";
+    run->host.files.list(run->host.files.user, run->directory, eitp__take_damaged, found);
+    return *found
+               ? eitp__fail(error, EITP_ERROR_FORMAT,
+                            "'%s' has no checkpoint to resume from, only damaged ones such as '%s'; restore one from "
+                            "a copy, or choose another directory to start from step 0",
+                            run->directory, found)
+               : EITP_OK;
+}
+
+static eitp_status eitp__run_find_newest(eitp_run *run, eitp_error *error) {
+    int64_t newest = -1;
+    eitp_status status = eitp_checkpoint_recover(&run->host, run->directory, &newest, error);
+    if (status)
+        return status;
+    return newest < 0 ? eitp__run_check_damaged(run, error) : eitp__run_use_newest(run, newest, error);
+}
+
 static eitp_status eitp__run_find_checkpoint(eitp_run *run, eitp_error *error) {
-    int64_t newest;
-    eitp_status status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
-    if (!status && run->config.resume == EITP_RESUME_NEWEST && newest >= 0)
-        status = eitp__run_use_newest(run, newest, error);
-    else if (!status && run->config.resume == EITP_RESUME_NAMED)
+    int64_t newest = -1;
+    eitp_status status;
+    if (run->config.resume == EITP_RESUME_NEWEST)
+        return eitp__run_find_newest(run, error);
+    status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
+    if (!status && run->config.resume == EITP_RESUME_NAMED)
         status = eitp__run_use_named(run, error);
     return status ? status : eitp__run_check_other(run, newest, error);
+}
+
+/* ---- Leftovers ---- */
+
+/* True for the names of temporary files in the directory of a run. */
+static int eitp__is_temporary(const char *name) {
+    static const char *const names[] = {"best.json.tmp", "run.json.partial", EITP__WRITE_TEST};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!strcmp(name, names[i]))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error) {
+    const eitp_host *host = &run->host;
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status = eitp_checkpoint_prune(host, run->directory, 0, error);
+    eitp__buffer_init(&names, host);
+    if (!status)
+        status = eitp__list_directory(host, run->directory, &names, &count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = names.data + at;
+        char *path = eitp__is_temporary(name) ? eitp__join_path(host, run->directory, name) : NULL;
+        if (path)
+            status = eitp__remove_tree(host, path, error);
+        else if (eitp__is_temporary(name))
+            status = eitp__fail_memory(error, strlen(name), "a path");
+        at += strlen(name) + 1;
+        eitp__release_text(host, path);
+    }
+    eitp__buffer_release(&names);
+    return status;
 }
 
 /* Checks that files can be written, by writing one and removing it. */
 static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
     static const char content[] = "a test for write access\n";
-    char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
+    char *path = eitp__join_path(&run->host, run->directory, EITP__WRITE_TEST);
     eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, error)
                               : eitp__fail_memory(error, strlen(run->directory), "a path");
     if (path)
@@ -35177,9 +36304,7 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error 
         status = eitp__run_find_checkpoint(run, error);
     if (!status)
         status = eitp__run_check_writable(run, error);
-    if (!status && run->checkpoint)
-        status = eitp_checkpoint_prune(&run->host, run->directory, 0, error); /* only unfinished checkpoints */
-    return status;
+    return status ? status : eitp__run_clean(run, error);
 }
 /* <<src/run/run_directory.c */
 
@@ -35460,7 +36585,7 @@ static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     if (!run->checkpoint || (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer)))
         return EITP_OK;
-    return eitp_trainer_resume(run->trainer, run->checkpoint, error);
+    return eitp__trainer_resume(run->trainer, run->checkpoint, 1, error);
 }
 
 static int64_t eitp__run_last_step(const eitp_run *run) {
@@ -35692,6 +36817,8 @@ void eitp_run_destroy(eitp_run *run) {
         return;
     host = run->host;
     eitp_jsonl_destroy(run->metrics);
+    if (run->started)
+        eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
     if (!run->started && run->created_metrics)
         host.files.remove(host.files.user, run->metrics_path);
     if (!run->started && run->directory)
@@ -35708,6 +36835,12 @@ void eitp_run_destroy(eitp_run *run) {
 
 const char *eitp_run_checkpoint(const eitp_run *run) {
     return run ? run->checkpoint : NULL;
+}
+
+eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error) {
+    if (!run || !trainer)
+        return eitp__fail_null(error, "eitp_run_resume_trainer", "run and trainer");
+    return run->checkpoint ? eitp__trainer_resume(trainer, run->checkpoint, 1, error) : EITP_OK;
 }
 
 void eitp_run_set_steps(eitp_run *run, int64_t steps) {

@@ -104,7 +104,7 @@ static void replacing_a_checkpoint_never_loses_it(void) {
         eitp_trainer_save(s.r.trainer, s.output, &error_);
         failed = s.f.file_calls >= n;
         s.f.fail_file_call = 0;
-        CHECK_THAT(!eitp_checkpoint_newest(&s.f.host, s.output, &newest, &error_) && newest == 1, "call %ld (%s): %d",
+        CHECK_THAT(!eitp_checkpoint_recover(&s.f.host, s.output, &newest, &error_) && newest == 1, "call %ld (%s): %d",
                    n, s.f.failed_call, (int)newest);
         CHECK_THAT(!eitp_trainer_resume(s.r.trainer, s.checkpoint, &error_), "call %ld: %s", n, error_.message);
         CHECK(fingerprint(&s.r) == s.saved);

@@ -53,3 +53,11 @@ EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status statu
     }
     return status;
 }
+
+EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status status, const char *advice) {
+    if (error) {
+        eitp__append(error->message, sizeof error->message, "; ");
+        eitp__append(error->message, sizeof error->message, advice);
+    }
+    return status;
+}

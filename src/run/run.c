@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "run/run_directory.h"
 #include "run/run_loop.h"
+#include "train/trainer.h"
 
 eitp_run_config eitp_run_config_default(void) {
     eitp_run_config config;
@@ -111,6 +112,8 @@ void eitp_run_destroy(eitp_run *run) {
         return;
     host = run->host;
     eitp_jsonl_destroy(run->metrics);
+    if (run->started)
+        eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
     if (!run->started && run->created_metrics)
         host.files.remove(host.files.user, run->metrics_path);
     if (!run->started && run->directory)
@@ -127,6 +130,12 @@ void eitp_run_destroy(eitp_run *run) {
 
 const char *eitp_run_checkpoint(const eitp_run *run) {
     return run ? run->checkpoint : NULL;
+}
+
+eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error) {
+    if (!run || !trainer)
+        return eitp__fail_null(error, "eitp_run_resume_trainer", "run and trainer");
+    return run->checkpoint ? eitp__trainer_resume(trainer, run->checkpoint, 1, error) : EITP_OK;
 }
 
 void eitp_run_set_steps(eitp_run *run, int64_t steps) {

@@ -130,7 +130,8 @@ typedef struct eitp_run_listener {
 
 typedef enum eitp_run_resume {
     EITP_RESUME_NONE = 0,   /* start a new run */
-    EITP_RESUME_NEWEST = 1, /* resume from the newest checkpoint in the directory; start a new run if there is none */
+    EITP_RESUME_NEWEST = 1, /* resume from the newest checkpoint in the directory that is whole
+                               (eitp_checkpoint_recover); start a new run if there is none, and no damaged one */
     EITP_RESUME_NAMED = 2   /* resume from config.checkpoint, which may be in another directory */
 } eitp_run_resume;
 
@@ -170,9 +171,10 @@ EITP_API eitp_run_config eitp_run_config_default(void);
 typedef struct eitp_run eitp_run;
 
 /*
- * Creates the directory, locks it (eitp_files.lock), and finds the checkpoint to resume from. The configuration is
- * copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range, another process has the lock, or the directory
- * has checkpoints of another run or of later steps.
+ * Creates the directory, locks it (eitp_files.lock), finds and verifies the checkpoint to resume from, and removes what
+ * unfinished writes left. The configuration is copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range,
+ * another process has the lock, or the directory has checkpoints of another run or of later steps. EITP_ERROR_FORMAT if
+ * the checkpoint is damaged or, with EITP_RESUME_NEWEST, all of them are.
  */
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
@@ -185,6 +187,12 @@ EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
 
 /* Replaces config.steps before eitp_run_train, for programs that compute it from the checkpoint. NULL is ignored. */
 EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
+
+/*
+ * Resumes the trainer from the run's checkpoint. It is not verified again, so this reads its files once. eitp_run_train
+ * does it, unless the program has called this or eitp_trainer_resume. Does nothing for a new run.
+ */
+EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error);
 
 /*
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.

@@ -1,7 +1,11 @@
 #include "run/run_directory.h"
 
 #include "base/files.h"
+#include "io/checkpoint.h"
 #include "run/run_loop.h"
+
+#define EITP__WRITE_TEST ".eitp.partial"
+#define EITP__DAMAGED_SIZE 64 /* of the name of a damaged checkpoint */
 
 EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path) {
     size_t size = strlen(path);
@@ -92,14 +96,14 @@ static eitp_status eitp__run_use_newest(eitp_run *run, int64_t newest, eitp_erro
 }
 
 static eitp_status eitp__run_use_named(eitp_run *run, eitp_error *error) {
-    eitp_checkpoint_info info;
+    eitp__checkpoint_head head = EITP__ZERO;
     eitp_status status;
     run->checkpoint = eitp__copy_text(&run->host, run->config.checkpoint);
     if (!run->checkpoint)
         return eitp__fail_memory(error, strlen(run->config.checkpoint), "a path");
-    status = eitp_checkpoint_read_info(&run->host, run->checkpoint, &info, error);
-    run->checkpoint_step = status ? -1 : info.step;
-    return status;
+    status = eitp__checkpoint_verify(&run->host, run->checkpoint, &head, error);
+    run->checkpoint_step = status ? -1 : head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 /* True if both files exist and seem to be the same, by size and time: eitp_files has no better identity of files. */
@@ -141,20 +145,83 @@ static eitp_status eitp__run_check_other(const eitp_run *run, int64_t newest, ei
     return EITP_OK;
 }
 
+/* Finds the name of a damaged checkpoint. */
+static int eitp__take_damaged(void *user, const char *name) {
+    char *found = (char *)user;
+    if (!*found && !strncmp(name, "checkpoint-", sizeof "checkpoint-" - 1) && strstr(name, ".damaged"))
+        snprintf(found, EITP__DAMAGED_SIZE, "%s", name);
+    return 0;
+}
+
+/* A run all of whose checkpoints are damaged does not start again without being told. */
+static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *error) {
+    char found[EITP__DAMAGED_SIZE] = "";
+    run->host.files.list(run->host.files.user, run->directory, eitp__take_damaged, found);
+    return *found
+               ? eitp__fail(error, EITP_ERROR_FORMAT,
+                            "'%s' has no checkpoint to resume from, only damaged ones such as '%s'; restore one from "
+                            "a copy, or choose another directory to start from step 0",
+                            run->directory, found)
+               : EITP_OK;
+}
+
+static eitp_status eitp__run_find_newest(eitp_run *run, eitp_error *error) {
+    int64_t newest = -1;
+    eitp_status status = eitp_checkpoint_recover(&run->host, run->directory, &newest, error);
+    if (status)
+        return status;
+    return newest < 0 ? eitp__run_check_damaged(run, error) : eitp__run_use_newest(run, newest, error);
+}
+
 static eitp_status eitp__run_find_checkpoint(eitp_run *run, eitp_error *error) {
-    int64_t newest;
-    eitp_status status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
-    if (!status && run->config.resume == EITP_RESUME_NEWEST && newest >= 0)
-        status = eitp__run_use_newest(run, newest, error);
-    else if (!status && run->config.resume == EITP_RESUME_NAMED)
+    int64_t newest = -1;
+    eitp_status status;
+    if (run->config.resume == EITP_RESUME_NEWEST)
+        return eitp__run_find_newest(run, error);
+    status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
+    if (!status && run->config.resume == EITP_RESUME_NAMED)
         status = eitp__run_use_named(run, error);
     return status ? status : eitp__run_check_other(run, newest, error);
+}
+
+/* ---- Leftovers ---- */
+
+/* True for the names of temporary files in the directory of a run. */
+static int eitp__is_temporary(const char *name) {
+    static const char *const names[] = {"best.json.tmp", "run.json.partial", EITP__WRITE_TEST};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!strcmp(name, names[i]))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error) {
+    const eitp_host *host = &run->host;
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status = eitp_checkpoint_prune(host, run->directory, 0, error);
+    eitp__buffer_init(&names, host);
+    if (!status)
+        status = eitp__list_directory(host, run->directory, &names, &count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = names.data + at;
+        char *path = eitp__is_temporary(name) ? eitp__join_path(host, run->directory, name) : NULL;
+        if (path)
+            status = eitp__remove_tree(host, path, error);
+        else if (eitp__is_temporary(name))
+            status = eitp__fail_memory(error, strlen(name), "a path");
+        at += strlen(name) + 1;
+        eitp__release_text(host, path);
+    }
+    eitp__buffer_release(&names);
+    return status;
 }
 
 /* Checks that files can be written, by writing one and removing it. */
 static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
     static const char content[] = "a test for write access\n";
-    char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
+    char *path = eitp__join_path(&run->host, run->directory, EITP__WRITE_TEST);
     eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, error)
                               : eitp__fail_memory(error, strlen(run->directory), "a path");
     if (path)
@@ -171,7 +238,5 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error 
         status = eitp__run_find_checkpoint(run, error);
     if (!status)
         status = eitp__run_check_writable(run, error);
-    if (!status && run->checkpoint)
-        status = eitp_checkpoint_prune(&run->host, run->directory, 0, error); /* only unfinished checkpoints */
-    return status;
+    return status ? status : eitp__run_clean(run, error);
 }

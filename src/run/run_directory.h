@@ -8,6 +8,9 @@
 /* Creates, locks and checks the directory; sets run->checkpoint and run->checkpoint_step. */
 EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error *error);
 
+/* Removes what unfinished writes of this and earlier runs left. */
+EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error);
+
 /* Removes the directories that were created for the run, as far as they are empty. */
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run);
 

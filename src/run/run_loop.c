@@ -93,7 +93,7 @@ static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     if (!run->checkpoint || (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer)))
         return EITP_OK;
-    return eitp_trainer_resume(run->trainer, run->checkpoint, error);
+    return eitp__trainer_resume(run->trainer, run->checkpoint, 1, error);
 }
 
 static int64_t eitp__run_last_step(const eitp_run *run) {

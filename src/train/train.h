@@ -242,8 +242,9 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
  *
  * A model with adapters must have the frozen weights that the adapters were trained on.
  *
- * All files are read and checked before anything is changed, and then read again into the variables. If the second
- * reading fails, the trainer is torn and can be resumed from this or another checkpoint.
+ * All files are compared with manifest.json (eitp_checkpoint_verify) before anything is changed, and then read again
+ * into the variables. If the second reading fails, the trainer is torn and can be resumed from this or another
+ * checkpoint.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 

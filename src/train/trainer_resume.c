@@ -1,6 +1,7 @@
 /* Resuming: compares the run that wrote a checkpoint with this one, then loads weights and optimizer state. */
 #include "base/files.h"
 #include "base/log.h"
+#include "io/checkpoint.h"
 #include "io/lora_files.h"
 #include "io/model_directory.h"
 #include "io/variables.h"
@@ -150,7 +151,11 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
                   : eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
 }
 
-/* ---- Loading: all files are read twice, and change nothing the first time ---- */
+/*
+ * ---- Loading: all files are read twice ----
+ *
+ * The first time they are compared with the manifest, or read as the second time if there is none. It changes nothing.
+ */
 
 static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int64_t expected, eitp_error *error) {
     return (int64_t)checksum == expected
@@ -161,20 +166,21 @@ static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int
 }
 
 /* Reads the weights, or the adapters. */
-static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected, int loads,
-                                          eitp_error *error) {
+static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected,
+                                          eitp__reading reading, eitp_error *error) {
     const int has_adapters = eitp_model_lora_config(trainer->plans.task.model).rank > 0;
     uint32_t checksum = 0;
     char *path =
         eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
     if (!status && has_adapters)
-        status = eitp__lora_read(trainer->plans.task.model, checkpoint, loads, &checksum, error);
+        status = eitp__lora_read(trainer->plans.task.model, checkpoint, reading, &checksum, error);
     else if (!status)
-        status = trainer->plans.task.model
-                     ? eitp__model_read(trainer->plans.task.model, path, loads, &checksum, error)
-                     : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, loads, &checksum, error);
-    if (!status)
+        status =
+            trainer->plans.task.model
+                ? eitp__model_read(trainer->plans.task.model, path, reading, &checksum, error)
+                : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, reading, &checksum, error);
+    if (!status && reading != EITP__READ_HEADER)
         status = eitp__check_checksum(path, checksum, expected, error);
     eitp__release_text(&trainer->host, path);
     return status;
@@ -182,7 +188,7 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
 
 /* Reads the parameters trained in addition to adapters. */
 static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                           int loads, eitp_error *error) {
+                                           eitp__reading reading, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
     uint32_t checksum = 0;
@@ -199,8 +205,8 @@ static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *ch
     path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
     if (!path)
         return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp__lora_read_others(context, path, loads, &checksum, error);
-    if (!status)
+    status = eitp__lora_read_others(context, path, reading, &checksum, error);
+    if (!status && reading != EITP__READ_HEADER)
         status = eitp__check_checksum(path, checksum, state->others_checksum, error);
     eitp__release_text(&trainer->host, path);
     return status;
@@ -216,28 +222,58 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
 
 /* Reads the optimizer state, and converts it if another optimizer or an earlier version wrote it. */
 static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                              int loads, eitp_error *error) {
+                                              eitp__reading reading, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     uint32_t checksum = 0;
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
     if (!status && eitp__has_same_optimizer(trainer, state)) {
-        status = eitp__variables_read(context, path, EITP_OPTIMIZER, loads, &checksum, error);
-        if (!status)
+        status = eitp__variables_read(context, path, EITP_OPTIMIZER, reading, &checksum, error);
+        if (!status && reading != EITP__READ_HEADER)
             status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
     } else if (!status) {
-        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config, loads, error);
+        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config,
+                                    reading == EITP__READ_LOAD, error);
     }
     eitp__release_text(&trainer->host, path);
     return status;
 }
 
 static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                        int loads, eitp_error *error) {
-    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, loads, error);
+                                        eitp__reading reading, eitp_error *error) {
+    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, reading, error);
     if (!status)
-        status = eitp__read_others_state(trainer, checkpoint, state, loads, error);
-    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, loads, error);
+        status = eitp__read_others_state(trainer, checkpoint, state, reading, error);
+    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, reading, error);
+}
+
+/* Compares the files with the manifest, or with the checksums of an earlier version. */
+static eitp_status eitp__verify_files(const eitp_trainer *trainer, const char *checkpoint, int64_t *step,
+                                      eitp_error *error) {
+    eitp__checkpoint_head head = EITP__ZERO;
+    eitp_status status = eitp__checkpoint_verify(&trainer->host, checkpoint, &head, error);
+    *step = head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
+}
+
+/* Checks everything that can be checked before anything is changed. */
+static eitp_status eitp__check_checkpoint(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+                                          eitp__state *state, eitp_error *error) {
+    int64_t step = -1;
+    eitp_status status = is_verified ? EITP_OK : eitp__verify_files(trainer, checkpoint, &step, error);
+    if (!status)
+        status = eitp__state_read(&trainer->host, checkpoint, state, error);
+    if (!status && !is_verified && step != state->info.step)
+        status = eitp__fail(error, EITP_ERROR_FORMAT,
+                            "'%s' is damaged: " EITP__STATE_FILE " has step %lld and " EITP__MANIFEST_FILE
+                            " step %lld; resume from another checkpoint",
+                            checkpoint, (long long)state->info.step, (long long)step);
+    if (!status)
+        status = eitp__compare_states(trainer, state, checkpoint, error);
+    return status ? status
+                  : eitp__read_variables(
+                        trainer, checkpoint, state,
+                        state->version >= EITP__MANIFEST_STATE_VERSION ? EITP__READ_HEADER : EITP__READ_ALL, error);
 }
 
 /* Loads a checkpoint that was read and checked. */
@@ -245,7 +281,7 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
                                          eitp_error *error) {
     eitp_status status;
     trainer->torn = 1;
-    status = eitp__read_variables(trainer, checkpoint, state, 1, error);
+    status = eitp__read_variables(trainer, checkpoint, state, EITP__READ_LOAD, error);
     if (status)
         return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
     trainer->step = state->info.step;
@@ -260,13 +296,15 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
+    return eitp__trainer_resume(trainer, checkpoint, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+                                               eitp_error *error) {
     eitp__state state;
-    eitp_status status = eitp__state_read(&trainer->host, checkpoint, &state, error);
+    eitp_status status;
     eitp__read_ahead_wait(&trainer->plans.ahead);
-    if (!status)
-        status = eitp__compare_states(trainer, &state, checkpoint, error);
-    if (!status)
-        status = eitp__read_variables(trainer, checkpoint, &state, 0, error);
+    status = eitp__check_checkpoint(trainer, checkpoint, is_verified, &state, error);
     if (!status && trainer->plans.task.model)
         status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
     if (status)

@@ -5,88 +5,105 @@
 #include "base/files.h"
 #include "io/checkpoint.h"
 #include "io/lora_files.h"
+#include "io/model_directory.h"
 #include "io/variables.h"
 #include "train/trainer_state.h"
 
+/* Writes the variables of a role. */
+static eitp_status eitp__fill_variables(eitp_context *context, const char *directory, const char *name, eitp_role role,
+                                        uint32_t *checksum, eitp__manifest *manifest, eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    eitp__file_sum sum = EITP__ZERO;
+    char *path = eitp__join_path(&host, directory, name);
+    eitp_status status = path ? eitp__variables_save_role(context, path, role, checksum, &sum, error)
+                              : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__release_text(&host, path);
+    return status ? status : eitp__manifest_add(manifest, name, &sum, error);
+}
+
 /* Writes the parameters trained in addition to adapters, if there are any. */
 static eitp_status eitp__fill_others(eitp_context *context, const char *directory, int64_t *others_checksum,
-                                     eitp_error *error) {
+                                     eitp__manifest *manifest, eitp_error *error) {
+    eitp__file_sum sum = EITP__ZERO;
     uint32_t checksum = 0;
     eitp_status status;
     *others_checksum = -1;
     if (!eitp__lora_has_others(context))
         return EITP_OK;
-    status = eitp__lora_save_others(context, directory, &checksum, error);
+    status = eitp__lora_save_others(context, directory, &checksum, &sum, error);
     *others_checksum = checksum;
-    return status;
+    return status ? status : eitp__manifest_add(manifest, EITP__LORA_OTHERS_FILE, &sum, error);
 }
 
 /* Writes the adapters and their model's configuration. */
 static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
-                                       eitp__state *state, eitp_error *error) {
+                                       eitp__state *state, eitp__manifest *manifest, eitp_error *error) {
     const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
+    eitp__file_sum sum = EITP__ZERO;
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
         status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
     eitp__release_text(&trainer->host, path);
     if (!status)
-        status = eitp_lora_save(trainer->plans.task.model, directory, NULL, checksum, error);
+        status = eitp__lora_save(trainer->plans.task.model, directory, NULL, checksum, &sum, error);
+    if (!status)
+        status = eitp__manifest_add(manifest, EITP__LORA_WEIGHTS_FILE, &sum, error);
     if (!status)
         status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
     state->base_checksum = base;
-    return status ? status : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, error);
+    return status ? status
+                  : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, manifest, error);
 }
 
 /* Writes the weights: a model directory or, without an eitp_model, the parameters alone. */
 static eitp_status eitp__fill_weights(const eitp_task *task, const char *directory, uint32_t *checksum,
-                                      eitp_error *error) {
-    const eitp_host host = eitp_context_host(task->context);
-    char *path;
+                                      eitp__manifest *manifest, eitp_error *error) {
+    eitp__file_sum sum = EITP__ZERO;
     eitp_status status;
-    if (task->model)
-        return eitp_model_save(task->model, directory, EITP_F32, -1, checksum, error);
-    path = eitp__join_path(&host, directory, EITP__WEIGHTS_FILE);
-    status = path ? eitp_variables_save(task->context, path, EITP_PARAMETER, EITP_F32, checksum, error)
-                  : eitp__fail_memory(error, strlen(directory), "a path");
-    eitp__release_text(&host, path);
-    return status;
+    if (!task->model)
+        return eitp__fill_variables(task->context, directory, EITP__WEIGHTS_FILE, EITP_PARAMETER, checksum, manifest,
+                                    error);
+    status = eitp__model_save(task->model, directory, EITP_F32, -1, checksum, &sum, error);
+    return status ? status : eitp__manifest_add(manifest, EITP__WEIGHTS_FILE, &sum, error);
 }
 
 /* A trainer, and what else a checkpoint holds. */
 typedef struct eitp__checkpoint_content {
     eitp_trainer *trainer;
     const eitp__save_options *options;
+    eitp__manifest manifest; /* of the large files, which are summed as they are written */
 } eitp__checkpoint_content;
 
 /* Writes all files of a checkpoint into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
-    const eitp__checkpoint_content *content = (const eitp__checkpoint_content *)user;
+    eitp__checkpoint_content *content = (eitp__checkpoint_content *)user;
+    eitp__manifest *manifest = &content->manifest;
     eitp_trainer *trainer = content->trainer;
     const eitp_task *task = &trainer->plans.task;
     eitp__state state;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
-    char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
     char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
-    eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
         status = eitp__state_of(trainer, &state, error);
     if (!status && task->save)
         status = task->save(task->user, directory, error);
-    if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, error);
-    else if (!status)
-        status = eitp__fill_weights(task, directory, &model_checksum, error);
-    if (!status)
-        status = eitp_variables_save(task->context, optimizer, EITP_OPTIMIZER, EITP_F32, &optimizer_checksum, error);
     if (!status && content->options->fill)
         status = content->options->fill(content->options->user, directory, error);
+    /* After the program's files, which cannot change these: their sums are known when they are written. */
+    if (!status && state.info.lora.rank)
+        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, manifest, error);
+    else if (!status)
+        status = eitp__fill_weights(task, directory, &model_checksum, manifest, error);
+    if (!status)
+        status = eitp__fill_variables(task->context, directory, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER,
+                                      &optimizer_checksum, manifest, error);
     state.model_checksum = model_checksum;
     state.optimizer_checksum = optimizer_checksum;
     if (!status)
         status = eitp__state_write(trainer, path, &state, error);
-    eitp__release_text(&trainer->host, optimizer);
     eitp__release_text(&trainer->host, path);
     return status;
 }
@@ -97,10 +114,13 @@ EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *
     eitp__checkpoint_content content;
     content.trainer = trainer;
     content.options = options;
+    eitp__manifest_init(&content.manifest, &trainer->host, trainer->step, !options->uncounted);
     eitp__read_ahead_wait(&trainer->plans.ahead);
-    return status ? status
-                  : eitp__checkpoint_create(&trainer->host, output_directory, trainer->step, options->suffix,
-                                            eitp__fill_checkpoint, &content, error);
+    if (!status)
+        status = eitp__checkpoint_create(&trainer->host, output_directory, options->suffix, &content.manifest,
+                                         eitp__fill_checkpoint, &content, error);
+    eitp__manifest_release(&content.manifest);
+    return status;
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
