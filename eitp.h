@@ -3105,6 +3105,9 @@ EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const 
 /* Extends the checksum `crc` by `size` bytes at `data`. Start with 0. */
 EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size);
 
+/* The same without the processor's instruction for it, on inverted checksums. */
+EITP__PRIVATE uint32_t eitp__crc32c_by_table(uint32_t inverted, const unsigned char *bytes, size_t size);
+
 /* The checksum of two pieces one after the other, from the checksum of each and the `size` of the second. */
 EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64_t size);
 
@@ -7634,8 +7637,7 @@ static uint32_t eitp__load_little_endian(const unsigned char *bytes) {
     return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-/* Without an instruction for it. `crc` is inverted. */
-static uint32_t eitp__crc32c_by_table(uint32_t crc, const unsigned char *bytes, size_t size) {
+EITP__PRIVATE uint32_t eitp__crc32c_by_table(uint32_t crc, const unsigned char *bytes, size_t size) {
     const uint32_t(*table)[256] = eitp__crc32c_table;
     for (; size >= 8; size -= 8, bytes += 8) {
         uint32_t low = crc ^ eitp__load_little_endian(bytes), high = eitp__load_little_endian(bytes + 4);

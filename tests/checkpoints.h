@@ -20,19 +20,18 @@ static FAULTS_UNUSED int renew_manifest(const char *checkpoint) {
 }
 
 static FAULTS_UNUSED eitp_status fill_one_file(void *user, const char *directory, eitp_error *error) {
-    const eitp_host host = eitp_host_default();
-    const char *text = (const char *)user;
-    return eitp__write_file(&host, scratch_path(directory, "content"), text, strlen(text), error);
+    const eitp__manifest *manifest = (const eitp__manifest *)user;
+    char text[64];
+    snprintf(text, sizeof text, "the checkpoint of step %lld", (long long)manifest->step);
+    return eitp__write_file(manifest->names.host, scratch_path(directory, "content"), text, strlen(text), error);
 }
 
 /* Creates a checkpoint with one file, "content". Returns 0 if it fails. */
-static FAULTS_UNUSED int make_checkpoint(const char *directory, int64_t step, const char *suffix, int is_counted) {
-    const eitp_host host = eitp_host_default();
-    char text[64];
+static FAULTS_UNUSED int make_checkpoint(const eitp_host *host, const char *directory, int64_t step, const char *suffix,
+                                         int is_counted) {
     eitp__manifest manifest;
-    snprintf(text, sizeof text, "the checkpoint of step %lld", (long long)step);
-    eitp__manifest_init(&manifest, &host, step, is_counted);
-    return !eitp__checkpoint_create(&host, directory, suffix, &manifest, fill_one_file, text, NULL);
+    eitp__manifest_init(&manifest, host, step, is_counted);
+    return !eitp__checkpoint_create(host, directory, suffix, &manifest, fill_one_file, &manifest, NULL);
 }
 
 #endif

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define FAULTS_UNUSED __attribute__((unused))
+#define FAULTS_EXIT 77             /* exit status of a process that a call ended */
 #define FAULTS_MARGIN ((size_t)64) /* in front of each block, for its size */
 
 typedef struct faults {
@@ -40,6 +41,7 @@ typedef struct faults {
     int all_file_calls;      /* the later ones fail too, as if the process or the disk were gone */
     int code;                /* errno value of failing calls; 0: EIO */
     int tear;                /* a failing write writes half of its data */
+    int exits;               /* instead of failing, the call ends the process, as a kill would */
     size_t largest_transfer; /* largest number of bytes per read or write; 0: no limit */
     long open_files;
     const char *failed_call; /* the function that failed first, such as "write"; NULL: none */
@@ -89,6 +91,8 @@ static FAULTS_UNUSED int faults_file_call(faults *f, const char *function) {
     if (!f->fail_file_call || f->file_calls < f->fail_file_call ||
         (f->file_calls > f->fail_file_call && !f->all_file_calls))
         return 0;
+    if (f->exits && !(f->tear && !strcmp(function, "write")))
+        _exit(FAULTS_EXIT);
     if (!f->failed_call)
         f->failed_call = function;
     return f->code ? f->code : EIO;
@@ -141,6 +145,8 @@ static FAULTS_UNUSED int faults_write(void *user, void *file, uint64_t offset, c
         size = f->largest_transfer;
     if (code && f->tear && f->file_calls == f->fail_file_call)
         f->real.files.write(f->real.files.user, file, offset, data, size / 2, &ignored);
+    if (code && f->exits)
+        _exit(FAULTS_EXIT);
     return code ? code : f->real.files.write(f->real.files.user, file, offset, data, size, done);
 }
 

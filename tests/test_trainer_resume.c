@@ -227,7 +227,7 @@ static void the_newest_are_kept_by_step_number(void) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const int64_t step = eitp__checkpoint_step(names[i]);
         if (step >= 0)
-            REQUIRE(make_checkpoint(directory, step, "", 1));
+            REQUIRE(make_checkpoint(&host, directory, step, "", 1));
         else
             REQUIRE_OK(eitp__make_directories(&host, scratch_path(directory, names[i]), &error_), error_);
     }

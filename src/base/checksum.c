@@ -49,8 +49,7 @@ static uint32_t eitp__load_little_endian(const unsigned char *bytes) {
     return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-/* Without an instruction for it. `crc` is inverted. */
-static uint32_t eitp__crc32c_by_table(uint32_t crc, const unsigned char *bytes, size_t size) {
+EITP__PRIVATE uint32_t eitp__crc32c_by_table(uint32_t crc, const unsigned char *bytes, size_t size) {
     const uint32_t(*table)[256] = eitp__crc32c_table;
     for (; size >= 8; size -= 8, bytes += 8) {
         uint32_t low = crc ^ eitp__load_little_endian(bytes), high = eitp__load_little_endian(bytes + 4);
