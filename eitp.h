@@ -119,7 +119,7 @@
  *        eitp_model_initialize.
  *     5. eitp_language_task describes the data: eitp_token_file_source, eitp_token_memory_source, or a callback.
  *        eitp_trainer_config_default, eitp_trainer_create: allocates everything that training needs. To continue from a
- *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
+ *        checkpoint: eitp_checkpoint_recover, eitp_trainer_resume.
  *     6. In your loop: eitp_trainer_step; from time to time eitp_trainer_evaluate, eitp_trainer_save,
  *        eitp_checkpoint_prune. A failed step changes nothing, unless eitp_trainer_is_torn returns 1: then resume from
  *        the last checkpoint. Instead of a loop of your own you can use a run (below).
@@ -31526,12 +31526,13 @@ typedef struct eitp__checkpoint_list {
     size_t count, capacity;
 } eitp__checkpoint_list;
 
-/* Adds a checkpoint, unless its manifest is damaged. */
+/* Adds a checkpoint, unless its manifest is damaged or cannot be read: then it is kept. */
 static eitp_status eitp__list_checkpoint(void *user, const char *name, eitp_error *error) {
     eitp__checkpoint_list *list = (eitp__checkpoint_list *)user;
     const eitp_host *host = list->output.host;
     void *items = list->items;
     eitp__checkpoint_head head;
+    eitp_error found;
     int is_reserved;
     char *path;
     eitp_status status;
@@ -31540,15 +31541,18 @@ static eitp_status eitp__list_checkpoint(void *user, const char *name, eitp_erro
     is_reserved = eitp__reserve(host, &items, &list->capacity, list->count + 1, sizeof *list->items);
     list->items = (eitp__listed_checkpoint *)items;
     path = eitp__join_path(host, list->output.directory, name);
-    status = path && is_reserved ? eitp__checkpoint_read_head(host, path, &head, error)
-                                 : eitp__fail_memory(error, strlen(name), "the list of checkpoints");
+    status = path && is_reserved ? eitp__checkpoint_read_head(host, path, &head, &found)
+                                 : eitp__fail_memory(&found, strlen(name), "the list of checkpoints");
     eitp__release_text(host, path);
     if (!status) {
         list->items[list->count].step = head.step;
         list->items[list->count++].is_counted = head.is_counted;
     }
-    return status == EITP_ERROR_FORMAT || status == EITP_ERROR_UNSUPPORTED || status == EITP_ERROR_ARGUMENT ? EITP_OK
-                                                                                                            : status;
+    if (status == EITP_ERROR_IO)
+        eitp__log(host, EITP_LOG_WARNING, "%s; the checkpoint is kept", found.message);
+    if (status == EITP_ERROR_MEMORY && error)
+        *error = found;
+    return status == EITP_ERROR_MEMORY ? status : EITP_OK;
 }
 
 /* The number of checkpoints that are newer than `step` and count. */

@@ -119,7 +119,7 @@
  *        eitp_model_initialize.
  *     5. eitp_language_task describes the data: eitp_token_file_source, eitp_token_memory_source, or a callback.
  *        eitp_trainer_config_default, eitp_trainer_create: allocates everything that training needs. To continue from a
- *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
+ *        checkpoint: eitp_checkpoint_recover, eitp_trainer_resume.
  *     6. In your loop: eitp_trainer_step; from time to time eitp_trainer_evaluate, eitp_trainer_save,
  *        eitp_checkpoint_prune. A failed step changes nothing, unless eitp_trainer_is_torn returns 1: then resume from
  *        the last checkpoint. Instead of a loop of your own you can use a run (below).

@@ -387,6 +387,31 @@ static void a_failure_to_read_is_not_damage(void) {
 
 /* ---- Pruning ---- */
 
+/* A checkpoint whose manifest cannot be read is kept, and does not end the run. */
+static void what_cannot_be_read_is_kept(void) {
+    place p;
+    REQUIRE(begin_place(&p));
+    for (int kind = 0; kind < 2; kind++) {
+        int failed = 1;
+        for (long n = 1; failed && !test_failures_; n++) {
+            faults f;
+            eitp_status status;
+            for (int i = 1; i < 4; i++)
+                REQUIRE(make_checkpoint(&p.host, p.directory, i, "", 1));
+            faults_begin(&f);
+            do_not_sync(&f.real);
+            f.fail_file_call = kind ? n : 0;
+            f.fail_allocation = kind ? 0 : n;
+            status = eitp_checkpoint_prune(&f.host, p.directory, 1, &error_);
+            CHECK(!status || (status == (kind ? EITP_ERROR_IO : EITP_ERROR_MEMORY) && error_.message[0]));
+            CHECK(!kind || status == EITP_OK || !f.failed_call || strcmp(f.failed_call, "read") != 0);
+            failed = faults_end(&f);
+            CHECK_THAT(!eitp_checkpoint_verify(&p.host, in(&p, "checkpoint-3"), &error_), "%s", error_.message);
+        }
+    }
+    scratch_remove(p.directory);
+}
+
 static void what_does_not_count_removes_nothing(void) {
     place p;
     REQUIRE(begin_place(&p));
@@ -629,6 +654,7 @@ int main(int argc, char **argv) {
         TEST(an_earlier_checkpoint_is_verified),
         TEST(the_newest_that_is_whole_is_recovered),
         TEST(a_failure_to_read_is_not_damage),
+        TEST(what_cannot_be_read_is_kept),
         TEST(what_does_not_count_removes_nothing),
         TEST(leftovers_are_removed_and_replaced_ones_restored),
         TEST(a_kill_at_any_call_leaves_whole_checkpoints),

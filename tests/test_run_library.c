@@ -716,6 +716,135 @@ static void another_run_is_refused(void) {
     scratch_remove(f.directory);
 }
 
+/* ---- Damaged checkpoints and leftovers ---- */
+
+static int damage(const fixture *f, const char *name) {
+    FILE *file = fopen(scratch_path(f->output, name), "r+b");
+    return file && !fseek(file, -3, SEEK_END) && fputc('~', file) == '~' && !fclose(file);
+}
+
+static void a_damaged_checkpoint_is_fallen_back_from(void) {
+    char straight[64], again[64], checkpoint[700];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = 2;
+    f.config.save_total_limit = 0;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    snprintf(straight, sizeof straight, "%a %a", f.report.step.loss, f.report.evaluation.loss);
+    REQUIRE(damage(&f, "checkpoint-6/optimizer.safetensors") && damage(&f, "checkpoint-4/trainer_state.json"));
+    REQUIRE(!f.host.files.make_directory(f.host.files.user, scratch_path(f.output, "checkpoint-9")));
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-4", f.output);
+    f.config.resume = EITP_RESUME_NAMED;
+    f.config.checkpoint = checkpoint;
+    CHECK_THAT(train(&f) == EITP_ERROR_FORMAT &&
+                   strstr(error_.message, "checkpoint-4/trainer_state.json' is damaged") &&
+                   strstr(error_.message, "; resume from another checkpoint"),
+               "%s", error_.message);
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.start_step == 2 && f.report.steps_done == 6 && f.report.end == EITP_RUN_FINISHED);
+    snprintf(again, sizeof again, "%a %a", f.report.step.loss, f.report.evaluation.loss);
+    CHECK_THAT(!strcmp(again, straight), "%s, and %s undisturbed", again, straight);
+    CHECK(has_checkpoint(&f, 2) && has_checkpoint(&f, 4) && has_checkpoint(&f, 6) && !has_checkpoint(&f, 9));
+    CHECK(exists(&f, "checkpoint-9.damaged") && exists(&f, "checkpoint-6.damaged") &&
+          exists(&f, "checkpoint-4.damaged"));
+    scratch_remove(f.directory);
+}
+
+/* A run does not start again from step 0 without being told. */
+static void only_damaged_checkpoints_are_refused(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 1;
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f) && f.report.start_step == 0, "%s", error_.message);
+    REQUIRE(damage(&f, "checkpoint-1/model.safetensors"));
+    for (int i = 0; i < 2; i++) {
+        CHECK_THAT(train(&f) == EITP_ERROR_FORMAT && strstr(error_.message, "only damaged ones") &&
+                       strstr(error_.message, "'checkpoint-1.damaged'"),
+                   "%s", error_.message);
+        CHECK(exists(&f, "checkpoint-1.damaged/model.safetensors") && exists(&f, "metrics.jsonl"));
+    }
+    scratch_remove(f.directory);
+}
+
+static int leave_behind(const fixture *f) {
+    FILE *file;
+    const eitp_files *files = &f->host.files;
+    if (files->make_directory(files->user, scratch_path(f->output, ".checkpoint-5.partial")))
+        return 0;
+    file = fopen(scratch_path(f->output, ".checkpoint-5.partial/x"), "w");
+    if (!file || fclose(file))
+        return 0;
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"best.json.tmp", ".eitp.partial", "notes.tmp"};
+        file = fopen(scratch_path(f->output, names[i]), "w");
+        if (!file || fclose(file))
+            return 0;
+    }
+    return 1;
+}
+
+static int has_leftovers(const fixture *f) {
+    return exists(f, ".checkpoint-5.partial") || exists(f, "best.json.tmp") || exists(f, ".eitp.partial");
+}
+
+static void leftovers_are_removed_at_the_start_and_the_end(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 1;
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    REQUIRE(leave_behind(&f) && has_leftovers(&f));
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    CHECK(!has_leftovers(&f) && exists(&f, "notes.tmp"));
+    REQUIRE(!make_trainer(&f) && !remove(scratch_path(f.output, "notes.tmp")) && leave_behind(&f));
+    REQUIRE_OK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), error_);
+    eitp_run_destroy(f.w.run);
+    f.w.run = NULL;
+    end_run(&f.trained);
+    CHECK(!has_leftovers(&f) && exists(&f, "notes.tmp"));
+    scratch_remove(f.directory);
+}
+
+static int64_t reads; /* bytes */
+
+static int read_counted(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    int code = host.files.read(user, file, offset, data, size, done);
+    reads += code ? 0 : (int64_t)*done;
+    return code;
+}
+
+/* Verifying reads the files once, and loading them once. */
+static void a_resume_reads_the_files_twice(void) {
+    int64_t size = 0;
+    eitp_path_info info;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 1;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    for (int i = 0; i < 2; i++) {
+        static const char *const names[] = {"checkpoint-1/model.safetensors", "checkpoint-1/optimizer.safetensors"};
+        REQUIRE(!eitp__path_info(&f.host, scratch_path(f.output, names[i]), &info, NULL));
+        size += (int64_t)info.size;
+    }
+    f.host.files.read = read_counted;
+    f.config.resume = EITP_RESUME_NEWEST;
+    REQUIRE(!make_trainer(&f));
+    reads = 0;
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    CHECK_THAT(reads >= size && reads < size + size / 10, "%lld of %lld bytes", (long long)reads, (long long)size);
+    REQUIRE_OK(eitp_run_resume_trainer(f.w.run, f.trained.trainer, &error_), error_);
+    CHECK_THAT(reads >= 2 * size && reads < 2 * size + size / 5, "%lld of %lld bytes", (long long)reads,
+               (long long)size);
+    CHECK(eitp_trainer_steps_done(f.trained.trainer) == 1);
+    eitp_run_destroy(f.w.run);
+    f.w.run = NULL;
+    end_run(&f.trained);
+    scratch_remove(f.directory);
+}
+
 /* ---- Memory and numbers ---- */
 
 /* The system's files, except that /proc reports short memory. */
@@ -925,6 +1054,10 @@ static const test_case tests[] = {
     TEST(a_directory_locked_by_another_process_stays),
     TEST(a_directory_has_one_run_at_a_time),
     TEST(another_run_is_refused),
+    TEST(a_damaged_checkpoint_is_fallen_back_from),
+    TEST(only_damaged_checkpoints_are_refused),
+    TEST(leftovers_are_removed_at_the_start_and_the_end),
+    TEST(a_resume_reads_the_files_twice),
     TEST(short_memory_is_reported_once),
     TEST(a_run_that_cannot_shrink_stops),
     TEST(steps_that_are_not_finite_end_the_run),

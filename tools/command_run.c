@@ -157,6 +157,14 @@ static void name_options(eitp_error *error, const char *options) {
     snprintf(error->message + size, sizeof error->message - size, " (%s)", options);
 }
 
+/* Removes the offload file of a run that ended without doing so. */
+static void remove_offload(const run *r) {
+    char *path = files_join(r->directory, "offload.tmp");
+    if (files_info(path).kind == EITP_PATH_FILE)
+        files_remove(path);
+    free(path);
+}
+
 static eitp_status prepare_directory(run *r, eitp_error *error) {
     const eitp_host host = command_host();
     const eitp_run_config config = run_config(r);
@@ -169,6 +177,8 @@ static eitp_status prepare_directory(run *r, eitp_error *error) {
         output_info("the earlier run in '%s' is now in '%s'; delete it when it is no longer needed", r->directory,
                     r->replaced.to);
     status = eitp_run_create(&host, &config, &r->run, error);
+    if (!status)
+        remove_offload(r);
     if (status == EITP_ERROR_ARGUMENT)
         name_options(error, "--output-dir, --resume auto, --overwrite-output-dir");
     return status;
@@ -545,6 +555,15 @@ static eitp_status write_record(run *r, eitp_error *error) {
     return status;
 }
 
+/* Removes packed data that no longer belongs to the run, once nothing can refuse the run any more. */
+static eitp_status clean_data(run *r, eitp_error *error) {
+    char *directory = files_join(r->directory, "data");
+    (void)error;
+    data_clean(directory, &r->training, &r->validation);
+    free(directory);
+    return EITP_OK;
+}
+
 /* ---- Preparing ---- */
 
 static eitp_status check_stopped(eitp_error *error) {
@@ -610,7 +629,8 @@ eitp_status run_prepare(run *r, eitp_error *error) {
                   {set_dropout, NULL, NULL},
                   {create_trainer, "preparing the trainer", NULL},
                   {check_metric, NULL, NULL},
-                  {write_record, NULL, NULL}};
+                  {write_record, NULL, NULL},
+                  {clean_data, NULL, NULL}};
     eitp_status status = check_combination(r, error);
     for (size_t i = 0; i < COMMAND_COUNT(stages) && !status; i++) {
         if (stages[i].what)
