@@ -1,4 +1,5 @@
 /* The settings of a trainer: checking, writing, reading and comparing them. */
+#include "tests/checkpoints.h"
 #include "tests/trainer_run.h"
 
 #define GOLDEN "tests/golden/checkpoint"
@@ -43,9 +44,11 @@ static char *replace_word(char *text, const char *from, const char *to) {
     return changed;
 }
 
-/* The golden state, as it is written now: the file has "merged", the earlier name of "micro_batches_per_pass". */
+/* The golden state, as it is written now: the file has "merged", the earlier name of "micro_batches_per_pass", and the
+   version before there was a manifest. */
 static char *read_golden(void) {
-    return replace_word(read_text(GOLDEN "/trainer_state.json"), "\"merged\"", "\"micro_batches_per_pass\"");
+    char *text = replace_word(read_text(GOLDEN "/trainer_state.json"), "\"merged\"", "\"micro_batches_per_pass\"");
+    return replace_word(text, "\"version\": 4", "\"version\": 5");
 }
 
 /* Removes the line of a member, whose value depends on the machine. */
@@ -334,7 +337,7 @@ static void a_difference_is_reported_by_name(void) {
         const int is_refused = cases[i].kind == EITP_DIFFERENCE_REFUSED;
         eitp_status status;
         memset(&all, 0, sizeof all);
-        REQUIRE(write_changed(state, checkpoint, cases[i].name, cases[i].value));
+        REQUIRE(write_changed(state, checkpoint, cases[i].name, cases[i].value) && renew_manifest(checkpoint));
         status = eitp_trainer_resume(r.trainer, checkpoint, &error_);
         CHECK_THAT(status == (is_refused ? EITP_ERROR_ARGUMENT : EITP_OK), "%s: %s", cases[i].name, error_.message);
         if (cases[i].words)
@@ -366,6 +369,7 @@ static void an_earlier_state_is_resumed(void) {
         fwrite(from, 1, strcspn(from, "\n") + 1, file);
     }
     fclose(file);
+    REQUIRE(!remove(scratch_path(checkpoint, "manifest.json")));
     REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
     CHECK(step_many(&r, 1, NULL));
     free(golden);
