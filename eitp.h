@@ -3295,6 +3295,9 @@ typedef struct eitp__pieces {
 /* Claims a piece in [first, end), the pieces of one job, and returns its number; -1 if all are claimed. */
 EITP__PRIVATE int64_t eitp__piece_claim(eitp__pieces *pieces, int64_t first, int64_t end);
 
+/* If no piece from number `limit` on is claimed, lets no thread claim another, and returns 1. */
+EITP__PRIVATE int eitp__pieces_cancel(eitp__pieces *pieces, int64_t limit);
+
 /* Marks a claimed piece as done. */
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces);
 
@@ -4326,13 +4329,19 @@ EITP__PRIVATE size_t eitp__ref_attention_cached_workspace(const eitp__call *call
  * support.
  */
 
-#define EITP__BACKEND_API_VERSION 3
+#define EITP__BACKEND_API_VERSION 4
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
     const char *isa;      /* NULL or "": EITP_ISA if set, else the best available */
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
 } eitp__backend_config;
+
+/* A question whether to stop, asked while calls are executed: nonzero stops. */
+typedef struct eitp__poll {
+    int (*ask)(void *user); /* called by the thread that executes, every few microseconds; NULL: never stop */
+    void *user;
+} eitp__poll;
 
 /* The fields of eitp_limits. */
 typedef struct eitp__backend_limits {
@@ -4393,9 +4402,13 @@ struct eitp__backend_interface {
     /* Bytes of scratch memory that this call needs, for all threads together. */
     size_t (*workspace)(const eitp__backend *backend, const eitp__call *call);
 
-    /* Executes the calls in order. `workspace` has the bytes that the most demanding call needs. */
+    /*
+     * Executes the calls in order. `workspace` has the bytes that the most demanding call needs. Until the first
+     * `stoppable` calls are done, `poll` is asked about once for each of them, and within long ones. If the
+     * answer is nonzero and no later call has begun, the rest is dropped: EITP_ERROR_INTERRUPTED.
+     */
     eitp_status (*execute)(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                           eitp_error *error);
+                           const eitp__poll *poll, size_t stoppable, eitp_error *error);
 
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */
     eitp_status (*measure)(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);
@@ -4404,7 +4417,12 @@ struct eitp__backend_interface {
 EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void);
 EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void);
 
-/* The number of calls that the null backend has received. */
+/* EITP_ERROR_INTERRUPTED, as a backend reports it. */
+static inline EITP__UNUSED eitp_status eitp__fail_interrupted(eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_INTERRUPTED, "the execution of a plan was stopped by request");
+}
+
+/* The number of calls that the null backend has executed. */
 EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);
 
 /*
@@ -4522,12 +4540,22 @@ struct eitp_context {
     eitp_offload offload;
     eitp__offload_file offload_file; /* zeros if nothing is offloaded */
     eitp_profiler profiler;          /* without a function if plans are not profiled */
+    eitp__poll poll;                 /* see eitp__context_set_poll */
     char description[200];
     char numerics[100];
 };
 
 /* How many rows the products of the context's precision sum at a time: sums over rows may be split at multiples. */
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
+
+/*
+ * Sets a function that is called while plans of the context are executed, in the thread that executes: before each
+ * kernel call and within long ones, every few microseconds, so it should be a few instructions. If it returns nonzero
+ * before the execution has begun to change parameters or optimizer state, the execution ends with
+ * EITP_ERROR_INTERRUPTED. Its results are lost, like those of any failed execution, and nothing else is changed. From
+ * that change on it is not called. NULL: executions are not interrupted.
+ */
+EITP__PRIVATE void eitp__context_set_poll(eitp_context *context, int (*poll)(void *user), void *user);
 
 /* Makes the arena at least `size` bytes. Its contents are lost if it grows. */
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error);
@@ -5081,6 +5109,7 @@ struct eitp_plan {
     eitp__plan_input *inputs; /* ordered by id */
     size_t input_count, input_capacity;
     uint64_t results_epoch; /* the context's arena_epoch while outputs can be read; 0: they cannot */
+    size_t first_change;    /* the first step that changes parameters, their remainders or optimizer state */
     size_t begun_steps;     /* of the last execution */
     int64_t rows;           /* how many rows of the capacity are in use */
     uint64_t bound_generation;
@@ -5201,6 +5230,20 @@ EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *l
 /* Fills in addresses and row counts of all calls, if they changed since the last execution. */
 EITP__PRIVATE void eitp__bind(eitp_plan *plan);
 
+/* ---- plan_execute.c ---- */
+
+/*
+ * True if the last execution began a step that changes a parameter, its remainder or optimizer state, which checkpoints
+ * save. Gradients are overwritten by the next execution.
+ */
+EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
+
+/* The number of steps of [first, end) that an execution may leave out: those before the first change. */
+static inline EITP__UNUSED size_t eitp__stoppable_steps(const eitp_plan *plan, size_t first, size_t end) {
+    const size_t last = end < plan->first_change ? end : plan->first_change;
+    return last > first ? last - first : 0;
+}
+
 /* ---- plan_offload.c ---- */
 
 /* True if the tensor is in an offloaded variable. */
@@ -5215,17 +5258,12 @@ EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_te
 /* Lists the transfers of the final windows. */
 EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
 
-/* Executes all steps, with the transfers between them. `execute` executes the steps [first, end). */
+/* Executes all steps, with the transfers between them. `execute` executes the steps [first, end). An execution that the
+   context's poll stops has begun none of the steps that change state. */
 EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *workspace,
                                                        eitp_status (*execute)(eitp_plan *plan, size_t first, size_t end,
                                                                               void *workspace, eitp_error *error),
                                                        eitp_error *error);
-
-/*
- * True if the last execution began a step that changes a parameter, its remainder or optimizer state, which checkpoints
- * save. Gradients are overwritten by the next execution.
- */
-EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
 /* <<src/tensor/plan.h */
 
 /* >>src/tensor/plan_recompute.h */
@@ -7165,6 +7203,20 @@ struct eitp_run {
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error);
 /* <<src/run/run_loop.h */
 
+/* >>src/run/poll.h */
+/* What a run asks while plans are executed: whether to drop the step or evaluation in progress. */
+
+/*
+ * Returns 1 if the step or evaluation in progress is to be dropped: the run was asked to stop. `run` is an eitp_run. It
+ * is called every few microseconds (eitp__context_set_poll), so it must usually be a few instructions.
+ */
+EITP__PRIVATE int eitp__run_poll(void *run);
+
+/* Begins to poll in the trainer's executions, and ends it. */
+EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run);
+EITP__PRIVATE void eitp__run_end_polling(eitp_run *run);
+/* <<src/run/poll.h */
+
 /* >>src/run/health.h */
 /* The health of a run: steps whose numbers are not finite. */
 
@@ -7674,6 +7726,15 @@ EITP__PRIVATE int64_t eitp__piece_claim(eitp__pieces *pieces, int64_t first, int
             return next;
     }
     return -1;
+}
+
+EITP__PRIVATE int eitp__pieces_cancel(eitp__pieces *pieces, int64_t limit) {
+    int64_t next = __atomic_load_n(&pieces->next, __ATOMIC_RELAXED);
+    while (next <= limit) {
+        if (__atomic_compare_exchange_n(&pieces->next, &next, INT64_MAX, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return 1;
+    }
+    return 0;
 }
 
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces) {
@@ -13091,11 +13152,14 @@ static size_t eitp__null_workspace(const eitp__backend *backend, const eitp__cal
 }
 
 static eitp_status eitp__null_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                                      eitp_error *error) {
+                                      const eitp__poll *poll, size_t stoppable, eitp_error *error) {
     (void)calls;
     (void)workspace;
-    (void)error;
-    ((eitp__null *)backend)->calls += count;
+    for (size_t i = 0; i < count; i++) {
+        if (i < stoppable && poll->ask && poll->ask(poll->user))
+            return eitp__fail_interrupted(error);
+        ((eitp__null *)backend)->calls++;
+    }
     return EITP_OK;
 }
 
@@ -13764,7 +13828,39 @@ typedef struct eitp__cpu_work {
     size_t count;
     char *workspace;
     eitp__pieces pieces;
+    const eitp__poll *poll;
+    size_t stoppable; /* number of calls before whose end the poll is asked */
+    int stopped;      /* of thread 0 */
 } eitp__cpu_work;
+
+/* How a call is divided into pieces of `size` of its items. */
+typedef struct eitp__division {
+    int64_t items, size, pieces;
+} eitp__division;
+
+static eitp__division eitp__divide_call(const eitp__call *call, const eitp__kernel *kernel) {
+    eitp__division division;
+    division.items = eitp__call_items(call, kernel);
+    division.size = division.items ? eitp__piece_items(call, division.items) : 1;
+    division.pieces = eitp__ceil_divide(division.items, division.size);
+    return division;
+}
+
+/* Pieces that thread 0 executes between two questions. */
+#define EITP__PIECES_BETWEEN_POLLS 8
+
+/*
+ * Asks the poll in thread 0, the one that called the backend, during call `i`, whose pieces begin at `first`. If the
+ * answer is to stop, no thread claims another piece, unless other threads are ahead and have begun what must not stop.
+ */
+static void eitp__cpu_ask(eitp__cpu_work *work, size_t i, int64_t first) {
+    if (!work->poll->ask(work->poll->user))
+        return;
+    for (; i < work->stoppable; i++)
+        first += eitp__divide_call(&work->calls[i], eitp__cpu_kernel(work->cpu, &work->calls[i])).pieces;
+    work->stopped = eitp__pieces_cancel(&work->pieces, first);
+    work->stoppable = 0; /* asks no more */
+}
 
 /* The loop of one thread: goes through the calls in order and takes pieces of each until none is left. */
 static void eitp__cpu_thread(void *argument, int thread) {
@@ -13773,28 +13869,35 @@ static void eitp__cpu_thread(void *argument, int thread) {
     for (size_t i = 0; i < work->count; i++) {
         const eitp__call *call = &work->calls[i];
         const eitp__kernel *kernel = eitp__cpu_kernel(work->cpu, call);
-        int64_t items = eitp__call_items(call, kernel), size = items ? eitp__piece_items(call, items) : 1, piece;
-        int64_t end = first + eitp__ceil_divide(items, size);
+        const eitp__division division = eitp__divide_call(call, kernel);
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
-        while ((piece = eitp__piece_claim(&work->pieces, first, end)) >= 0) {
-            int64_t begin = (piece - first) * size;
-            kernel->run(call, begin, begin + size < items ? begin + size : items, workspace);
+        for (unsigned done = 0;; done++) {
+            int64_t piece, begin, end;
+            if (thread == 0 && i < work->stoppable && done % EITP__PIECES_BETWEEN_POLLS == 0)
+                eitp__cpu_ask(work, i, first);
+            piece = eitp__piece_claim(&work->pieces, first, first + division.pieces);
+            if (piece < 0)
+                break;
+            begin = (piece - first) * division.size;
+            end = begin + division.size;
+            kernel->run(call, begin, end < division.items ? end : division.items, workspace);
             eitp__piece_finish(&work->pieces);
         }
-        first = end;
+        first += division.pieces;
     }
 }
 
 static eitp_status eitp__cpu_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                                     eitp_error *error) {
+                                     const eitp__poll *poll, size_t stoppable, eitp_error *error) {
     eitp__cpu_work work = EITP__ZERO;
-    (void)error;
     work.cpu = (const eitp__cpu *)(const void *)backend;
     work.calls = calls;
     work.count = count;
     work.workspace = (char *)workspace;
+    work.poll = poll;
+    work.stoppable = poll->ask ? stoppable : 0;
     eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
-    return EITP_OK;
+    return work.stopped ? eitp__fail_interrupted(error) : EITP_OK;
 }
 
 static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {
@@ -14526,6 +14629,11 @@ eitp_dtype eitp_context_precision(const eitp_context *context) {
 
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
     return context->backend->interface->sum_group(context->backend, context->precision);
+}
+
+EITP__PRIVATE void eitp__context_set_poll(eitp_context *context, int (*poll)(void *user), void *user) {
+    context->poll.ask = poll;
+    context->poll.user = user;
 }
 
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
@@ -19492,6 +19600,8 @@ EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *wo
             plan->begun_steps = end;
             status = execute(plan, first, end, workspace, error);
         }
+        if (status == EITP_ERROR_INTERRUPTED)
+            plan->begun_steps = first;
         if (!status && transfer)
             status = eitp__do_transfer(transfer, error);
     }
@@ -19499,19 +19609,6 @@ EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *wo
         return status;
     transferred = eitp__worker_finish(plan->context->offload_file.worker, status ? NULL : error);
     return status ? status : transferred;
-}
-
-EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
-    for (size_t s = 0; s < plan->begun_steps; s++) {
-        const eitp__step *step = &plan->steps[s];
-        for (int i = 0; i < step->output_count; i++) {
-            const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
-            if (owner && owner->leaf == EITP__VARIABLE &&
-                eitp__role_of(plan->context->variables[owner->variable].info.role)->is_training_state)
-                return 1;
-        }
-    }
-    return 0;
 }
 /* <<src/tensor/plan_offload.c */
 
@@ -21019,6 +21116,24 @@ EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {
     plan->call_count = 0;
 }
 
+/* True if the step changes state that checkpoints save. */
+static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *step) {
+    for (int i = 0; i < step->output_count; i++) {
+        const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
+        if (owner && owner->leaf == EITP__VARIABLE &&
+            eitp__role_of(plan->context->variables[owner->variable].info.role)->is_training_state)
+            return 1;
+    }
+    return 0;
+}
+
+/* Finds the first step that changes state; step_count if none does. */
+static void eitp__find_first_change(eitp_plan *plan) {
+    plan->first_change = 0;
+    while (plan->first_change < plan->step_count && !eitp__step_changes_state(plan, &plan->steps[plan->first_change]))
+        plan->first_change++;
+}
+
 EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
     const eitp__backend *backend = plan->context->backend;
     const eitp_host *host = &plan->context->host;
@@ -21031,6 +21146,7 @@ EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
                                  "the calls of a plan");
     plan->stats.workspace_bytes = 0;
     plan->stats.flops = plan->stats.seconds = 0;
+    eitp__find_first_change(plan);
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__op_info *info = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op);
         size_t workspace;
@@ -21516,7 +21632,8 @@ EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t f
     for (size_t s = first; s < end; s++) {
         eitp_profile profile = eitp__profile_of(plan, s);
         double began = eitp__clock();
-        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, error);
+        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, &plan->context->poll,
+                                                         eitp__stoppable_steps(plan, s, s + 1), error);
         profile.seconds = eitp__clock() - began;
         if (status)
             return status;
@@ -21671,10 +21788,15 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
 }
 
+EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
+    return plan->begun_steps > plan->first_change;
+}
+
 /* Executes the steps [first, end); there is at least one. */
 static eitp_status eitp__execute_steps(eitp_plan *plan, size_t first, size_t end, void *workspace, eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
-    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, error);
+    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, &plan->context->poll,
+                                       eitp__stoppable_steps(plan, first, end), error);
 }
 
 /* Checks that every input that is read was written, with at least as many rows as are in use. */
@@ -32946,9 +33068,18 @@ static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *pl
     return eitp__write_values(plan, input, unique->ids, (size_t)unique->capacity * sizeof *unique->ids, error);
 }
 
-/* Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. */
+/*
+ * Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. What
+ * has begun is completed: from then on no poll interrupts the step.
+ */
 static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
-    eitp_status status = eitp_plan_execute(plan, error);
+    eitp_context *context = trainer->plans.task.context;
+    const eitp__poll poll = context->poll;
+    eitp_status status;
+    if (trainer->torn)
+        eitp__context_set_poll(context, NULL, NULL);
+    status = eitp_plan_execute(plan, error);
+    eitp__context_set_poll(context, poll.ask, poll.user);
     trainer->torn |= eitp__plan_changed_state(plan);
     return status;
 }
@@ -35375,6 +35506,20 @@ EITP__PRIVATE eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error
 }
 /* <<src/run/run_evaluate.c */
 
+/* >>src/run/poll.c */
+EITP__PRIVATE int eitp__run_poll(void *run) {
+    return ((const eitp_run *)run)->stop;
+}
+
+EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {
+    eitp__context_set_poll(run->trainer->plans.task.context, eitp__run_poll, run);
+}
+
+EITP__PRIVATE void eitp__run_end_polling(eitp_run *run) {
+    eitp__context_set_poll(run->trainer->plans.task.context, NULL, NULL);
+}
+/* <<src/run/poll.c */
+
 /* >>src/run/run_loop.c */
 /* ---- A step ---- */
 
@@ -35501,6 +35646,8 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
         if (!status)
             status = eitp__run_step(run, error);
     }
+    if (status == EITP_ERROR_INTERRUPTED && run->stop)
+        status = EITP_OK; /* the step or evaluation was dropped, and has changed nothing */
     if (status == EITP_END_OF_DATA) {
         report->end = EITP_RUN_END_OF_DATA;
         report->steps = eitp_trainer_steps_done(run->trainer);
@@ -35562,7 +35709,10 @@ static void eitp__notify_nothing(eitp_run *run) {
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_status status = eitp__run_all_steps(run, error);
+    eitp_status status;
+    eitp__run_begin_polling(run);
+    status = eitp__run_all_steps(run, error);
+    eitp__run_end_polling(run);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
     if (report->end == EITP_RUN_EARLY_STOP)

@@ -273,7 +273,39 @@ typedef struct eitp__cpu_work {
     size_t count;
     char *workspace;
     eitp__pieces pieces;
+    const eitp__poll *poll;
+    size_t stoppable; /* number of calls before whose end the poll is asked */
+    int stopped;      /* of thread 0 */
 } eitp__cpu_work;
+
+/* How a call is divided into pieces of `size` of its items. */
+typedef struct eitp__division {
+    int64_t items, size, pieces;
+} eitp__division;
+
+static eitp__division eitp__divide_call(const eitp__call *call, const eitp__kernel *kernel) {
+    eitp__division division;
+    division.items = eitp__call_items(call, kernel);
+    division.size = division.items ? eitp__piece_items(call, division.items) : 1;
+    division.pieces = eitp__ceil_divide(division.items, division.size);
+    return division;
+}
+
+/* Pieces that thread 0 executes between two questions. */
+#define EITP__PIECES_BETWEEN_POLLS 8
+
+/*
+ * Asks the poll in thread 0, the one that called the backend, during call `i`, whose pieces begin at `first`. If the
+ * answer is to stop, no thread claims another piece, unless other threads are ahead and have begun what must not stop.
+ */
+static void eitp__cpu_ask(eitp__cpu_work *work, size_t i, int64_t first) {
+    if (!work->poll->ask(work->poll->user))
+        return;
+    for (; i < work->stoppable; i++)
+        first += eitp__divide_call(&work->calls[i], eitp__cpu_kernel(work->cpu, &work->calls[i])).pieces;
+    work->stopped = eitp__pieces_cancel(&work->pieces, first);
+    work->stoppable = 0; /* asks no more */
+}
 
 /* The loop of one thread: goes through the calls in order and takes pieces of each until none is left. */
 static void eitp__cpu_thread(void *argument, int thread) {
@@ -282,28 +314,35 @@ static void eitp__cpu_thread(void *argument, int thread) {
     for (size_t i = 0; i < work->count; i++) {
         const eitp__call *call = &work->calls[i];
         const eitp__kernel *kernel = eitp__cpu_kernel(work->cpu, call);
-        int64_t items = eitp__call_items(call, kernel), size = items ? eitp__piece_items(call, items) : 1, piece;
-        int64_t end = first + eitp__ceil_divide(items, size);
+        const eitp__division division = eitp__divide_call(call, kernel);
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
-        while ((piece = eitp__piece_claim(&work->pieces, first, end)) >= 0) {
-            int64_t begin = (piece - first) * size;
-            kernel->run(call, begin, begin + size < items ? begin + size : items, workspace);
+        for (unsigned done = 0;; done++) {
+            int64_t piece, begin, end;
+            if (thread == 0 && i < work->stoppable && done % EITP__PIECES_BETWEEN_POLLS == 0)
+                eitp__cpu_ask(work, i, first);
+            piece = eitp__piece_claim(&work->pieces, first, first + division.pieces);
+            if (piece < 0)
+                break;
+            begin = (piece - first) * division.size;
+            end = begin + division.size;
+            kernel->run(call, begin, end < division.items ? end : division.items, workspace);
             eitp__piece_finish(&work->pieces);
         }
-        first = end;
+        first += division.pieces;
     }
 }
 
 static eitp_status eitp__cpu_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                                     eitp_error *error) {
+                                     const eitp__poll *poll, size_t stoppable, eitp_error *error) {
     eitp__cpu_work work = EITP__ZERO;
-    (void)error;
     work.cpu = (const eitp__cpu *)(const void *)backend;
     work.calls = calls;
     work.count = count;
     work.workspace = (char *)workspace;
+    work.poll = poll;
+    work.stoppable = poll->ask ? stoppable : 0;
     eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
-    return EITP_OK;
+    return work.stopped ? eitp__fail_interrupted(error) : EITP_OK;
 }
 
 static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {

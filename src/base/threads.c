@@ -63,6 +63,15 @@ EITP__PRIVATE int64_t eitp__piece_claim(eitp__pieces *pieces, int64_t first, int
     return -1;
 }
 
+EITP__PRIVATE int eitp__pieces_cancel(eitp__pieces *pieces, int64_t limit) {
+    int64_t next = __atomic_load_n(&pieces->next, __ATOMIC_RELAXED);
+    while (next <= limit) {
+        if (__atomic_compare_exchange_n(&pieces->next, &next, INT64_MAX, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return 1;
+    }
+    return 0;
+}
+
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces) {
     __atomic_fetch_add(&pieces->done, 1, __ATOMIC_RELEASE);
 }

@@ -27,6 +27,9 @@ typedef struct eitp__pieces {
 /* Claims a piece in [first, end), the pieces of one job, and returns its number; -1 if all are claimed. */
 EITP__PRIVATE int64_t eitp__piece_claim(eitp__pieces *pieces, int64_t first, int64_t end);
 
+/* If no piece from number `limit` on is claimed, lets no thread claim another, and returns 1. */
+EITP__PRIVATE int eitp__pieces_cancel(eitp__pieces *pieces, int64_t limit);
+
 /* Marks a claimed piece as done. */
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces);
 

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "run/events.h"
 #include "run/health.h"
+#include "run/poll.h"
 #include "run/records.h"
 #include "run/run_evaluate.h"
 #include "run/run_save.h"
@@ -134,6 +135,8 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
         if (!status)
             status = eitp__run_step(run, error);
     }
+    if (status == EITP_ERROR_INTERRUPTED && run->stop)
+        status = EITP_OK; /* the step or evaluation was dropped, and has changed nothing */
     if (status == EITP_END_OF_DATA) {
         report->end = EITP_RUN_END_OF_DATA;
         report->steps = eitp_trainer_steps_done(run->trainer);
@@ -195,7 +198,10 @@ static void eitp__notify_nothing(eitp_run *run) {
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_status status = eitp__run_all_steps(run, error);
+    eitp_status status;
+    eitp__run_begin_polling(run);
+    status = eitp__run_all_steps(run, error);
+    eitp__run_end_polling(run);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
     if (report->end == EITP_RUN_EARLY_STOP)

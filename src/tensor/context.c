@@ -166,6 +166,11 @@ EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
     return context->backend->interface->sum_group(context->backend, context->precision);
 }
 
+EITP__PRIVATE void eitp__context_set_poll(eitp_context *context, int (*poll)(void *user), void *user) {
+    context->poll.ask = poll;
+    context->poll.user = user;
+}
+
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
     return context ? context->parameters : EITP_PARAMETERS_ROUNDED;
 }

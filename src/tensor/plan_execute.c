@@ -143,10 +143,15 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
 }
 
+EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
+    return plan->begun_steps > plan->first_change;
+}
+
 /* Executes the steps [first, end); there is at least one. */
 static eitp_status eitp__execute_steps(eitp_plan *plan, size_t first, size_t end, void *workspace, eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
-    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, error);
+    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, &plan->context->poll,
+                                       eitp__stoppable_steps(plan, first, end), error);
 }
 
 /* Checks that every input that is read was written, with at least as many rows as are in use. */

@@ -139,7 +139,8 @@ EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t f
     for (size_t s = first; s < end; s++) {
         eitp_profile profile = eitp__profile_of(plan, s);
         double began = eitp__clock();
-        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, error);
+        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, &plan->context->poll,
+                                                         eitp__stoppable_steps(plan, s, s + 1), error);
         profile.seconds = eitp__clock() - began;
         if (status)
             return status;

@@ -61,9 +61,18 @@ static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *pl
     return eitp__write_values(plan, input, unique->ids, (size_t)unique->capacity * sizeof *unique->ids, error);
 }
 
-/* Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. */
+/*
+ * Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. What
+ * has begun is completed: from then on no poll interrupts the step.
+ */
 static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
-    eitp_status status = eitp_plan_execute(plan, error);
+    eitp_context *context = trainer->plans.task.context;
+    const eitp__poll poll = context->poll;
+    eitp_status status;
+    if (trainer->torn)
+        eitp__context_set_poll(context, NULL, NULL);
+    status = eitp_plan_execute(plan, error);
+    eitp__context_set_poll(context, poll.ask, poll.user);
     trainer->torn |= eitp__plan_changed_state(plan);
     return status;
 }
