@@ -667,6 +667,20 @@ EITP_API size_t eitp_context_variable_bytes(const eitp_context *context, eitp_ro
 /* Bytes of the memory that all plans share, arena and workspace; 0 for NULL. */
 EITP_API size_t eitp_context_arena_bytes(const eitp_context *context);
 
+/*
+ * Sets a function that is asked whether to stop, during whatever may take long: executions, filling and loading of
+ * variables, reading of samples. It is called in the thread that called eitp, at least before each op and each sample,
+ * often every few microseconds, so it should be a few instructions: usually it returns a flag that a signal handler has
+ * set. Once it returns nonzero, the operation ends with EITP_ERROR_INTERRUPTED:
+ *   - an execution, unless it has begun to change parameters or optimizer state; its results are lost, and nothing else
+ *     has changed
+ *   - eitp_trainer_step likewise, and eitp_trainer_evaluate and eitp_evaluate: nothing has changed, and the same call
+ *     gives the same bits later
+ *   - eitp_variable_fill and its kin, and loading weights or a checkpoint: some of the values are written.
+ * eitp_run_train replaces it while it trains. NULL: nothing is interrupted.
+ */
+EITP_API void eitp_context_set_poll(eitp_context *context, int (*poll)(void *user), void *user);
+
 /* ---- Graph and leaves ---- */
 
 EITP_API eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error);
@@ -2327,7 +2341,7 @@ typedef struct eitp_trainer eitp_trainer;
 EITP_API eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config,
                                          eitp_trainer **trainer, eitp_error *error);
 
-/* Waits for the data workers and releases the trainer. NULL is harmless. */
+/* Waits for the samples that data workers are reading, and releases the trainer. NULL is harmless. */
 EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
 /*
@@ -2337,6 +2351,10 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
  * A step that fails leaves *report unchanged. The trainer is unchanged too, and the step may be tried again, unless the
  * step failed after it had begun to change weights or optimizer state (for example because offloaded variables could
  * not be written): then the trainer is torn (see eitp_trainer_is_torn).
+ *
+ * A program with its own loop stops a step with eitp_context_set_poll. EITP_ERROR_INTERRUPTED: the step was dropped, and
+ * the trainer can save, or repeat the step with the same bits. A step that has begun to change weights or optimizer
+ * state is completed instead.
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
@@ -2386,7 +2404,7 @@ typedef struct eitp_evaluation {
 /*
  * Evaluates `samples` validation samples of the task; 0, or more than there are: all. They are drawn with the trainer's
  * seed from all of the validation data, and are the same in every evaluation. Terms have the weights of the last step.
- * EITP_ERROR_ARGUMENT if the task has no validation samples.
+ * EITP_ERROR_ARGUMENT if the task has no validation samples. EITP_ERROR_INTERRUPTED if eitp_context_set_poll stops it.
  */
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);
@@ -2665,7 +2683,7 @@ typedef struct eitp_record_sink {
 
 /*
  * A sink that writes a file of JSON lines: an object for each record, with the member "step" first. Numbers that are
- * not finite are null. Records are buffered for up to a second. A resume truncates the file after the last complete
+ * not finite are null. Each record is written at once. A resume truncates the file after the last complete
  * record of the steps before. Destroy it after the run that uses it.
  */
 typedef struct eitp_jsonl eitp_jsonl;
@@ -2674,7 +2692,7 @@ EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, 
 /* The sink of a file; zeros if it is NULL, which eitp_run_create refuses. */
 EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
 
-/* Writes the buffered records and closes the file. NULL is fine. */
+/* Closes the file. NULL is fine. */
 EITP_API void eitp_jsonl_destroy(eitp_jsonl *jsonl);
 
 /* ---- Reports and events ---- */
@@ -2684,7 +2702,7 @@ typedef enum eitp_run_end {
     EITP_RUN_FAILED = 0,         /* an error without a reason of its own below */
     EITP_RUN_FINISHED = 1,       /* all steps are done */
     EITP_RUN_END_OF_DATA = 2,    /* the trainer's last_sample was reached */
-    EITP_RUN_STOPPED = 3,        /* eitp_run_request_stop */
+    EITP_RUN_STOPPED = 3,        /* eitp_run_request_stop, before all was done */
     EITP_RUN_EARLY_STOP = 4,     /* `patience` evaluations in a row without improvement */
     EITP_RUN_NOT_FINITE = 5,     /* `max_nonfinite` steps in a row were not applied */
     EITP_RUN_MEMORY_PRESSURE = 6 /* memory stayed short, and no configuration that uses less was left */
@@ -2790,7 +2808,8 @@ typedef struct eitp_run eitp_run;
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
 
-/* Unlocks the directory. If eitp_run_train was not called, removes what eitp_run_create created. NULL is fine. */
+/* Unlocks the directory. If eitp_run_train was not called, or was stopped before step 1, removes what eitp_run_create
+   created. NULL is fine. */
 EITP_API void eitp_run_destroy(eitp_run *run);
 
 /* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. */
@@ -2803,7 +2822,8 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
  * `report` is filled in on failure too; it may be NULL.
  *
- * On success, and after EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE, there is a checkpoint of the last step. After
+ * On success, and after EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE, there is a checkpoint of the last step, unless
+ * the run was stopped before step 1. After
  * any other error there is one of the last completed step, unless the trainer is torn or saving fails.
  * EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, or keep_best, patience or steps do not
  * fit the trainer.
@@ -2813,7 +2833,15 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
 
-/* Requests that the run saves and ends after the current step. May be called from a signal handler. NULL is ignored. */
+/*
+ * Requests that the run ends. May be called from a signal handler and from any thread. NULL is ignored.
+ *
+ * An evaluation or a step that is in progress is dropped, within about one sample or one op; but a step that has begun
+ * to change parameters is completed. Then a checkpoint of the last step is written, unless there is one. It removes no
+ * other, and save_total_limit does not count it unless the schedule has a save after this step. Before step 1 nothing
+ * is saved, and eitp_run_destroy removes what eitp_run_create created. A resumed run repeats what was dropped, and ends
+ * with the same bits, records and best checkpoint as one that was not stopped. During a save the save is completed.
+ */
 EITP_API void eitp_run_request_stop(eitp_run *run, int reason);
 
 /* Requests that the run saves after the current step and continues. May be called from a signal handler. NULL is
@@ -3462,6 +3490,9 @@ EITP__PRIVATE uint64_t eitp__worker_submit(eitp__worker *worker, eitp__work work
 /* Waits for a job and all jobs before it. Returns the first failure since the last eitp__worker_finish; jobs after a
    failed one are skipped. */
 EITP__PRIVATE eitp_status eitp__worker_wait(eitp__worker *worker, uint64_t number, eitp_error *error);
+
+/* Waits for a job and all jobs before it, at most about `milliseconds`. Returns 1 if they are done. */
+EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t number, int milliseconds);
 
 /* Waits for all jobs, returns the first failure like eitp__worker_wait, and resets it. */
 EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *error);
@@ -4343,6 +4374,11 @@ typedef struct eitp__poll {
     void *user;
 } eitp__poll;
 
+/* Asks; 1 if the answer is to stop. */
+static inline EITP__UNUSED int eitp__poll_ask(const eitp__poll *poll) {
+    return poll->ask && poll->ask(poll->user);
+}
+
 /* The fields of eitp_limits. */
 typedef struct eitp__backend_limits {
     double flops[EITP_DTYPE_COUNT];
@@ -4419,7 +4455,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void);
 
 /* EITP_ERROR_INTERRUPTED, as a backend reports it. */
 static inline EITP__UNUSED eitp_status eitp__fail_interrupted(eitp_error *error) {
-    return eitp__fail(error, EITP_ERROR_INTERRUPTED, "the execution of a plan was stopped by request");
+    return eitp__fail(error, EITP_ERROR_INTERRUPTED, "stopped by request");
 }
 
 /* The number of calls that the null backend has executed. */
@@ -4540,7 +4576,7 @@ struct eitp_context {
     eitp_offload offload;
     eitp__offload_file offload_file; /* zeros if nothing is offloaded */
     eitp_profiler profiler;          /* without a function if plans are not profiled */
-    eitp__poll poll;                 /* see eitp__context_set_poll */
+    eitp__poll poll;                 /* see eitp_context_set_poll */
     char description[200];
     char numerics[100];
 };
@@ -4548,14 +4584,8 @@ struct eitp_context {
 /* How many rows the products of the context's precision sum at a time: sums over rows may be split at multiples. */
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
 
-/*
- * Sets a function that is called while plans of the context are executed, in the thread that executes: before each
- * kernel call and within long ones, every few microseconds, so it should be a few instructions. If it returns nonzero
- * before the execution has begun to change parameters or optimizer state, the execution ends with
- * EITP_ERROR_INTERRUPTED. Its results are lost, like those of any failed execution, and nothing else is changed. From
- * that change on it is not called. NULL: executions are not interrupted.
- */
-EITP__PRIVATE void eitp__context_set_poll(eitp_context *context, int (*poll)(void *user), void *user);
+/* EITP_ERROR_INTERRUPTED if the context's poll says stop: for long operations that are not executions. */
+EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error);
 
 /* Makes the arena at least `size` bytes. Its contents are lost if it grows. */
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error);
@@ -6768,9 +6798,9 @@ EITP__PRIVATE int64_t eitp__pass_samples(const eitp_trainer_config *config, int6
 /* The index in the task's training samples of the run's sample `number`. */
 EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const eitp_task *task, uint64_t number);
 
-/* Reads all samples of a step, counted from 0. */
+/* Reads all samples of a step, counted from 0. EITP_ERROR_INTERRUPTED if the poll, asked before each, says stop. */
 EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
-                                                  int64_t step, eitp_error *error);
+                                                  int64_t step, const eitp__poll *poll, eitp_error *error);
 /* <<src/train/step_batches.h */
 
 /* >>src/train/read_ahead.h */
@@ -6779,7 +6809,8 @@ EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, c
  *
  * Step k is read by worker k mod N, into one of that worker's buffers. The training thread takes the steps in order and
  * exchanges its own buffers for theirs, so what a step trains on does not depend on the number of workers. An error is
- * kept with its step, and is reported when that step is taken.
+ * kept with its step, and is reported when that step is taken. Whoever waits asks a poll meanwhile; what is being read
+ * then is read on, and taken later.
  */
 
 /* The threads, which live as long as the trainer. */
@@ -6803,6 +6834,7 @@ EITP__PRIVATE void eitp__readers_release(eitp__readers *readers);
 typedef struct eitp__coming_step {
     eitp__step_batches batches;
     const eitp_trainer_config *config;
+    eitp__poll poll;    /* of its worker: whether reading is cancelled */
     int64_t step;       /* from 0 */
     uint64_t job;       /* its worker's number for it */
     eitp_status status; /* of reading it */
@@ -6816,6 +6848,7 @@ typedef struct eitp__read_ahead {
     eitp__coming_step *steps; /* [capacity]: step k is in steps[k % capacity]; NULL without workers */
     int64_t capacity;         /* workers times `prefetch`, so that k % capacity always has the same worker */
     int64_t first, end;       /* steps [first, end) are being read, or have been */
+    int cancelled;            /* workers are to read no further sample; atomic */
 } eitp__read_ahead;
 
 /*
@@ -6826,18 +6859,23 @@ EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const e
                                                   const eitp_trainer_config *config, eitp__read_ahead *ahead,
                                                   eitp_error *error);
 
-/* Waits until nothing is read any more, then releases the buffers. */
+/* Ends reading after the samples that are being read, and releases the buffers. */
 EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead);
 
 /*
  * Exchanges `batches` for those of a step, waiting until they are read, and begins to read those after it. Taking any
- * other step than the one after the last starts again at that step. Allocates nothing.
+ * other step than the one after the last starts again at that step. Allocates nothing. EITP_ERROR_INTERRUPTED if the
+ * poll says stop: nothing was taken.
  */
 EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step,
-                                                eitp__step_batches *batches, eitp_error *error);
+                                                const eitp__poll *poll, eitp__step_batches *batches, eitp_error *error);
 
-/* Waits until nothing is being read. What was read stays. */
-EITP__PRIVATE void eitp__read_ahead_wait(eitp__read_ahead *ahead);
+/* Waits until nothing is being read. What was read stays. EITP_ERROR_INTERRUPTED if the poll says stop. */
+EITP__PRIVATE eitp_status eitp__read_ahead_wait(const eitp__read_ahead *ahead, const eitp__poll *poll,
+                                                eitp_error *error);
+
+/* Ends reading after the samples that are being read, and forgets what was read. */
+EITP__PRIVATE void eitp__read_ahead_cancel(eitp__read_ahead *ahead);
 /* <<src/train/read_ahead.h */
 
 /* >>src/train/evaluator.h */
@@ -7183,6 +7221,7 @@ struct eitp_run {
     int has_lock;
     int created_directories; /* number of directories created */
     int started;
+    int stopped_before_step_1; /* and so left nothing worth keeping */
 
     /* Written by signal handlers. */
     volatile sig_atomic_t stop, stop_reason, save;
@@ -7190,6 +7229,7 @@ struct eitp_run {
     /* While it trains. */
     eitp_trainer *trainer;
     eitp_run_report report;
+    eitp__poll program_poll; /* of the context before the run */
     eitp__guard guard;
     eitp__best best;
     int64_t nonfinite;  /* steps in a row that were not applied */
@@ -7204,15 +7244,15 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error);
 /* <<src/run/run_loop.h */
 
 /* >>src/run/poll.h */
-/* What a run asks while plans are executed: whether to drop the step or evaluation in progress. */
+/* What a run asks while it computes, reads or loads: whether to drop the step or evaluation in progress. */
 
 /*
  * Returns 1 if the step or evaluation in progress is to be dropped: the run was asked to stop. `run` is an eitp_run. It
- * is called every few microseconds (eitp__context_set_poll), so it must usually be a few instructions.
+ * is called every few microseconds (eitp_context_set_poll), so it must usually be a few instructions.
  */
 EITP__PRIVATE int eitp__run_poll(void *run);
 
-/* Begins to poll in the trainer's executions, and ends it. */
+/* Replaces the poll of the trainer's context by the run's, and restores it. */
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run);
 EITP__PRIVATE void eitp__run_end_polling(eitp_run *run);
 /* <<src/run/poll.h */
@@ -7232,6 +7272,12 @@ EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run);
 
 /* Saves the records and a checkpoint of the steps done, and prunes. */
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error);
+
+/*
+ * Writes a checkpoint when the run was asked to stop, unless there is one of the last step, or no step was done. It
+ * removes no other. The limit counts it if `is_counted`.
+ */
+EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, int is_counted, eitp_error *error);
 
 /* Removes the checkpoints that the run does not keep. */
 EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error);
@@ -8749,6 +8795,7 @@ EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory
 /* >>src/base/worker.c */
 #if EITP__WITH_WORKER
 #include <pthread.h>
+#include <time.h>
 #endif
 
 enum { EITP__WORKER_QUEUE = 64 };
@@ -8854,6 +8901,27 @@ static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
         pthread_cond_wait(&worker->changed, &worker->mutex);
 }
 
+/* The same, until a time. */
+static void eitp__worker_await_until(eitp__worker *worker, uint64_t number, const struct timespec *end) {
+    while (worker->done < number && !pthread_cond_timedwait(&worker->changed, &worker->mutex, end))
+        continue;
+}
+
+EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t number, int milliseconds) {
+    struct timespec end;
+    int done;
+    clock_gettime(CLOCK_REALTIME, &end); /* the clock of pthread_cond_timedwait */
+    end.tv_nsec += milliseconds * 1000000L;
+    end.tv_sec += end.tv_nsec / 1000000000L;
+    end.tv_nsec %= 1000000000L;
+    eitp__worker_lock(worker);
+    if (worker->has_thread)
+        eitp__worker_await_until(worker, number, &end);
+    done = worker->done >= number;
+    eitp__worker_unlock(worker);
+    return done;
+}
+
 #else
 
 static void eitp__worker_lock(eitp__worker *worker) {
@@ -8875,6 +8943,11 @@ static void eitp__worker_end(eitp__worker *worker) {
 static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
     (void)worker;
     (void)number;
+}
+
+EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t number, int milliseconds) {
+    (void)milliseconds;
+    return worker->done >= number;
 }
 
 #endif
@@ -13156,7 +13229,7 @@ static eitp_status eitp__null_execute(eitp__backend *backend, const eitp__call *
     (void)calls;
     (void)workspace;
     for (size_t i = 0; i < count; i++) {
-        if (i < stoppable && poll->ask && poll->ask(poll->user))
+        if (i < stoppable && eitp__poll_ask(poll))
             return eitp__fail_interrupted(error);
         ((eitp__null *)backend)->calls++;
     }
@@ -14402,7 +14475,9 @@ static eitp_status eitp__variable_generate(eitp_context *context, const char *na
     for (size_t i = 0; i < elements && !status; i += piece) {
         size_t count = elements - i < piece ? elements - i : piece;
         generate(argument, i, count, values);
-        status = eitp_variable_write_f32(context, name, (int64_t)i, values, (int64_t)count, error);
+        status = eitp__context_ask(context, error);
+        if (!status)
+            status = eitp_variable_write_f32(context, name, (int64_t)i, values, (int64_t)count, error);
     }
     return status;
 }
@@ -14631,9 +14706,15 @@ EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
     return context->backend->interface->sum_group(context->backend, context->precision);
 }
 
-EITP__PRIVATE void eitp__context_set_poll(eitp_context *context, int (*poll)(void *user), void *user) {
+void eitp_context_set_poll(eitp_context *context, int (*poll)(void *user), void *user) {
+    if (!context)
+        return;
     context->poll.ask = poll;
     context->poll.user = user;
+}
+
+EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error) {
+    return eitp__poll_ask(&context->poll) ? eitp__fail_interrupted(error) : EITP_OK;
 }
 
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
@@ -29377,8 +29458,10 @@ EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_var
     eitp_status status = eitp__piece_begin(&copy, context, variable, piece, error);
     for (int64_t first = 0; first < copy.rows && !status; first += copy.rows_at_once) {
         int64_t count = copy.rows - first < copy.rows_at_once ? copy.rows - first : copy.rows_at_once;
-        status = eitp__safetensors_read_f32(collection, entry, first * copy.length, count * copy.length, copy.values,
-                                            checksum, error);
+        status = eitp__context_ask(context, error);
+        if (!status)
+            status = eitp__safetensors_read_f32(collection, entry, first * copy.length, count * copy.length,
+                                                copy.values, checksum, error);
         if (!status && loads)
             status = eitp__piece_copy_rows(&copy, first, count, 1, error);
     }
@@ -29423,7 +29506,9 @@ static eitp_status eitp__read_elements(eitp_context *context, const eitp_variabl
                                        int loads, int64_t first, int64_t count, void *buffer, uint32_t *checksum,
                                        eitp_error *error) {
     size_t element = eitp_dtype_size(variable->dtype);
-    eitp_status status;
+    eitp_status status = eitp__context_ask(context, error);
+    if (status)
+        return status;
     if (eitp__is_copied_as_f32(variable)) {
         status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
         return status || !loads
@@ -31854,16 +31939,19 @@ EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const 
 }
 
 EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
-                                                  int64_t step, eitp_error *error) {
+                                                  int64_t step, const eitp__poll *poll, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (int64_t pass = 0; pass < batches->count && !status; pass++) {
         eitp__batch *batch = &batches->passes[pass];
         uint64_t first;
         const int64_t count = eitp__pass_samples(config, step, pass, &first);
         eitp__batch_clear(batch);
-        for (int64_t i = 0; i < count && !status; i++)
+        for (int64_t i = 0; i < count && !status; i++) {
+            if (eitp__poll_ask(poll))
+                return eitp__fail_interrupted(error);
             status = eitp__batch_add(batch, EITP_TRAINING,
                                      eitp__sample_of(config, batch->pass->task, first + (uint64_t)i), error);
+        }
     }
     return status;
 }
@@ -31899,6 +31987,10 @@ EITP__PRIVATE void eitp__readers_release(eitp__readers *readers) {
 
 /* ---- Buffers ---- */
 
+static int eitp__reading_is_cancelled(void *ahead) {
+    return __atomic_load_n(&((eitp__read_ahead *)ahead)->cancelled, __ATOMIC_RELAXED);
+}
+
 EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const eitp_pass *pass, int64_t passes,
                                                   const eitp_trainer_config *config, eitp__read_ahead *ahead,
                                                   eitp_error *error) {
@@ -31915,6 +32007,8 @@ EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const e
     ahead->capacity = capacity;
     for (int64_t i = 0; i < capacity && !status; i++) {
         ahead->steps[i].config = config;
+        ahead->steps[i].poll.ask = eitp__reading_is_cancelled;
+        ahead->steps[i].poll.user = ahead;
         status = eitp__step_batches_create(host, pass, passes, &ahead->steps[i].batches, error);
     }
     return status;
@@ -31923,7 +32017,7 @@ EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const e
 EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead) {
     if (!ahead->steps)
         return;
-    eitp__read_ahead_wait(ahead);
+    eitp__read_ahead_cancel(ahead);
     for (int64_t i = 0; i < ahead->capacity; i++)
         eitp__step_batches_release(&ahead->steps[i].batches);
     eitp__release(&ahead->host, ahead->steps, (size_t)ahead->capacity * sizeof *ahead->steps);
@@ -31937,7 +32031,8 @@ static eitp_status eitp__read_coming_step(void *argument, eitp_error *error) {
     eitp__coming_step *coming = (eitp__coming_step *)argument;
     (void)error;
     memset(&coming->error, 0, sizeof coming->error);
-    coming->status = eitp__step_batches_read(&coming->batches, coming->config, coming->step, &coming->error);
+    coming->status =
+        eitp__step_batches_read(&coming->batches, coming->config, coming->step, &coming->poll, &coming->error);
     return EITP_OK;
 }
 
@@ -31957,29 +32052,56 @@ static void eitp__read_ahead_submit(eitp__read_ahead *ahead) {
     ahead->end++;
 }
 
-EITP__PRIVATE void eitp__read_ahead_wait(eitp__read_ahead *ahead) {
+/* Waits until a step is read. */
+static eitp_status eitp__read_ahead_await(const eitp__read_ahead *ahead, int64_t step, const eitp__poll *poll,
+                                          eitp_error *error) {
+    const int milliseconds = 50; /* between two questions */
+    const uint64_t job = eitp__coming_step_at(ahead, step)->job;
+    while (!eitp__worker_wait_briefly(eitp__reader_of(ahead, step), job, milliseconds)) {
+        if (eitp__poll_ask(poll))
+            return eitp__fail_interrupted(error);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__read_ahead_wait(const eitp__read_ahead *ahead, const eitp__poll *poll,
+                                                eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t step = ahead->first; step < ahead->end && !status; step++)
+        status = eitp__read_ahead_await(ahead, step, poll, error);
+    return status;
+}
+
+EITP__PRIVATE void eitp__read_ahead_cancel(eitp__read_ahead *ahead) {
+    __atomic_store_n(&ahead->cancelled, 1, __ATOMIC_RELAXED);
     for (int64_t step = ahead->first; step < ahead->end; step++)
         eitp__worker_wait(eitp__reader_of(ahead, step), eitp__coming_step_at(ahead, step)->job, NULL);
+    __atomic_store_n(&ahead->cancelled, 0, __ATOMIC_RELAXED);
+    ahead->first = ahead->end;
 }
 
 /* Forgets all steps that are read ahead. */
 static void eitp__read_ahead_restart(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step) {
-    eitp__read_ahead_wait(ahead);
+    eitp__read_ahead_cancel(ahead);
     ahead->readers = readers;
     ahead->first = ahead->end = step;
 }
 
 EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step,
-                                                eitp__step_batches *batches, eitp_error *error) {
+                                                const eitp__poll *poll, eitp__step_batches *batches,
+                                                eitp_error *error) {
     eitp__coming_step *coming = eitp__coming_step_at(ahead, step);
     const eitp__step_batches taken = *batches;
+    eitp_status status;
     if (!ahead->readers || ahead->first != step)
         eitp__read_ahead_restart(ahead, readers, step);
     while (ahead->end < step + ahead->capacity)
         eitp__read_ahead_submit(ahead);
-    eitp__worker_wait(eitp__reader_of(ahead, step), coming->job, NULL);
-    if (coming->status) {
-        const eitp_status status = coming->status;
+    status = eitp__read_ahead_await(ahead, step, poll, error);
+    if (status)
+        return status;
+    status = coming->status;
+    if (status) {
         if (error)
             *error = coming->error;
         eitp__read_ahead_restart(ahead, readers, step);
@@ -32157,8 +32279,11 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         const uint64_t left = count - done, capacity = (uint64_t)evaluator->pass.layout.samples;
         const uint64_t end = done + (left < capacity ? left : capacity);
         eitp__batch_clear(batch);
-        for (; done < end && !status; done++)
-            status = eitp__batch_add(batch, split, eitp__draw_sample(done, count, total, seed), error);
+        for (; done < end && !status; done++) {
+            status = eitp__context_ask(evaluator->pass.task->context, error);
+            if (!status)
+                status = eitp__batch_add(batch, split, eitp__draw_sample(done, count, total, seed), error);
+        }
         if (!status)
             status = eitp__batch_write(batch, evaluator->plan, error);
         if (!status)
@@ -33030,10 +33155,11 @@ static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
 /* Gets the samples of the step: from the workers, or reads them here. */
 static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
     eitp__step_plans *plans = &trainer->plans;
+    const eitp__poll *poll = &plans->task.context->poll;
     eitp_status status;
     if (plans->config.data_workers)
-        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, &plans->batches, error);
-    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, error);
+        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, poll, &plans->batches, error);
+    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, poll, error);
     if (!status)
         eitp__prefetch_next_step(trainer);
     return status;
@@ -33077,9 +33203,9 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
     const eitp__poll poll = context->poll;
     eitp_status status;
     if (trainer->torn)
-        eitp__context_set_poll(context, NULL, NULL);
+        eitp_context_set_poll(context, NULL, NULL);
     status = eitp_plan_execute(plan, error);
-    eitp__context_set_poll(context, poll.ask, poll.user);
+    eitp_context_set_poll(context, poll.ask, poll.user);
     trainer->torn |= eitp__plan_changed_state(plan);
     return status;
 }
@@ -33289,9 +33415,10 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_e
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no validation samples");
     if (!status)
         status = eitp__trainer_restore_plans(trainer, error);
+    if (!status)
+        status = eitp__read_ahead_wait(&trainer->plans.ahead, &trainer->plans.task.context->poll, error);
     if (status)
         return status;
-    eitp__read_ahead_wait(&trainer->plans.ahead);
     return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, samples, trainer->plans.config.seed,
                                trainer->step, evaluation, error);
 }
@@ -33517,7 +33644,7 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;
-    eitp__read_ahead_wait(&trainer->plans.ahead);
+    eitp__read_ahead_cancel(&trainer->plans.ahead);
     if (!status && eitp__step_plans_exist(&trainer->plans))
         status = eitp__search_candidates(&search, error);
     if (status || !search.best.bytes)
@@ -33922,7 +34049,9 @@ EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *
     eitp__checkpoint_content content;
     content.trainer = trainer;
     content.options = options;
-    eitp__read_ahead_wait(&trainer->plans.ahead);
+    /* The task does not save while it reads. A program that stops does not wait for samples that it will not use. */
+    if (eitp__read_ahead_wait(&trainer->plans.ahead, &trainer->plans.task.context->poll, NULL))
+        eitp__read_ahead_cancel(&trainer->plans.ahead);
     return status ? status
                   : eitp__checkpoint_create(&trainer->host, output_directory, trainer->step, options->suffix,
                                             eitp__fill_checkpoint, &content, error);
@@ -34194,7 +34323,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     eitp__state state;
     eitp_status status = eitp__state_read(&trainer->host, checkpoint, &state, error);
-    eitp__read_ahead_wait(&trainer->plans.ahead);
+    eitp__read_ahead_cancel(&trainer->plans.ahead);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
@@ -34572,14 +34701,12 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
 /* A file of records in JSON lines. */
 
 #define EITP__JSONL_PIECE ((size_t)65536)
-#define EITP__JSONL_SECONDS 1.0
 
 struct eitp_jsonl {
     eitp_host host;
     eitp__file file;
     uint64_t offset;      /* bytes in the file */
     eitp__buffer pending; /* records to be written */
-    double written;       /* time of the last write */
 };
 
 eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
@@ -34664,7 +34791,6 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
 
 static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
     eitp_status status = EITP_OK;
-    jsonl->written = eitp__clock();
     if (jsonl->pending.size)
         status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->pending.data, jsonl->pending.size, error);
     /* Records that could not be written are kept: a checkpoint has no steps that the records lack. */
@@ -34698,7 +34824,7 @@ static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eit
     eitp__buffer_add_text(text, "}\n");
     if (text->failed)
         return eitp__fail_memory(error, text->size, "records");
-    return eitp__clock() - jsonl->written < EITP__JSONL_SECONDS ? EITP_OK : eitp__jsonl_write(jsonl, error);
+    return eitp__jsonl_write(jsonl, error);
 }
 
 static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {
@@ -35380,8 +35506,9 @@ EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error)
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
-    const eitp__save_options options = {"", 0, NULL, NULL};
+/* Writes a checkpoint of the last step. */
+static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, eitp_error *error) {
+    const eitp__save_options options = {"", !is_counted, NULL, NULL};
     double began = eitp__clock();
     /* Records are synced first: a checkpoint has no steps that they lack, and no evaluations that best.json lacks. */
     eitp_status status = eitp__records_sync(run, error);
@@ -35398,7 +35525,19 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     run->saved_at = eitp__clock();
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
                      run->directory, (long long)run->report.saved_step, run->saved_at - began);
-    return eitp__run_prune(run, error);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__run_write_checkpoint(run, 1, error);
+    return status ? status : eitp__run_prune(run, error);
+}
+
+EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, int is_counted, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    if (done == 0 || run->report.saved_step == done || eitp_trainer_is_torn(run->trainer))
+        return EITP_OK;
+    return eitp__run_write_checkpoint(run, is_counted, error);
 }
 /* <<src/run/run_save.c */
 
@@ -35512,11 +35651,13 @@ EITP__PRIVATE int eitp__run_poll(void *run) {
 }
 
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {
-    eitp__context_set_poll(run->trainer->plans.task.context, eitp__run_poll, run);
+    eitp_context *context = run->trainer->plans.task.context;
+    run->program_poll = context->poll;
+    eitp_context_set_poll(context, eitp__run_poll, run);
 }
 
 EITP__PRIVATE void eitp__run_end_polling(eitp_run *run) {
-    eitp__context_set_poll(run->trainer->plans.task.context, NULL, NULL);
+    eitp_context_set_poll(run->trainer->plans.task.context, run->program_poll.ask, run->program_poll.user);
 }
 /* <<src/run/poll.c */
 
@@ -35554,13 +35695,16 @@ static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
     return eitp__is_due(run->config.eval_steps, step) || eitp__epochs_are_due(run, run->config.eval_epochs, step);
 }
 
+static int eitp__run_schedules_save(const eitp_run *run, int64_t step) {
+    return eitp__is_due(run->config.save_steps, step) || eitp__epochs_are_due(run, run->config.save_epochs, step);
+}
+
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
-    const eitp_run_config *config = &run->config;
+    const double seconds = run->config.save_seconds;
     if (run->report.saved_step == step)
         return 0;
-    return run->save || eitp__is_due(config->save_steps, step) ||
-           eitp__epochs_are_due(run, config->save_epochs, step) ||
-           (config->save_seconds > 0 && eitp__clock() - run->saved_at >= config->save_seconds);
+    return run->save || eitp__run_schedules_save(run, step) ||
+           (seconds > 0 && eitp__clock() - run->saved_at >= seconds);
 }
 
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
@@ -35618,7 +35762,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     int evaluated = 0;
     int64_t done;
     eitp_status status = eitp__run_resume_trainer(run, error);
-    done = eitp_trainer_steps_done(run->trainer);
+    done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;
     report->saved_step = run->checkpoint ? done : -1;
     run->saved_at = eitp__clock();
@@ -35689,6 +35833,13 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
     return second.status;
 }
 
+/* The limit counts the checkpoint of a stopped run if a run without a stop saves after this step too. So both keep the
+   same checkpoints in the end. */
+static eitp_status eitp__run_finish_stopped(eitp_run *run, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    return eitp__run_save_stopped(run, eitp__run_schedules_save(run, done) || done == run->report.steps, error);
+}
+
 static void eitp__notify_early_stop(eitp_run *run) {
     const eitp__best_state *best = &run->best.now;
     char found[80] = "no finite value so far";
@@ -35709,24 +35860,24 @@ static void eitp__notify_nothing(eitp_run *run) {
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_status status;
-    eitp__run_begin_polling(run);
-    status = eitp__run_all_steps(run, error);
-    eitp__run_end_polling(run);
+    eitp_status status = eitp__run_all_steps(run, error);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
     if (report->end == EITP_RUN_EARLY_STOP)
         eitp__notify_early_stop(run);
     if (status) {
         status = eitp__run_finish_failed(run, status, error);
+    } else if (report->end == EITP_RUN_STOPPED) {
+        status = eitp__run_finish_stopped(run, error);
     } else if (report->saved_step != eitp_trainer_steps_done(run->trainer)) {
         status = eitp__run_save(run, error);
-    } else if (report->start_step == report->saved_step) {
+    } else if (report->start_step == report->saved_step && !report->evaluations) {
         eitp__notify_nothing(run);
     }
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
-    report->steps_done = eitp_trainer_steps_done(run->trainer);
+    if (!eitp_trainer_is_torn(run->trainer))
+        report->steps_done = eitp_trainer_steps_done(run->trainer);
     return status;
 }
 /* <<src/run/run_loop.c */
@@ -35838,13 +35989,15 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
 
 void eitp_run_destroy(eitp_run *run) {
     eitp_host host;
+    int is_unused;
     if (!run)
         return;
     host = run->host;
+    is_unused = !run->started || run->stopped_before_step_1;
     eitp_jsonl_destroy(run->metrics);
-    if (!run->started && run->created_metrics)
+    if (is_unused && run->created_metrics)
         host.files.remove(host.files.user, run->metrics_path);
-    if (!run->started && run->directory)
+    if (is_unused && run->directory)
         eitp__run_remove_directories(run);
     eitp__run_unlock(run);
     if (run->sinks)
@@ -35881,7 +36034,10 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     memset(&run->report, 0, sizeof run->report);
     run->report.steps = run->config.steps;
     run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
+    eitp__run_begin_polling(run);
     status = eitp__run_loop(run, error ? error : &ignored);
+    eitp__run_end_polling(run);
+    run->stopped_before_step_1 = run->report.end == EITP_RUN_STOPPED && !run->report.steps_done && !run->checkpoint;
     if (report)
         *report = run->report;
     return status;

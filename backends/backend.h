@@ -25,6 +25,11 @@ typedef struct eitp__poll {
     void *user;
 } eitp__poll;
 
+/* Asks; 1 if the answer is to stop. */
+static inline EITP__UNUSED int eitp__poll_ask(const eitp__poll *poll) {
+    return poll->ask && poll->ask(poll->user);
+}
+
 /* The fields of eitp_limits. */
 typedef struct eitp__backend_limits {
     double flops[EITP_DTYPE_COUNT];
@@ -101,7 +106,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void);
 
 /* EITP_ERROR_INTERRUPTED, as a backend reports it. */
 static inline EITP__UNUSED eitp_status eitp__fail_interrupted(eitp_error *error) {
-    return eitp__fail(error, EITP_ERROR_INTERRUPTED, "the execution of a plan was stopped by request");
+    return eitp__fail(error, EITP_ERROR_INTERRUPTED, "stopped by request");
 }
 
 /* The number of calls that the null backend has executed. */

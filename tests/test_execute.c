@@ -1013,7 +1013,7 @@ static void polls_stop_executions(int threads, float limit, const char *device) 
         REQUIRE_OK(training_step(&s, 1, limit, NULL, &error), error);
         before = hash_of_state(context);
         asked.stop_at = stop_at;
-        eitp__context_set_poll(context, ask_stopper, &asked);
+        eitp_context_set_poll(context, ask_stopper, &asked);
         status = training_step(&s, 2, limit, NULL, &error);
         if (!stop_at) {
             questions = asked.asked;
@@ -1027,7 +1027,7 @@ static void polls_stop_executions(int threads, float limit, const char *device) 
             CHECK_THAT(hash_of_state(context) == before, "state changed at question %d of %d", stop_at, questions);
             CHECK(asked.asked == stop_at);
             CHECK(!eitp__plan_changed_state(s.plan));
-            eitp__context_set_poll(context, NULL, NULL);
+            eitp_context_set_poll(context, NULL, NULL);
             REQUIRE_OK(training_step(&s, 2, limit, NULL, &error), error);
             stopped++;
         }
@@ -1068,7 +1068,7 @@ static void polls_stop_profiled_executions(void) {
     if (!training_begin_initialized(&s, context, &tiny_transformer))
         return;
     eitp_context_profile(context, &profiler);
-    eitp__context_set_poll(context, ask_stopper, &asked);
+    eitp_context_set_poll(context, ask_stopper, &asked);
     CHECK(training_step(&s, 1, 1, NULL, &error) == EITP_ERROR_INTERRUPTED);
     CHECK(steps < 4);
     training_end(&s);
@@ -1090,7 +1090,7 @@ static void polls_stop_within_a_call(void) {
     y = eitp_output(eitp_exp(x));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
     CHECK(plan->step_count == 1);
-    eitp__context_set_poll(context, ask_stopper, &asked);
+    eitp_context_set_poll(context, ask_stopper, &asked);
     REQUIRE_OK(eitp_plan_write(plan, x, values, (size_t)shape[0] * sizeof *values, &error), error);
     REQUIRE_OK(eitp_plan_execute(plan, &error), error);
     CHECK_THAT(asked.asked > 4, "%d questions", asked.asked);

@@ -92,7 +92,7 @@ static eitp_status eitp__null_execute(eitp__backend *backend, const eitp__call *
     (void)calls;
     (void)workspace;
     for (size_t i = 0; i < count; i++) {
-        if (i < stoppable && poll->ask && poll->ask(poll->user))
+        if (i < stoppable && eitp__poll_ask(poll))
             return eitp__fail_interrupted(error);
         ((eitp__null *)backend)->calls++;
     }

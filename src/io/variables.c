@@ -1,6 +1,7 @@
 /* Variables to and from safetensors files, through a small buffer. */
 #include "io/variables.h"
 #include "base/convert.h"
+#include "tensor/context.h"
 
 #define EITP__COPY_ELEMENTS ((int64_t)1 << 15) /* copied at a time */
 #define EITP__COPY_BYTES ((size_t)EITP__COPY_ELEMENTS * 8)
@@ -20,7 +21,9 @@ static eitp_status eitp__read_elements(eitp_context *context, const eitp_variabl
                                        int loads, int64_t first, int64_t count, void *buffer, uint32_t *checksum,
                                        eitp_error *error) {
     size_t element = eitp_dtype_size(variable->dtype);
-    eitp_status status;
+    eitp_status status = eitp__context_ask(context, error);
+    if (status)
+        return status;
     if (eitp__is_copied_as_f32(variable)) {
         status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
         return status || !loads

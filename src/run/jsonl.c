@@ -1,18 +1,15 @@
 /* A file of records in JSON lines. */
-#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "run/run.h"
 
 #define EITP__JSONL_PIECE ((size_t)65536)
-#define EITP__JSONL_SECONDS 1.0
 
 struct eitp_jsonl {
     eitp_host host;
     eitp__file file;
     uint64_t offset;      /* bytes in the file */
     eitp__buffer pending; /* records to be written */
-    double written;       /* time of the last write */
 };
 
 eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
@@ -97,7 +94,6 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
 
 static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
     eitp_status status = EITP_OK;
-    jsonl->written = eitp__clock();
     if (jsonl->pending.size)
         status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->pending.data, jsonl->pending.size, error);
     /* Records that could not be written are kept: a checkpoint has no steps that the records lack. */
@@ -131,7 +127,7 @@ static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eit
     eitp__buffer_add_text(text, "}\n");
     if (text->failed)
         return eitp__fail_memory(error, text->size, "records");
-    return eitp__clock() - jsonl->written < EITP__JSONL_SECONDS ? EITP_OK : eitp__jsonl_write(jsonl, error);
+    return eitp__jsonl_write(jsonl, error);
 }
 
 static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {

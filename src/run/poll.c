@@ -1,6 +1,5 @@
 #include "run/poll.h"
 
-#include "tensor/context.h"
 #include "train/trainer.h"
 
 EITP__PRIVATE int eitp__run_poll(void *run) {
@@ -8,9 +7,11 @@ EITP__PRIVATE int eitp__run_poll(void *run) {
 }
 
 EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {
-    eitp__context_set_poll(run->trainer->plans.task.context, eitp__run_poll, run);
+    eitp_context *context = run->trainer->plans.task.context;
+    run->program_poll = context->poll;
+    eitp_context_set_poll(context, eitp__run_poll, run);
 }
 
 EITP__PRIVATE void eitp__run_end_polling(eitp_run *run) {
-    eitp__context_set_poll(run->trainer->plans.task.context, NULL, NULL);
+    eitp_context_set_poll(run->trainer->plans.task.context, run->program_poll.ask, run->program_poll.user);
 }

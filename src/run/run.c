@@ -1,5 +1,6 @@
 /* Creating, starting and destroying runs. */
 #include "base/files.h"
+#include "run/poll.h"
 #include "run/run_directory.h"
 #include "run/run_loop.h"
 
@@ -107,13 +108,15 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
 
 void eitp_run_destroy(eitp_run *run) {
     eitp_host host;
+    int is_unused;
     if (!run)
         return;
     host = run->host;
+    is_unused = !run->started || run->stopped_before_step_1;
     eitp_jsonl_destroy(run->metrics);
-    if (!run->started && run->created_metrics)
+    if (is_unused && run->created_metrics)
         host.files.remove(host.files.user, run->metrics_path);
-    if (!run->started && run->directory)
+    if (is_unused && run->directory)
         eitp__run_remove_directories(run);
     eitp__run_unlock(run);
     if (run->sinks)
@@ -150,7 +153,10 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     memset(&run->report, 0, sizeof run->report);
     run->report.steps = run->config.steps;
     run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
+    eitp__run_begin_polling(run);
     status = eitp__run_loop(run, error ? error : &ignored);
+    eitp__run_end_polling(run);
+    run->stopped_before_step_1 = run->report.end == EITP_RUN_STOPPED && !run->report.steps_done && !run->checkpoint;
     if (report)
         *report = run->report;
     return status;

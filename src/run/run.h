@@ -52,7 +52,7 @@ typedef struct eitp_record_sink {
 
 /*
  * A sink that writes a file of JSON lines: an object for each record, with the member "step" first. Numbers that are
- * not finite are null. Records are buffered for up to a second. A resume truncates the file after the last complete
+ * not finite are null. Each record is written at once. A resume truncates the file after the last complete
  * record of the steps before. Destroy it after the run that uses it.
  */
 typedef struct eitp_jsonl eitp_jsonl;
@@ -61,7 +61,7 @@ EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, 
 /* The sink of a file; zeros if it is NULL, which eitp_run_create refuses. */
 EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
 
-/* Writes the buffered records and closes the file. NULL is fine. */
+/* Closes the file. NULL is fine. */
 EITP_API void eitp_jsonl_destroy(eitp_jsonl *jsonl);
 
 /* ---- Reports and events ---- */
@@ -71,7 +71,7 @@ typedef enum eitp_run_end {
     EITP_RUN_FAILED = 0,         /* an error without a reason of its own below */
     EITP_RUN_FINISHED = 1,       /* all steps are done */
     EITP_RUN_END_OF_DATA = 2,    /* the trainer's last_sample was reached */
-    EITP_RUN_STOPPED = 3,        /* eitp_run_request_stop */
+    EITP_RUN_STOPPED = 3,        /* eitp_run_request_stop, before all was done */
     EITP_RUN_EARLY_STOP = 4,     /* `patience` evaluations in a row without improvement */
     EITP_RUN_NOT_FINITE = 5,     /* `max_nonfinite` steps in a row were not applied */
     EITP_RUN_MEMORY_PRESSURE = 6 /* memory stayed short, and no configuration that uses less was left */
@@ -177,7 +177,8 @@ typedef struct eitp_run eitp_run;
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
 
-/* Unlocks the directory. If eitp_run_train was not called, removes what eitp_run_create created. NULL is fine. */
+/* Unlocks the directory. If eitp_run_train was not called, or was stopped before step 1, removes what eitp_run_create
+   created. NULL is fine. */
 EITP_API void eitp_run_destroy(eitp_run *run);
 
 /* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. */
@@ -190,7 +191,8 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
  * `report` is filled in on failure too; it may be NULL.
  *
- * On success, and after EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE, there is a checkpoint of the last step. After
+ * On success, and after EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE, there is a checkpoint of the last step, unless
+ * the run was stopped before step 1. After
  * any other error there is one of the last completed step, unless the trainer is torn or saving fails.
  * EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, or keep_best, patience or steps do not
  * fit the trainer.
@@ -200,7 +202,15 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
 
-/* Requests that the run saves and ends after the current step. May be called from a signal handler. NULL is ignored. */
+/*
+ * Requests that the run ends. May be called from a signal handler and from any thread. NULL is ignored.
+ *
+ * An evaluation or a step that is in progress is dropped, within about one sample or one op; but a step that has begun
+ * to change parameters is completed. Then a checkpoint of the last step is written, unless there is one. It removes no
+ * other, and save_total_limit does not count it unless the schedule has a save after this step. Before step 1 nothing
+ * is saved, and eitp_run_destroy removes what eitp_run_create created. A resumed run repeats what was dropped, and ends
+ * with the same bits, records and best checkpoint as one that was not stopped. During a save the save is completed.
+ */
 EITP_API void eitp_run_request_stop(eitp_run *run, int reason);
 
 /* Requests that the run saves after the current step and continues. May be called from a signal handler. NULL is

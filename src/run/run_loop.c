@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "run/events.h"
 #include "run/health.h"
-#include "run/poll.h"
 #include "run/records.h"
 #include "run/run_evaluate.h"
 #include "run/run_save.h"
@@ -43,13 +42,16 @@ static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
     return eitp__is_due(run->config.eval_steps, step) || eitp__epochs_are_due(run, run->config.eval_epochs, step);
 }
 
+static int eitp__run_schedules_save(const eitp_run *run, int64_t step) {
+    return eitp__is_due(run->config.save_steps, step) || eitp__epochs_are_due(run, run->config.save_epochs, step);
+}
+
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
-    const eitp_run_config *config = &run->config;
+    const double seconds = run->config.save_seconds;
     if (run->report.saved_step == step)
         return 0;
-    return run->save || eitp__is_due(config->save_steps, step) ||
-           eitp__epochs_are_due(run, config->save_epochs, step) ||
-           (config->save_seconds > 0 && eitp__clock() - run->saved_at >= config->save_seconds);
+    return run->save || eitp__run_schedules_save(run, step) ||
+           (seconds > 0 && eitp__clock() - run->saved_at >= seconds);
 }
 
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
@@ -107,7 +109,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     int evaluated = 0;
     int64_t done;
     eitp_status status = eitp__run_resume_trainer(run, error);
-    done = eitp_trainer_steps_done(run->trainer);
+    done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;
     report->saved_step = run->checkpoint ? done : -1;
     run->saved_at = eitp__clock();
@@ -178,6 +180,13 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
     return second.status;
 }
 
+/* The limit counts the checkpoint of a stopped run if a run without a stop saves after this step too. So both keep the
+   same checkpoints in the end. */
+static eitp_status eitp__run_finish_stopped(eitp_run *run, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    return eitp__run_save_stopped(run, eitp__run_schedules_save(run, done) || done == run->report.steps, error);
+}
+
 static void eitp__notify_early_stop(eitp_run *run) {
     const eitp__best_state *best = &run->best.now;
     char found[80] = "no finite value so far";
@@ -198,23 +207,23 @@ static void eitp__notify_nothing(eitp_run *run) {
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_status status;
-    eitp__run_begin_polling(run);
-    status = eitp__run_all_steps(run, error);
-    eitp__run_end_polling(run);
+    eitp_status status = eitp__run_all_steps(run, error);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
     if (report->end == EITP_RUN_EARLY_STOP)
         eitp__notify_early_stop(run);
     if (status) {
         status = eitp__run_finish_failed(run, status, error);
+    } else if (report->end == EITP_RUN_STOPPED) {
+        status = eitp__run_finish_stopped(run, error);
     } else if (report->saved_step != eitp_trainer_steps_done(run->trainer)) {
         status = eitp__run_save(run, error);
-    } else if (report->start_step == report->saved_step) {
+    } else if (report->start_step == report->saved_step && !report->evaluations) {
         eitp__notify_nothing(run);
     }
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
-    report->steps_done = eitp_trainer_steps_done(run->trainer);
+    if (!eitp_trainer_is_torn(run->trainer))
+        report->steps_done = eitp_trainer_steps_done(run->trainer);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "run/best.h"
 #include "run/guard.h"
+#include "tensor/context.h"
 
 #include <signal.h>
 
@@ -24,6 +25,7 @@ struct eitp_run {
     int has_lock;
     int created_directories; /* number of directories created */
     int started;
+    int stopped_before_step_1; /* and so left nothing worth keeping */
 
     /* Written by signal handlers. */
     volatile sig_atomic_t stop, stop_reason, save;
@@ -31,6 +33,7 @@ struct eitp_run {
     /* While it trains. */
     eitp_trainer *trainer;
     eitp_run_report report;
+    eitp__poll program_poll; /* of the context before the run */
     eitp__guard guard;
     eitp__best best;
     int64_t nonfinite;  /* steps in a row that were not applied */

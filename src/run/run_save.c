@@ -22,8 +22,9 @@ EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error)
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
-    const eitp__save_options options = {"", 0, NULL, NULL};
+/* Writes a checkpoint of the last step. */
+static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, eitp_error *error) {
+    const eitp__save_options options = {"", !is_counted, NULL, NULL};
     double began = eitp__clock();
     /* Records are synced first: a checkpoint has no steps that they lack, and no evaluations that best.json lacks. */
     eitp_status status = eitp__records_sync(run, error);
@@ -40,5 +41,17 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     run->saved_at = eitp__clock();
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
                      run->directory, (long long)run->report.saved_step, run->saved_at - began);
-    return eitp__run_prune(run, error);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__run_write_checkpoint(run, 1, error);
+    return status ? status : eitp__run_prune(run, error);
+}
+
+EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, int is_counted, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    if (done == 0 || run->report.saved_step == done || eitp_trainer_is_torn(run->trainer))
+        return EITP_OK;
+    return eitp__run_write_checkpoint(run, is_counted, error);
 }

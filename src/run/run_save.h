@@ -10,6 +10,12 @@ EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run);
 /* Saves the records and a checkpoint of the steps done, and prunes. */
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error);
 
+/*
+ * Writes a checkpoint when the run was asked to stop, unless there is one of the last step, or no step was done. It
+ * removes no other. The limit counts it if `is_counted`.
+ */
+EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, int is_counted, eitp_error *error);
+
 /* Removes the checkpoints that the run does not keep. */
 EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error);
 

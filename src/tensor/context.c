@@ -166,9 +166,15 @@ EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
     return context->backend->interface->sum_group(context->backend, context->precision);
 }
 
-EITP__PRIVATE void eitp__context_set_poll(eitp_context *context, int (*poll)(void *user), void *user) {
+void eitp_context_set_poll(eitp_context *context, int (*poll)(void *user), void *user) {
+    if (!context)
+        return;
     context->poll.ask = poll;
     context->poll.user = user;
+}
+
+EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error) {
+    return eitp__poll_ask(&context->poll) ? eitp__fail_interrupted(error) : EITP_OK;
 }
 
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {

@@ -41,7 +41,7 @@ struct eitp_context {
     eitp_offload offload;
     eitp__offload_file offload_file; /* zeros if nothing is offloaded */
     eitp_profiler profiler;          /* without a function if plans are not profiled */
-    eitp__poll poll;                 /* see eitp__context_set_poll */
+    eitp__poll poll;                 /* see eitp_context_set_poll */
     char description[200];
     char numerics[100];
 };
@@ -49,14 +49,8 @@ struct eitp_context {
 /* How many rows the products of the context's precision sum at a time: sums over rows may be split at multiples. */
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
 
-/*
- * Sets a function that is called while plans of the context are executed, in the thread that executes: before each
- * kernel call and within long ones, every few microseconds, so it should be a few instructions. If it returns nonzero
- * before the execution has begun to change parameters or optimizer state, the execution ends with
- * EITP_ERROR_INTERRUPTED. Its results are lost, like those of any failed execution, and nothing else is changed. From
- * that change on it is not called. NULL: executions are not interrupted.
- */
-EITP__PRIVATE void eitp__context_set_poll(eitp_context *context, int (*poll)(void *user), void *user);
+/* EITP_ERROR_INTERRUPTED if the context's poll says stop: for long operations that are not executions. */
+EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error);
 
 /* Makes the arena at least `size` bytes. Its contents are lost if it grows. */
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error);

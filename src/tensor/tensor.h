@@ -196,6 +196,20 @@ EITP_API size_t eitp_context_variable_bytes(const eitp_context *context, eitp_ro
 /* Bytes of the memory that all plans share, arena and workspace; 0 for NULL. */
 EITP_API size_t eitp_context_arena_bytes(const eitp_context *context);
 
+/*
+ * Sets a function that is asked whether to stop, during whatever may take long: executions, filling and loading of
+ * variables, reading of samples. It is called in the thread that called eitp, at least before each op and each sample,
+ * often every few microseconds, so it should be a few instructions: usually it returns a flag that a signal handler has
+ * set. Once it returns nonzero, the operation ends with EITP_ERROR_INTERRUPTED:
+ *   - an execution, unless it has begun to change parameters or optimizer state; its results are lost, and nothing else
+ *     has changed
+ *   - eitp_trainer_step likewise, and eitp_trainer_evaluate and eitp_evaluate: nothing has changed, and the same call
+ *     gives the same bits later
+ *   - eitp_variable_fill and its kin, and loading weights or a checkpoint: some of the values are written.
+ * eitp_run_train replaces it while it trains. NULL: nothing is interrupted.
+ */
+EITP_API void eitp_context_set_poll(eitp_context *context, int (*poll)(void *user), void *user);
+
 /* ---- Graph and leaves ---- */
 
 EITP_API eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error);

@@ -117,7 +117,7 @@ typedef struct eitp_trainer eitp_trainer;
 EITP_API eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config,
                                          eitp_trainer **trainer, eitp_error *error);
 
-/* Waits for the data workers and releases the trainer. NULL is harmless. */
+/* Waits for the samples that data workers are reading, and releases the trainer. NULL is harmless. */
 EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
 /*
@@ -127,6 +127,10 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
  * A step that fails leaves *report unchanged. The trainer is unchanged too, and the step may be tried again, unless the
  * step failed after it had begun to change weights or optimizer state (for example because offloaded variables could
  * not be written): then the trainer is torn (see eitp_trainer_is_torn).
+ *
+ * A program with its own loop stops a step with eitp_context_set_poll. EITP_ERROR_INTERRUPTED: the step was dropped, and
+ * the trainer can save, or repeat the step with the same bits. A step that has begun to change weights or optimizer
+ * state is completed instead.
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
@@ -176,7 +180,7 @@ typedef struct eitp_evaluation {
 /*
  * Evaluates `samples` validation samples of the task; 0, or more than there are: all. They are drawn with the trainer's
  * seed from all of the validation data, and are the same in every evaluation. Terms have the weights of the last step.
- * EITP_ERROR_ARGUMENT if the task has no validation samples.
+ * EITP_ERROR_ARGUMENT if the task has no validation samples. EITP_ERROR_INTERRUPTED if eitp_context_set_poll stops it.
  */
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);

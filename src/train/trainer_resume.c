@@ -262,7 +262,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     eitp__state state;
     eitp_status status = eitp__state_read(&trainer->host, checkpoint, &state, error);
-    eitp__read_ahead_wait(&trainer->plans.ahead);
+    eitp__read_ahead_cancel(&trainer->plans.ahead);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)

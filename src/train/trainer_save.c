@@ -97,7 +97,9 @@ EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *
     eitp__checkpoint_content content;
     content.trainer = trainer;
     content.options = options;
-    eitp__read_ahead_wait(&trainer->plans.ahead);
+    /* The task does not save while it reads. A program that stops does not wait for samples that it will not use. */
+    if (eitp__read_ahead_wait(&trainer->plans.ahead, &trainer->plans.task.context->poll, NULL))
+        eitp__read_ahead_cancel(&trainer->plans.ahead);
     return status ? status
                   : eitp__checkpoint_create(&trainer->host, output_directory, trainer->step, options->suffix,
                                             eitp__fill_checkpoint, &content, error);

@@ -188,7 +188,7 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;
-    eitp__read_ahead_wait(&trainer->plans.ahead);
+    eitp__read_ahead_cancel(&trainer->plans.ahead);
     if (!status && eitp__step_plans_exist(&trainer->plans))
         status = eitp__search_candidates(&search, error);
     if (status || !search.best.bytes)

@@ -23,10 +23,11 @@ static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
 /* Gets the samples of the step: from the workers, or reads them here. */
 static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
     eitp__step_plans *plans = &trainer->plans;
+    const eitp__poll *poll = &plans->task.context->poll;
     eitp_status status;
     if (plans->config.data_workers)
-        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, &plans->batches, error);
-    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, error);
+        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, poll, &plans->batches, error);
+    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, poll, error);
     if (!status)
         eitp__prefetch_next_step(trainer);
     return status;
@@ -70,9 +71,9 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
     const eitp__poll poll = context->poll;
     eitp_status status;
     if (trainer->torn)
-        eitp__context_set_poll(context, NULL, NULL);
+        eitp_context_set_poll(context, NULL, NULL);
     status = eitp_plan_execute(plan, error);
-    eitp__context_set_poll(context, poll.ask, poll.user);
+    eitp_context_set_poll(context, poll.ask, poll.user);
     trainer->torn |= eitp__plan_changed_state(plan);
     return status;
 }
