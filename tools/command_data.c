@@ -175,6 +175,7 @@ static eitp_status create_temporary(char **path, eitp_error *error) {
     file = mkstemp(*path);
     if (file < 0)
         return files_fail(error, errno, "create the temporary file", *path);
+    process_remove_at_end(*path);
     close(file);
     return EITP_OK;
 }
@@ -208,6 +209,8 @@ static eitp_status pack_in_directory(const option_set *o, option_id id, const ei
             data->verified = 1;
             return EITP_OK;
         }
+        if (process_stop_signal())
+            return status;
         output_warning("%s; packing the texts again", error->message);
     }
     status = files_create_directories(directory, &made, error);
@@ -237,8 +240,10 @@ eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *t
 
 void data_close(data_file *data) {
     eitp_token_file_close(data->file);
-    if (data->temporary && data->path)
+    if (data->temporary && data->path) {
         files_remove(data->path);
+        process_remove_at_end(NULL);
+    }
     free(data->path);
     memset(data, 0, sizeof *data);
 }

@@ -154,7 +154,7 @@ int command_eval(int count, char **arguments) {
     int ended = 0, code = COMMAND_FINISHED;
     eitp_status status;
     memset(&e, 0, sizeof e);
-    process_catch_signals();
+    process_end_on_signals();
     status = options_read(&e.options, "eval", OPTIONS_EVAL, count, arguments, &ended, &error);
     if (!status && !ended && options_integer(&e.options, OPTION_PRINT_CONFIG)) {
         options_print(&e.options, (int)options_integer(&e.options, OPTION_JSON));
@@ -171,8 +171,6 @@ int command_eval(int count, char **arguments) {
     }
     if (status)
         code = output_fail(&error);
-    if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
-        code = 128 + process_stop_signal();
     data_close(&e.data);
     eitp_model_destroy(e.model);
     eitp_tokenizer_destroy(e.tokenizer);

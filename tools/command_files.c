@@ -1,12 +1,29 @@
 #include "command_files.h"
 
 #include "command_output.h"
+#include "command_process.h"
 
 #include <unistd.h>
+
+/* ---- The host: the default one, in which a request to stop makes reading and allocating fail ---- */
+
+static int read_unless_cancelled(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    *done = 0;
+    return process_is_cancelled(PROCESS_CANCEL_READING) ? ECANCELED
+                                                        : host.files.read(user, file, offset, data, size, done);
+}
+
+static void *allocate_unless_cancelled(void *user, size_t size, size_t alignment) {
+    const eitp_host host = eitp_host_default();
+    return process_is_cancelled(PROCESS_CANCEL_ALLOCATING) ? NULL : host.allocator.allocate(user, size, alignment);
+}
 
 eitp_host command_host(void) {
     eitp_host host = eitp_host_default();
     host.log = output_log_sink();
+    host.files.read = read_unless_cancelled;
+    host.allocator.allocate = allocate_unless_cancelled;
     return host;
 }
 

@@ -553,6 +553,11 @@ static eitp_status check_stopped(eitp_error *error) {
                : EITP_OK;
 }
 
+static int is_stopped(void *user) {
+    (void)user;
+    return process_stop_signal();
+}
+
 static eitp_status fit_run(run *r, eitp_error *error) {
     option_set *o = &r->options;
     const char *numerics = r->checkpoint ? r->resumed.numerics : NULL;
@@ -560,8 +565,10 @@ static eitp_status fit_run(run *r, eitp_error *error) {
     if (!status)
         status = split_data(r, r->plan.block_size, error);
     r->plan.validates = r->validates;
+    process_cancel_on_stop(PROCESS_CANCEL_ALL);
     if (!status)
         status = fit_choose(&r->fit, &r->choice, error);
+    process_cancel_on_stop(PROCESS_CANCEL_READING);
     /* run.json records what "auto" resolved to, so that a resumed run keeps it. */
     if (!status)
         options_set_text(o, OPTION_PRECISION, r->choice.precision, o->values[OPTION_PRECISION].source);
@@ -582,6 +589,7 @@ static eitp_status create_context(run *r, eitp_error *error) {
     config.offload = r->choice.offload;
     config.offload_path = path;
     status = eitp_context_create(&config, &r->context, error);
+    eitp_context_set_poll(r->context, is_stopped, NULL);
     free(path);
     return status;
 }
@@ -612,13 +620,15 @@ eitp_status run_prepare(run *r, eitp_error *error) {
                   {check_metric, NULL, NULL},
                   {write_record, NULL, NULL}};
     eitp_status status = check_combination(r, error);
+    process_cancel_on_stop(PROCESS_CANCEL_READING);
     for (size_t i = 0; i < COMMAND_COUNT(stages) && !status; i++) {
         if (stages[i].what)
             show_stage(stages[i].what, stages[i].path);
         status = stages[i].run(r, error);
-        if (!status)
-            status = check_stopped(error);
+        if (process_stop_signal())
+            status = check_stopped(error); /* also if a stage failed: because of it */
     }
+    process_cancel_on_stop(PROCESS_CANCEL_NOTHING);
     if (status)
         return status;
     eitp_run_set_steps(r->run, r->steps);

@@ -250,6 +250,13 @@ static int fail(const training *t, const eitp_error *error) {
     return command_exit_code(error->status);
 }
 
+/* A run that was stopped before it did or saved anything new. What the command created for it is removed. */
+static int end_before_step(training *t) {
+    output_error("stopped by %s before the first step", process_stop_name());
+    t->r->started = t->report.start_step > 0;
+    return 128 + t->report.stop_reason;
+}
+
 static int run_training(training *t, eitp_error *error) {
     run *r = t->r;
     eitp_status status;
@@ -265,6 +272,8 @@ static int run_training(training *t, eitp_error *error) {
         code = fail(t, error);
     if (t->report.end == EITP_RUN_FAILED)
         return code;
+    if (t->report.end == EITP_RUN_STOPPED && t->report.steps_done == t->report.start_step)
+        return end_before_step(t);
     if (t->report.end == EITP_RUN_STOPPED)
         code = 128 + t->report.stop_reason;
     if (options_integer(&r->options, OPTION_JSON))
@@ -287,6 +296,7 @@ int command_train(int count, char **arguments) {
     r.listener.user = &t;
     r.listener.notify = notice;
     process_catch_signals();
+    process_survive_closed_pipes();
     status = options_read(&r.options, "train", OPTIONS_TRAIN, count, arguments, &ended, &error);
     if (!status && !ended)
         status = run_resolve(&r, &error);
@@ -303,6 +313,6 @@ int command_train(int count, char **arguments) {
         code = run_training(&t, &error);
     if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
         code = 128 + process_stop_signal();
-    run_release(&r, status == EITP_ERROR_MEMORY || status == EITP_ERROR_INTERRUPTED);
+    run_release(&r, status == EITP_ERROR_MEMORY || process_stop_signal());
     return output_finish(code);
 }

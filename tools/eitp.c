@@ -35,7 +35,8 @@ static void print_overview(void) {
     text_format(&t, "  eitp help NAME    options of a command\n  eitp --version    version and build\n\n"
                     "Exit codes: 0 finished; 1 the command or the content of a file is invalid; 2 not enough memory;\n"
                     "3 stopped while training, short of memory, after saving; 4 too many losses or gradients that are\n"
-                    "not finite; 5 reading or writing failed; 130, 143 stopped by a signal.\n");
+                    "not finite; 5 reading or writing failed; 130, 143, 129, 152 stopped by SIGINT, SIGTERM, SIGHUP,\n"
+                    "SIGXCPU, after saving.\n");
     output_result(t.data, t.size);
     text_release(&t);
 }
@@ -94,8 +95,10 @@ static void limit_spinning(char **arguments) {
 int main(int count, char **arguments) {
     const char *name = count > 1 ? arguments[1] : "";
     int found = find_command(name);
+    process_begin();
     limit_spinning(arguments);
     process_ignore_file_limit();
+    output_by_line();
     if (found >= 0)
         return commands[found].run(count - 2, arguments + 2);
     if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))

@@ -128,7 +128,7 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
  * step failed after it had begun to change weights or optimizer state (for example because offloaded variables could
  * not be written): then the trainer is torn (see eitp_trainer_is_torn).
  *
- * A program with its own loop stops a step with eitp_context_set_poll. EITP_ERROR_INTERRUPTED: the step was dropped, and
+ * A program with its own loop stops a step with eitp_context_set_poll. EITP_ERROR_INTERRUPTED: it was dropped, and
  * the trainer can save, or repeat the step with the same bits. A step that has begun to change weights or optimizer
  * state is completed instead.
  */
