@@ -8,6 +8,7 @@ case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 eitp=${EITP:-$BUILD/eitp}
 case $eitp in /*) ;; *) eitp=$PWD/$eitp ;; esac
 precision=${EITP_TEST_PRECISION:-fp32}
+starts=
 passed=0
 failed=0
 mkdir -p "$BUILD"
@@ -69,14 +70,14 @@ refuses() {
     rm -rf gone
 }
 
-# start_until PATTERN ARGUMENTS...: starts eitp in the background as $process, with its output in running.out and
+# start_until PATTERN ARGUMENTS...: starts eitp in the background, by the command $starts if set, as $process, with its output in running.out and
 # running.err. Returns once the pattern is on standard error, or fails if eitp ends without it.
 start_until() {
     pattern=$1
     shift
     rm -f said
     mkfifo said
-    "$eitp" "$@" >running.out 2>said </dev/null &
+    $starts "$eitp" "$@" >running.out 2>said </dev/null &
     process=$!
     exec 3<said
     : >running.err

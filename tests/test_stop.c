@@ -375,7 +375,7 @@ static int begin_stopped(stopped_run *s) {
     s->host = eitp_host_default();
     s->config = eitp_run_config_default();
     s->config.directory = s->output;
-    s->config.steps = 9;
+    s->config.steps = 8; /* evaluates after steps 3 and 6, and at the end */
     s->config.eval_steps = 3;
     s->config.eval_samples = 6;
     s->config.save_steps = 3;

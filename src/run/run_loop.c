@@ -137,8 +137,6 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
         if (!status)
             status = eitp__run_step(run, error);
     }
-    if (status == EITP_ERROR_INTERRUPTED && run->stop)
-        status = EITP_OK; /* the step or evaluation was dropped, and has changed nothing */
     if (status == EITP_END_OF_DATA) {
         report->end = EITP_RUN_END_OF_DATA;
         report->steps = eitp_trainer_steps_done(run->trainer);
@@ -148,7 +146,8 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     if (!status && !run->stop && eitp__run_validates(run) && report->evaluated_step != report->steps &&
         eitp_trainer_steps_done(run->trainer) == report->steps)
         status = eitp__run_evaluate(run, error);
-    return status;
+    /* What a stop has dropped has changed nothing. */
+    return status == EITP_ERROR_INTERRUPTED && run->stop ? EITP_OK : status;
 }
 
 static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
