@@ -326,6 +326,7 @@ typedef enum eitp_status {
 typedef struct eitp_error {
     eitp_status status;
     char message[600]; /* one line, without its newline: what is wrong, where, what to do */
+    int system_code;   /* the errno value of the call of eitp_files that failed; 0 if it was none of these */
 } eitp_error;
 
 /* Short name of a status: "ok", "bad argument", ...; "unknown status" for any other value. */
@@ -362,12 +363,17 @@ typedef struct eitp_log_sink {
  * Files. Every access to the file system goes through this table, so that a program can redirect it and a test can make
  * any call fail. Each function returns 0 or an errno value.
  *
+ * A call that fails with EINTR is repeated; one that fails with EAGAIN, and a `read` or `write` that fails with EIO, is
+ * repeated up to five times, after `wait` of 10 ms, 20 ms and so on, 0.3 s in all. A failed `sync` is not: what it was
+ * to store must be written again. A program that is not to be killed by a limit of file sizes (RLIMIT_FSIZE) ignores
+ * SIGXFSZ.
+ *
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
  * The functions are called by threads that call eitp, with one exception: `read` and `write` of an offload file
- * (eitp_context_config.offload_path) are called by a thread of eitp's own, while other functions of the table may be
- * running.
+ * (eitp_context_config.offload_path), and `wait` after they fail, are called by a thread of eitp's own, while other
+ * functions of the table may be running.
  */
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
@@ -411,6 +417,11 @@ typedef struct eitp_files {
        process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
+    /* The bytes that this user may still write to the file system of a path, and the size that a file of this process
+       may have (RLIMIT_FSIZE); UINT64_MAX: no limit. Fails if they are unknown. May be NULL: unknown. */
+    int (*space)(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file);
+    /* Waits before a failed call is repeated; may return early. May be NULL: nothing waits. */
+    void (*wait)(void *user, double seconds);
 } eitp_files;
 
 /*
@@ -2654,19 +2665,25 @@ typedef struct eitp_record {
 /* A destination of records. */
 typedef struct eitp_record_sink {
     void *user;
-    /* Stores a record. A failure ends the run, after all sinks have received the record. */
+    /* Stores a record. A failure does not end the run: it is reported once (EITP_EVENT_RECORDS), and the record counts
+       as lost. The sink gets the next record nevertheless. */
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
     /* Called before the first step: discards the records of steps after `step` (-1: all records), and sets *evaluated
        to 1 if it has an evaluation of `step`, which is then not repeated. May be NULL. */
     eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
-    /* Writes all records to storage. Called before a checkpoint is written. May be NULL. */
+    /* Writes all records to storage. Called before a checkpoint is written, which a failure does not prevent. May be
+       NULL. */
     eitp_status (*sync)(void *user, eitp_error *error);
+    /* For sinks that keep records and store them later: the number of records since `resume` that are not stored after
+       a failure. May be NULL: each failed `record` is one. */
+    int64_t (*lost)(void *user);
 } eitp_record_sink;
 
 /*
  * A sink that writes a file of JSON lines: an object for each record, with the member "step" first. Numbers that are
- * not finite are null. Records are buffered for up to a second. A resume truncates the file after the last complete
- * record of the steps before. Destroy it after the run that uses it.
+ * not finite are null. Records are buffered for up to a second. What cannot be written is kept, up to 1 MiB, and tried
+ * again: when records are synced, and after one second, two, four and so on up to 32. A resume truncates the file after
+ * the last complete record of the steps before. Destroy it after the run that uses it.
  */
 typedef struct eitp_jsonl eitp_jsonl;
 EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
@@ -2707,6 +2724,7 @@ typedef struct eitp_run_report {
     int64_t items;           /* of the first loss term, in the steps of this run */
     double seconds;          /* that those steps took */
     eitp_memory_info memory; /* when memory was last found short */
+    int64_t lost_records;    /* number of records that sinks could not store */
 } eitp_run_report;
 
 typedef enum eitp_run_event_kind {
@@ -2719,8 +2737,9 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_END_OF_DATA = 6,   /* the trainer has used all samples */
     EITP_EVENT_EARLY_STOP = 7,    /* `patience` is exhausted */
     EITP_EVENT_NOTHING_TO_DO = 8, /* all steps were done before */
-    EITP_EVENT_SAVE_FAILED = 9    /* the final checkpoint could not be written. The message is why the run ended;
+    EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
+    EITP_EVENT_RECORDS = 10       /* records or best.json cannot be stored, or can be stored again */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -3335,6 +3354,9 @@ EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[
 /* The operating system's files (POSIX). */
 EITP__PRIVATE eitp_files eitp__system_files(void);
 
+/* Number of times that a call is repeated after a failure that may pass; see eitp_files. */
+#define EITP__FILE_RETRIES 5
+
 /* An open file. A path that does not exist or is not a regular file is EITP_ERROR_ARGUMENT, any other failure of the
    file table EITP_ERROR_IO. */
 typedef struct eitp__file {
@@ -3375,6 +3397,16 @@ EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *pa
 /* Replaces a file atomically: writes "<path>.tmp", syncs it, renames it to `path` and syncs the directory. */
 EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                              eitp_error *error);
+
+/* True if the error is that of a full disk or an exhausted quota. */
+EITP__PRIVATE int eitp__is_disk_full(const eitp_error *error);
+
+/* eitp_files.space; returns 0 if it is unknown. */
+EITP__PRIVATE int eitp__path_space(const eitp_host *host, const char *path, uint64_t *free_bytes,
+                                   uint64_t *largest_file);
+
+/* Waits between two attempts at something. */
+EITP__PRIVATE void eitp__wait(const eitp_host *host, double seconds);
 
 EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *path, eitp_path_info *info,
                                           eitp_error *error);
@@ -7128,6 +7160,12 @@ EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path);
 
 #include <signal.h>
 
+/* What a sink could not store. */
+typedef struct eitp__sink_state {
+    int is_failing; /* its last call failed */
+    int64_t lost;   /* number of records, unless the sink counts them */
+} eitp__sink_state;
+
 struct eitp_run {
     eitp_host host;
     eitp_run_config config; /* its strings and sinks are those below */
@@ -7135,7 +7173,8 @@ struct eitp_run {
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
 
-    eitp_record_sink *sinks; /* the program's, then that of metrics.jsonl */
+    eitp_record_sink *sinks;       /* the program's, then that of metrics.jsonl */
+    eitp__sink_state *sink_states; /* of each */
     size_t sink_count;
     eitp_jsonl *metrics;
     char *metrics_path;
@@ -7158,6 +7197,7 @@ struct eitp_run {
     double saved_at;    /* time of the last save, or of the start */
     int cannot_save;    /* the last save failed */
     int best_is_behind; /* best.json lacks an evaluation */
+    int best_fails;     /* the last write of best.json failed */
     int stops_early;    /* `patience` is exhausted */
 };
 
@@ -7184,8 +7224,8 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error);
 /* Removes the checkpoints that the run does not keep. */
 EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error);
 
-/* Writes best.json. */
-EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error);
+/* Writes best.json. A failure is reported, and ends nothing: the next save or evaluation writes it again. */
+EITP__PRIVATE void eitp__run_write_best(eitp_run *run);
 /* <<src/run/run_save.h */
 
 /* >>src/run/run_evaluate.h */
@@ -7218,13 +7258,17 @@ EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eit
 /* >>src/run/records.h */
 /* Records of steps, evaluations and memory pressure, for all sinks. */
 
-EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_error *error);
-EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds, eitp_error *error);
-EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error);
+/* A failing sink is reported, and ends nothing. */
+EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds);
+EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds);
+EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk);
 
 /* Call resume and sync of all sinks; see eitp_record_sink. */
 EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);
-EITP__PRIVATE eitp_status eitp__records_sync(eitp_run *run, eitp_error *error);
+EITP__PRIVATE void eitp__records_sync(eitp_run *run);
+
+/* At the end of a run: stores what failed before, if it can be stored now, and reports what is lost. */
+EITP__PRIVATE void eitp__records_finish(eitp_run *run);
 /* <<src/run/records.h */
 
 /* >>src/base/status.c */
@@ -7242,6 +7286,7 @@ EITP__PRIVATE eitp_status eitp__fail(eitp_error *error, eitp_status status, cons
     if (error) {
         va_list arguments;
         error->status = status;
+        error->system_code = 0;
         va_start(arguments, format);
         vsnprintf(error->message, sizeof error->message, format, arguments);
         va_end(arguments);
@@ -7990,8 +8035,11 @@ EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Linux transfers at most 0x7ffff000 bytes per call. */
@@ -8225,6 +8273,33 @@ static void eitp__system_unlock(void *user, void *lock) {
     close(eitp__descriptor(lock));
 }
 
+static int eitp__system_space(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file) {
+    struct statvfs disk;
+    struct rlimit limit;
+    uint64_t blocks;
+    (void)user;
+    if (statvfs(path, &disk))
+        return errno;
+    /* Some file systems do not know their size. */
+    if (!disk.f_blocks || !disk.f_frsize)
+        return ENOSYS;
+    /* Some blocks may be reserved for the superuser. */
+    blocks = geteuid() ? (uint64_t)disk.f_bavail : (uint64_t)disk.f_bfree;
+    *free_bytes = blocks > UINT64_MAX / disk.f_frsize ? UINT64_MAX : blocks * disk.f_frsize;
+    *largest_file = UINT64_MAX;
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY)
+        *largest_file = (uint64_t)limit.rlim_cur;
+    return 0;
+}
+
+static void eitp__system_wait(void *user, double seconds) {
+    struct timespec time;
+    (void)user;
+    time.tv_sec = (time_t)seconds;
+    time.tv_nsec = (long)(1e9 * (seconds - (double)time.tv_sec));
+    nanosleep(&time, NULL);
+}
+
 EITP__PRIVATE eitp_files eitp__system_files(void) {
     eitp_files files;
     memset(&files, 0, sizeof files);
@@ -8244,6 +8319,8 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.prefetch = eitp__system_prefetch;
     files.lock = eitp__system_lock;
     files.unlock = eitp__system_unlock;
+    files.space = eitp__system_space;
+    files.wait = eitp__system_wait;
     return files;
 }
 /* <<src/base/files_posix.c */
@@ -8292,19 +8369,61 @@ static eitp_status eitp__fail_file(eitp_error *error, int code, const char *acti
     if (code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENXIO || code == ENAMETOOLONG)
         status = EITP_ERROR_ARGUMENT;
     if (explanation)
-        return eitp__fail(error, status, "cannot %s '%s': %s", action, path, explanation);
-    return eitp__fail(error, status, "cannot %s '%s': %s; check the path and its device", action, path, strerror(code));
+        eitp__fail(error, status, "cannot %s '%s': %s", action, path, explanation);
+    else
+        eitp__fail(error, status, "cannot %s '%s': %s; check the path and its device", action, path, strerror(code));
+    if (error)
+        error->system_code = code;
+    return status;
 }
+
+/* ---- Failures that pass ---- */
+
+/* Failures in a row of one call. */
+typedef struct eitp__failures {
+    int interrupted, other;
+} eitp__failures;
+
+EITP__PRIVATE void eitp__wait(const eitp_host *host, double seconds) {
+    if (host->files.wait)
+        host->files.wait(host->files.user, seconds);
+}
+
+/* True if the call that returned `code` is to be repeated; then it has waited. `passing` is a code that may pass. */
+static int eitp__repeats(const eitp_host *host, int code, int passing, eitp__failures *failures) {
+    const int most_interruptions = 1000; /* a table that always returns EINTR must not stop the process */
+    if (code == EINTR)
+        return failures->interrupted++ < most_interruptions;
+    if ((code != EAGAIN && code != passing) || failures->other >= EITP__FILE_RETRIES)
+        return 0;
+    eitp__wait(host, 0.01 * (double)(1 << failures->other++));
+    return 1;
+}
+
+/* The same for a call that changes or looks up names, or opens a file. */
+static int eitp__repeats_call(const eitp_host *host, int code, eitp__failures *failures) {
+    return code && eitp__repeats(host, code, EAGAIN, failures);
+}
+
+/* The same for a read or write. */
+static int eitp__repeats_transfer(const eitp_host *host, int code, eitp__failures *failures) {
+    return code && eitp__repeats(host, code, EIO, failures);
+}
+
+/* ---- Open files ---- */
 
 EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *host, const char *path,
                                           eitp_file_mode mode, eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     int code;
     void *handle = NULL;
     char *copy = eitp__copy_text(host, path);
     memset(file, 0, sizeof *file);
     if (!copy)
         return eitp__fail_memory(error, strlen(path) + 1, "a file path");
-    code = host->files.open(host->files.user, path, mode, &handle);
+    do
+        code = host->files.open(host->files.user, path, mode, &handle);
+    while (eitp__repeats_call(host, code, &failures));
     if (code) {
         eitp__release_text(host, copy);
         return eitp__fail_file(error, code, mode == EITP_FILE_READ ? "open" : "open for writing", path);
@@ -8329,24 +8448,46 @@ EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error) 
 }
 
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     uint64_t found = 0;
-    int code = file->host->files.size(file->host->files.user, file->handle, &found);
+    int code;
+    do
+        code = file->host->files.size(file->host->files.user, file->handle, &found);
+    while (eitp__repeats_call(file->host, code, &failures));
     if (code)
         return eitp__fail_file(error, code, "get the size of", file->path);
     *size = found;
     return EITP_OK;
 }
 
+/* Some files of /proc seem to be regular and empty, and cannot be read. */
+static eitp_status eitp__fail_read(const eitp__file *file, int code, eitp_error *error) {
+    const eitp_files *files = &file->host->files;
+    uint64_t size = 1;
+    eitp_status status;
+    if (code != EIO || files->size(files->user, file->handle, &size) || size)
+        return eitp__fail_file(error, code, "read", file->path);
+    status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                        "cannot read '%s': it has no content of its own; give a regular file", file->path);
+    if (error)
+        error->system_code = code;
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__file_read_some(eitp__file *file, uint64_t offset, void *data, size_t size, size_t *done,
                                                eitp_error *error) {
     const eitp_files *files = &file->host->files;
+    eitp__failures failures = EITP__ZERO;
     size_t total = 0;
     *done = 0;
     while (total < size) {
         size_t got = 0;
         int code = files->read(files->user, file->handle, offset + total, (char *)data + total, size - total, &got);
+        if (eitp__repeats_transfer(file->host, code, &failures))
+            continue;
         if (code)
-            return eitp__fail_file(error, code, "read", file->path);
+            return eitp__fail_read(file, code, error);
+        memset(&failures, 0, sizeof failures);
         if (got > size - total)
             return eitp__fail(error, EITP_ERROR_INTERNAL,
                               "reading '%s' returned more bytes than requested; check eitp_host.files.read",
@@ -8379,6 +8520,7 @@ EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, 
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,
                                            eitp_error *error) {
     const eitp_files *files = &file->host->files;
+    eitp__failures failures = EITP__ZERO;
     size_t total = 0;
     while (total < size) {
         size_t put = 0;
@@ -8387,20 +8529,32 @@ EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, co
         /* Writing 0 bytes without an error would loop forever. */
         if (!code && (!put || put > size - total))
             code = EIO;
+        if (eitp__repeats_transfer(file->host, code, &failures))
+            continue;
         if (code)
             return eitp__fail_file(error, code, "write", file->path);
+        memset(&failures, 0, sizeof failures);
         total += put;
     }
     return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eitp_error *error) {
-    int code = file->host->files.resize(file->host->files.user, file->handle, size);
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    do
+        code = file->host->files.resize(file->host->files.user, file->handle, size);
+    while (eitp__repeats_call(file->host, code, &failures));
     return code ? eitp__fail_file(error, code, "resize", file->path) : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error) {
-    int code = file->host->files.sync(file->host->files.user, file->handle);
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    /* Only interruptions: after another failure the system may have dropped what was written. */
+    do
+        code = file->host->files.sync(file->host->files.user, file->handle);
+    while (code == EINTR && eitp__repeats_call(file->host, code, &failures));
     return code ? eitp__fail_file(error, code, "sync", file->path) : EITP_OK;
 }
 
@@ -8520,12 +8674,25 @@ EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *
     return status;
 }
 
+EITP__PRIVATE int eitp__is_disk_full(const eitp_error *error) {
+    return error->system_code == ENOSPC || error->system_code == EDQUOT;
+}
+
+EITP__PRIVATE int eitp__path_space(const eitp_host *host, const char *path, uint64_t *free_bytes,
+                                   uint64_t *largest_file) {
+    *free_bytes = *largest_file = UINT64_MAX;
+    return host->files.space && !host->files.space(host->files.user, path, free_bytes, largest_file);
+}
+
 EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *path, eitp_path_info *info,
                                           eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     eitp_path_info found;
     int code;
-    memset(&found, 0, sizeof found);
-    code = host->files.info(host->files.user, path, &found);
+    do {
+        memset(&found, 0, sizeof found);
+        code = host->files.info(host->files.user, path, &found);
+    } while (eitp__repeats_call(host, code, &failures));
     if (code)
         return eitp__fail_file(error, code, "look up", path);
     *info = found;
@@ -8533,9 +8700,13 @@ EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *pat
 }
 
 static eitp_status eitp__make_one_directory(const eitp_host *host, const char *path, eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     eitp_path_info info;
     eitp_status status;
-    int code = host->files.make_directory(host->files.user, path);
+    int code;
+    do
+        code = host->files.make_directory(host->files.user, path);
+    while (eitp__repeats_call(host, code, &failures));
     if (!code)
         return EITP_OK;
     if (code != EEXIST)
@@ -8585,31 +8756,54 @@ static eitp_status eitp__remove_entries(const eitp_host *host, const char *path,
     return status;
 }
 
+/* Removes a file or an empty directory; returns an errno value. */
+static int eitp__remove_one(const eitp_host *host, const char *path) {
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    do
+        code = host->files.remove(host->files.user, path);
+    while (eitp__repeats_call(host, code, &failures));
+    return code;
+}
+
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error) {
     /* Tries to remove first and lists only what is not empty: this never follows a symbolic link out of the tree. */
-    int code = host->files.remove(host->files.user, path);
+    int code = eitp__remove_one(host, path);
     if (code == ENOTEMPTY || code == EEXIST) {
         eitp_status status = eitp__remove_entries(host, path, error);
         if (status)
             return status;
-        code = host->files.remove(host->files.user, path);
+        code = eitp__remove_one(host, path);
     }
     return code && code != ENOENT ? eitp__fail_file(error, code, "remove", path) : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to,
                                             eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     const char *explanation;
-    int code = host->files.rename(host->files.user, from, to);
+    eitp_status status;
+    int code;
+    do
+        code = host->files.rename(host->files.user, from, to);
+    while (eitp__repeats_call(host, code, &failures));
     if (!code)
         return EITP_OK;
     explanation = eitp__explain_errno(code);
-    return eitp__fail(error, code == ENOENT || code == ENOTDIR || code == EISDIR ? EITP_ERROR_ARGUMENT : EITP_ERROR_IO,
-                      "cannot rename '%s' to '%s': %s", from, to, explanation ? explanation : strerror(code));
+    status =
+        eitp__fail(error, code == ENOENT || code == ENOTDIR || code == EISDIR ? EITP_ERROR_ARGUMENT : EITP_ERROR_IO,
+                   "cannot rename '%s' to '%s': %s", from, to, explanation ? explanation : strerror(code));
+    if (error)
+        error->system_code = code;
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
-    int code = host->files.sync_directory(host->files.user, path);
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    do
+        code = host->files.sync_directory(host->files.user, path);
+    while (code == EINTR && eitp__repeats_call(host, code, &failures));
     return code ? eitp__fail_file(error, code, "sync the directory", path) : EITP_OK;
 }
 
@@ -8654,12 +8848,16 @@ EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char
     eitp_status status = EITP_OK;
     eitp__buffer unsorted;
     eitp__name_collector collector;
+    eitp__failures failures = EITP__ZERO;
     int code;
     eitp__buffer_clear(names);
     eitp__buffer_init(&unsorted, host);
     collector.names = &unsorted;
-    collector.count = 0;
-    code = host->files.list(host->files.user, path, eitp__collect_name, &collector);
+    do {
+        eitp__buffer_clear(&unsorted);
+        collector.count = 0;
+        code = host->files.list(host->files.user, path, eitp__collect_name, &collector);
+    } while (eitp__repeats_call(host, code, &failures));
     if (unsorted.failed || (!code && collector.count && !eitp__sort_names(host, &unsorted, collector.count, names)))
         status = eitp__fail_memory(error, unsorted.size, "the names in a directory");
     else if (code)
@@ -34442,13 +34640,19 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
 
 #define EITP__JSONL_PIECE ((size_t)65536)
 #define EITP__JSONL_SECONDS 1.0
+#define EITP__JSONL_MOST_FAILURES 5                /* after which the time between two writes no longer doubles */
+#define EITP__JSONL_MOST_PENDING ((size_t)1 << 20) /* bytes of records kept while they cannot be written */
 
 struct eitp_jsonl {
     eitp_host host;
     eitp__file file;
-    uint64_t offset;      /* bytes in the file */
-    eitp__buffer pending; /* records to be written */
-    double written;       /* time of the last write */
+    uint64_t offset;       /* bytes in the file */
+    eitp__buffer line;     /* the record being added */
+    eitp__buffer pending;  /* records to be written */
+    int64_t pending_count; /* their number */
+    int64_t dropped;       /* number of records that were not kept */
+    int failures;          /* writes in a row that failed */
+    double written;        /* time of the last write */
 };
 
 eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
@@ -34461,6 +34665,7 @@ eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_json
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a file of records");
     created->host = *host;
+    eitp__buffer_init(&created->line, &created->host);
     eitp__buffer_init(&created->pending, &created->host);
     status = eitp__file_open(&created->file, &created->host, path, EITP_FILE_UPDATE, error);
     if (!status)
@@ -34525,6 +34730,7 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
     eitp_status status;
     eitp__buffer_clear(&jsonl->pending);
+    jsonl->pending_count = jsonl->dropped = 0;
     status = eitp__jsonl_find_end(jsonl, step, evaluated, error);
     return status ? status : eitp__file_resize(&jsonl->file, jsonl->offset, error);
 }
@@ -34536,11 +34742,30 @@ static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
     jsonl->written = eitp__clock();
     if (jsonl->pending.size)
         status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->pending.data, jsonl->pending.size, error);
-    /* Records that could not be written are kept: a checkpoint has no steps that the records lack. */
-    if (status)
+    if (status) {
+        jsonl->failures++;
+        /* Readers should not find half a record. */
+        eitp__file_resize(&jsonl->file, jsonl->offset, NULL);
         return status;
+    }
+    jsonl->failures = 0;
     jsonl->offset += jsonl->pending.size;
+    jsonl->pending_count = 0;
     eitp__buffer_clear(&jsonl->pending);
+    return EITP_OK;
+}
+
+/* Adds the line to the records to be written. */
+static eitp_status eitp__jsonl_keep(eitp_jsonl *jsonl, eitp_error *error) {
+    const size_t size = jsonl->pending.size + jsonl->line.size;
+    if (size > EITP__JSONL_MOST_PENDING && jsonl->failures)
+        return eitp__fail(error, EITP_ERROR_IO, "'%s' still cannot be written", jsonl->file.path);
+    eitp__buffer_add(&jsonl->pending, jsonl->line.data, jsonl->line.size);
+    if (jsonl->line.failed || jsonl->pending.failed) {
+        jsonl->pending.failed = 0; /* its content is unchanged */
+        return eitp__fail_memory(error, size, "records");
+    }
+    jsonl->pending_count++;
     return EITP_OK;
 }
 
@@ -34558,16 +34783,36 @@ static void eitp__jsonl_add_value(eitp__buffer *text, const eitp_value *value) {
         eitp__json_write_number(text, value->number);
 }
 
+static int eitp__jsonl_is_due(const eitp_jsonl *jsonl) {
+    const int failures = jsonl->failures < EITP__JSONL_MOST_FAILURES ? jsonl->failures : EITP__JSONL_MOST_FAILURES;
+    return eitp__clock() - jsonl->written >= EITP__JSONL_SECONDS * (double)(1 << failures) ||
+           (!failures && jsonl->pending.size > EITP__JSONL_MOST_PENDING);
+}
+
 static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eitp_error *error) {
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
-    eitp__buffer *text = &jsonl->pending;
+    eitp__buffer *text = &jsonl->line;
+    eitp_status status;
+    eitp__buffer_clear(text);
     eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
     for (size_t i = 0; i < record->count; i++)
         eitp__jsonl_add_value(text, &record->values[i]);
     eitp__buffer_add_text(text, "}\n");
-    if (text->failed)
-        return eitp__fail_memory(error, text->size, "records");
-    return eitp__clock() - jsonl->written < EITP__JSONL_SECONDS ? EITP_OK : eitp__jsonl_write(jsonl, error);
+    status = eitp__jsonl_keep(jsonl, error);
+    jsonl->dropped += status != EITP_OK;
+    if (eitp__jsonl_is_due(jsonl)) {
+        const eitp_status written = eitp__jsonl_write(jsonl, error);
+        return status ? status : written;
+    }
+    if (!status && jsonl->failures)
+        status = eitp__fail(error, EITP_ERROR_IO, "'%s' still cannot be written", jsonl->file.path);
+    return status;
+}
+
+/* What is kept and was never tried will be stored. */
+static int64_t eitp__jsonl_lost(void *user) {
+    const eitp_jsonl *jsonl = (const eitp_jsonl *)user;
+    return jsonl->dropped + (jsonl->failures ? jsonl->pending_count : 0);
 }
 
 static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {
@@ -34584,6 +34829,7 @@ eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl) {
     sink.record = eitp__jsonl_record;
     sink.resume = eitp__jsonl_resume;
     sink.sync = eitp__jsonl_sync;
+    sink.lost = eitp__jsonl_lost;
     return sink;
 }
 
@@ -34592,6 +34838,7 @@ void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
         return;
     eitp__jsonl_write(jsonl, NULL);
     eitp__file_close(&jsonl->file, NULL);
+    eitp__buffer_release(&jsonl->line);
     eitp__buffer_release(&jsonl->pending);
     eitp_host host = jsonl->host;
     eitp__release(&host, jsonl, sizeof *jsonl);
@@ -34649,19 +34896,42 @@ static void eitp__add_text(eitp__values *list, const char *name, const char *tex
     eitp__add_value(list, name, EITP_VALUE_TEXT)->text = text;
 }
 
-static eitp_status eitp__record(eitp_run *run, int64_t step, const eitp__values *list, eitp_error *error) {
+/* ---- Sinks that fail ---- */
+
+static void eitp__count_lost(eitp_run *run) {
+    run->report.lost_records = 0;
+    for (size_t i = 0; i < run->sink_count; i++)
+        run->report.lost_records +=
+            run->sinks[i].lost ? run->sinks[i].lost(run->sinks[i].user) : run->sink_states[i].lost;
+}
+
+/* Reports the first failure of a sink, and that it stores records again. */
+static void eitp__watch_sink(eitp_run *run, size_t sink, eitp_status status, const eitp_error *error) {
+    eitp__sink_state *state = &run->sink_states[sink];
+    const int was_failing = state->is_failing;
+    state->is_failing = status != EITP_OK;
+    eitp__count_lost(run);
+    if (!status && !was_failing)
+        return;
+    if (status && !was_failing)
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0,
+                         "records cannot be stored, and the run continues without them: %s", error->message);
+    else if (!status)
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_INFO, 0,
+                         "records are stored again (lost so far: %lld)", (long long)run->report.lost_records);
+}
+
+static void eitp__record(eitp_run *run, int64_t step, const eitp__values *list) {
     eitp_record record;
-    eitp_status status = EITP_OK;
     record.step = step;
     record.values = list->values;
     record.count = list->count;
-    /* A failing sink does not keep the others from getting the record: the step is done and will be saved. */
     for (size_t i = 0; i < run->sink_count; i++) {
-        eitp_error later;
-        eitp_status result = run->sinks[i].record(run->sinks[i].user, &record, status ? &later : error);
-        status = status ? status : result;
+        eitp_error error = EITP__ZERO;
+        const eitp_status status = run->sinks[i].record(run->sinks[i].user, &record, &error);
+        run->sink_states[i].lost += status != EITP_OK;
+        eitp__watch_sink(run, i, status, &error);
     }
-    return status;
 }
 
 /* The resident set of the process in bytes; 0 if unknown. */
@@ -34680,7 +34950,7 @@ static int64_t eitp__run_resident_bytes(const eitp_host *host) {
     return (int64_t)strtoull(end, NULL, 10) * (int64_t)sysconf(_SC_PAGESIZE);
 }
 
-EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_error *error) {
+EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds) {
     const eitp_step_report *report = &run->report.step;
     const char *unit = eitp__run_unit(run);
     eitp__values list;
@@ -34698,7 +34968,7 @@ EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_
     eitp__add_number(&list, "step_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
     eitp__add_boolean(&list, "applied", report->applied);
-    return eitp__record(run, report->step, &list, error);
+    eitp__record(run, report->step, &list);
 }
 
 /* Adds the loss terms, if there are several, and the metrics. */
@@ -34711,7 +34981,7 @@ static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluat
     }
 }
 
-EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds, eitp_error *error) {
+EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     const char *unit = eitp__run_unit(run);
     eitp__values list;
@@ -34725,10 +34995,10 @@ EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds,
         evaluation->items;
     eitp__add_number(&list, "val_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
-    return eitp__record(run, run->report.evaluated_step, &list, error);
+    eitp__record(run, run->report.evaluated_step, &list);
 }
 
-EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error) {
+EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
     const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
     eitp__values list;
     list.count = 0;
@@ -34739,7 +35009,7 @@ EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_er
     eitp__add_integer(&list, "grad_accum", shape.grad_accum);
     eitp__add_integer(&list, "micro_batches_per_pass", shape.micro_batches_per_pass);
     eitp__add_boolean(&list, "shrunk", shrunk);
-    return eitp__record(run, eitp_trainer_steps_done(run->trainer), &list, error);
+    eitp__record(run, eitp_trainer_steps_done(run->trainer), &list);
 }
 
 EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
@@ -34751,13 +35021,26 @@ EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int 
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__records_sync(eitp_run *run, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < run->sink_count && !status; i++) {
-        if (run->sinks[i].sync)
-            status = run->sinks[i].sync(run->sinks[i].user, error);
+EITP__PRIVATE void eitp__records_sync(eitp_run *run) {
+    for (size_t i = 0; i < run->sink_count; i++) {
+        eitp_error error = EITP__ZERO;
+        const eitp_status status = run->sinks[i].sync ? run->sinks[i].sync(run->sinks[i].user, &error) : EITP_OK;
+        /* A sink that does not keep records has stored nothing by this. */
+        if (status || run->sinks[i].lost)
+            eitp__watch_sink(run, i, status, &error);
     }
-    return status;
+}
+
+EITP__PRIVATE void eitp__records_finish(eitp_run *run) {
+    int is_failing = 0;
+    for (size_t i = 0; i < run->sink_count; i++)
+        is_failing |= run->sink_states[i].is_failing;
+    if (is_failing)
+        eitp__records_sync(run);
+    eitp__count_lost(run);
+    if (run->report.lost_records)
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0, "%lld records could not be stored",
+                         (long long)run->report.lost_records);
 }
 /* <<src/run/records.c */
 
@@ -34937,13 +35220,13 @@ static void eitp__guard_warn(eitp_run *run, const char *action) {
 }
 
 /* Shrinks the run; *shrunk is 0 if that fails or is not possible. */
-static eitp_status eitp__guard_relieve(eitp_run *run, int *shrunk, eitp_error *error) {
+static void eitp__guard_relieve(eitp_run *run, int *shrunk) {
     eitp_shrink_report report;
     eitp_error second;
     eitp_status status;
     *shrunk = 0;
     if (run->guard.is_smallest)
-        return EITP_OK;
+        return;
     eitp__guard_warn(run, "looking for a configuration that uses less");
     status = eitp_trainer_shrink(run->trainer, &report, &second);
     *shrunk = !status && report.shrunk;
@@ -34955,7 +35238,7 @@ static eitp_status eitp__guard_relieve(eitp_run *run, int *shrunk, eitp_error *e
                          "no configuration uses less memory; the run stops with a checkpoint if memory stays short");
         run->guard.is_smallest = 1;
     }
-    return eitp__record_memory(run, *shrunk, error);
+    eitp__record_memory(run, *shrunk);
 }
 
 static eitp_status eitp__guard_fail(const eitp_run *run, eitp_error *error) {
@@ -34969,19 +35252,17 @@ static eitp_status eitp__guard_fail(const eitp_run *run, eitp_error *error) {
 static eitp_status eitp__guard_act(eitp_run *run, eitp_error *error) {
     eitp__guard *guard = &run->guard;
     int shrunk = 0;
-    eitp_status status;
     if (!run->config.auto_shrink) {
         if (guard->has_warned)
             return EITP_OK;
         guard->has_warned = 1;
         eitp__guard_warn(run, "the run continues unchanged");
-        return eitp__record_memory(run, 0, error);
+        eitp__record_memory(run, 0);
+        return EITP_OK;
     }
-    status = eitp__guard_relieve(run, &shrunk, error);
+    eitp__guard_relieve(run, &shrunk);
     guard->short_checks = shrunk ? 0 : guard->short_checks + 1;
-    if (!status && guard->short_checks >= EITP__GUARD_MAX_SHORT_CHECKS)
-        status = eitp__guard_fail(run, error);
-    return status;
+    return guard->short_checks >= EITP__GUARD_MAX_SHORT_CHECKS ? eitp__guard_fail(run, error) : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error) {
@@ -35243,23 +35524,29 @@ EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error) {
                                   run->keep_best ? run->best.now.step : -1, error);
 }
 
-EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error) {
-    eitp_status status = eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), error);
-    run->best_is_behind = status != EITP_OK;
-    return status;
+EITP__PRIVATE void eitp__run_write_best(eitp_run *run) {
+    const int failed_before = run->best_fails;
+    eitp_error error;
+    run->best_fails =
+        eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), &error) != EITP_OK;
+    run->best_is_behind = run->best_fails;
+    if (run->best_fails && !failed_before)
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0,
+                         "the list of evaluations cannot be stored, and the run continues without it: %s",
+                         error.message);
 }
 
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     const eitp__save_options options = {"", 0, NULL, NULL};
     double began = eitp__clock();
-    /* Records are synced first: a checkpoint has no steps that they lack, and no evaluations that best.json lacks. */
-    eitp_status status = eitp__records_sync(run, error);
+    eitp_status status;
     run->save = 0;
     run->cannot_save = 1;
-    if (!status && run->best_is_behind)
-        status = eitp__run_write_best(run, error);
-    if (!status)
-        status = eitp__trainer_save(run->trainer, run->directory, &options, error);
+    /* Written first: unless that fails, a checkpoint has no steps and evaluations that these files lack. */
+    eitp__records_sync(run);
+    if (run->best_is_behind)
+        eitp__run_write_best(run);
+    status = eitp__trainer_save(run->trainer, run->directory, &options, error);
     if (status)
         return status;
     run->cannot_save = 0;
@@ -35322,9 +35609,9 @@ static int eitp__run_add_best(eitp_run *run) {
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     const int64_t step = run->report.evaluated_step;
     const int is_best = eitp__run_add_best(run);
-    eitp_status status = eitp__run_write_best(run, error);
-    if (status || !run->keep_best || !is_best)
-        return status;
+    eitp__run_write_best(run);
+    if (!run->keep_best || !is_best)
+        return EITP_OK;
     return run->report.saved_step == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
 }
 
@@ -35345,13 +35632,10 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     run->report.evaluated_step = eitp_trainer_steps_done(run->trainer);
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
-    status = eitp__record_evaluation(run, seconds, error);
+    eitp__record_evaluation(run, seconds);
     if (!eitp__run_follows_best(run) || run->report.evaluated_step == 0)
-        return status;
-    if (!status)
-        return eitp__run_follow_best(run, error);
-    eitp__run_add_best(run);
-    return status;
+        return EITP_OK;
+    return eitp__run_follow_best(run, error);
 }
 
 /* Restores the evaluations up to the checkpoint. Later ones will be repeated, and are removed from the file. */
@@ -35369,7 +35653,7 @@ EITP__PRIVATE eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error
     status = eitp__best_read(&run->best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
     eitp__release_text(&run->host, parent);
     if (!status)
-        status = eitp__run_write_best(run, error);
+        eitp__run_write_best(run);
     eitp__run_update_best(run);
     return status;
 }
@@ -35427,10 +35711,9 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     seconds = eitp__clock() - began;
     report->items += report->step.items;
     report->seconds += seconds;
-    status = eitp__record_step(run, seconds, error);
+    eitp__record_step(run, seconds);
     eitp__notify_step(run, seconds);
-    if (!status)
-        status = eitp__health_check(run, error);
+    status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
         status = eitp__run_evaluate(run, error);
     if (!status && eitp__save_is_due(run, report->step.step))
@@ -35574,6 +35857,7 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     } else if (report->start_step == report->saved_step) {
         eitp__notify_nothing(run);
     }
+    eitp__records_finish(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
     report->steps_done = eitp_trainer_steps_done(run->trainer);
@@ -35629,7 +35913,8 @@ static eitp_status eitp__run_copy_config(eitp_run *run, const eitp_run_config *c
     run->directory = eitp__copy_text(host, config->directory);
     run->keep_best = config->keep_best ? eitp__copy_text(host, config->keep_best) : NULL;
     run->sinks = (eitp_record_sink *)eitp__allocate(host, sinks * sizeof *run->sinks);
-    if (!run->directory || (config->keep_best && !run->keep_best) || !run->sinks)
+    run->sink_states = (eitp__sink_state *)eitp__allocate(host, sinks * sizeof *run->sink_states);
+    if (!run->directory || (config->keep_best && !run->keep_best) || !run->sinks || !run->sink_states)
         return eitp__fail_memory(error, sinks * sizeof *run->sinks, "a run");
     if (config->sink_count)
         memcpy(run->sinks, config->sinks, config->sink_count * sizeof *run->sinks);
@@ -35699,6 +35984,8 @@ void eitp_run_destroy(eitp_run *run) {
     eitp__run_unlock(run);
     if (run->sinks)
         eitp__release(&host, run->sinks, (run->config.sink_count + 1) * sizeof *run->sinks);
+    if (run->sink_states)
+        eitp__release(&host, run->sink_states, (run->config.sink_count + 1) * sizeof *run->sink_states);
     eitp__release_text(&host, run->metrics_path);
     eitp__release_text(&host, run->checkpoint);
     eitp__release_text(&host, run->keep_best);

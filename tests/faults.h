@@ -4,7 +4,7 @@
  *     faults f;
  *     for (long n = 1;; n++) {
  *         faults_begin(&f);
- *         f.fail_allocation = n;                 // or: f.fail_file_call = n; f.code = ENOSPC;
+ *         f.fail_allocation = n;                 // or: f.fail_file_call = n; f.code = ENOSPC; f.times = 3;
  *         status = work(&f.host, ...);
  *         ... check the outcome ...
  *         if (!faults_end(&f)) break;            // there was no n-th call: every call has failed once
@@ -39,10 +39,14 @@ typedef struct faults {
     long fail_file_call;     /* number of the call that fails, from 1; 0: none */
     int all_file_calls;      /* the later ones fail too, as if the process or the disk were gone */
     int code;                /* errno value of failing calls; 0: EIO */
+    int times;               /* number of calls of that function in a row that fail; 0: as many as eitp makes */
     int tear;                /* a failing write writes half of its data */
     size_t largest_transfer; /* largest number of bytes per read or write; 0: no limit */
     long open_files;
     const char *failed_call; /* the function that failed first, such as "write"; NULL: none */
+    int failures;            /* number of calls that failed */
+    double waited;           /* seconds that `wait` was to wait; it returns at once */
+    uint64_t free_bytes, largest_file; /* what `space` returns; 0: no limit */
 } faults;
 
 static FAULTS_UNUSED void *faults_allocate(void *user, size_t size, size_t alignment) {
@@ -83,14 +87,23 @@ static FAULTS_UNUSED void faults_release(void *user, void *memory, size_t size) 
     f->real.allocator.release(f->real.allocator.user, block - margin, allocated + margin);
 }
 
+/* The number of calls in a row that fail: by default all that eitp makes of an operation, which repeats some. */
+static FAULTS_UNUSED int faults_times(const faults *f, const char *function) {
+    const int is_transfer = !strcmp(function, "read") || !strcmp(function, "write");
+    const int repeats = f->code == EAGAIN || (is_transfer && (!f->code || f->code == EIO));
+    return f->times ? f->times : repeats ? 1 + EITP__FILE_RETRIES : 1;
+}
+
 /* Counts a call; returns the errno value it must fail with, or 0. */
 static FAULTS_UNUSED int faults_file_call(faults *f, const char *function) {
     f->file_calls++;
-    if (!f->fail_file_call || f->file_calls < f->fail_file_call ||
-        (f->file_calls > f->fail_file_call && !f->all_file_calls))
+    if (!f->fail_file_call || f->file_calls < f->fail_file_call)
         return 0;
     if (!f->failed_call)
         f->failed_call = function;
+    else if (!f->all_file_calls && (strcmp(f->failed_call, function) || f->failures >= faults_times(f, function)))
+        return 0;
+    f->failures++;
     return f->code ? f->code : EIO;
 }
 
@@ -187,6 +200,19 @@ static FAULTS_UNUSED int faults_list(void *user, const char *path, int (*visit)(
     return code ? code : f->real.files.list(f->real.files.user, path, visit, visitor);
 }
 
+static FAULTS_UNUSED int faults_space(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file) {
+    faults *f = (faults *)user;
+    int code = faults_file_call(f, "space");
+    (void)path;
+    *free_bytes = f->free_bytes ? f->free_bytes : UINT64_MAX;
+    *largest_file = f->largest_file ? f->largest_file : UINT64_MAX;
+    return code;
+}
+
+static FAULTS_UNUSED void faults_wait(void *user, double seconds) {
+    ((faults *)user)->waited += seconds;
+}
+
 /* A new host on top of the default one, without faults. */
 static FAULTS_UNUSED void faults_begin(faults *f) {
     memset(f, 0, sizeof *f);
@@ -208,6 +234,8 @@ static FAULTS_UNUSED void faults_begin(faults *f) {
     f->host.files.rename = faults_rename;
     f->host.files.remove = faults_remove;
     f->host.files.list = faults_list;
+    f->host.files.space = faults_space;
+    f->host.files.wait = faults_wait;
 }
 
 /* Checks that everything is released; returns 1 if the call that was to fail has happened. */

@@ -16,12 +16,15 @@ typedef struct watcher {
     int records, syncs;
     int64_t resumed;
     eitp_status refuses; /* what the sink returns */
+    char said[8192];     /* the messages of all events but steps, each with a newline */
 } watcher;
 
 static void notice(void *user, const eitp_run_event *event) {
     watcher *w = (watcher *)user;
     w->events[event->kind]++;
     CHECK(event->message[0] && event->report);
+    if (event->kind != EITP_EVENT_STEP && strlen(w->said) + strlen(event->message) + 2 < sizeof w->said)
+        strcat(strcat(w->said, event->message), "\n");
     if (event->kind == EITP_EVENT_SAVED && w->saves < 32)
         w->saved[w->saves++] = event->report->saved_step;
     if (event->kind == EITP_EVENT_SAVED && event->report->saved_step == w->exit_saved)
@@ -194,12 +197,19 @@ static void records_go_to_every_sink(void) {
     scratch_remove(f.directory);
 }
 
-static void a_failing_sink_ends_the_run(void) {
+/* A sink that always fails: said once, counted, and the run goes on to the same end. */
+static void a_failing_sink_ends_nothing(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.w.refuses = EITP_ERROR_IO;
-    CHECK(train(&f) == EITP_ERROR_IO && strstr(error_.message, "the sink is full"));
-    CHECK(f.report.end == EITP_RUN_FAILED);
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.saved_step == 6 && has_checkpoint(&f, 6));
+    /* 6 steps, and the evaluation at the end; a warning when it fails, and the number at the end. */
+    CHECK_THAT(f.report.lost_records == 7, "%d", (int)f.report.lost_records);
+    CHECK_THAT(f.w.events[EITP_EVENT_RECORDS] == 2, "%d", f.w.events[EITP_EVENT_RECORDS]);
+    CHECK_THAT(strstr(f.w.said, "records cannot be stored, and the run continues without them: the sink is full\n") &&
+                   strstr(f.w.said, "7 records could not be stored\n"),
+               "%s", f.w.said);
     scratch_remove(f.directory);
 }
 
@@ -210,7 +220,7 @@ static eitp_status refuse_step_2(void *user, const eitp_record *record, eitp_err
                : EITP_OK;
 }
 
-/* A record that one sink refuses reaches the others and best.json; the checkpoint left behind is of that step. */
+/* A record that one sink refuses reaches the others and best.json. */
 static void other_sinks_receive_what_one_refuses(void) {
     char step[] = "loss", evaluation[] = "val_loss", text[4096];
     for (int i = 0; i < 2; i++) {
@@ -222,12 +232,58 @@ static void other_sinks_receive_what_one_refuses(void) {
         f.sink.sync = NULL;
         f.config.eval_steps = 2;
         f.config.keep_best = "loss";
-        CHECK(train(&f) == EITP_ERROR_IO && f.report.saved_step == 2);
+        CHECK_THAT(!train(&f) && f.report.lost_records == 1, "%s", error_.message);
+        CHECK(strstr(f.w.said, "records are stored again (lost so far: 1)\n"));
         read_text(&f, "metrics.jsonl", text, sizeof text);
-        CHECK_THAT(count_of(text, "\"loss\": ") == 2 && count_of(text, "\"val_loss\": ") == 1 + i, "%s", text);
-        if (i)
-            read_text(&f, "best.json", text, sizeof text);
-        CHECK_THAT(!i || strstr(text, "\n{\"step\": 2, "), "%s", text);
+        CHECK_THAT(count_of(text, "\"loss\": ") == 6 && count_of(text, "\"val_loss\": ") == 4, "%s", text);
+        read_text(&f, "best.json", text, sizeof text);
+        CHECK_THAT(strstr(text, "\n{\"step\": 2, "), "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
+static int refused_writes; /* number of writes of metrics.jsonl that fail */
+static void *metrics_file;
+
+static int open_metrics(void *user, const char *path, eitp_file_mode mode, void **file) {
+    const eitp_host host = eitp_host_default();
+    const int code = host.files.open(user, path, mode, file);
+    if (!code && strstr(path, "metrics.jsonl"))
+        metrics_file = *file;
+    return code;
+}
+
+/* Fails after half of the data, as on a disk that is full. */
+static int write_without_metrics(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    if (file != metrics_file || refused_writes <= 0)
+        return host.files.write(user, file, offset, data, size, done);
+    refused_writes--;
+    host.files.write(user, file, offset, data, size / 2, done);
+    return ENOSPC;
+}
+
+/* A log that cannot be written for a while lacks nothing in the end; one that never can be is counted. */
+static void metrics_are_written_later(void) {
+    for (int refused = 1; refused <= 1000; refused += 999) {
+        char text[8192];
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.steps = 4;
+        f.config.save_steps = 1;
+        metrics_file = NULL;
+        f.host.files.open = open_metrics;
+        f.host.files.write = write_without_metrics;
+        refused_writes = refused;
+        CHECK_THAT(!train(&f) && f.report.saved_step == 4, "%s", error_.message);
+        read_text(&f, "metrics.jsonl", text, sizeof text);
+        CHECK_THAT(count_of(text, "\n") == (refused == 1 ? 5 : 0), "%s", text);
+        CHECK_THAT(refused == 1 || !*text, "half a record is left: %s", text);
+        CHECK_THAT(f.report.lost_records == (refused == 1 ? 0 : 5), "%d", (int)f.report.lost_records);
+        CHECK_THAT(count_of(f.w.said, "records cannot be stored") == 1 && strstr(f.w.said, "no space left"), "%s",
+                   f.w.said);
+        CHECK(count_of(f.w.said, "stored again (lost so far: 0)") == (refused == 1));
+        refused_writes = 0;
         scratch_remove(f.directory);
     }
 }
@@ -264,8 +320,6 @@ static void jsonl_values_and_truncation(void) {
     scratch_remove(f.directory);
 }
 
-static int refused_writes; /* number of writes that fail */
-
 static int write_later(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
     const eitp_host host = eitp_host_default();
     (void)user;
@@ -286,12 +340,15 @@ static void the_sink_of_null_is_refused(void) {
     CHECK_THAT(strstr(error_.message, "record function"), "%s", error_.message);
 }
 
-/* A record that could not be written is written with the next one: no checkpoint is saved without it. */
+/* A record that could not be written is kept, up to a limit, and written when that is possible again. */
 static void jsonl_keeps_what_it_could_not_write(void) {
     const eitp_value value = {"a", EITP_VALUE_INTEGER, 0, 7, NULL};
     const eitp_record record = {1, &value, 1};
+    const int64_t all = 200000; /* records of 20 bytes: more than the limit */
     eitp_record_sink sink;
     char text[200];
+    int64_t lost;
+    eitp_path_info info;
     fixture f;
     eitp_jsonl *jsonl;
     REQUIRE(begin_fixture(&f));
@@ -300,12 +357,23 @@ static void jsonl_keeps_what_it_could_not_write(void) {
     REQUIRE_OK(eitp_jsonl_create(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
     sink = eitp_jsonl_sink(jsonl);
     refused_writes = 2;
-    CHECK(sink.record(sink.user, &record, &error_) == EITP_ERROR_IO);
+    CHECK(sink.record(sink.user, &record, &error_) == EITP_ERROR_IO && sink.lost(sink.user) == 1);
     CHECK(sink.sync(sink.user, &error_) == EITP_ERROR_IO);
+    CHECK(!sink.sync(sink.user, &error_) && !sink.lost(sink.user));
+    refused_writes = 1000;
+    CHECK(sink.sync(sink.user, &error_) == EITP_OK); /* there is nothing to write */
+    for (int64_t i = 0; i < all; i++)
+        sink.record(sink.user, &record, &error_);
+    CHECK(sink.sync(sink.user, &error_) == EITP_ERROR_IO && sink.lost(sink.user) == all);
+    refused_writes = 0;
     CHECK(!sink.sync(sink.user, &error_));
+    lost = sink.lost(sink.user);
     eitp_jsonl_destroy(jsonl);
+    REQUIRE(!eitp__path_info(&f.host, scratch_path(f.directory, "j"), &info, &error_));
+    CHECK_THAT(lost > 100000 && lost < all && info.size == (uint64_t)(1 + all - lost) * 20, "%d lost, %d bytes",
+               (int)lost, (int)info.size);
     read_text(&f, "j", text, sizeof text);
-    CHECK_THAT(!strcmp(text, "{\"step\": 1, \"a\": 7}\n"), "%s", text);
+    CHECK_THAT(!strncmp(text, "{\"step\": 1, \"a\": 7}\n", 20), "%s", text);
     scratch_remove(f.directory);
 }
 
@@ -599,8 +667,8 @@ static int open_without_best(void *user, const char *path, eitp_file_mode mode, 
     return ENOSPC;
 }
 
-/* The checkpoint of a failed run has no evaluation that best.json lacks. */
-static void a_checkpoint_is_written_after_best_json(void) {
+/* best.json that cannot be written does not end a run, and is written as soon as that is possible. */
+static void best_json_is_written_later(void) {
     char text[4096];
     for (int refused = 1; refused <= 2; refused++) {
         fixture f;
@@ -609,14 +677,15 @@ static void a_checkpoint_is_written_after_best_json(void) {
         f.config.keep_best = "loss";
         f.host.files.open = open_without_best;
         refused_bests = refused;
-        CHECK(train(&f) == EITP_ERROR_IO && f.report.steps_done == 2);
-        CHECK(has_checkpoint(&f, 2) == (refused == 1) && exists(&f, "best.json") == (refused == 1));
-        refused_bests = 0;
+        f.w.stop_after = 2;
+        CHECK_THAT(!train(&f) && f.report.steps_done == 2, "%s", error_.message);
+        CHECK(has_checkpoint(&f, 2) && exists(&f, "best.json") == (refused == 1));
+        CHECK_THAT(count_of(f.w.said, "the list of evaluations cannot be stored") == 1, "%s", f.w.said);
         f.config.resume = EITP_RESUME_NEWEST;
-        f.w.stop_after = 3;
+        f.w.stop_after = 4;
         CHECK_THAT(!train(&f), "%s", error_.message);
         read_text(&f, "best.json", text, sizeof text);
-        CHECK_THAT(strstr(text, "\n{\"step\": 2, ") && f.report.best_step == 2, "%s", text);
+        CHECK_THAT(strstr(text, "\n{\"step\": 4, ") && f.report.best_step == 4, "%s", text);
         scratch_remove(f.directory);
     }
 }
@@ -900,8 +969,9 @@ static void a_failure_while_training_loses_nothing(void) {
 
 static const test_case tests[] = {
     TEST(records_go_to_every_sink),
-    TEST(a_failing_sink_ends_the_run),
+    TEST(a_failing_sink_ends_nothing),
     TEST(other_sinks_receive_what_one_refuses),
+    TEST(metrics_are_written_later),
     TEST(jsonl_values_and_truncation),
     TEST(the_sink_of_null_is_refused),
     TEST(jsonl_keeps_what_it_could_not_write),
@@ -920,7 +990,7 @@ static const test_case tests[] = {
     TEST(evaluations_are_copied_to_another_directory),
     TEST(a_better_evaluation_is_saved_at_once),
     TEST(a_new_run_ignores_an_older_best),
-    TEST(a_checkpoint_is_written_after_best_json),
+    TEST(best_json_is_written_later),
     TEST(a_child_does_not_keep_the_lock),
     TEST(a_directory_locked_by_another_process_stays),
     TEST(a_directory_has_one_run_at_a_time),

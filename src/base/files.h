@@ -8,6 +8,9 @@
 /* The operating system's files (POSIX). */
 EITP__PRIVATE eitp_files eitp__system_files(void);
 
+/* Number of times that a call is repeated after a failure that may pass; see eitp_files. */
+#define EITP__FILE_RETRIES 5
+
 /* An open file. A path that does not exist or is not a regular file is EITP_ERROR_ARGUMENT, any other failure of the
    file table EITP_ERROR_IO. */
 typedef struct eitp__file {
@@ -48,6 +51,16 @@ EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *pa
 /* Replaces a file atomically: writes "<path>.tmp", syncs it, renames it to `path` and syncs the directory. */
 EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                              eitp_error *error);
+
+/* True if the error is that of a full disk or an exhausted quota. */
+EITP__PRIVATE int eitp__is_disk_full(const eitp_error *error);
+
+/* eitp_files.space; returns 0 if it is unknown. */
+EITP__PRIVATE int eitp__path_space(const eitp_host *host, const char *path, uint64_t *free_bytes,
+                                   uint64_t *largest_file);
+
+/* Waits between two attempts at something. */
+EITP__PRIVATE void eitp__wait(const eitp_host *host, double seconds);
 
 EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *path, eitp_path_info *info,
                                           eitp_error *error);

@@ -14,6 +14,7 @@ EITP__PRIVATE eitp_status eitp__fail(eitp_error *error, eitp_status status, cons
     if (error) {
         va_list arguments;
         error->status = status;
+        error->system_code = 0;
         va_start(arguments, format);
         vsnprintf(error->message, sizeof error->message, format, arguments);
         va_end(arguments);

@@ -28,13 +28,13 @@ static void eitp__guard_warn(eitp_run *run, const char *action) {
 }
 
 /* Shrinks the run; *shrunk is 0 if that fails or is not possible. */
-static eitp_status eitp__guard_relieve(eitp_run *run, int *shrunk, eitp_error *error) {
+static void eitp__guard_relieve(eitp_run *run, int *shrunk) {
     eitp_shrink_report report;
     eitp_error second;
     eitp_status status;
     *shrunk = 0;
     if (run->guard.is_smallest)
-        return EITP_OK;
+        return;
     eitp__guard_warn(run, "looking for a configuration that uses less");
     status = eitp_trainer_shrink(run->trainer, &report, &second);
     *shrunk = !status && report.shrunk;
@@ -46,7 +46,7 @@ static eitp_status eitp__guard_relieve(eitp_run *run, int *shrunk, eitp_error *e
                          "no configuration uses less memory; the run stops with a checkpoint if memory stays short");
         run->guard.is_smallest = 1;
     }
-    return eitp__record_memory(run, *shrunk, error);
+    eitp__record_memory(run, *shrunk);
 }
 
 static eitp_status eitp__guard_fail(const eitp_run *run, eitp_error *error) {
@@ -60,19 +60,17 @@ static eitp_status eitp__guard_fail(const eitp_run *run, eitp_error *error) {
 static eitp_status eitp__guard_act(eitp_run *run, eitp_error *error) {
     eitp__guard *guard = &run->guard;
     int shrunk = 0;
-    eitp_status status;
     if (!run->config.auto_shrink) {
         if (guard->has_warned)
             return EITP_OK;
         guard->has_warned = 1;
         eitp__guard_warn(run, "the run continues unchanged");
-        return eitp__record_memory(run, 0, error);
+        eitp__record_memory(run, 0);
+        return EITP_OK;
     }
-    status = eitp__guard_relieve(run, &shrunk, error);
+    eitp__guard_relieve(run, &shrunk);
     guard->short_checks = shrunk ? 0 : guard->short_checks + 1;
-    if (!status && guard->short_checks >= EITP__GUARD_MAX_SHORT_CHECKS)
-        status = eitp__guard_fail(run, error);
-    return status;
+    return guard->short_checks >= EITP__GUARD_MAX_SHORT_CHECKS ? eitp__guard_fail(run, error) : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error) {

@@ -48,7 +48,8 @@ static eitp_status eitp__run_copy_config(eitp_run *run, const eitp_run_config *c
     run->directory = eitp__copy_text(host, config->directory);
     run->keep_best = config->keep_best ? eitp__copy_text(host, config->keep_best) : NULL;
     run->sinks = (eitp_record_sink *)eitp__allocate(host, sinks * sizeof *run->sinks);
-    if (!run->directory || (config->keep_best && !run->keep_best) || !run->sinks)
+    run->sink_states = (eitp__sink_state *)eitp__allocate(host, sinks * sizeof *run->sink_states);
+    if (!run->directory || (config->keep_best && !run->keep_best) || !run->sinks || !run->sink_states)
         return eitp__fail_memory(error, sinks * sizeof *run->sinks, "a run");
     if (config->sink_count)
         memcpy(run->sinks, config->sinks, config->sink_count * sizeof *run->sinks);
@@ -118,6 +119,8 @@ void eitp_run_destroy(eitp_run *run) {
     eitp__run_unlock(run);
     if (run->sinks)
         eitp__release(&host, run->sinks, (run->config.sink_count + 1) * sizeof *run->sinks);
+    if (run->sink_states)
+        eitp__release(&host, run->sink_states, (run->config.sink_count + 1) * sizeof *run->sink_states);
     eitp__release_text(&host, run->metrics_path);
     eitp__release_text(&host, run->checkpoint);
     eitp__release_text(&host, run->keep_best);

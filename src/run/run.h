@@ -41,19 +41,25 @@ typedef struct eitp_record {
 /* A destination of records. */
 typedef struct eitp_record_sink {
     void *user;
-    /* Stores a record. A failure ends the run, after all sinks have received the record. */
+    /* Stores a record. A failure does not end the run: it is reported once (EITP_EVENT_RECORDS), and the record counts
+       as lost. The sink gets the next record nevertheless. */
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
     /* Called before the first step: discards the records of steps after `step` (-1: all records), and sets *evaluated
        to 1 if it has an evaluation of `step`, which is then not repeated. May be NULL. */
     eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
-    /* Writes all records to storage. Called before a checkpoint is written. May be NULL. */
+    /* Writes all records to storage. Called before a checkpoint is written, which a failure does not prevent. May be
+       NULL. */
     eitp_status (*sync)(void *user, eitp_error *error);
+    /* For sinks that keep records and store them later: the number of records since `resume` that are not stored after
+       a failure. May be NULL: each failed `record` is one. */
+    int64_t (*lost)(void *user);
 } eitp_record_sink;
 
 /*
  * A sink that writes a file of JSON lines: an object for each record, with the member "step" first. Numbers that are
- * not finite are null. Records are buffered for up to a second. A resume truncates the file after the last complete
- * record of the steps before. Destroy it after the run that uses it.
+ * not finite are null. Records are buffered for up to a second. What cannot be written is kept, up to 1 MiB, and tried
+ * again: when records are synced, and after one second, two, four and so on up to 32. A resume truncates the file after
+ * the last complete record of the steps before. Destroy it after the run that uses it.
  */
 typedef struct eitp_jsonl eitp_jsonl;
 EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
@@ -94,6 +100,7 @@ typedef struct eitp_run_report {
     int64_t items;           /* of the first loss term, in the steps of this run */
     double seconds;          /* that those steps took */
     eitp_memory_info memory; /* when memory was last found short */
+    int64_t lost_records;    /* number of records that sinks could not store */
 } eitp_run_report;
 
 typedef enum eitp_run_event_kind {
@@ -106,8 +113,9 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_END_OF_DATA = 6,   /* the trainer has used all samples */
     EITP_EVENT_EARLY_STOP = 7,    /* `patience` is exhausted */
     EITP_EVENT_NOTHING_TO_DO = 8, /* all steps were done before */
-    EITP_EVENT_SAVE_FAILED = 9    /* the final checkpoint could not be written. The message is why the run ended;
+    EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
+    EITP_EVENT_RECORDS = 10       /* records or best.json cannot be stored, or can be stored again */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */

@@ -56,9 +56,9 @@ static int eitp__run_add_best(eitp_run *run) {
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     const int64_t step = run->report.evaluated_step;
     const int is_best = eitp__run_add_best(run);
-    eitp_status status = eitp__run_write_best(run, error);
-    if (status || !run->keep_best || !is_best)
-        return status;
+    eitp__run_write_best(run);
+    if (!run->keep_best || !is_best)
+        return EITP_OK;
     return run->report.saved_step == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
 }
 
@@ -79,13 +79,10 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     run->report.evaluated_step = eitp_trainer_steps_done(run->trainer);
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
-    status = eitp__record_evaluation(run, seconds, error);
+    eitp__record_evaluation(run, seconds);
     if (!eitp__run_follows_best(run) || run->report.evaluated_step == 0)
-        return status;
-    if (!status)
-        return eitp__run_follow_best(run, error);
-    eitp__run_add_best(run);
-    return status;
+        return EITP_OK;
+    return eitp__run_follow_best(run, error);
 }
 
 /* Restores the evaluations up to the checkpoint. Later ones will be repeated, and are removed from the file. */
@@ -103,7 +100,7 @@ EITP__PRIVATE eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error
     status = eitp__best_read(&run->best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
     eitp__release_text(&run->host, parent);
     if (!status)
-        status = eitp__run_write_best(run, error);
+        eitp__run_write_best(run);
     eitp__run_update_best(run);
     return status;
 }

@@ -60,10 +60,9 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     seconds = eitp__clock() - began;
     report->items += report->step.items;
     report->seconds += seconds;
-    status = eitp__record_step(run, seconds, error);
+    eitp__record_step(run, seconds);
     eitp__notify_step(run, seconds);
-    if (!status)
-        status = eitp__health_check(run, error);
+    status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
         status = eitp__run_evaluate(run, error);
     if (!status && eitp__save_is_due(run, report->step.step))
@@ -207,6 +206,7 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     } else if (report->start_step == report->saved_step) {
         eitp__notify_nothing(run);
     }
+    eitp__records_finish(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
     report->steps_done = eitp_trainer_steps_done(run->trainer);

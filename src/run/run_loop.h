@@ -7,6 +7,12 @@
 
 #include <signal.h>
 
+/* What a sink could not store. */
+typedef struct eitp__sink_state {
+    int is_failing; /* its last call failed */
+    int64_t lost;   /* number of records, unless the sink counts them */
+} eitp__sink_state;
+
 struct eitp_run {
     eitp_host host;
     eitp_run_config config; /* its strings and sinks are those below */
@@ -14,7 +20,8 @@ struct eitp_run {
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
 
-    eitp_record_sink *sinks; /* the program's, then that of metrics.jsonl */
+    eitp_record_sink *sinks;       /* the program's, then that of metrics.jsonl */
+    eitp__sink_state *sink_states; /* of each */
     size_t sink_count;
     eitp_jsonl *metrics;
     char *metrics_path;
@@ -37,6 +44,7 @@ struct eitp_run {
     double saved_at;    /* time of the last save, or of the start */
     int cannot_save;    /* the last save failed */
     int best_is_behind; /* best.json lacks an evaluation */
+    int best_fails;     /* the last write of best.json failed */
     int stops_early;    /* `patience` is exhausted */
 };
 

@@ -16,23 +16,29 @@ EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error) {
                                   run->keep_best ? run->best.now.step : -1, error);
 }
 
-EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error) {
-    eitp_status status = eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), error);
-    run->best_is_behind = status != EITP_OK;
-    return status;
+EITP__PRIVATE void eitp__run_write_best(eitp_run *run) {
+    const int failed_before = run->best_fails;
+    eitp_error error;
+    run->best_fails =
+        eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), &error) != EITP_OK;
+    run->best_is_behind = run->best_fails;
+    if (run->best_fails && !failed_before)
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0,
+                         "the list of evaluations cannot be stored, and the run continues without it: %s",
+                         error.message);
 }
 
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     const eitp__save_options options = {"", 0, NULL, NULL};
     double began = eitp__clock();
-    /* Records are synced first: a checkpoint has no steps that they lack, and no evaluations that best.json lacks. */
-    eitp_status status = eitp__records_sync(run, error);
+    eitp_status status;
     run->save = 0;
     run->cannot_save = 1;
-    if (!status && run->best_is_behind)
-        status = eitp__run_write_best(run, error);
-    if (!status)
-        status = eitp__trainer_save(run->trainer, run->directory, &options, error);
+    /* Written first: unless that fails, a checkpoint has no steps and evaluations that these files lack. */
+    eitp__records_sync(run);
+    if (run->best_is_behind)
+        eitp__run_write_best(run);
+    status = eitp__trainer_save(run->trainer, run->directory, &options, error);
     if (status)
         return status;
     run->cannot_save = 0;

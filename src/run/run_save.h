@@ -13,7 +13,7 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error);
 /* Removes the checkpoints that the run does not keep. */
 EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error);
 
-/* Writes best.json. */
-EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error);
+/* Writes best.json. A failure is reported, and ends nothing: the next save or evaluation writes it again. */
+EITP__PRIVATE void eitp__run_write_best(eitp_run *run);
 
 #endif
