@@ -1848,7 +1848,7 @@ EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *fi
 EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
 
 /* Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
-   the vocabulary EITP_ERROR_FORMAT. After a failure the content of `ids` is unspecified. */
+   the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter EITP_ERROR_IO. After a failure the content of `ids` is unspecified. */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                           eitp_error *error);
 
@@ -2739,7 +2739,8 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_NOTHING_TO_DO = 8, /* all steps were done before */
     EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
-    EITP_EVENT_RECORDS = 10       /* records or best.json cannot be stored, or can be stored again */
+    EITP_EVENT_RECORDS = 10,      /* records or best.json cannot be stored, or can be stored again */
+    EITP_EVENT_DISK = 11          /* the disk is full, fails, or has little room, and what the run does about it */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -2803,8 +2804,8 @@ typedef struct eitp_run eitp_run;
 
 /*
  * Creates the directory, locks it (eitp_files.lock), and finds the checkpoint to resume from. The configuration is
- * copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range, another process has the lock, or the directory
- * has checkpoints of another run or of later steps.
+ * copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range, the directory cannot have this path, another
+ * process has the lock, or the directory has checkpoints of another run or of later steps.
  */
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
@@ -2821,6 +2822,15 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
 /*
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
  * `report` is filled in on failure too; it may be NULL.
+ *
+ * Before the first step it checks that the disk has room for one checkpoint (EITP_ERROR_IO; nothing is changed, and the
+ * function may be called again), and warns if there is less than the checkpoints of the run will need.
+ *
+ * If the disk is full when a checkpoint is saved, the run removes the checkpoints that save_total_limit would remove
+ * afterwards, and tries again, up to a minute; a request to stop ends the waiting. If that does not help it ends with
+ * EITP_ERROR_IO, and the newest checkpoint is the last one that was saved.
+ *
+ * Data that cannot be read, or are invalid, in a later step are EITP_ERROR_IO too.
  *
  * On success, and after EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE, there is a checkpoint of the last step. After
  * any other error there is one of the last completed step, unless the trainer is torn or saving fails.
@@ -3021,6 +3031,9 @@ EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *functio
 /* Prepends "<formatted prefix>: " to the message in *error, which may be NULL, and returns `status`. */
 EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status status, const char *format, ...)
     EITP__PRINTF(3, 4);
+
+/* Writes a number of bytes, such as "12.3 MB", and returns `text`. */
+EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size);
 /* <<src/base/status.h */
 
 /* >>src/base/memory.h */
@@ -3417,12 +3430,18 @@ EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const ch
 /* Removes a file, or a directory and everything in it; succeeds if it does not exist. */
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error);
 
+/* The size of a file, or of all files below a directory; 0 for what cannot be looked up. */
+EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path);
+
 EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error);
 
 /* Lists a directory: stores the names in `names`, sorted by bytes, each followed by a zero byte. */
 EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char *path, eitp__buffer *names,
                                                size_t *count, eitp_error *error);
+
+/* The directory of `path` as a new string; NULL if out of memory. Release it with eitp__release_text. */
+EITP__PRIVATE char *eitp__parent_directory(const eitp_host *host, const char *path);
 
 /* A new string "directory/name"; NULL if out of memory. Release it with eitp__release_text. */
 EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory, const char *name);
@@ -4506,6 +4525,10 @@ EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const 
 
 /* Closes and removes the file. Does nothing on a zeroed structure. */
 EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload);
+
+/* EITP_ERROR_IO if the disk has no room for `bytes` more, or the limit of file sizes is too low. */
+EITP__PRIVATE eitp_status eitp__offload_check_space(const eitp__offload_file *offload, uint64_t bytes,
+                                                    eitp_error *error);
 
 /*
  * Reserves `size` bytes of the file and writes zeros there, so that a full disk is noticed at this point rather than in
@@ -6554,6 +6577,15 @@ EITP__PRIVATE eitp_status eitp__checkpoint_create(
 /* eitp_checkpoint_prune that also keeps the checkpoint of step `kept`; -1: none. */
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                                  int64_t kept, eitp_error *error);
+
+/* Checkpoints in a directory, and of these the ones that eitp__checkpoint_prune would remove. */
+typedef struct eitp__checkpoint_use {
+    int64_t count, prunable;
+    uint64_t bytes, prunable_bytes;
+} eitp__checkpoint_use;
+
+EITP__PRIVATE eitp_status eitp__checkpoint_measure(const eitp_host *host, const char *output_directory, int64_t keep,
+                                                   int64_t kept, eitp__checkpoint_use *use, eitp_error *error);
 /* <<src/io/checkpoint.h */
 
 /* >>src/task/layout.h */
@@ -7023,6 +7055,9 @@ typedef struct eitp__save_options {
     void *user;
 } eitp__save_options;
 
+/* About the size of the next checkpoint, and of its largest file, in bytes. */
+EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest);
+
 /* eitp_trainer_save with options. */
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
@@ -7184,6 +7219,7 @@ struct eitp_run {
     int has_lock;
     int created_directories; /* number of directories created */
     int started;
+    int is_refused; /* before the first step: nothing was trained */
 
     /* Written by signal handlers. */
     volatile sig_atomic_t stop, stop_reason, save;
@@ -7227,6 +7263,23 @@ EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error);
 /* Writes best.json. A failure is reported, and ends nothing: the next save or evaluation writes it again. */
 EITP__PRIVATE void eitp__run_write_best(eitp_run *run);
 /* <<src/run/run_save.h */
+
+/* >>src/run/disk.h */
+/* The disk of a run: room for its checkpoints, and saves that fail because it is full or passes over an error. */
+
+/*
+ * Called before the first step. EITP_ERROR_IO if a checkpoint cannot be written: there is no room for one, the limit of
+ * file sizes is below its largest file, or too few files can be open at once. Warns if there is less room than the
+ * checkpoints of the run will need.
+ */
+EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error);
+
+/*
+ * Saves a checkpoint. If the disk is full, removes the checkpoints that the limit would remove afterwards. Then, and
+ * after failures that may pass, tries again for about a minute, or until a request to stop.
+ */
+EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_options *options, eitp_error *error);
+/* <<src/run/disk.h */
 
 /* >>src/run/run_evaluate.h */
 /* Evaluation during a run, its best checkpoint, and early stopping. */
@@ -7325,6 +7378,16 @@ EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status statu
         eitp__append(error->message, sizeof error->message, message);
     }
     return status;
+}
+
+EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size) {
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    double amount = (double)bytes;
+    size_t unit = 0;
+    for (; amount >= 999.95 && unit + 1 < EITP__COUNT(units); unit++)
+        amount /= 1000;
+    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
+    return text;
 }
 /* <<src/base/status.c */
 
@@ -8639,8 +8702,7 @@ EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *pa
     return eitp__file_close(&file, error);
 }
 
-/* The directory of `path` as a new string; NULL if out of memory. */
-static char *eitp__parent_directory(const eitp_host *host, const char *path) {
+EITP__PRIVATE char *eitp__parent_directory(const eitp_host *host, const char *path) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/')
         length--;
@@ -8712,10 +8774,13 @@ static eitp_status eitp__make_one_directory(const eitp_host *host, const char *p
     if (code != EEXIST)
         return eitp__fail_file(error, code, "create the directory", path);
     status = eitp__path_info(host, path, &info, error);
-    if (!status && info.kind != EITP_PATH_DIRECTORY)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "cannot create the directory '%s': a file has that name; remove it or choose another name",
-                          path);
+    if (!status && info.kind != EITP_PATH_DIRECTORY) {
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "cannot create the directory '%s': a file has that name; remove it or choose another name",
+                            path);
+        if (error)
+            error->system_code = code;
+    }
     return status;
 }
 
@@ -8880,6 +8945,27 @@ EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory
         path[head] = '/';
     memcpy(path + head + slash, name, tail + 1);
     return path;
+}
+
+EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__buffer names;
+    size_t count = 0, offset = 0;
+    uint64_t bytes;
+    if (eitp__path_info(host, path, &info, NULL) || info.kind != EITP_PATH_DIRECTORY)
+        return info.size;
+    bytes = 0;
+    eitp__buffer_init(&names, host);
+    if (eitp__list_directory(host, path, &names, &count, NULL))
+        count = 0;
+    for (size_t i = 0; i < count; i++) {
+        char *inner = eitp__join_path(host, path, names.data + offset);
+        bytes += inner ? eitp__tree_bytes(host, inner) : 0;
+        offset += strlen(names.data + offset) + 1;
+        eitp__release_text(host, inner);
+    }
+    eitp__buffer_release(&names);
+    return bytes;
 }
 /* <<src/base/files.c */
 
@@ -14057,6 +14143,29 @@ EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload) {
     memset(offload, 0, sizeof *offload);
 }
 
+EITP__PRIVATE eitp_status eitp__offload_check_space(const eitp__offload_file *offload, uint64_t bytes,
+                                                    eitp_error *error) {
+    const char *path = offload->file.path;
+    char *directory = eitp__parent_directory(&offload->host, path);
+    uint64_t free_bytes, largest;
+    char needs[32], has[32];
+    const int is_known = directory && eitp__path_space(&offload->host, directory, &free_bytes, &largest);
+    eitp__release_text(&offload->host, directory);
+    if (is_known && free_bytes < bytes)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "offloaded variables need %s in '%s', and its disk has %s free; free some space, or choose "
+                          "another file",
+                          eitp__format_bytes(bytes, needs, sizeof needs), path,
+                          eitp__format_bytes(free_bytes, has, sizeof has));
+    if (is_known && largest < offload->size + bytes)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "offloaded variables need %s in '%s', and the files of this process may have %s at most; "
+                          "raise the limit (ulimit -f)",
+                          eitp__format_bytes(offload->size + bytes, needs, sizeof needs), path,
+                          eitp__format_bytes(largest, has, sizeof has));
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, size_t size, uint64_t *offset,
                                                 eitp_error *error) {
     const size_t most = (size_t)64 << 10;
@@ -14213,12 +14322,20 @@ static size_t eitp__aligned(size_t size) {
     return (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
 }
 
+static int eitp__needs_file_space(const eitp__variable *variable) {
+    return variable->info.offloaded && variable->offset == EITP__NO_OFFSET;
+}
+
 /* Reserves space in the file for offloaded variables that have none. */
 static eitp_status eitp__reserve_file_space(eitp_context *context, eitp_error *error) {
-    eitp_status status = EITP_OK;
+    uint64_t bytes = 0;
+    eitp_status status;
+    for (size_t i = 0; i < context->variable_count; i++)
+        bytes += eitp__needs_file_space(&context->variables[i]) ? context->variables[i].info.size : 0;
+    status = bytes ? eitp__offload_check_space(&context->offload_file, bytes, error) : EITP_OK;
     for (size_t i = 0; i < context->variable_count && !status; i++) {
         eitp__variable *variable = &context->variables[i];
-        if (variable->info.offloaded && variable->offset == EITP__NO_OFFSET)
+        if (eitp__needs_file_space(variable))
             status = eitp__offload_reserve(&context->offload_file, variable->info.size, &variable->offset, error);
     }
     return status;
@@ -27713,6 +27830,11 @@ eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, ui
         const uint64_t now = count - done < chunk ? count - done : chunk;
         eitp_status status =
             eitp__file_read(&handle, file->offset + (first + done) * element, bytes, (size_t)(now * element), error);
+        /* Its size was checked when it was opened. */
+        if (status == EITP_ERROR_FORMAT)
+            status = eitp__fail(
+                error, EITP_ERROR_IO, "'%s' changed while it was read: it ends before token %llu of %llu; restore it",
+                file->file.path, (unsigned long long)(first + done + now), (unsigned long long)file->info.token_count);
         if (status == EITP_OK)
             status = eitp__token_file_decode(file, bytes, first + done, (size_t)now, ids + done, error);
         if (status != EITP_OK)
@@ -30767,6 +30889,36 @@ static int64_t eitp__newer(const eitp__buffer *names, size_t count, int64_t step
     return newer;
 }
 
+/* True if pruning removes the checkpoint of `step`, one of the list. */
+static int eitp__is_prunable(const eitp__buffer *names, size_t count, int64_t step, int64_t keep, int64_t kept) {
+    return step >= 0 && step != kept && keep > 0 && eitp__newer(names, count, step) >= keep;
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_measure(const eitp_host *host, const char *output_directory, int64_t keep,
+                                                   int64_t kept, eitp__checkpoint_use *use, eitp_error *error) {
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status;
+    memset(use, 0, sizeof *use);
+    eitp__buffer_init(&names, host);
+    status = eitp__list_directory(host, output_directory, &names, &count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = names.data + at;
+        const int64_t step = eitp__checkpoint_step(name);
+        char *path = step < 0 ? NULL : eitp__join_path(host, output_directory, name);
+        const uint64_t bytes = path ? eitp__tree_bytes(host, path) : 0;
+        const int is_prunable = eitp__is_prunable(&names, count, step, keep, kept);
+        use->count += step >= 0;
+        use->bytes += bytes;
+        use->prunable += is_prunable;
+        use->prunable_bytes += is_prunable ? bytes : 0;
+        at += strlen(name) + 1;
+        eitp__release_text(host, path);
+    }
+    eitp__buffer_release(&names);
+    return status;
+}
+
 eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                   eitp_error *error) {
     if (!host || !output_directory)
@@ -30788,7 +30940,7 @@ EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const ch
         const char *name = names.data + at;
         int64_t step = eitp__checkpoint_step(name);
         int unfinished = !strncmp(name, EITP__PARTIAL_PREFIX, sizeof EITP__PARTIAL_PREFIX - 1);
-        if (unfinished || (step >= 0 && step != kept && keep > 0 && eitp__newer(&names, count, step) >= keep))
+        if (unfinished || eitp__is_prunable(&names, count, step, keep, kept))
             status = eitp__remove_entry(host, output_directory, name, error);
         at += strlen(name) + 1;
     }
@@ -33946,6 +34098,39 @@ static eitp_status eitp__fill_weights(const eitp_task *task, const char *directo
     return status;
 }
 
+/* ---- The size of a checkpoint ---- */
+
+/* Bytes of a variable in a file: floating-point numbers are written as f32. */
+static uint64_t eitp__variable_file_bytes(const eitp_variable *variable) {
+    const uint64_t header = 160 + 2 * (uint64_t)strlen(variable->name);
+    const uint64_t elements = variable->size / eitp_dtype_size(variable->dtype);
+    const eitp_dtype wide = eitp__wide(variable->dtype);
+    return header + elements * eitp_dtype_size(wide == EITP_F32 ? wide : variable->dtype);
+}
+
+EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest) {
+    const uint64_t others = 65536; /* configuration, state, tokenizer, and incomplete blocks of the file system */
+    const eitp_task *task = &trainer->plans.task;
+    const int has_adapters = task->model && eitp_model_lora_config(task->model).rank > 0;
+    uint64_t weights = 0, beside_adapters = 0, optimizer = 0;
+    for (size_t i = 0; i < eitp_variable_count(task->context); i++) {
+        const eitp_variable variable = eitp_variable_at(task->context, i);
+        const uint64_t bytes = eitp__variable_file_bytes(&variable);
+        if (variable.role == EITP_OPTIMIZER)
+            optimizer += bytes;
+        else if (variable.role == EITP_PARAMETER && (!has_adapters || eitp__lora_is_adapter(variable.name)))
+            weights += bytes;
+        else if (variable.role == EITP_PARAMETER && variable.trained)
+            beside_adapters += bytes;
+    }
+    *total = weights + beside_adapters + optimizer + others;
+    *largest = weights > optimizer ? weights : optimizer;
+    if (beside_adapters > *largest)
+        *largest = beside_adapters;
+}
+
+/* ---- Writing it ---- */
+
 /* A trainer, and what else a checkpoint holds. */
 typedef struct eitp__checkpoint_content {
     eitp_trainer *trainer;
@@ -34917,8 +35102,8 @@ static void eitp__watch_sink(eitp_run *run, size_t sink, eitp_status status, con
         eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0,
                          "records cannot be stored, and the run continues without them: %s", error->message);
     else if (!status)
-        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_INFO, 0,
-                         "records are stored again (lost so far: %lld)", (long long)run->report.lost_records);
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_INFO, 0, "records are stored again (lost so far: %lld)",
+                         (long long)run->report.lost_records);
 }
 
 static void eitp__record(eitp_run *run, int64_t step, const eitp__values *list) {
@@ -35199,17 +35384,6 @@ EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *hos
 /* Number of checks in a row that find memory short before a run that cannot shrink stops. */
 #define EITP__GUARD_MAX_SHORT_CHECKS 3
 
-/* Formats bytes, such as "12.3 MB". */
-static const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size) {
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-    double amount = (double)bytes;
-    size_t unit = 0;
-    for (; amount >= 999.95 && unit + 1 < EITP__COUNT(units); unit++)
-        amount /= 1000;
-    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
-    return text;
-}
-
 static void eitp__guard_warn(eitp_run *run, const char *action) {
     const eitp_memory_info *memory = &run->report.memory;
     char left[32], least[32];
@@ -35332,7 +35506,6 @@ EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
     eitp__release_text(host, path);
 }
 
-/* Any failure is EITP_ERROR_IO, except for memory. */
 static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
     int missing = 0;
     eitp_status status = eitp__count_missing(&run->host, run->directory, &missing, error);
@@ -35340,13 +35513,9 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
         run->created_directories = missing;
         status = eitp__make_directories(&run->host, run->directory, error);
     }
-    if (!status || status == EITP_ERROR_MEMORY)
-        return status;
-    if (error && !strstr(error->message, run->directory))
+    if (status && status != EITP_ERROR_MEMORY && error && !strstr(error->message, run->directory))
         eitp__fail_prefix(error, status, "'%s'", run->directory);
-    if (error)
-        error->status = EITP_ERROR_IO;
-    return EITP_ERROR_IO;
+    return status;
 }
 
 static eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
@@ -35438,15 +35607,21 @@ static eitp_status eitp__run_find_checkpoint(eitp_run *run, eitp_error *error) {
     return status ? status : eitp__run_check_other(run, newest, error);
 }
 
-/* Checks that files can be written, by writing one and removing it. */
+/* Checks that files can be written, by writing one and removing it. A full disk is not refused yet: pruning may make
+   room, which eitp__disk_check knows. */
 static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
     static const char content[] = "a test for write access\n";
     char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
-    eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, error)
-                              : eitp__fail_memory(error, strlen(run->directory), "a path");
+    eitp_error why;
+    eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, &why)
+                              : eitp__fail_memory(&why, strlen(run->directory), "a path");
     if (path)
         run->host.files.remove(run->host.files.user, path);
     eitp__release_text(&run->host, path);
+    if (status && eitp__is_disk_full(&why))
+        return EITP_OK;
+    if (status && error)
+        *error = why;
     return status;
 }
 
@@ -35513,6 +35688,197 @@ EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
 }
 /* <<src/run/health.c */
 
+/* >>src/run/disk.c */
+/* The disk of a run. */
+
+/* Number of files that a save, and what a program does beside it, open at once. Those of data are open already. */
+#define EITP__DISK_FILES 4
+
+/* Seconds between two attempts to be interrupted by a request to stop. */
+#define EITP__DISK_SLICE 0.1
+
+static int64_t eitp__disk_best(const eitp_run *run) {
+    return run->keep_best ? run->best.now.step : -1;
+}
+
+/* Number of the newest checkpoints that stay when a new one needs room: it will be one of save_total_limit. The newest
+   stays in any case. 0: all. */
+static int64_t eitp__disk_kept(const eitp_run *run) {
+    const int64_t limit = run->config.save_total_limit;
+    return limit > 1 ? limit - 1 : limit;
+}
+
+/* ---- Before the first step ---- */
+
+/* Opens as many files as a save. */
+static eitp_status eitp__disk_open_files(const eitp_run *run, eitp_error *error) {
+    char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
+    eitp__file files[EITP__DISK_FILES];
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(run->directory), "a path");
+    memset(files, 0, sizeof files);
+    for (int i = 0; i < EITP__DISK_FILES && !status; i++)
+        status = eitp__file_open(&files[i], &run->host, path, EITP_FILE_REPLACE, error);
+    for (int i = 0; i < EITP__DISK_FILES; i++)
+        eitp__file_close(&files[i], NULL);
+    if (path)
+        eitp__remove_tree(&run->host, path, NULL);
+    eitp__release_text(&run->host, path);
+    /* The room is checked with figures. */
+    if (status && eitp__is_disk_full(error))
+        return EITP_OK;
+    return status && status != EITP_ERROR_MEMORY
+               ? eitp__fail_prefix(error, status, "saving a checkpoint opens %d files at once", EITP__DISK_FILES)
+               : status;
+}
+
+/* Number of checkpoints that the run will write at most; INT64_MAX: unknown. */
+static int64_t eitp__disk_saves(const eitp_run *run) {
+    const eitp_run_config *config = &run->config;
+    if (config->save_seconds > 0 || config->save_epochs > 0 || run->keep_best)
+        return INT64_MAX;
+    if (!config->save_steps)
+        return 1;
+    return run->report.steps ? (run->report.steps - run->report.start_step) / config->save_steps + 1 : INT64_MAX;
+}
+
+/* Number of checkpoints that will be in the directory at once: a new one is written before an old one is removed, the
+   best one is kept in addition, and one may be written when the run is stopped. */
+static int64_t eitp__disk_most(const eitp_run *run, int64_t present) {
+    const int64_t limit = run->config.save_total_limit, saves = eitp__disk_saves(run);
+    const int64_t most = saves < INT64_MAX - present ? present + saves : limit ? INT64_MAX : present + 2;
+    const int64_t counted = limit && limit < most ? limit + 1 : most;
+    return counted + (limit && run->keep_best) + 1;
+}
+
+static void eitp__disk_warn(eitp_run *run, uint64_t size, uint64_t free_bytes, const eitp__checkpoint_use *use) {
+    const int64_t most = eitp__disk_most(run, use->count);
+    const double needed = (double)most * (double)size - (double)use->bytes;
+    char has[32], needs[32], each[32];
+    if ((double)free_bytes >= needed)
+        return;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                     "the disk of '%s' has %s free, and checkpoints will need %s: up to %lld of %s each, of which %lld "
+                     "exist; free some space, or the run may end early",
+                     run->directory, eitp__format_bytes(free_bytes, has, sizeof has),
+                     eitp__format_bytes((uint64_t)needed, needs, sizeof needs), (long long)most,
+                     eitp__format_bytes(size, each, sizeof each), (long long)use->count);
+}
+
+EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
+    eitp__checkpoint_use use;
+    uint64_t size, largest, free_bytes, limit, room;
+    char needs[32], has[32];
+    eitp_status status = eitp__disk_open_files(run, error);
+    if (status || !eitp__path_space(&run->host, run->directory, &free_bytes, &limit))
+        return status;
+    eitp__trainer_checkpoint_size(run->trainer, &size, &largest);
+    if (largest > limit)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "a checkpoint has a file of %s, and the files of this process may have %s at most; raise the "
+                          "limit (ulimit -f)",
+                          eitp__format_bytes(largest, needs, sizeof needs), eitp__format_bytes(limit, has, sizeof has));
+    status =
+        eitp__checkpoint_measure(&run->host, run->directory, eitp__disk_kept(run), eitp__disk_best(run), &use, error);
+    if (status)
+        return status;
+    room = free_bytes < UINT64_MAX - use.prunable_bytes ? free_bytes + use.prunable_bytes : free_bytes;
+    if (size > room)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "a checkpoint needs %s, and the disk of '%s' has room for %s; free some space, or choose "
+                          "another directory",
+                          eitp__format_bytes(size, needs, sizeof needs), run->directory,
+                          eitp__format_bytes(room, has, sizeof has));
+    eitp__disk_warn(run, size, free_bytes, &use);
+    return EITP_OK;
+}
+
+/* ---- Saves that fail ---- */
+
+/* True for failures that may pass within a minute. The whole checkpoint is written again: after a failed sync the
+   system may have dropped what was written. */
+static int eitp__disk_may_pass(const eitp_error *error) {
+    const int code = error->system_code;
+    return code == EIO || code == EAGAIN || code == EINTR || code == ETIMEDOUT || code == ENFILE || code == EMFILE;
+}
+
+/* Removes the checkpoints that would be removed after the save; returns 1 if there were any. */
+static int eitp__disk_make_room(eitp_run *run) {
+    const int64_t kept = eitp__disk_kept(run), best = eitp__disk_best(run);
+    eitp__checkpoint_use use;
+    char size[32];
+    if (eitp__checkpoint_measure(&run->host, run->directory, kept, best, &use, NULL) || !use.prunable ||
+        eitp__checkpoint_prune(&run->host, run->directory, kept, best, NULL))
+        return 0;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                     "the disk of '%s' is full: removed the oldest %lld of %lld checkpoints (%s) before saving, rather "
+                     "than afterwards",
+                     run->directory, (long long)use.prunable, (long long)use.count,
+                     eitp__format_bytes(use.prunable_bytes, size, sizeof size));
+    return 1;
+}
+
+static void eitp__disk_wait(const eitp_run *run, double seconds) {
+    for (; seconds > 0 && !run->stop; seconds -= EITP__DISK_SLICE)
+        eitp__wait(&run->host, EITP__DISK_SLICE);
+}
+
+/* After a save that failed: makes room, or waits; returns 1 to try again. */
+static int eitp__disk_tries_again(eitp_run *run, const eitp_error *error, int *waits) {
+    static const int seconds[] = {1, 2, 4, 8, 15, 30};
+    const int is_full = eitp__is_disk_full(error), most = is_full ? (int)EITP__COUNT(seconds) : 3;
+    if (is_full && eitp__disk_make_room(run))
+        return 1;
+    if ((!is_full && !eitp__disk_may_pass(error)) || *waits >= most || run->stop)
+        return 0;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0, "saving failed, trying again in %d s: %s",
+                     seconds[*waits], error->message);
+    eitp__disk_wait(run, seconds[(*waits)++]);
+    return 1;
+}
+
+/* "; 1.2 MB are missing: ...", or "" if unknown. */
+static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *error, char *text, size_t size) {
+    uint64_t total, largest, free_bytes, limit;
+    char missing[32], needs[32], has[32];
+    *text = 0;
+    eitp__trainer_checkpoint_size(run->trainer, &total, &largest);
+    if (eitp__is_disk_full(error) && eitp__path_space(&run->host, run->directory, &free_bytes, &limit) &&
+        free_bytes < total)
+        snprintf(text, size, "; %s are missing: a checkpoint needs %s, and %s are free",
+                 eitp__format_bytes(total - free_bytes, missing, sizeof missing),
+                 eitp__format_bytes(total, needs, sizeof needs), eitp__format_bytes(free_bytes, has, sizeof has));
+    return text;
+}
+
+/* Adds what is missing, and what a resume takes. What was to be written is not an argument of the program. */
+static eitp_status eitp__disk_fail(const eitp_run *run, eitp_status status, eitp_error *error) {
+    const eitp_error cause = *error;
+    const int64_t saved = run->report.saved_step;
+    char room[160];
+    if (!cause.system_code)
+        return status;
+    eitp__disk_missing(run, &cause, room, sizeof room);
+    if (run->checkpoint && saved == run->report.start_step)
+        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; resume from '%s'", cause.message, room, run->checkpoint);
+    else if (saved >= 0)
+        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; resume from '%s/checkpoint-%lld'", cause.message, room,
+                   run->directory, (long long)saved);
+    else
+        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; there is no checkpoint to resume from", cause.message, room);
+    error->system_code = cause.system_code;
+    return EITP_ERROR_IO;
+}
+
+EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_options *options, eitp_error *error) {
+    eitp_status status;
+    int waits = 0;
+    do
+        status = eitp__trainer_save(run->trainer, run->directory, options, error);
+    while (status && eitp__disk_tries_again(run, error, &waits));
+    return status ? eitp__disk_fail(run, status, error) : EITP_OK;
+}
+/* <<src/run/disk.c */
+
 /* >>src/run/run_save.c */
 /* The metric that decides about the best checkpoint and early stopping. */
 EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
@@ -35546,7 +35912,7 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     eitp__records_sync(run);
     if (run->best_is_behind)
         eitp__run_write_best(run);
-    status = eitp__trainer_save(run->trainer, run->directory, &options, error);
+    status = eitp__disk_save(run, &options, error);
     if (status)
         return status;
     run->cannot_save = 0;
@@ -35767,6 +36133,10 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     if (!status)
         status = eitp__run_resume_best(run, error);
     report->evaluated_step = evaluated ? done : -1;
+    if (!status && done < eitp__run_last_step(run)) {
+        status = eitp__disk_check(run, error);
+        run->is_refused = status != EITP_OK;
+    }
     if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
         eitp__evaluation_is_due(run, done))
         status = eitp__run_evaluate(run, error);
@@ -35783,6 +36153,9 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
         status = eitp__guard_check(run, error);
         if (!status)
             status = eitp__run_step(run, error);
+        /* What was valid at the start, and is not now, is a failure of its storage rather than of the program. */
+        if (status == EITP_ERROR_FORMAT)
+            status = error->status = EITP_ERROR_IO;
     }
     if (status == EITP_END_OF_DATA) {
         report->end = EITP_RUN_END_OF_DATA;
@@ -36019,6 +36392,7 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     run->report.steps = run->config.steps;
     run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
     status = eitp__run_loop(run, error ? error : &ignored);
+    run->started = !run->is_refused;
     if (report)
         *report = run->report;
     return status;

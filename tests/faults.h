@@ -43,9 +43,9 @@ typedef struct faults {
     int tear;                /* a failing write writes half of its data */
     size_t largest_transfer; /* largest number of bytes per read or write; 0: no limit */
     long open_files;
-    const char *failed_call; /* the function that failed first, such as "write"; NULL: none */
-    int failures;            /* number of calls that failed */
-    double waited;           /* seconds that `wait` was to wait; it returns at once */
+    const char *failed_call;           /* the function that failed first, such as "write"; NULL: none */
+    int failures;                      /* number of calls that failed */
+    double waited;                     /* seconds that `wait` was to wait; it returns at once */
     uint64_t free_bytes, largest_file; /* what `space` returns; 0: no limit */
 } faults;
 

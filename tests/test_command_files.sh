@@ -80,10 +80,10 @@ refuses 1 "tokenizer.json" eval --model spoiled --data text.txt
 
 # ---- writing that fails ----
 
-refuses 5 "text.txt/below" $train --output-dir text.txt/below
-refuses 5 "cannot" $train --output-dir text.txt
-refuses 5 "cannot" $train --output-dir /proc/eitp
-refuses 5 "text.txt/below" tokenizer train --data text.txt --output text.txt/below
+refuses 1 "text.txt/below" $train --output-dir text.txt/below
+refuses 1 "cannot" $train --output-dir text.txt
+refuses 1 "cannot" $train --output-dir /proc/eitp
+refuses 1 "text.txt/below" tokenizer train --data text.txt --output text.txt/below
 "$eitp" pack --data text.txt --output text.txt/below >out 2>err
 check "pack below a file" test $? -ne 0 -a "$(lines err)" -eq 1
 

@@ -248,13 +248,11 @@ static void what_passes_is_repeated(void) {
         int code, times;
         double seconds;      /* that are waited if all of them are repeated */
         const char *repeats; /* the functions that are; "*" all but close */
-    } cases[] = {{EINTR, 20, 0, "*"},
-                 {EAGAIN, 5, 0.31, "open size resize read write info make_directory rename remove list"},
-                 {EAGAIN, 6, 0.31, ""},
-                 {EIO, 5, 0.31, "read write"},
-                 {EIO, 6, 0.31, ""},
-                 {ENOSPC, 1, 0, ""},
-                 {EMFILE, 1, 0, ""}};
+    } cases[] = {
+        {EINTR, 20, 0, "*"},   {EAGAIN, 5, 0.31, "open size resize read write info make_directory rename remove list"},
+        {EAGAIN, 6, 0.31, ""}, {EIO, 5, 0.31, "read write"},
+        {EIO, 6, 0.31, ""},    {ENOSPC, 1, 0, ""},
+        {EMFILE, 1, 0, ""}};
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
         int more = 1, repeated = 0;
         for (long n = 1; more; n++) {
@@ -505,10 +503,10 @@ int main(int argc, char **argv) {
         TEST(broken_tables_are_errors),
         TEST(messages_say_what_to_do),
         TEST(what_passes_is_repeated),
-    TEST(endless_interruptions_end),
-    TEST(the_space_of_a_disk_is_known),
-    TEST(a_file_without_content_is_an_argument_error),
-    TEST(replacing_is_atomic),
+        TEST(endless_interruptions_end),
+        TEST(the_space_of_a_disk_is_known),
+        TEST(a_file_without_content_is_an_argument_error),
+        TEST(replacing_is_atomic),
         TEST(every_allocation_may_fail),
         TEST(makes_directories_with_their_parents),
         TEST(removing_a_tree_does_not_follow_links),

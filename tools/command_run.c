@@ -7,7 +7,6 @@
 #include "command_process.h"
 #include "command_resume.h"
 
-#include <sys/statvfs.h>
 #include <time.h>
 
 /* ---- Options ---- */
@@ -170,7 +169,8 @@ static eitp_status prepare_directory(run *r, eitp_error *error) {
                     r->replaced.to);
     status = eitp_run_create(&host, &config, &r->run, error);
     if (status == EITP_ERROR_ARGUMENT)
-        name_options(error, "--output-dir, --resume auto, --overwrite-output-dir");
+        name_options(error,
+                     error->system_code ? "--output-dir" : "--output-dir, --resume auto, --overwrite-output-dir");
     return status;
 }
 
@@ -482,23 +482,6 @@ static void log_run(const run *r) {
                     (long long)r->steps);
 }
 
-static void check_disk(const run *r) {
-    struct statvfs disk;
-    int64_t keep = options_integer(&r->options, OPTION_SAVE_TOTAL_LIMIT);
-    int64_t saved = adapt_is_requested(&r->options) ? eitp_model_trained_parameter_count(r->model)
-                                                    : eitp_model_parameter_count(r->model);
-    double checkpoint = 4.0 * (double)saved + (double)eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
-    /* A new checkpoint is written before the oldest is removed. The best one is kept in addition. */
-    int64_t most = (keep && keep < r->steps ? keep + 1 : 2) + options_has(&r->options, OPTION_KEEP_BEST);
-    double needed = checkpoint * (double)most, available;
-    if (statvfs(r->directory, &disk))
-        return;
-    available = (double)disk.f_bavail * (double)disk.f_frsize;
-    if (available < needed)
-        output_warning("the disk of '%s' has %s free, and checkpoints will need about %s; free some space",
-                       r->directory, output_bytes(available), output_bytes(needed));
-}
-
 /* Makes the paths of an option absolute. */
 static void make_absolute(option_set *o, option_id id) {
     for (size_t i = 0; i < o->values[id].count; i++) {
@@ -538,11 +521,13 @@ static eitp_status write_record(run *r, eitp_error *error) {
     text_format(&t, "}}\n");
     status = files_replace(path, t.data, t.size, error);
     text_release(&t);
+    if (status)
+        output_warning("%s; a resume will need the options of this run again", error->message);
     if (!status && is_new)
         r->made_record = path;
     else
         free(path);
-    return status;
+    return EITP_OK;
 }
 
 /* ---- Preparing ---- */
@@ -626,7 +611,6 @@ eitp_status run_prepare(run *r, eitp_error *error) {
     log_run(r);
     log_memory(r);
     log_offload(r);
-    check_disk(r);
     return EITP_OK;
 }
 

@@ -155,6 +155,8 @@ static void print_json(const training *t, const char *stopped) {
     text_json_member_number(&result, "tokens_per_s", report->seconds > 0 ? (double)report->items / report->seconds : 0);
     text_json_member_integer(&result, "planned_bytes", (int64_t)t->r->choice.total);
     text_json_member_integer(&result, "peak_rss_bytes", (int64_t)process_peak_memory());
+    if (report->lost_records)
+        text_json_member_integer(&result, "lost_records", report->lost_records);
     text_json_member_string(&result, "checkpoint", checkpoint);
     text_json_name(&result, "stopped");
     if (stopped)
@@ -263,6 +265,9 @@ static int run_training(training *t, eitp_error *error) {
     process_attach_run(NULL);
     if (status)
         code = fail(t, error);
+    /* Refused before the first step: nothing is left behind. */
+    if (status == EITP_ERROR_IO && !t->report.steps_done && t->report.saved_step < 0)
+        r->started = 0;
     if (t->report.end == EITP_RUN_FAILED)
         return code;
     if (t->report.end == EITP_RUN_STOPPED)

@@ -314,8 +314,7 @@ EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *pa
     return eitp__file_close(&file, error);
 }
 
-/* The directory of `path` as a new string; NULL if out of memory. */
-static char *eitp__parent_directory(const eitp_host *host, const char *path) {
+EITP__PRIVATE char *eitp__parent_directory(const eitp_host *host, const char *path) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/')
         length--;
@@ -387,10 +386,13 @@ static eitp_status eitp__make_one_directory(const eitp_host *host, const char *p
     if (code != EEXIST)
         return eitp__fail_file(error, code, "create the directory", path);
     status = eitp__path_info(host, path, &info, error);
-    if (!status && info.kind != EITP_PATH_DIRECTORY)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "cannot create the directory '%s': a file has that name; remove it or choose another name",
-                          path);
+    if (!status && info.kind != EITP_PATH_DIRECTORY) {
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "cannot create the directory '%s': a file has that name; remove it or choose another name",
+                            path);
+        if (error)
+            error->system_code = code;
+    }
     return status;
 }
 
@@ -555,4 +557,25 @@ EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory
         path[head] = '/';
     memcpy(path + head + slash, name, tail + 1);
     return path;
+}
+
+EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__buffer names;
+    size_t count = 0, offset = 0;
+    uint64_t bytes;
+    if (eitp__path_info(host, path, &info, NULL) || info.kind != EITP_PATH_DIRECTORY)
+        return info.size;
+    bytes = 0;
+    eitp__buffer_init(&names, host);
+    if (eitp__list_directory(host, path, &names, &count, NULL))
+        count = 0;
+    for (size_t i = 0; i < count; i++) {
+        char *inner = eitp__join_path(host, path, names.data + offset);
+        bytes += inner ? eitp__tree_bytes(host, inner) : 0;
+        offset += strlen(names.data + offset) + 1;
+        eitp__release_text(host, inner);
+    }
+    eitp__buffer_release(&names);
+    return bytes;
 }

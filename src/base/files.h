@@ -71,12 +71,18 @@ EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const ch
 /* Removes a file, or a directory and everything in it; succeeds if it does not exist. */
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error);
 
+/* The size of a file, or of all files below a directory; 0 for what cannot be looked up. */
+EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path);
+
 EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error);
 
 /* Lists a directory: stores the names in `names`, sorted by bytes, each followed by a zero byte. */
 EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char *path, eitp__buffer *names,
                                                size_t *count, eitp_error *error);
+
+/* The directory of `path` as a new string; NULL if out of memory. Release it with eitp__release_text. */
+EITP__PRIVATE char *eitp__parent_directory(const eitp_host *host, const char *path);
 
 /* A new string "directory/name"; NULL if out of memory. Release it with eitp__release_text. */
 EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory, const char *name);

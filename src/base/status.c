@@ -54,3 +54,13 @@ EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status statu
     }
     return status;
 }
+
+EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size) {
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    double amount = (double)bytes;
+    size_t unit = 0;
+    for (; amount >= 999.95 && unit + 1 < EITP__COUNT(units); unit++)
+        amount /= 1000;
+    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
+    return text;
+}

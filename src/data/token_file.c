@@ -105,6 +105,11 @@ eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, ui
         const uint64_t now = count - done < chunk ? count - done : chunk;
         eitp_status status =
             eitp__file_read(&handle, file->offset + (first + done) * element, bytes, (size_t)(now * element), error);
+        /* Its size was checked when it was opened. */
+        if (status == EITP_ERROR_FORMAT)
+            status = eitp__fail(
+                error, EITP_ERROR_IO, "'%s' changed while it was read: it ends before token %llu of %llu; restore it",
+                file->file.path, (unsigned long long)(first + done + now), (unsigned long long)file->info.token_count);
         if (status == EITP_OK)
             status = eitp__token_file_decode(file, bytes, first + done, (size_t)now, ids + done, error);
         if (status != EITP_OK)

@@ -162,6 +162,36 @@ static int64_t eitp__newer(const eitp__buffer *names, size_t count, int64_t step
     return newer;
 }
 
+/* True if pruning removes the checkpoint of `step`, one of the list. */
+static int eitp__is_prunable(const eitp__buffer *names, size_t count, int64_t step, int64_t keep, int64_t kept) {
+    return step >= 0 && step != kept && keep > 0 && eitp__newer(names, count, step) >= keep;
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_measure(const eitp_host *host, const char *output_directory, int64_t keep,
+                                                   int64_t kept, eitp__checkpoint_use *use, eitp_error *error) {
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status;
+    memset(use, 0, sizeof *use);
+    eitp__buffer_init(&names, host);
+    status = eitp__list_directory(host, output_directory, &names, &count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = names.data + at;
+        const int64_t step = eitp__checkpoint_step(name);
+        char *path = step < 0 ? NULL : eitp__join_path(host, output_directory, name);
+        const uint64_t bytes = path ? eitp__tree_bytes(host, path) : 0;
+        const int is_prunable = eitp__is_prunable(&names, count, step, keep, kept);
+        use->count += step >= 0;
+        use->bytes += bytes;
+        use->prunable += is_prunable;
+        use->prunable_bytes += is_prunable ? bytes : 0;
+        at += strlen(name) + 1;
+        eitp__release_text(host, path);
+    }
+    eitp__buffer_release(&names);
+    return status;
+}
+
 eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                   eitp_error *error) {
     if (!host || !output_directory)
@@ -183,7 +213,7 @@ EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const ch
         const char *name = names.data + at;
         int64_t step = eitp__checkpoint_step(name);
         int unfinished = !strncmp(name, EITP__PARTIAL_PREFIX, sizeof EITP__PARTIAL_PREFIX - 1);
-        if (unfinished || (step >= 0 && step != kept && keep > 0 && eitp__newer(&names, count, step) >= keep))
+        if (unfinished || eitp__is_prunable(&names, count, step, keep, kept))
             status = eitp__remove_entry(host, output_directory, name, error);
         at += strlen(name) + 1;
     }

@@ -14,4 +14,13 @@ EITP__PRIVATE eitp_status eitp__checkpoint_create(
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                                  int64_t kept, eitp_error *error);
 
+/* Checkpoints in a directory, and of these the ones that eitp__checkpoint_prune would remove. */
+typedef struct eitp__checkpoint_use {
+    int64_t count, prunable;
+    uint64_t bytes, prunable_bytes;
+} eitp__checkpoint_use;
+
+EITP__PRIVATE eitp_status eitp__checkpoint_measure(const eitp_host *host, const char *output_directory, int64_t keep,
+                                                   int64_t kept, eitp__checkpoint_use *use, eitp_error *error);
+
 #endif

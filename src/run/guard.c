@@ -7,17 +7,6 @@
 /* Number of checks in a row that find memory short before a run that cannot shrink stops. */
 #define EITP__GUARD_MAX_SHORT_CHECKS 3
 
-/* Formats bytes, such as "12.3 MB". */
-static const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size) {
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-    double amount = (double)bytes;
-    size_t unit = 0;
-    for (; amount >= 999.95 && unit + 1 < EITP__COUNT(units); unit++)
-        amount /= 1000;
-    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
-    return text;
-}
-
 static void eitp__guard_warn(eitp_run *run, const char *action) {
     const eitp_memory_info *memory = &run->report.memory;
     char left[32], least[32];

@@ -76,8 +76,8 @@ static void eitp__watch_sink(eitp_run *run, size_t sink, eitp_status status, con
         eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0,
                          "records cannot be stored, and the run continues without them: %s", error->message);
     else if (!status)
-        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_INFO, 0,
-                         "records are stored again (lost so far: %lld)", (long long)run->report.lost_records);
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_INFO, 0, "records are stored again (lost so far: %lld)",
+                         (long long)run->report.lost_records);
 }
 
 static void eitp__record(eitp_run *run, int64_t step, const eitp__values *list) {

@@ -154,6 +154,7 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     run->report.steps = run->config.steps;
     run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
     status = eitp__run_loop(run, error ? error : &ignored);
+    run->started = !run->is_refused;
     if (report)
         *report = run->report;
     return status;

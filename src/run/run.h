@@ -115,7 +115,8 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_NOTHING_TO_DO = 8, /* all steps were done before */
     EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
-    EITP_EVENT_RECORDS = 10       /* records or best.json cannot be stored, or can be stored again */
+    EITP_EVENT_RECORDS = 10,      /* records or best.json cannot be stored, or can be stored again */
+    EITP_EVENT_DISK = 11          /* the disk is full, fails, or has little room, and what the run does about it */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -179,8 +180,8 @@ typedef struct eitp_run eitp_run;
 
 /*
  * Creates the directory, locks it (eitp_files.lock), and finds the checkpoint to resume from. The configuration is
- * copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range, another process has the lock, or the directory
- * has checkpoints of another run or of later steps.
+ * copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range, the directory cannot have this path, another
+ * process has the lock, or the directory has checkpoints of another run or of later steps.
  */
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
@@ -197,6 +198,15 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
 /*
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
  * `report` is filled in on failure too; it may be NULL.
+ *
+ * Before the first step it checks that the disk has room for one checkpoint (EITP_ERROR_IO; nothing is changed, and the
+ * function may be called again), and warns if there is less than the checkpoints of the run will need.
+ *
+ * If the disk is full when a checkpoint is saved, the run removes the checkpoints that save_total_limit would remove
+ * afterwards, and tries again, up to a minute; a request to stop ends the waiting. If that does not help it ends with
+ * EITP_ERROR_IO, and the newest checkpoint is the last one that was saved.
+ *
+ * Data that cannot be read, or are invalid, in a later step are EITP_ERROR_IO too.
  *
  * On success, and after EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE, there is a checkpoint of the last step. After
  * any other error there is one of the last completed step, unless the trainer is torn or saving fails.

@@ -45,7 +45,6 @@ EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
     eitp__release_text(host, path);
 }
 
-/* Any failure is EITP_ERROR_IO, except for memory. */
 static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
     int missing = 0;
     eitp_status status = eitp__count_missing(&run->host, run->directory, &missing, error);
@@ -53,13 +52,9 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
         run->created_directories = missing;
         status = eitp__make_directories(&run->host, run->directory, error);
     }
-    if (!status || status == EITP_ERROR_MEMORY)
-        return status;
-    if (error && !strstr(error->message, run->directory))
+    if (status && status != EITP_ERROR_MEMORY && error && !strstr(error->message, run->directory))
         eitp__fail_prefix(error, status, "'%s'", run->directory);
-    if (error)
-        error->status = EITP_ERROR_IO;
-    return EITP_ERROR_IO;
+    return status;
 }
 
 static eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
@@ -151,15 +146,21 @@ static eitp_status eitp__run_find_checkpoint(eitp_run *run, eitp_error *error) {
     return status ? status : eitp__run_check_other(run, newest, error);
 }
 
-/* Checks that files can be written, by writing one and removing it. */
+/* Checks that files can be written, by writing one and removing it. A full disk is not refused yet: pruning may make
+   room, which eitp__disk_check knows. */
 static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
     static const char content[] = "a test for write access\n";
     char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
-    eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, error)
-                              : eitp__fail_memory(error, strlen(run->directory), "a path");
+    eitp_error why;
+    eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, &why)
+                              : eitp__fail_memory(&why, strlen(run->directory), "a path");
     if (path)
         run->host.files.remove(run->host.files.user, path);
     eitp__release_text(&run->host, path);
+    if (status && eitp__is_disk_full(&why))
+        return EITP_OK;
+    if (status && error)
+        *error = why;
     return status;
 }
 

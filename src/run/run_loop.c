@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "run/disk.h"
 #include "run/events.h"
 #include "run/health.h"
 #include "run/records.h"
@@ -116,6 +117,10 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     if (!status)
         status = eitp__run_resume_best(run, error);
     report->evaluated_step = evaluated ? done : -1;
+    if (!status && done < eitp__run_last_step(run)) {
+        status = eitp__disk_check(run, error);
+        run->is_refused = status != EITP_OK;
+    }
     if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
         eitp__evaluation_is_due(run, done))
         status = eitp__run_evaluate(run, error);
@@ -132,6 +137,9 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
         status = eitp__guard_check(run, error);
         if (!status)
             status = eitp__run_step(run, error);
+        /* What was valid at the start, and is not now, is a failure of its storage rather than of the program. */
+        if (status == EITP_ERROR_FORMAT)
+            status = error->status = EITP_ERROR_IO;
     }
     if (status == EITP_END_OF_DATA) {
         report->end = EITP_RUN_END_OF_DATA;

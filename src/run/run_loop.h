@@ -31,6 +31,7 @@ struct eitp_run {
     int has_lock;
     int created_directories; /* number of directories created */
     int started;
+    int is_refused; /* before the first step: nothing was trained */
 
     /* Written by signal handlers. */
     volatile sig_atomic_t stop, stop_reason, save;

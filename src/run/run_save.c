@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "io/checkpoint.h"
+#include "run/disk.h"
 #include "run/events.h"
 #include "run/records.h"
 #include "train/trainer.h"
@@ -38,7 +39,7 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     eitp__records_sync(run);
     if (run->best_is_behind)
         eitp__run_write_best(run);
-    status = eitp__trainer_save(run->trainer, run->directory, &options, error);
+    status = eitp__disk_save(run, &options, error);
     if (status)
         return status;
     run->cannot_save = 0;

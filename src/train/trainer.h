@@ -31,6 +31,9 @@ typedef struct eitp__save_options {
     void *user;
 } eitp__save_options;
 
+/* About the size of the next checkpoint, and of its largest file, in bytes. */
+EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest);
+
 /* eitp_trainer_save with options. */
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);

@@ -2,6 +2,7 @@
  * Saving: a checkpoint is a model directory with optimizer.safetensors, trainer_state.json and what the task saves. If
  * the model has adapters, they replace the frozen weights.
  */
+#include "base/convert.h"
 #include "base/files.h"
 #include "io/checkpoint.h"
 #include "io/lora_files.h"
@@ -53,6 +54,39 @@ static eitp_status eitp__fill_weights(const eitp_task *task, const char *directo
     eitp__release_text(&host, path);
     return status;
 }
+
+/* ---- The size of a checkpoint ---- */
+
+/* Bytes of a variable in a file: floating-point numbers are written as f32. */
+static uint64_t eitp__variable_file_bytes(const eitp_variable *variable) {
+    const uint64_t header = 160 + 2 * (uint64_t)strlen(variable->name);
+    const uint64_t elements = variable->size / eitp_dtype_size(variable->dtype);
+    const eitp_dtype wide = eitp__wide(variable->dtype);
+    return header + elements * eitp_dtype_size(wide == EITP_F32 ? wide : variable->dtype);
+}
+
+EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest) {
+    const uint64_t others = 65536; /* configuration, state, tokenizer, and incomplete blocks of the file system */
+    const eitp_task *task = &trainer->plans.task;
+    const int has_adapters = task->model && eitp_model_lora_config(task->model).rank > 0;
+    uint64_t weights = 0, beside_adapters = 0, optimizer = 0;
+    for (size_t i = 0; i < eitp_variable_count(task->context); i++) {
+        const eitp_variable variable = eitp_variable_at(task->context, i);
+        const uint64_t bytes = eitp__variable_file_bytes(&variable);
+        if (variable.role == EITP_OPTIMIZER)
+            optimizer += bytes;
+        else if (variable.role == EITP_PARAMETER && (!has_adapters || eitp__lora_is_adapter(variable.name)))
+            weights += bytes;
+        else if (variable.role == EITP_PARAMETER && variable.trained)
+            beside_adapters += bytes;
+    }
+    *total = weights + beside_adapters + optimizer + others;
+    *largest = weights > optimizer ? weights : optimizer;
+    if (beside_adapters > *largest)
+        *largest = beside_adapters;
+}
+
+/* ---- Writing it ---- */
 
 /* A trainer, and what else a checkpoint holds. */
 typedef struct eitp__checkpoint_content {
