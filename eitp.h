@@ -1848,7 +1848,8 @@ EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *fi
 EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
 
 /* Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
-   the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter EITP_ERROR_IO. After a failure the content of `ids` is unspecified. */
+   the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter EITP_ERROR_IO. After a failure the content of
+   `ids` is unspecified. */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                           eitp_error *error);
 
@@ -2740,7 +2741,8 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
     EITP_EVENT_RECORDS = 10,      /* records or best.json cannot be stored, or can be stored again */
-    EITP_EVENT_DISK = 11          /* the disk is full, fails, or has little room, and what the run does about it */
+    EITP_EVENT_DISK = 11,         /* the disk is full, fails, or has little room, and what the run does about it */
+    EITP_EVENT_STARTED = 12       /* all checks are passed: the first evaluation or step follows */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -36136,6 +36138,9 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     if (!status && done < eitp__run_last_step(run)) {
         status = eitp__disk_check(run, error);
         run->is_refused = status != EITP_OK;
+        if (!status)
+            eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld",
+                             (long long)done + 1);
     }
     if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
         eitp__evaluation_is_due(run, done))

@@ -51,7 +51,7 @@ for file in unread/data/*; do
     : >"$file"
 done
 wait_for_end
-check "a step that cannot be read: exit code" test $? -eq 1
+check "a step that cannot be read: exit code" test $? -eq 5
 check "a step that cannot be read: logged" grep -q '^error: step [0-9]* failed, and nothing was changed: ' running.err
 check "a step that cannot be read: the steps before it are saved" test "$(ls -d unread/checkpoint-* | wc -l)" -eq 1
 

@@ -120,6 +120,7 @@ typedef struct fixture {
 static void notice(void *user, const eitp_run_event *event) {
     fixture *f = (fixture *)user;
     f->events[event->kind]++;
+    CHECK(f->events[EITP_EVENT_STARTED] == 1 || event->kind == EITP_EVENT_DISK);
     if (event->kind != EITP_EVENT_STEP && strlen(f->said) + strlen(event->message) + 2 < sizeof f->said)
         strcat(strcat(f->said, event->message), "\n");
     if (event->kind != EITP_EVENT_STEP)

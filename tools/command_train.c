@@ -99,6 +99,10 @@ static void show_evaluation(const eitp_run_event *event) {
 /* Prints an event of the library, and adds options where they help. */
 static void notice(void *user, const eitp_run_event *event) {
     training *t = (training *)user;
+    /* A run that is refused has no events, and one line. */
+    output_start();
+    if (event->kind == EITP_EVENT_STARTED)
+        return;
     if (event->kind == EITP_EVENT_STEP) {
         show_step(t, event);
         watch_loss(t, &event->report->step);
@@ -258,7 +262,6 @@ static int run_training(training *t, eitp_error *error) {
     int code = COMMAND_FINISHED;
     r->started = 1;
     t->divergence.guess = log((double)eitp_model_vocabulary(r->model));
-    output_start();
     output_progress("starting ...");
     process_attach_run(r->run);
     status = eitp_run_train(r->run, r->trainer, &t->report, error);

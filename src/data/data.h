@@ -114,7 +114,8 @@ EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *fi
 EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
 
 /* Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
-   the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter EITP_ERROR_IO. After a failure the content of `ids` is unspecified. */
+   the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter EITP_ERROR_IO. After a failure the content of
+   `ids` is unspecified. */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                           eitp_error *error);
 

@@ -116,7 +116,8 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
     EITP_EVENT_RECORDS = 10,      /* records or best.json cannot be stored, or can be stored again */
-    EITP_EVENT_DISK = 11          /* the disk is full, fails, or has little room, and what the run does about it */
+    EITP_EVENT_DISK = 11,         /* the disk is full, fails, or has little room, and what the run does about it */
+    EITP_EVENT_STARTED = 12       /* all checks are passed: the first evaluation or step follows */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */

@@ -120,6 +120,9 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     if (!status && done < eitp__run_last_step(run)) {
         status = eitp__disk_check(run, error);
         run->is_refused = status != EITP_OK;
+        if (!status)
+            eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld",
+                             (long long)done + 1);
     }
     if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
         eitp__evaluation_is_due(run, done))
