@@ -120,7 +120,7 @@ typedef struct fixture {
 static void notice(void *user, const eitp_run_event *event) {
     fixture *f = (fixture *)user;
     f->events[event->kind]++;
-    CHECK(f->events[EITP_EVENT_STARTED] == 1 || event->kind == EITP_EVENT_DISK);
+    CHECK(f->events[EITP_EVENT_STARTED] == 1 || event->kind != EITP_EVENT_STEP);
     if (event->kind != EITP_EVENT_STEP && strlen(f->said) + strlen(event->message) + 2 < sizeof f->said)
         strcat(strcat(f->said, event->message), "\n");
     if (event->kind != EITP_EVENT_STEP)
@@ -228,19 +228,25 @@ static int count_of(const char *text, const char *word) {
     return count;
 }
 
-/* The checksum of the weights and of the state of checkpoint-6. */
-static uint32_t last_bits(const fixture *f) {
-    static const char *const names[] = {"checkpoint-6/model.safetensors", "checkpoint-6/optimizer.safetensors"};
+/* The checksum of the weights and of the state of a checkpoint. */
+static uint32_t bits_of(const fixture *f, int64_t step) {
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors"};
     uint32_t crc = 0;
     for (int i = 0; i < 2; i++) {
+        char name[80];
         eitp__buffer bytes;
+        snprintf(name, sizeof name, "checkpoint-%d/%s", (int)step, files[i]);
         eitp__buffer_init(&bytes, &d.real);
-        CHECK_THAT(!eitp__read_file(&d.real, scratch_path(f->output, names[i]), (size_t)1 << 30, &bytes, &error_), "%s",
+        CHECK_THAT(!eitp__read_file(&d.real, scratch_path(f->output, name), (size_t)1 << 30, &bytes, &error_), "%s",
                    error_.message);
         crc = eitp__crc32c(crc, bytes.data, bytes.size);
         eitp__buffer_release(&bytes);
     }
     return crc;
+}
+
+static uint32_t last_bits(const fixture *f) {
+    return bits_of(f, 6);
 }
 
 /* Those of an undisturbed run. */
@@ -555,6 +561,71 @@ static void a_file_that_is_too_large_is_not_tried_again(void) {
     end_resumed(&f);
 }
 
+/* ---- Any call ---- */
+
+/* Creates trainer and run on a host with faults. */
+static int begin_with_faults(fixture *f, faults *injected) {
+    variant v = default_variant();
+    v.threads = 1;
+    v.isa = "ref";
+    faults_begin(injected);
+    f->host = d.real;
+    f->config.steps = 2;
+    f->config.save_total_limit = 1;
+    return !make_run(&f->trained, &injected->host, &v, f->directory, &error_) &&
+           !eitp_run_create(&injected->host, &f->config, &d.run, &error_);
+}
+
+/* Trains two steps on a host whose file call `n` from the start of training fails, once or with all that follow. Then
+   resumes on one that works. Returns 0 if there was no such call; 0 for `n`: no failure. */
+static int train_with_failure(fixture *f, long n, int code, int stays, uint32_t *bits) {
+    eitp_status status;
+    faults injected;
+    int more, has_begun = begin_with_faults(f, &injected);
+    CHECK_THAT(has_begun, "%s", error_.message);
+    if (!has_begun)
+        return 0;
+    injected.fail_file_call = n ? injected.file_calls + n : 0;
+    injected.code = code;
+    injected.tear = 1;
+    injected.all_file_calls = stays;
+    status = eitp_run_train(d.run, f->trained.trainer, &f->report, &error_);
+    CHECK_THAT(!status || status == EITP_ERROR_IO, "%s", error_.message);
+    CHECK_THAT(injected.waited < 70, "waited %g s", injected.waited);
+    eitp_run_destroy(d.run);
+    d.run = NULL;
+    end_run(&f->trained);
+    more = faults_end(&injected);
+    CHECK_THAT(status || f->report.saved_step == 2, "saved %d", (int)f->report.saved_step);
+    f->config.resume = EITP_RESUME_NEWEST;
+    if (status)
+        CHECK_THAT(!train(f, 0), "call %ld (%s): %s", n, injected.failed_call, error_.message);
+    *bits = bits_of(f, 2);
+    return more;
+}
+
+/* Full disks and errors at any file call of a run: it ends with an error that is said, or as if nothing had been. */
+static void a_failing_call_loses_nothing(void) {
+    static const int codes[] = {ENOSPC, EIO, EDQUOT, EMFILE};
+    const long stride = 29;
+    uint32_t expected = 0, bits = 0;
+    int count = 0;
+    for (int i = 0; i < 8; i++) {
+        int more = 1;
+        for (long n = i ? 1 + i % stride : 0; more; n += stride) {
+            fixture f;
+            REQUIRE(begin(&f));
+            more = train_with_failure(&f, n, codes[i / 2], i % 2, &bits) || !n;
+            expected = n ? expected : bits;
+            count += more && n;
+            CHECK_THAT(bits == expected, "other bits after call %ld failed with %d", n, codes[i / 2]);
+            scratch_remove(f.directory);
+        }
+    }
+    printf("    %d failures\n", count);
+    CHECK(count > 60);
+}
+
 /* ---- Data ---- */
 
 /* Data that cannot be read, end early or have other content after some steps: what is done is saved. */
@@ -604,6 +675,7 @@ int main(int argc, char **argv) {
         TEST(the_best_is_not_removed),
         TEST(a_failed_sync_repeats_the_checkpoint),
         TEST(a_file_that_is_too_large_is_not_tried_again),
+        TEST(a_failing_call_loses_nothing),
         TEST(data_that_fail_end_the_run),
         TEST(data_that_fail_for_a_moment_are_read),
     };
