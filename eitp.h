@@ -2742,7 +2742,7 @@ typedef enum eitp_run_event_kind {
                                      eitp_run_train returns the write error */
     EITP_EVENT_RECORDS = 10,      /* records or best.json cannot be stored, or can be stored again */
     EITP_EVENT_DISK = 11,         /* the disk is full, fails, or has little room, and what the run does about it */
-    EITP_EVENT_STARTED = 12       /* all checks are passed: the first evaluation or step follows */
+    EITP_EVENT_STARTED = 12       /* there are steps to do, and all checks before the first one are passed */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
