@@ -114,6 +114,11 @@ else
     echo "SKIPPED output that cannot be written: there is no /dev/full"
 fi
 
+mkdir -p unrecorded/run.json/in
+exits 0 "run.json that cannot be written" $medium --steps 12 --save-steps 2 --output-dir unrecorded
+check "run.json that cannot be written: said" grep -q "^warning: cannot write 'unrecorded/run.json': " err
+check "run.json that cannot be written: the same bits" same_checkpoints straight/checkpoint-12 unrecorded/checkpoint-12
+
 # ---- wrong paths ----
 
 refuses 1 "no such file" $medium --offload all --optimizer adamw --offload-file missing/file --output-dir gone
