@@ -2165,6 +2165,10 @@ typedef struct eitp_task {
     uint64_t samples[2]; /* number of samples in each eitp_split; validation may have 0 */
     int rows_vary;       /* samples may have fewer rows */
     const char *unit;    /* name of the items of the first term in records, such as "tokens"; NULL: "items" */
+    /* The loss of a uniform guess, in the loss's unit: the logarithm of the number of classes. A run does not save a
+       model that is worse (see eitp_run_train). 0: unknown, so that losses are only compared with earlier ones;
+       HUGE_VAL: the loss says nothing about the model, and only numbers that are not finite count. */
+    double guess_loss;
     /* True if padding rows may lie between samples (see `empty` of eitp_pass_row_input). If 0, micro-batches that would
        need padding get passes of their own. */
     int allows_gaps;
@@ -2681,13 +2685,14 @@ EITP_API void eitp_jsonl_destroy(eitp_jsonl *jsonl);
 
 /* Why a run ended. */
 typedef enum eitp_run_end {
-    EITP_RUN_FAILED = 0,         /* an error without a reason of its own below */
-    EITP_RUN_FINISHED = 1,       /* all steps are done */
-    EITP_RUN_END_OF_DATA = 2,    /* the trainer's last_sample was reached */
-    EITP_RUN_STOPPED = 3,        /* eitp_run_request_stop */
-    EITP_RUN_EARLY_STOP = 4,     /* `patience` evaluations in a row without improvement */
-    EITP_RUN_NOT_FINITE = 5,     /* `max_nonfinite` steps in a row were not applied */
-    EITP_RUN_MEMORY_PRESSURE = 6 /* memory stayed short, and no configuration that uses less was left */
+    EITP_RUN_FAILED = 0,          /* an error without a reason of its own below */
+    EITP_RUN_FINISHED = 1,        /* all steps are done */
+    EITP_RUN_END_OF_DATA = 2,     /* the trainer's last_sample was reached */
+    EITP_RUN_STOPPED = 3,         /* eitp_run_request_stop */
+    EITP_RUN_EARLY_STOP = 4,      /* `patience` evaluations in a row without improvement */
+    EITP_RUN_NOT_FINITE = 5,      /* weights, or the gradients of the last steps, are not finite */
+    EITP_RUN_MEMORY_PRESSURE = 6, /* memory stayed short, and no configuration that uses less was left */
+    EITP_RUN_DIVERGED = 7         /* the loss has diverged (see eitp_run_train) */
 } eitp_run_end;
 
 /* The state of a run. Steps count from the start of training, in a resumed run too. */
@@ -2719,8 +2724,10 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_END_OF_DATA = 6,   /* the trainer has used all samples */
     EITP_EVENT_EARLY_STOP = 7,    /* `patience` is exhausted */
     EITP_EVENT_NOTHING_TO_DO = 8, /* all steps were done before */
-    EITP_EVENT_SAVE_FAILED = 9    /* the final checkpoint could not be written. The message is why the run ended;
+    EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
+    EITP_EVENT_DIVERGING = 10,    /* the loss has exploded; told once, until it has recovered */
+    EITP_EVENT_NOT_SAVED = 11     /* a checkpoint was due, but the model is ruined; told once, until it has recovered */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -2803,10 +2810,18 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
  * `report` is filled in on failure too; it may be NULL.
  *
- * On success, and after EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE, there is a checkpoint of the last step. After
- * any other error there is one of the last completed step, unless the trainer is torn or saving fails.
- * EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, or keep_best, patience or steps do not
- * fit the trainer.
+ * On success, and after EITP_ERROR_PRESSURE, there is a checkpoint of the last step. After any other error there is one
+ * of the last completed step, unless the trainer is torn, the model is ruined, or saving fails. EITP_ERROR_ARGUMENT if
+ * `run` or `trainer` is NULL, the run was trained before, or keep_best, patience or steps do not fit the trainer.
+ *
+ * A ruined model is never saved under a name that a resume takes, and older checkpoints stay. A model is ruined if a
+ * weight is not finite, if the last steps were not applied because their numbers were not finite, if the optimizer's
+ * state has overflowed, or if the loss has diverged: if the median of the last 10 losses, or each of the last 3, is
+ * more than 1 above eitp_task.guess_loss and above twice the lowest such median at a save (before the first save, the
+ * first loss). A checkpoint that is due is then written when the model has recovered; after a single bad loss, or an
+ * update as large as the weights, when the next step has shown that the model is good. A run that ends with a ruined
+ * model ends with EITP_ERROR_NOT_FINITE; if its weights are finite, they are kept as checkpoint-<step>.diverged, which
+ * no resume takes. report.saved_step is the last good checkpoint.
  *
  * A run that is killed and resumed produces the same bits, and stops at the same step, as one that was not; only the
  * count for max_nonfinite starts again.
@@ -3261,6 +3276,20 @@ EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t rn
 /* Sorts `count` items of `size` bytes in ascending order of `compare`. Not stable. */
 EITP__PRIVATE void eitp__sort(void *items, size_t count, size_t size, int (*compare)(const void *a, const void *b));
 /* <<src/base/sort.h */
+
+/* >>src/base/statistics.h */
+/* Robust statistics of a few values: the median, and the deviation from it. */
+
+/* The most values that these functions accept. */
+enum { EITP__STATISTICS_VALUES = 128 };
+
+/* The median; of an even number of values the mean of the middle two, of none 0. */
+EITP__PRIVATE double eitp__median(const double *values, size_t count);
+
+/* The median absolute deviation from the median, times 1.4826: of a normal distribution its standard deviation
+   (Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation", 1993). */
+EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count);
+/* <<src/base/statistics.h */
 
 /* >>src/base/clock.h */
 /* A monotonic clock for measurements. */
@@ -7108,6 +7137,60 @@ typedef struct eitp__guard {
 EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error);
 /* <<src/run/guard.h */
 
+/* >>src/run/health.h */
+/*
+ * The health of a run: what its steps say about the model. A model whose numbers are not finite or whose loss has
+ * diverged is never saved under a name that a resume takes.
+ *
+ * The loss has diverged if the median of the last losses, or each of the last three, is above a limit. The median
+ * ignores a spike of a few steps; the last three notice a divergence that has only begun. The window does not end at a
+ * save, so that saving at every step is judged in the same way. With L, the lowest median at a save so far (before the
+ * first save, the first loss), and U, the loss of a uniform guess (eitp_task.guess_loss), the limit is the larger of
+ *     U + 1    a model that has learned something is not that bad
+ *     L + |L|  twice that of the save; a loss may be negative. The lowest save, not the last one: a loss that rises
+ *              slowly would otherwise raise its own limit at every save.
+ * If U is unknown, a loss has no scale of its own, and the limit is the largest of
+ *     L + |L|, where L before the first save is the median of the first losses
+ *     L + 10 S        S is the deviation of the losses at that save: noise, also around a loss of 0
+ *     (L + first) / 2 half of what the run has gained: a loss of 1e-9 that becomes 1e-7 is still a good one
+ * Where these are not above L (all losses so far are 0), nothing is said.
+ */
+
+enum { EITP__HEALTH_LOSSES = 10, EITP__HEALTH_LAST = 3 };
+
+typedef struct eitp__health {
+    int64_t nonfinite;                  /* steps in a row that were not applied because numbers were not finite */
+    int64_t losses;                     /* finite losses so far */
+    double first[EITP__HEALTH_LOSSES];  /* the first of them */
+    double recent[EITP__HEALTH_LOSSES]; /* the last of them, the newest last */
+    int has_saved;                      /* a model was saved, with these: */
+    double saved_loss, saved_deviation; /* the lowest median of recent losses at a save, and their deviation then */
+    int overflowed;                     /* a square in the optimizer's state may have overflowed: it never recovers */
+    int has_warned, has_refused;        /* it was said that the loss diverges, and that saving is refused */
+} eitp__health;
+
+/* Adds the loss of a step. One that is not finite is left out. */
+EITP__PRIVATE void eitp__health_add_loss(eitp__health *health, double loss);
+
+/* The median of the last losses. */
+EITP__PRIVATE double eitp__health_loss(const eitp__health *health);
+
+/* The loss above which the model has diverged; HUGE_VAL: there is none. `guess` is eitp_task.guess_loss. */
+EITP__PRIVATE double eitp__health_limit(const eitp__health *health, double guess);
+
+/* True if the loss has diverged. */
+EITP__PRIVATE int eitp__health_has_diverged(const eitp__health *health, double guess);
+
+/* Called after each save. */
+EITP__PRIVATE void eitp__health_saved(eitp__health *health);
+
+/* Adds what a resumed run needs: a JSON object. */
+EITP__PRIVATE void eitp__health_write(const eitp__health *health, eitp__buffer *text);
+
+/* Reads such an object; NULL: the health of a new run. *health is unchanged after a failure. */
+EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp__json *object, eitp_error *error);
+/* <<src/run/health.h */
+
 /* >>src/run/run_directory.h */
 /* The directory of a run: creating, locking and checking it, and removing it if it is unused. */
 
@@ -7154,23 +7237,40 @@ struct eitp_run {
     eitp_run_report report;
     eitp__guard guard;
     eitp__best best;
-    int64_t nonfinite;  /* steps in a row that were not applied */
+    eitp__health health;
     double saved_at;    /* time of the last save, or of the start */
     int cannot_save;    /* the last save failed */
     int best_is_behind; /* best.json lacks an evaluation */
     int stops_early;    /* `patience` is exhausted */
+    int is_ending;      /* no step follows */
 };
 
 /* Resumes, trains and saves; fills in run->report. */
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error);
 /* <<src/run/run_loop.h */
 
-/* >>src/run/health.h */
-/* The health of a run: steps whose numbers are not finite. */
+/* >>src/run/run_health.h */
+/* What a run does about its health: warnings, and which models it does not save. */
 
-/* Looks at the last step. EITP_ERROR_NOT_FINITE after max_nonfinite steps in a row that were not applied. */
+/* Looks at the last step. EITP_ERROR_NOT_FINITE after max_nonfinite steps in a row whose numbers were not finite. */
 EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error);
-/* <<src/run/health.h */
+
+/* True if the model may be saved under a name that a resume takes. If not, says so once, until it may again. */
+EITP__PRIVATE int eitp__health_may_save(eitp_run *run);
+
+/* True if the model may be saved now. */
+EITP__PRIVATE int eitp__health_is_good(const eitp_run *run);
+
+/* True if the model is ruined; false if it may be saved, or if the next step tells. */
+EITP__PRIVATE int eitp__health_is_ruined(const eitp_run *run);
+
+/* True if every weight is finite. */
+EITP__PRIVATE int eitp__health_has_finite_weights(const eitp_run *run);
+
+/* Sets the end of a run whose model is ruined, and fails with EITP_ERROR_NOT_FINITE: the reason, the checkpoint that a
+   resume takes, and what to do. `kept` is the name of the directory that has the model, or NULL. */
+EITP__PRIVATE eitp_status eitp__health_fail(eitp_run *run, const char *kept, eitp_error *error);
+/* <<src/run/run_health.h */
 
 /* >>src/run/run_save.h */
 /* Checkpoints of a run: saving and pruning. */
@@ -7178,8 +7278,13 @@ EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error);
 /* The metric that decides about the best checkpoint and early stopping. */
 EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run);
 
-/* Saves the records and a checkpoint of the steps done, and prunes. */
+/* Saves the records and a checkpoint of the steps done, and prunes. A model that may not be saved now is saved after a
+   later step: then EITP_OK, and report.saved_step does not change. */
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error);
+
+/* At the end of a run whose model is ruined: keeps it, if its weights are finite, as checkpoint-<step>.diverged, which
+   no resume takes and pruning ignores. Fails with EITP_ERROR_NOT_FINITE and sets the report's end. */
+EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error);
 
 /* Removes the checkpoints that the run does not keep. */
 EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error);
@@ -7601,6 +7706,36 @@ EITP__PRIVATE void eitp__sort(void *items, size_t count, size_t size, int (*comp
     }
 }
 /* <<src/base/sort.c */
+
+/* >>src/base/statistics.c */
+static int eitp__compare_numbers(const void *left, const void *right) {
+    double a, b;
+    memcpy(&a, left, sizeof a);
+    memcpy(&b, right, sizeof b);
+    return a < b ? -1 : a > b;
+}
+
+static double eitp__median_in_place(double *values, size_t count) {
+    eitp__sort(values, count, sizeof *values, eitp__compare_numbers);
+    /* Halved first: the sum of two large losses may overflow. */
+    return count ? 0.5 * values[(count - 1) / 2] + 0.5 * values[count / 2] : 0;
+}
+
+EITP__PRIVATE double eitp__median(const double *values, size_t count) {
+    double copy[EITP__STATISTICS_VALUES];
+    if (count)
+        memcpy(copy, values, count * sizeof *copy);
+    return eitp__median_in_place(copy, count);
+}
+
+EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count) {
+    const double median = eitp__median(values, count);
+    double distances[EITP__STATISTICS_VALUES];
+    for (size_t i = 0; i < count; i++)
+        distances[i] = fabs(values[i] - median);
+    return 1.4826 * eitp__median_in_place(distances, count);
+}
+/* <<src/base/statistics.c */
 
 /* >>src/base/clock.c */
 #include <time.h>
@@ -30918,6 +31053,9 @@ EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *er
     if (task->rows < 1 || task->rows > max_rows)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's rows are %lld; they must be 1 to %lld",
                           (long long)task->rows, (long long)max_rows);
+    if (!(task->guess_loss >= 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's guess_loss is %g; it must be 0 (unknown) or more",
+                          task->guess_loss);
     return EITP_OK;
 }
 
@@ -31072,6 +31210,7 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     task->model = config->model;
     task->rows = config->block_size;
     task->unit = EITP__TOKENS;
+    task->guess_loss = log((double)eitp_model_vocabulary(config->model));
     task->allows_gaps = 1;
     task->build = eitp__language_build;
     task->read = eitp__language_read;
@@ -35211,26 +35350,327 @@ EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eit
 /* <<src/run/events.c */
 
 /* >>src/run/health.c */
-EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
-    const eitp_step_report *step = &run->report.step;
-    if (step->applied) {
-        run->nonfinite = 0;
+static size_t eitp__health_count(const eitp__health *health) {
+    return health->losses < EITP__HEALTH_LOSSES ? (size_t)health->losses : (size_t)EITP__HEALTH_LOSSES;
+}
+
+EITP__PRIVATE void eitp__health_add_loss(eitp__health *health, double loss) {
+    const size_t count = eitp__health_count(health);
+    if (!isfinite(loss))
+        return;
+    if (count < EITP__HEALTH_LOSSES)
+        health->first[count] = loss;
+    else
+        memmove(health->recent, health->recent + 1, (EITP__HEALTH_LOSSES - 1) * sizeof *health->recent);
+    health->recent[count < EITP__HEALTH_LOSSES ? count : EITP__HEALTH_LOSSES - 1] = loss;
+    health->losses++;
+}
+
+EITP__PRIVATE double eitp__health_loss(const eitp__health *health) {
+    return eitp__median(health->recent, eitp__health_count(health));
+}
+
+EITP__PRIVATE double eitp__health_limit(const eitp__health *health, double guess) {
+    const size_t count = eitp__health_count(health);
+    const double first = eitp__median(health->first, count);
+    double known = health->has_saved ? health->saved_loss : guess > 0 ? health->first[0] : first;
+    double deviation = health->has_saved ? health->saved_deviation : eitp__median_deviation(health->first, count);
+    double limit = known + fabs(known);
+    if (!count)
+        return HUGE_VAL;
+    if (guess > 0)
+        return limit > guess + 1 ? limit : guess + 1;
+    if (limit < known + 10 * deviation)
+        limit = known + 10 * deviation;
+    if (limit < 0.5 * known + 0.5 * first)
+        limit = 0.5 * known + 0.5 * first;
+    return limit > known ? limit : HUGE_VAL;
+}
+
+EITP__PRIVATE int eitp__health_has_diverged(const eitp__health *health, double guess) {
+    const size_t count = eitp__health_count(health);
+    const double limit = eitp__health_limit(health, guess);
+    size_t above = 0;
+    while (above < EITP__HEALTH_LAST && above < count && health->recent[count - 1 - above] > limit)
+        above++;
+    return above == EITP__HEALTH_LAST || (count > 1 && eitp__health_loss(health) > limit);
+}
+
+EITP__PRIVATE void eitp__health_saved(eitp__health *health) {
+    const size_t count = eitp__health_count(health);
+    const double loss = eitp__health_loss(health);
+    if (!count || (health->has_saved && loss >= health->saved_loss))
+        return;
+    health->has_saved = 1;
+    health->saved_loss = loss;
+    health->saved_deviation = eitp__median_deviation(health->recent, count);
+}
+
+/* ---- In a checkpoint ---- */
+
+static void eitp__health_write_losses(const char *name, const double *losses, size_t count, eitp__buffer *text) {
+    eitp__buffer_format(text, ", \"%s\": [", name);
+    for (size_t i = 0; i < count; i++) {
+        eitp__buffer_add_text(text, i ? ", " : "");
+        eitp__json_write_number(text, losses[i]);
+    }
+    eitp__buffer_add_text(text, "]");
+}
+
+EITP__PRIVATE void eitp__health_write(const eitp__health *health, eitp__buffer *text) {
+    const size_t count = eitp__health_count(health);
+    eitp__buffer_format(text, "{\"nonfinite\": %lld, \"losses\": %lld", (long long)health->nonfinite,
+                        (long long)health->losses);
+    eitp__health_write_losses("first", health->first, count, text);
+    eitp__health_write_losses("recent", health->recent, count, text);
+    if (health->has_saved) {
+        eitp__buffer_add_text(text, ", \"saved_loss\": ");
+        eitp__json_write_number(text, health->saved_loss);
+        eitp__buffer_add_text(text, ", \"saved_deviation\": ");
+        eitp__json_write_number(text, health->saved_deviation);
+    }
+    eitp__buffer_format(text, ", \"overflowed\": %s}", health->overflowed ? "true" : "false");
+}
+
+static eitp_status eitp__health_read_losses(const eitp__json *object, const char *name, size_t count, double *losses,
+                                            eitp_error *error) {
+    const eitp__json *list = eitp__json_member(object, name), *item;
+    size_t i = 0;
+    if (!list || list->kind != EITP__JSON_ARRAY || list->count != count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of %zu numbers",
+                          (unsigned long long)(list ? list->line : object->line), name, count);
+    for (item = list->first_child; item; item = item->next) {
+        if (item->kind != EITP__JSON_NUMBER || !isfinite(item->number))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
+                              (unsigned long long)item->line, name);
+        losses[i++] = item->number;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp__json *object, eitp_error *error) {
+    eitp__health read = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    if (!object) {
+        *health = read;
         return EITP_OK;
     }
-    /* With a loss scale above 1 the trainer reports it, and tries a smaller scale in the next step. */
-    if (step->loss_scale > 1)
-        return EITP_OK;
-    run->nonfinite++;
-    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0, "step %lld skipped: the gradient is not finite",
-                     (long long)step->step);
-    if (run->nonfinite < run->config.max_nonfinite)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_NOT_FINITE,
-                      "%lld steps in a row were skipped because the gradient is not finite; stopped after step %lld; "
-                      "lower the learning rate, or resume from an earlier checkpoint",
-                      (long long)run->nonfinite, (long long)step->step);
+    if (object->kind != EITP__JSON_OBJECT)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'health' must be an object",
+                            (unsigned long long)object->line);
+    if (!status)
+        status = eitp__json_get_integer(object, "nonfinite", 0, INT64_MAX - 1, &read.nonfinite, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "losses", 0, INT64_MAX - 1, &read.losses, error);
+    if (!status)
+        status = eitp__health_read_losses(object, "first", eitp__health_count(&read), read.first, error);
+    if (!status)
+        status = eitp__health_read_losses(object, "recent", eitp__health_count(&read), read.recent, error);
+    read.has_saved = eitp__json_member(object, "saved_loss") != NULL;
+    if (!status)
+        status = eitp__json_get_number(object, "saved_loss", -HUGE_VAL, HUGE_VAL, &read.saved_loss, error);
+    if (!status)
+        status = eitp__json_get_number(object, "saved_deviation", 0, HUGE_VAL, &read.saved_deviation, error);
+    if (!status)
+        status = eitp__json_get_boolean(object, "overflowed", &read.overflowed, error);
+    if (!status)
+        *health = read;
+    return status;
 }
 /* <<src/run/health.c */
+
+/* >>src/run/run_health.c */
+/* Squares of numbers below are finite in F32. */
+#define EITP__LARGEST_SQUARED 1e19
+
+typedef enum eitp__verdict {
+    EITP__MODEL_GOOD,
+    EITP__MODEL_UNKNOWN, /* the loss of the next step tells */
+    EITP__MODEL_NOT_FINITE,
+    EITP__MODEL_OVERFLOWED,
+    EITP__STEPS_NOT_FINITE,
+    EITP__LOSS_DIVERGED
+} eitp__verdict;
+
+static double eitp__run_guess(const eitp_run *run) {
+    return run->trainer->plans.task.guess_loss;
+}
+
+/*
+ * A step's loss is that of the model before its update. So a single bad loss, and an update as large as the weights,
+ * which may have ruined them, prove nothing: the next step does, or an evaluation of the model.
+ */
+static eitp__verdict eitp__health_unproven(const eitp_run *run, double limit) {
+    const eitp_run_report *report = &run->report;
+    if (report->step.loss <= limit && !(report->step.update_norm > 0.5 * report->step.parameter_norm))
+        return EITP__MODEL_GOOD;
+    if (report->evaluations && report->evaluated_step == report->step.step)
+        return report->evaluation.loss <= limit ? EITP__MODEL_GOOD
+               : run->is_ending                 ? EITP__LOSS_DIVERGED
+                                                : EITP__MODEL_UNKNOWN;
+    return run->is_ending ? EITP__MODEL_GOOD : EITP__MODEL_UNKNOWN;
+}
+
+static eitp__verdict eitp__health_verdict(const eitp_run *run) {
+    const eitp__health *health = &run->health;
+    const double guess = eitp__run_guess(run);
+    if (!run->report.step.step)
+        return EITP__MODEL_GOOD;
+    if (health->nonfinite)
+        return EITP__STEPS_NOT_FINITE;
+    if (!eitp__health_has_finite_weights(run))
+        return EITP__MODEL_NOT_FINITE;
+    if (health->overflowed)
+        return EITP__MODEL_OVERFLOWED;
+    if (eitp__health_has_diverged(health, guess))
+        return EITP__LOSS_DIVERGED;
+    return eitp__health_unproven(run, eitp__health_limit(health, guess));
+}
+
+EITP__PRIVATE int eitp__health_has_finite_weights(const eitp_run *run) {
+    return isfinite(run->report.step.parameter_norm) != 0;
+}
+
+EITP__PRIVATE int eitp__health_is_good(const eitp_run *run) {
+    return eitp__health_verdict(run) == EITP__MODEL_GOOD;
+}
+
+EITP__PRIVATE int eitp__health_is_ruined(const eitp_run *run) {
+    return eitp__health_verdict(run) > EITP__MODEL_UNKNOWN;
+}
+
+/* ---- Words ---- */
+
+/* "57.52 after step 2, up from 5.551 (a uniform guess: 5.549)" */
+static void eitp__describe_loss(const eitp_run *run, char *text, size_t size) {
+    const eitp__health *health = &run->health;
+    const double guess = eitp__run_guess(run);
+    char uniform[48] = "";
+    if (guess > 0 && isfinite(guess))
+        snprintf(uniform, sizeof uniform, " (a uniform guess: %.4g)", guess);
+    snprintf(text, size, "%.4g after step %lld, up from %.4g%s", eitp__health_loss(health),
+             (long long)run->report.step.step, health->has_saved ? health->saved_loss : health->first[0], uniform);
+}
+
+static void eitp__describe_verdict(const eitp_run *run, eitp__verdict verdict, char *text, size_t size) {
+    const long long step = (long long)run->report.step.step;
+    char loss[160];
+    eitp__describe_loss(run, loss, sizeof loss);
+    if (verdict == EITP__MODEL_NOT_FINITE)
+        snprintf(text, size, "weights are not finite after step %lld", step);
+    else if (verdict == EITP__MODEL_OVERFLOWED)
+        snprintf(text, size, "the optimizer's state has overflowed: a gradient norm was above %g",
+                 EITP__LARGEST_SQUARED);
+    else if (verdict == EITP__STEPS_NOT_FINITE)
+        snprintf(text, size, "%lld step%s skipped because the gradient is not finite, up to step %lld%s",
+                 (long long)run->health.nonfinite, run->health.nonfinite > 1 ? "s in a row were" : " was", step,
+                 eitp__health_has_finite_weights(run) ? "" : "; weights are not finite");
+    else
+        snprintf(text, size, "the loss diverged: %s", loss);
+}
+
+/* The checkpoint that a resume takes. */
+static void eitp__describe_last_good(const eitp_run *run, char *text, size_t size) {
+    const eitp_run_report *report = &run->report;
+    if (report->saved_step < 0)
+        snprintf(text, size, "there is no checkpoint to resume from");
+    else if (run->checkpoint && report->saved_step == report->start_step)
+        snprintf(text, size, "the last good checkpoint is %s", run->checkpoint);
+    else
+        snprintf(text, size, "the last good checkpoint is %s/checkpoint-%lld", run->directory,
+                 (long long)report->saved_step);
+}
+
+/* ---- After each step ---- */
+
+/* True if the numbers of the last step say something about the model. In fp16 a gradient that overflows at a loss scale
+   above 1 does not: the next step has a smaller scale. A loss does not depend on the scale. */
+static int eitp__step_is_nonfinite(const eitp_step_report *step) {
+    return !step->applied && (step->loss_scale <= 1 || !isfinite(step->loss));
+}
+
+/* True if the loss is well above what it was: on the way from a good model to a uniform guess. */
+static int eitp__health_is_leaving(const eitp__health *health, double guess) {
+    const double first = health->first[0], loss = eitp__health_loss(health);
+    return guess > 0 && isfinite(guess) && health->losses > EITP__HEALTH_LAST && loss > first + 1 &&
+           loss > 1.5 * first && loss > guess / 2;
+}
+
+/* Warns when the loss explodes, once until it has recovered. */
+static void eitp__health_watch_loss(eitp_run *run) {
+    eitp__health *health = &run->health;
+    const double guess = eitp__run_guess(run);
+    const int diverges = eitp__health_has_diverged(health, guess) || eitp__health_is_leaving(health, guess);
+    char loss[160];
+    if (diverges && !health->has_warned) {
+        eitp__describe_loss(run, loss, sizeof loss);
+        eitp__run_notify(run, EITP_EVENT_DIVERGING, EITP_LOG_WARNING, 0,
+                         "the loss diverges: %s; lower the learning rate (now %.3g), or raise the warm-up", loss,
+                         run->report.step.learning_rate);
+    }
+    health->has_warned = diverges;
+}
+
+/* The norm of the gradient bounds each of its elements, whose squares the optimizer averages. */
+static void eitp__health_watch_state(eitp_run *run) {
+    const eitp_step_report *step = &run->report.step;
+    const double limit = run->trainer->plans.config.max_grad_norm;
+    const double norm = limit > 0 && limit < step->grad_norm ? limit : step->grad_norm;
+    if (step->applied && norm >= EITP__LARGEST_SQUARED)
+        run->health.overflowed = 1;
+}
+
+EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
+    const eitp_step_report *step = &run->report.step;
+    eitp__health *health = &run->health;
+    eitp__health_add_loss(health, step->loss);
+    eitp__health_watch_state(run);
+    eitp__health_watch_loss(run);
+    if (!eitp__step_is_nonfinite(step)) {
+        health->nonfinite = 0;
+        return EITP_OK;
+    }
+    health->nonfinite++;
+    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0, "step %lld skipped: the gradient is not finite",
+                     (long long)step->step);
+    if (health->nonfinite < run->config.max_nonfinite)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_NOT_FINITE,
+                      "%lld steps were skipped because the gradient is not finite, up to step %lld",
+                      (long long)health->nonfinite, (long long)step->step);
+}
+
+/* ---- Before each save, and at the end ---- */
+
+EITP__PRIVATE int eitp__health_may_save(eitp_run *run) {
+    const eitp__verdict verdict = eitp__health_verdict(run);
+    char reason[240], good[400];
+    if (verdict == EITP__MODEL_GOOD) {
+        run->health.has_refused = 0;
+        return 1;
+    }
+    if (verdict == EITP__MODEL_UNKNOWN || run->health.has_refused)
+        return 0;
+    run->health.has_refused = 1;
+    if (run->is_ending) /* the error says it */
+        return 0;
+    eitp__describe_verdict(run, verdict, reason, sizeof reason);
+    eitp__describe_last_good(run, good, sizeof good);
+    eitp__run_notify(run, EITP_EVENT_NOT_SAVED, EITP_LOG_WARNING, 0,
+                     "no checkpoint is written until the model recovers: %s; %s", reason, good);
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__health_fail(eitp_run *run, const char *kept, eitp_error *error) {
+    const eitp__verdict verdict = eitp__health_verdict(run);
+    char reason[240], good[200];
+    run->report.end = verdict == EITP__LOSS_DIVERGED ? EITP_RUN_DIVERGED : EITP_RUN_NOT_FINITE;
+    eitp__describe_verdict(run, verdict, reason, sizeof reason);
+    eitp__describe_last_good(run, good, sizeof good);
+    return eitp__fail(error, EITP_ERROR_NOT_FINITE, "%s; %s; lower the learning rate (now %.3g)%s%s", reason, good,
+                      run->report.step.learning_rate, kept ? "; the model is kept as " : "", kept ? kept : "");
+}
+/* <<src/run/run_health.c */
 
 /* >>src/run/run_save.c */
 /* The metric that decides about the best checkpoint and early stopping. */
@@ -35252,9 +35692,12 @@ EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error)
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     const eitp__save_options options = {"", 0, NULL, NULL};
     double began = eitp__clock();
+    eitp_status status;
+    run->save = !eitp__health_may_save(run);
+    if (run->save) /* after the next step, if it may be then */
+        return EITP_OK;
     /* Records are synced first: a checkpoint has no steps that they lack, and no evaluations that best.json lacks. */
-    eitp_status status = eitp__records_sync(run, error);
-    run->save = 0;
+    status = eitp__records_sync(run, error);
     run->cannot_save = 1;
     if (!status && run->best_is_behind)
         status = eitp__run_write_best(run, error);
@@ -35264,10 +35707,38 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
         return status;
     run->cannot_save = 0;
     run->report.saved_step = eitp_trainer_steps_done(run->trainer);
+    eitp__health_saved(&run->health);
     run->saved_at = eitp__clock();
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
                      run->directory, (long long)run->report.saved_step, run->saved_at - began);
     return eitp__run_prune(run, error);
+}
+
+/* Writes the checkpoint. One of an earlier attempt is removed first: while it is being replaced, a crash would leave it
+   under a name that looks like a checkpoint's. */
+static eitp_status eitp__run_keep_ruined(eitp_run *run, const char *name, const char *suffix, eitp_error *error) {
+    const eitp__save_options options = {suffix, 1, NULL, NULL};
+    char *path = eitp__join_path(&run->host, run->directory, name);
+    eitp_status status =
+        path ? eitp__remove_tree(&run->host, path, error) : eitp__fail_memory(error, strlen(run->directory), "a path");
+    eitp__release_text(&run->host, path);
+    if (!status)
+        status = eitp__records_sync(run, error);
+    return status ? status : eitp__trainer_save(run->trainer, run->directory, &options, error);
+}
+
+EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error) {
+    static const char suffix[] = ".diverged";
+    char name[64];
+    eitp_error second;
+    int is_kept = eitp__health_has_finite_weights(run);
+    snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)eitp_trainer_steps_done(run->trainer), suffix);
+    if (is_kept && eitp__run_keep_ruined(run, name, suffix, &second)) {
+        is_kept = 0;
+        eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_WARNING, 0, "%s could not be written: %s", name,
+                         second.message);
+    }
+    return eitp__health_fail(run, is_kept ? name : NULL, error);
 }
 /* <<src/run/run_save.c */
 
@@ -35309,9 +35780,11 @@ static void eitp__run_update_best(eitp_run *run) {
     run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
 }
 
-/* Adds the last evaluation to those of best.json; returns 1 if it is the best. */
+/* Adds the last evaluation to those of best.json; returns 1 if it is the best. That of a model that
+   may not be saved never is. */
 static int eitp__run_add_best(eitp_run *run) {
-    const double value = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
+    const double metric = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
+    const double value = run->keep_best && !eitp__health_is_good(run) ? (double)NAN : metric;
     const int is_best = eitp__best_add(&run->best, run->report.evaluated_step, value);
     eitp__run_update_best(run);
     run->best_is_behind = 1;
@@ -35525,6 +35998,16 @@ static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
     return run->stops_early ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;
 }
 
+/* A ruined model decides about the end, unless something else has failed. */
+static eitp_status eitp__run_finish_ruined(eitp_run *run, eitp_status status, eitp_error *error) {
+    const int is_end = status == EITP_ERROR_NOT_FINITE || status == EITP_ERROR_PRESSURE;
+    const eitp_run_end end = run->report.end;
+    eitp_error ruined;
+    eitp__run_save_ruined(run, is_end ? error : &ruined);
+    run->report.end = is_end ? run->report.end : end;
+    return is_end ? EITP_ERROR_NOT_FINITE : status;
+}
+
 /* Saves the steps before a failure: the failed step has changed nothing. */
 static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
@@ -35532,11 +36015,13 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
     eitp__fail(&second, EITP_ERROR_IO, "no checkpoint could be written");
     if (eitp_trainer_is_torn(run->trainer))
         return status;
+    if (run->report.saved_step != done && eitp__health_is_ruined(run))
+        return eitp__run_finish_ruined(run, status, error);
     if (run->report.saved_step != done && done > run->report.start_step && !run->cannot_save)
         eitp__run_save(run, &second);
-    if ((status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE) || run->report.saved_step == done)
+    if (status != EITP_ERROR_PRESSURE || run->report.saved_step == done)
         return status;
-    /* These errors promise a checkpoint. */
+    /* This error promises a checkpoint. */
     eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_ERROR, 0, "%s", error->message);
     *error = second;
     return second.status;
@@ -35565,12 +36050,13 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_status status = eitp__run_all_steps(run, error);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
+    run->is_ending = 1;
     if (report->end == EITP_RUN_EARLY_STOP)
         eitp__notify_early_stop(run);
     if (status) {
         status = eitp__run_finish_failed(run, status, error);
     } else if (report->saved_step != eitp_trainer_steps_done(run->trainer)) {
-        status = eitp__run_save(run, error);
+        status = eitp__health_is_ruined(run) ? eitp__run_save_ruined(run, error) : eitp__run_save(run, error);
     } else if (report->start_step == report->saved_step) {
         eitp__notify_nothing(run);
     }

@@ -34,8 +34,8 @@ check "SIGUSR1: the run continued" test $? -eq 143 -a "$(ls -d saved_now/checkpo
 exits 4 "not finite" $train --steps 40 --lr 1000 --max-grad-norm 0 --weight-decay 1000 --eval-steps 0 \
     --max-nonfinite 3 \
     --output-dir infinite --json
-check "not finite: a checkpoint" \
-    test -d infinite/checkpoint-"$(sed 's/.*"checkpoint": "infinite.checkpoint-\([0-9]*\).*/\1/' out)"
+check "not finite: no checkpoint that a resume takes" grep -q '"checkpoint": null' out
+check "not finite: the model is kept" test "$(ls -d infinite/checkpoint-*)" = infinite/checkpoint-6.diverged
 check "not finite: logged" grep -q '^error: 3 steps in a row' err
 check "not finite: in the result" grep -q '"stopped": "nonfinite"' out
 

@@ -771,32 +771,6 @@ static void a_run_that_cannot_shrink_stops(void) {
     scratch_remove(f.directory);
 }
 
-static void steps_that_are_not_finite_end_the_run(void) {
-    const float nan = (float)NAN;
-    fixture f;
-    REQUIRE(begin_fixture(&f));
-    f.config.max_nonfinite = 2;
-    f.config.patience = 1;
-    f.config.eval_steps = 1;
-    REQUIRE(!make_trainer(&f));
-    REQUIRE_OK(eitp_variable_write(f.trained.context, eitp_variable_at(f.trained.context, 0).name, 0, &nan, 4, &error_),
-               error_);
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
-    f.config.patience = 0;
-    CHECK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_) == EITP_OK);
-    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.steps_done == 1 && f.report.best_step == -1);
-    eitp_run_destroy(f.w.run);
-    snprintf(f.output, sizeof f.output, "%s/b", f.directory);
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
-    CHECK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_) == EITP_ERROR_NOT_FINITE);
-    CHECK_THAT(!strncmp(error_.message, "2 steps in a row", 16), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_NOT_FINITE && f.report.steps_done == 3 && has_checkpoint(&f, 3));
-    CHECK(f.w.events[EITP_EVENT_SKIPPED_STEP] == 3);
-    eitp_run_destroy(f.w.run);
-    end_run(&f.trained);
-    scratch_remove(f.directory);
-}
-
 /* ---- Errors ---- */
 
 static void invalid_configurations_are_refused(void) {
@@ -927,7 +901,6 @@ static const test_case tests[] = {
     TEST(another_run_is_refused),
     TEST(short_memory_is_reported_once),
     TEST(a_run_that_cannot_shrink_stops),
-    TEST(steps_that_are_not_finite_end_the_run),
     TEST(invalid_configurations_are_refused),
     TEST(negative_steps_are_refused),
     TEST(each_allocation_and_file_call_may_fail),

@@ -68,13 +68,14 @@ EITP_API void eitp_jsonl_destroy(eitp_jsonl *jsonl);
 
 /* Why a run ended. */
 typedef enum eitp_run_end {
-    EITP_RUN_FAILED = 0,         /* an error without a reason of its own below */
-    EITP_RUN_FINISHED = 1,       /* all steps are done */
-    EITP_RUN_END_OF_DATA = 2,    /* the trainer's last_sample was reached */
-    EITP_RUN_STOPPED = 3,        /* eitp_run_request_stop */
-    EITP_RUN_EARLY_STOP = 4,     /* `patience` evaluations in a row without improvement */
-    EITP_RUN_NOT_FINITE = 5,     /* `max_nonfinite` steps in a row were not applied */
-    EITP_RUN_MEMORY_PRESSURE = 6 /* memory stayed short, and no configuration that uses less was left */
+    EITP_RUN_FAILED = 0,          /* an error without a reason of its own below */
+    EITP_RUN_FINISHED = 1,        /* all steps are done */
+    EITP_RUN_END_OF_DATA = 2,     /* the trainer's last_sample was reached */
+    EITP_RUN_STOPPED = 3,         /* eitp_run_request_stop */
+    EITP_RUN_EARLY_STOP = 4,      /* `patience` evaluations in a row without improvement */
+    EITP_RUN_NOT_FINITE = 5,      /* weights, or the gradients of the last steps, are not finite */
+    EITP_RUN_MEMORY_PRESSURE = 6, /* memory stayed short, and no configuration that uses less was left */
+    EITP_RUN_DIVERGED = 7         /* the loss has diverged (see eitp_run_train) */
 } eitp_run_end;
 
 /* The state of a run. Steps count from the start of training, in a resumed run too. */
@@ -106,8 +107,10 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_END_OF_DATA = 6,   /* the trainer has used all samples */
     EITP_EVENT_EARLY_STOP = 7,    /* `patience` is exhausted */
     EITP_EVENT_NOTHING_TO_DO = 8, /* all steps were done before */
-    EITP_EVENT_SAVE_FAILED = 9    /* the final checkpoint could not be written. The message is why the run ended;
+    EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
+    EITP_EVENT_DIVERGING = 10,    /* the loss has exploded; told once, until it has recovered */
+    EITP_EVENT_NOT_SAVED = 11     /* a checkpoint was due, but the model is ruined; told once, until it has recovered */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -190,10 +193,18 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
  * `report` is filled in on failure too; it may be NULL.
  *
- * On success, and after EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE, there is a checkpoint of the last step. After
- * any other error there is one of the last completed step, unless the trainer is torn or saving fails.
- * EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, or keep_best, patience or steps do not
- * fit the trainer.
+ * On success, and after EITP_ERROR_PRESSURE, there is a checkpoint of the last step. After any other error there is one
+ * of the last completed step, unless the trainer is torn, the model is ruined, or saving fails. EITP_ERROR_ARGUMENT if
+ * `run` or `trainer` is NULL, the run was trained before, or keep_best, patience or steps do not fit the trainer.
+ *
+ * A ruined model is never saved under a name that a resume takes, and older checkpoints stay. A model is ruined if a
+ * weight is not finite, if the last steps were not applied because their numbers were not finite, if the optimizer's
+ * state has overflowed, or if the loss has diverged: if the median of the last 10 losses, or each of the last 3, is
+ * more than 1 above eitp_task.guess_loss and above twice the lowest such median at a save (before the first save, the
+ * first loss). A checkpoint that is due is then written when the model has recovered; after a single bad loss, or an
+ * update as large as the weights, when the next step has shown that the model is good. A run that ends with a ruined
+ * model ends with EITP_ERROR_NOT_FINITE; if its weights are finite, they are kept as checkpoint-<step>.diverged, which
+ * no resume takes. report.saved_step is the last good checkpoint.
  *
  * A run that is killed and resumed produces the same bits, and stops at the same step, as one that was not; only the
  * count for max_nonfinite starts again.

@@ -5,6 +5,7 @@
 #include "run/events.h"
 #include "run/records.h"
 #include "run/run_directory.h"
+#include "run/run_health.h"
 #include "run/run_save.h"
 #include "train/trainer.h"
 
@@ -43,9 +44,11 @@ static void eitp__run_update_best(eitp_run *run) {
     run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
 }
 
-/* Adds the last evaluation to those of best.json; returns 1 if it is the best. */
+/* Adds the last evaluation to those of best.json; returns 1 if it is the best. That of a model that
+   may not be saved never is. */
 static int eitp__run_add_best(eitp_run *run) {
-    const double value = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
+    const double metric = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
+    const double value = run->keep_best && !eitp__health_is_good(run) ? (double)NAN : metric;
     const int is_best = eitp__best_add(&run->best, run->report.evaluated_step, value);
     eitp__run_update_best(run);
     run->best_is_behind = 1;

@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "run/events.h"
-#include "run/health.h"
 #include "run/records.h"
 #include "run/run_evaluate.h"
+#include "run/run_health.h"
 #include "run/run_save.h"
 #include "train/trainer.h"
 
@@ -158,6 +158,16 @@ static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
     return run->stops_early ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;
 }
 
+/* A ruined model decides about the end, unless something else has failed. */
+static eitp_status eitp__run_finish_ruined(eitp_run *run, eitp_status status, eitp_error *error) {
+    const int is_end = status == EITP_ERROR_NOT_FINITE || status == EITP_ERROR_PRESSURE;
+    const eitp_run_end end = run->report.end;
+    eitp_error ruined;
+    eitp__run_save_ruined(run, is_end ? error : &ruined);
+    run->report.end = is_end ? run->report.end : end;
+    return is_end ? EITP_ERROR_NOT_FINITE : status;
+}
+
 /* Saves the steps before a failure: the failed step has changed nothing. */
 static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
@@ -165,11 +175,13 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
     eitp__fail(&second, EITP_ERROR_IO, "no checkpoint could be written");
     if (eitp_trainer_is_torn(run->trainer))
         return status;
+    if (run->report.saved_step != done && eitp__health_is_ruined(run))
+        return eitp__run_finish_ruined(run, status, error);
     if (run->report.saved_step != done && done > run->report.start_step && !run->cannot_save)
         eitp__run_save(run, &second);
-    if ((status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE) || run->report.saved_step == done)
+    if (status != EITP_ERROR_PRESSURE || run->report.saved_step == done)
         return status;
-    /* These errors promise a checkpoint. */
+    /* This error promises a checkpoint. */
     eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_ERROR, 0, "%s", error->message);
     *error = second;
     return second.status;
@@ -198,12 +210,13 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_status status = eitp__run_all_steps(run, error);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
+    run->is_ending = 1;
     if (report->end == EITP_RUN_EARLY_STOP)
         eitp__notify_early_stop(run);
     if (status) {
         status = eitp__run_finish_failed(run, status, error);
     } else if (report->saved_step != eitp_trainer_steps_done(run->trainer)) {
-        status = eitp__run_save(run, error);
+        status = eitp__health_is_ruined(run) ? eitp__run_save_ruined(run, error) : eitp__run_save(run, error);
     } else if (report->start_step == report->saved_step) {
         eitp__notify_nothing(run);
     }

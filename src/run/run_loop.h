@@ -4,6 +4,7 @@
 
 #include "run/best.h"
 #include "run/guard.h"
+#include "run/health.h"
 
 #include <signal.h>
 
@@ -33,11 +34,12 @@ struct eitp_run {
     eitp_run_report report;
     eitp__guard guard;
     eitp__best best;
-    int64_t nonfinite;  /* steps in a row that were not applied */
+    eitp__health health;
     double saved_at;    /* time of the last save, or of the start */
     int cannot_save;    /* the last save failed */
     int best_is_behind; /* best.json lacks an evaluation */
     int stops_early;    /* `patience` is exhausted */
+    int is_ending;      /* no step follows */
 };
 
 /* Resumes, trains and saves; fills in run->report. */
