@@ -1458,6 +1458,7 @@ typedef struct eitp_optimizer_config {
     /* The factor of the loss, F32 [1] of the same graph, which the update divides out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1. */
     eitp_tensor *loss_scale;
+    int skips; /* 1: the update has the input eitp_update.skip_norm */
     /* For eitp_apply_gradients, if gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the
      * same graph. NULL: they were not. */
     eitp_tensor *unique;
@@ -1470,19 +1471,20 @@ EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 /* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */
 typedef struct eitp_update {
     eitp_tensor *rate_and_step; /* input F32 [2]: learning rate, 0 or more; step number, from 1 */
-    eitp_tensor *key;      /* input I64 [3]: seed, step number, 0. NULL if no parameter is rounded stochastically */
-    eitp_tensor *max_norm; /* input F32 [1]: maximum norm of the whole gradient; 0: no clipping */
-    eitp_tensor *commit;   /* output F32 [2]: factor of the gradient; 1 if the step was applied, 0 if not */
-    eitp_tensor *norm;     /* output F32 [1]: norm of the whole gradient before clipping */
-    eitp_tensor *norms;    /* output F64 [2]: norms of the whole update, and of all parameters after it */
+    eitp_tensor *key;       /* input I64 [3]: seed, step number, 0. NULL if no parameter is rounded stochastically */
+    eitp_tensor *max_norm;  /* input F32 [1]: maximum norm of the whole gradient; 0: no clipping */
+    eitp_tensor *skip_norm; /* input F32 [1]: steps with a larger norm are not applied; 0: any are. NULL: no `skips` */
+    eitp_tensor *commit;    /* output F32 [2]: factor of the gradient; 1 if the step was applied, 0 if not */
+    eitp_tensor *norm;      /* output F32 [1]: norm of the whole gradient before clipping */
+    eitp_tensor *norms;     /* output F64 [2]: norms of the whole update, and of all parameters after it */
 } eitp_update;
 
 /*
  * Adds one optimizer step to the graph of `loss`, a scalar: it computes the gradients of all parameters in the graph
  * that are not frozen, and updates them. The gradient is scaled by min(1, limit / (norm + 1e-6)), as
- * torch.nn.utils.clip_grad_norm_ does. A step whose norm is not finite is not applied: parameters and state are
- * unchanged. EITP_ERROR_ARGUMENT if an argument is NULL, a member of the configuration is out of range, or the graph
- * has no trained parameter.
+ * torch.nn.utils.clip_grad_norm_ does. A step whose norm is not finite, or above skip_norm, is not applied: parameters
+ * and state are unchanged. EITP_ERROR_ARGUMENT if an argument is NULL, a member of the configuration is out of range,
+ * or the graph has no trained parameter.
  *
  * State is kept in variables of role EITP_OPTIMIZER, named after the parameter:
  *     AdamW      adamw.m.<name>, adamw.v.<name>; of 8-bit moments also adamw.m_scale.<name>, adamw.v_scale.<name>
@@ -2235,6 +2237,9 @@ typedef struct eitp_term_report {
     double weight; /* of the term in the loss */
 } eitp_term_report;
 
+/* What of a step is a spike. */
+enum { EITP_SPIKE_LOSS = 1, EITP_SPIKE_GRADIENT = 2 };
+
 /* The result of a step. */
 typedef struct eitp_step_report {
     int64_t step; /* number of the step, from 1 */
@@ -2242,11 +2247,15 @@ typedef struct eitp_step_report {
     double learning_rate;
     double grad_norm;      /* L2 norm of the whole gradient, before clipping */
     int64_t items;         /* of the first term; for a language model, tokens */
-    int applied;           /* 0 if the loss or the gradient was not finite: the step changed nothing */
+    int applied;           /* 0 if the gradient was not finite, or above the bound of skip_spikes: the step changed
+                              nothing */
     double update_norm;    /* L2 norm of the whole update */
     double parameter_norm; /* L2 norm of all parameters, after the update */
     double loss_scale;     /* factor of the loss for the backward pass; 1 except in fp16 */
     int64_t skipped;       /* steps so far that were not applied because the loss scale was too large for fp16 */
+    int spike;             /* a sum of EITP_SPIKE_...: what was far above its median; 0: nothing */
+    double usual_loss, usual_grad_norm; /* medians over the last 100 steps that were applied; 0: there were none */
+    int64_t spikes_skipped;             /* steps so far that were not applied because of skip_spikes */
     int term_count;
     eitp_term_report terms[EITP_MAX_PASS_QUANTITIES];
 } eitp_step_report;
@@ -2261,6 +2270,19 @@ typedef struct eitp_trainer_config {
     int64_t batch_size;   /* samples per micro-batch, at least 1 */
     int64_t grad_accum;   /* micro-batches per step, at least 1 */
     double max_grad_norm; /* clips the gradient to this L2 norm; 0: no clipping */
+    /*
+     * A loss or a gradient norm is a spike if it is above the median of the last 100 steps that were applied (at least
+     * 20) by `spike_threshold` deviations, that is 1.4826 times the median absolute deviation, and also by a quarter of
+     * the median (of the norm: by the median). Spikes are reported. 0: none are.
+     */
+    double spike_threshold;
+    /*
+     * 1: a step whose gradient norm is a spike is not applied. The loss is not known before a step that updates as it
+     * goes, so a spike of the loss alone is applied. After 10 such steps in a row the norm counts as changed for good:
+     * the window starts anew. Checkpoints hold the window, so a run skips the same steps however it is divided or
+     * resumed.
+     */
+    int skip_spikes;
     /* With 16-bit precision the context must have been created with the optimizer's eitp_parameter_form. */
     eitp_optimizer optimizer;
     /* The trainer sets `moments`, `loss_scale` and `unique` itself. */
@@ -2303,8 +2325,8 @@ typedef struct eitp_trainer_config {
     void *user; /* first argument of `rate` and `after_step` */
 } eitp_trainer_config;
 
-/* Batch size 1, accumulation 4, clipping at 0.5, AdamW's defaults, constant rate 5e-5, shuffled windows, no workers,
-   prefetch 2. */
+/* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5,
+   shuffled windows, no workers, prefetch 2. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*
@@ -2646,8 +2668,8 @@ typedef struct eitp_value {
 
 /*
  * The values of one step, valid during the call. After a training step they are "loss", "loss_<name>" for each of
- * several loss terms, "lr", "grad_norm" and more; after an evaluation "val_loss", "val_loss_<name>" and "val_<name>"
- * for each metric, and for each of these its standard error with "_error" appended.
+ * several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; after an evaluation "val_loss",
+ * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended.
  */
 typedef struct eitp_record {
     int64_t step;
@@ -2727,7 +2749,9 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
     EITP_EVENT_DIVERGING = 10,    /* the loss has exploded; told once, until it has recovered */
-    EITP_EVENT_NOT_SAVED = 11     /* a checkpoint was due, but the model is ruined; told once, until it has recovered */
+    EITP_EVENT_NOT_SAVED = 11,    /* a checkpoint was due, but the model is ruined; told once, until it has recovered */
+    EITP_EVENT_SPIKE = 12         /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
+                                     that was told, none for 20 steps */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -3681,9 +3705,10 @@ typedef enum eitp__family {
  *                        row with each direction
  *   COLUMN_PRODUCTS      (x, p F32 [rows, k], before F32 [k, c] or none) -> y F32 [k, c]; row t is the sum of p[i, t]
  *                        times row i of x, added to row t of before in the order of the rows, as for COLUMN_SQUARES
- *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
- *                        commit is the factor of the gradient, and 1 to apply this step's updates or 0 to skip them;
- *                        the gradient includes the loss scale, norm and limit do not
+ *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none, bound F32 [1] or none) -> commit F32
+ *                        [2], norm F32 [1]; commit is the factor of the gradient, and 1 to apply this step's updates or
+ *                        0 to skip them: if the norm is not finite, or above a bound other than 0; the gradient
+ *                        includes the loss scale, norm, limit and bound do not
  *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale
  *                        BF16 [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
  *                        [blocks, 2], then remainder, m_scale, v_scale if present; every output but the sums is the
@@ -6990,6 +7015,49 @@ EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const 
 EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object);
 /* <<src/train/setting_table.h */
 
+/* >>src/train/spikes.h */
+/*
+ * Spikes: steps whose loss or gradient norm is far above those of the steps before. PaLM's authors saw them come from a
+ * combination of batch and weights, and skipped the batches around them (Chowdhery et al., arXiv 2204.02311, section
+ * 5.1). OLMo skips an update whose loss or norm is 6 standard deviations above the mean of the last 128 steps (OLMo et
+ * al., arXiv 2501.00656); ZClip clips norms 2.5 deviations above a moving average after 25 steps (Kumar et al., arXiv
+ * 2504.02507). Here median and median deviation take the place of mean and standard deviation: earlier spikes in the
+ * window hardly move them.
+ *
+ * A bound on the gradient norm is known before the step. So the update itself can skip it, also where it is part of the
+ * same plan as the backward pass; the loss is not, and a spike of the loss alone is only reported. The norm has the
+ * same bits however a step is divided into passes, and so has what is skipped.
+ */
+
+enum { EITP__SPIKE_WINDOW = 100, EITP__SPIKE_LEAST = 20, EITP__SPIKES_IN_A_ROW = 10 };
+
+/* The values of the last steps that were applied, the oldest first. */
+typedef struct eitp__spike_window {
+    double values[EITP__SPIKE_WINDOW];
+    size_t count;
+    double usual, limit; /* the median, and the value above which the next is a spike; HUGE_VAL: none */
+} eitp__spike_window;
+
+typedef struct eitp__spikes {
+    eitp__spike_window losses, norms;
+    int64_t skipped;  /* steps that were not applied */
+    int64_t in_a_row; /* of them, the last */
+} eitp__spikes;
+
+/* Computes the limits of the next step. With a threshold of 0 there are none. */
+EITP__PRIVATE void eitp__spikes_begin(eitp__spikes *spikes, double threshold);
+
+/* Compares a step with the limits, completes its report, and adds it to the windows. Returns 1 if the windows were
+   cleared because too many steps in a row were skipped: then the norm has changed for good. */
+EITP__PRIVATE int eitp__spikes_end(eitp__spikes *spikes, eitp_step_report *report);
+
+/* Adds the member "spikes" of a checkpoint's state, if there is something to write. */
+EITP__PRIVATE void eitp__spikes_write(const eitp__spikes *spikes, eitp__buffer *text);
+
+/* Reads it from a state; without it, there were no steps. */
+EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp__json *state, eitp_error *error);
+/* <<src/train/spikes.h */
+
 /* >>src/train/trainer.h */
 /* The trainer, as its steps, shrinking and checkpoints share it. */
 
@@ -6998,8 +7066,9 @@ struct eitp_trainer {
     eitp__step_plans plans;
     eitp__readers readers; /* of samples */
     double loss_scale;
-    int64_t scale_steps;           /* since the loss scale changed */
-    int64_t skipped;               /* steps that were not applied */
+    int64_t scale_steps; /* since the loss scale changed */
+    int64_t skipped;     /* steps that were not applied because of it */
+    eitp__spikes spikes;
     int64_t step;                  /* steps made */
     int torn;                      /* see eitp_trainer_is_torn */
     eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */
@@ -7048,6 +7117,7 @@ typedef struct eitp__state {
     int64_t data_first, data_count;
     int64_t scale_steps, skipped;
     double loss_scale;
+    eitp__spikes spikes;
     int64_t model_checksum, optimizer_checksum;
     int64_t base_checksum;   /* of the frozen weights of adapters */
     int64_t others_checksum; /* of parameters trained in addition to adapters; -1: none */
@@ -7166,6 +7236,7 @@ typedef struct eitp__health {
     int has_saved;                      /* a model was saved, with these: */
     double saved_loss, saved_deviation; /* the lowest median of recent losses at a save, and their deviation then */
     int overflowed;                     /* a square in the optimizer's state may have overflowed: it never recovers */
+    int64_t spike_step, untold_spikes;  /* the last spike that was told; those since */
     int has_warned, has_refused;        /* it was said that the loss diverges, and that saving is refused */
 } eitp__health;
 
@@ -11438,21 +11509,23 @@ static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double va
 
 /*
  * Computes scale and apply, with the scale of torch.nn.utils.clip_grad_norm_. A step is not applied if its norm is not
- * finite.
+ * finite or above the bound.
  */
 static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const float *loss_scale = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    const float *bound = call->input_count > 3 ? (const float *)call->inputs[3].data : NULL;
     double unscale = loss_scale ? 1 / (double)loss_scale[0] : 1;
     double norm = sqrt(((const double *)call->inputs[0].data)[0]) * unscale;
     double limit = (double)((const float *)call->inputs[1].data)[0], scale = 1;
     float *commit = (float *)call->outputs[0].data;
+    const int applies = isfinite(norm) && !(bound && bound[0] > 0 && norm > (double)bound[0]);
     (void)begin;
     (void)end;
     (void)workspace;
     if (limit > 0 && limit < norm + 1e-6)
         scale = limit / (norm + 1e-6);
-    commit[0] = isfinite(norm) ? (float)(scale * unscale) : 0;
-    commit[1] = isfinite(norm) ? 1 : 0;
+    commit[0] = applies ? (float)(scale * unscale) : 0;
+    commit[1] = applies ? 1 : 0;
     ((float *)call->outputs[1].data)[0] = (float)norm;
 }
 
@@ -17698,10 +17771,12 @@ EITP__PRIVATE double eitp__flops_factored(const eitp__node *node) {
 
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
+    const eitp_tensor *bound = node->input_count > 3 ? node->inputs[3] : NULL;
     int64_t extent = 2;
     int fits = sum->dtype == EITP_F64 && eitp__elements(sum) == 1 && eitp__is_f32_vector(node->inputs[1], 1) &&
-               (!scale || eitp__is_f32_vector(scale, 1));
-    eitp_status status = eitp__require(fits, error, "the sum must be f64 [1], the limit and the loss scale f32 [1]");
+               (!scale || eitp__is_f32_vector(scale, 1)) && (!bound || eitp__is_f32_vector(bound, 1));
+    eitp_status status =
+        eitp__require(fits, error, "the sum must be f64 [1]; limit, loss scale and bound must be f32 [1]");
     if (!status)
         status = eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
     extent = 1;
@@ -18205,7 +18280,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      eitp__flops_products, NULL},
     {"column_products", 2, 3, 1, eitp__shape_column_products, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0,
      eitp__flops_products, NULL},
-    {"commit", 2, 3, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
+    {"commit", 2, 4, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
     {"adamw",
      6,
      10,
@@ -23976,6 +24051,7 @@ eitp_optimizer_config eitp_optimizer_config_default(void) {
     config.moments = EITP_MOMENTS_F32;
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
+    config.skips = 0;
     config.unique = NULL;
     return config;
 }
@@ -24124,7 +24200,7 @@ static void eitp__add_check(eitp_tensor *input,
 static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_config *config,
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
     const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
-    eitp_tensor *inputs[3];
+    eitp_tensor *inputs[4];
     eitp__node *commit;
     int64_t two = 2, one = 1, three = 3;
     for (size_t i = 0; i < list->count && !update->key; i++) {
@@ -24135,11 +24211,16 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     update->max_norm = eitp_input(graph, "maximum gradient norm", EITP_F32, 1, &one);
     eitp__add_check(update->rate_and_step, eitp__check_hyper_values);
     eitp__add_check(update->max_norm, eitp__check_limit_value);
+    if (config->skips) {
+        update->skip_norm = eitp_input(graph, "norm of skipped gradients", EITP_F32, 1, &one);
+        eitp__add_check(update->skip_norm, eitp__check_limit_value);
+    }
     inputs[0] = eitp__gradient_squares(rule, list);
     inputs[1] = update->max_norm;
     inputs[2] = config->loss_scale;
-    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
-    if (commit)
+    inputs[3] = update->skip_norm;
+    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->skips ? 4 : config->loss_scale ? 3 : 2, NULL);
+    if (commit && config->loss_scale)
         eitp__add_check(config->loss_scale, eitp__check_scale_value);
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
@@ -31257,6 +31338,11 @@ static const eitp_setting eitp__settings[] = {
                   "samples after which training stops; 0: never"),
     EITP__SETTING("max_grad_norm", NUMBER, max_grad_norm, 0, 1e30, 0, LOGGED, NULL,
                   "clip the gradient to this norm; 0: no clipping"),
+    EITP__SETTING("spike_threshold", NUMBER, spike_threshold, 0, 1e30, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                  "deviations above the median of the last steps from which on a loss or gradient norm is a spike; 0: "
+                  "none is"),
+    EITP__SETTING("skip_spikes", FLAG, skip_spikes, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                  "do not apply a step whose gradient norm is a spike"),
     EITP__SETTING("beta1", NUMBER, optimizer_config.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
                   "decay rate of AdamW's first moment; momentum of sgd"),
     EITP__SETTING("beta2", NUMBER, optimizer_config.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
@@ -32234,6 +32320,7 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
     if (eitp_context_offload(context) && optimizer.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
         optimizer.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
     optimizer.loss_scale = plans->scale;
+    optimizer.skips = plans->config.skip_spikes;
     optimizer.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
     return optimizer;
 }
@@ -32861,6 +32948,114 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
 }
 /* <<src/train/moments.c */
 
+/* >>src/train/spikes.c */
+/* A spike is above the median by `threshold` deviations, and by `excess` of the median: where values hardly vary, small
+   differences are many deviations. */
+static void eitp__spike_window_begin(eitp__spike_window *window, double threshold, double excess) {
+    double distance;
+    window->usual = eitp__median(window->values, window->count);
+    window->limit = HUGE_VAL;
+    if (!(threshold > 0) || window->count < EITP__SPIKE_LEAST)
+        return;
+    distance = threshold * eitp__median_deviation(window->values, window->count);
+    if (distance < excess * fabs(window->usual))
+        distance = excess * fabs(window->usual);
+    if (distance > 0)
+        window->limit = window->usual + distance;
+}
+
+EITP__PRIVATE void eitp__spikes_begin(eitp__spikes *spikes, double threshold) {
+    eitp__spike_window_begin(&spikes->losses, threshold, 0.25);
+    eitp__spike_window_begin(&spikes->norms, threshold, 1);
+}
+
+static void eitp__spike_window_add(eitp__spike_window *window, double value) {
+    if (window->count == EITP__SPIKE_WINDOW) {
+        memmove(window->values, window->values + 1, (EITP__SPIKE_WINDOW - 1) * sizeof *window->values);
+        window->count--;
+    }
+    window->values[window->count++] = value;
+}
+
+EITP__PRIVATE int eitp__spikes_end(eitp__spikes *spikes, eitp_step_report *report) {
+    const int is_finite = isfinite(report->loss) && isfinite(report->grad_norm);
+    report->spike = (is_finite && report->loss > spikes->losses.limit ? EITP_SPIKE_LOSS : 0) |
+                    (is_finite && report->grad_norm > spikes->norms.limit ? EITP_SPIKE_GRADIENT : 0);
+    report->usual_loss = spikes->losses.usual;
+    report->usual_grad_norm = spikes->norms.usual;
+    if (is_finite && report->applied) {
+        eitp__spike_window_add(&spikes->losses, report->loss);
+        eitp__spike_window_add(&spikes->norms, report->grad_norm);
+        spikes->in_a_row = 0;
+    } else if (!report->applied && isfinite(report->grad_norm)) {
+        report->spike |= EITP_SPIKE_GRADIENT; /* also if the norm was rounded to the bound */
+        spikes->skipped++;
+        spikes->in_a_row++;
+    }
+    report->spikes_skipped = spikes->skipped;
+    if (spikes->in_a_row < EITP__SPIKES_IN_A_ROW)
+        return 0;
+    spikes->losses.count = spikes->norms.count = 0;
+    spikes->in_a_row = 0;
+    return 1;
+}
+
+/* ---- In a checkpoint ---- */
+
+static void eitp__spike_window_write(const char *name, const eitp__spike_window *window, eitp__buffer *text) {
+    eitp__buffer_format(text, ", \"%s\": [", name);
+    for (size_t i = 0; i < window->count; i++) {
+        eitp__buffer_add_text(text, i ? ", " : "");
+        eitp__json_write_number(text, window->values[i]);
+    }
+    eitp__buffer_add_text(text, "]");
+}
+
+EITP__PRIVATE void eitp__spikes_write(const eitp__spikes *spikes, eitp__buffer *text) {
+    if (!spikes->losses.count && !spikes->skipped)
+        return;
+    eitp__buffer_format(text, "  \"spikes\": {\"skipped\": %lld, \"in_a_row\": %lld", (long long)spikes->skipped,
+                        (long long)spikes->in_a_row);
+    eitp__spike_window_write("losses", &spikes->losses, text);
+    eitp__spike_window_write("grad_norms", &spikes->norms, text);
+    eitp__buffer_add_text(text, "},\n");
+}
+
+static eitp_status eitp__spike_window_read(const eitp__json *object, const char *name, eitp__spike_window *window,
+                                           eitp_error *error) {
+    const eitp__json *list = eitp__json_member(object, name);
+    if (!list || list->kind != EITP__JSON_ARRAY || list->count > EITP__SPIKE_WINDOW)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of at most %d numbers",
+                          (unsigned long long)(list ? list->line : object->line), name, EITP__SPIKE_WINDOW);
+    for (const eitp__json *item = list->first_child; item; item = item->next) {
+        if (item->kind != EITP__JSON_NUMBER || !isfinite(item->number))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
+                              (unsigned long long)item->line, name);
+        window->values[window->count++] = item->number;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp__json *state, eitp_error *error) {
+    const eitp__json *object = eitp__json_member(state, "spikes");
+    eitp_status status;
+    memset(spikes, 0, sizeof *spikes);
+    if (!object)
+        return EITP_OK;
+    status = eitp__json_get_integer(object, "skipped", 0, INT64_MAX - 1, &spikes->skipped, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "in_a_row", 0, EITP__SPIKES_IN_A_ROW - 1, &spikes->in_a_row, error);
+    if (!status)
+        status = eitp__spike_window_read(object, "losses", &spikes->losses, error);
+    if (!status)
+        status = eitp__spike_window_read(object, "grad_norms", &spikes->norms, error);
+    if (!status && spikes->losses.count != spikes->norms.count)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'losses' and 'grad_norms' must have the same length",
+                            (unsigned long long)object->line);
+    return status;
+}
+/* <<src/train/spikes.c */
+
 /* >>src/train/trainer_config.c */
 eitp_trainer_config eitp_trainer_config_default(void) {
     eitp_trainer_config config;
@@ -32868,6 +33063,7 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.batch_size = 1;
     config.grad_accum = 4;
     config.max_grad_norm = 0.5;
+    config.spike_threshold = 10;
     config.optimizer_config = eitp_optimizer_config_default();
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
@@ -32903,6 +33099,9 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
                           (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
+    if (config->skip_spikes && !(config->spike_threshold > 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
+                          config->spike_threshold);
     return eitp__check_optimizer(config, context, error);
 }
 
@@ -33181,6 +33380,7 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     eitp_plan *plan = eitp__step_update_plan(plans);
     const eitp_update *update = &plans->update;
     float rate_and_step[2], limit = (float)plans->config.max_grad_norm, scale = (float)trainer->loss_scale;
+    const float bound = isfinite(trainer->spikes.norms.limit) ? (float)trainer->spikes.norms.limit : 0;
     int64_t key[3];
     eitp_status status;
     report->learning_rate = eitp__learning_rate(&plans->config, report->step);
@@ -33194,6 +33394,8 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
         status = eitp__write_values(plan, update->key, key, sizeof key, error);
     if (!status)
         status = eitp__write_values(plan, update->max_norm, &limit, sizeof limit, error);
+    if (!status)
+        status = eitp__write_values(plan, update->skip_norm, &bound, sizeof bound, error);
     if (!status)
         status = eitp__write_unique(trainer, plan, plans->update_unique, error);
     return status ? status : eitp__write_values(plan, plans->scale, &scale, sizeof scale, error);
@@ -33215,7 +33417,7 @@ static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *re
     report->parameter_norm = norms[1];
     report->loss_scale = trainer->loss_scale;
     if (!status)
-        eitp__adjust_loss_scale(trainer, report->applied);
+        eitp__adjust_loss_scale(trainer, isfinite(norm) != 0); /* a step that was skipped as a spike did not overflow */
     report->skipped = trainer->skipped;
     return status;
 }
@@ -33238,6 +33440,7 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
 static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp__step_state state = EITP__ZERO;
     eitp_status status = eitp__trainer_restore_plans(trainer, error);
+    eitp__spikes_begin(&trainer->spikes, trainer->plans.config.spike_threshold);
     if (!status)
         status = eitp__read_step(trainer, &state, error);
     if (!status && !trainer->plans.update_plan)
@@ -33278,6 +33481,11 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
                                  (long long)result.step);
     trainer->torn = 0;
     trainer->step++;
+    if (eitp__spikes_end(&trainer->spikes, &result))
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "%d steps in a row were skipped as spikes, up to step %lld: the gradient norm has changed for good, "
+                  "and is compared with the coming steps from now on",
+                  EITP__SPIKES_IN_A_ROW, (long long)trainer->step);
     *report = result;
     if (trainer->plans.config.after_step)
         trainer->plans.config.after_step(trainer->plans.config.user, report);
@@ -33615,6 +33823,7 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
     state->loss_scale = trainer->loss_scale;
     state->scale_steps = trainer->scale_steps;
     state->skipped = trainer->skipped;
+    state->spikes = trainer->spikes;
     state->data_hash[0] = (int64_t)(identity.hash & UINT32_MAX);
     state->data_hash[1] = (int64_t)(identity.hash >> 32);
     state->data_first = (int64_t)identity.first;
@@ -33680,6 +33889,7 @@ EITP__PRIVATE eitp_status eitp__state_write(const eitp_trainer *trainer, const c
                         state->info.numerics);
     eitp__write_lora_state(trainer->plans.task.model, state, &text);
     eitp__write_initial_shape(state, &text);
+    eitp__spikes_write(&state->spikes, &text);
     eitp__write_state_values(state, &text);
     status = text.failed ? eitp__fail_memory(error, text.size, "the trainer's state")
                          : eitp__write_file(&trainer->host, path, text.data, text.size, error);
@@ -33796,6 +34006,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__parse_state_values(root, state, error);
     if (!status)
         status = eitp__parse_lora_state(root, state, error);
+    if (!status)
+        status = eitp__spikes_read(&state->spikes, root, error);
     return status ? status : eitp__parse_initial_shape(root, state, error);
 }
 
@@ -34193,6 +34405,7 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
     trainer->loss_scale = state->loss_scale;
     trainer->scale_steps = state->scale_steps;
     trainer->skipped = state->skipped;
+    trainer->spikes = state->spikes;
     trainer->torn = 0;
     return EITP_OK;
 }
@@ -34836,6 +35049,11 @@ EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_
     eitp__add_named(&list, "", unit, "_per_s", seconds > 0 ? (double)report->items / seconds : 0);
     eitp__add_number(&list, "step_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
+    if (report->spike)
+        eitp__add_text(&list, "spike",
+                       report->spike == EITP_SPIKE_LOSS       ? "loss"
+                       : report->spike == EITP_SPIKE_GRADIENT ? "grad_norm"
+                                                              : "loss and grad_norm");
     eitp__add_boolean(&list, "applied", report->applied);
     return eitp__record(run, report->step, &list, error);
 }
@@ -35480,6 +35698,9 @@ EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp__js
 /* <<src/run/health.c */
 
 /* >>src/run/run_health.c */
+/* Steps after a spike that was told in which none is. */
+#define EITP__SPIKE_INTERVAL 20
+
 /* Squares of numbers below are finite in F32. */
 #define EITP__LARGEST_SQUARED 1e19
 
@@ -35583,10 +35804,11 @@ static void eitp__describe_last_good(const eitp_run *run, char *text, size_t siz
 
 /* ---- After each step ---- */
 
-/* True if the numbers of the last step say something about the model. In fp16 a gradient that overflows at a loss scale
-   above 1 does not: the next step has a smaller scale. A loss does not depend on the scale. */
+/* True if numbers of the last step are not finite and that says something about the model. In fp16 a gradient that
+   overflows at a loss scale above 1 does not: the next step has a smaller scale. A loss does not depend on the scale.
+   */
 static int eitp__step_is_nonfinite(const eitp_step_report *step) {
-    return !step->applied && (step->loss_scale <= 1 || !isfinite(step->loss));
+    return !step->applied && !isfinite(step->grad_norm) && (step->loss_scale <= 1 || !isfinite(step->loss));
 }
 
 /* True if the loss is well above what it was: on the way from a good model to a uniform guess. */
@@ -35620,12 +35842,38 @@ static void eitp__health_watch_state(eitp_run *run) {
         run->health.overflowed = 1;
 }
 
+/* Tells of a spike, unless one was told a few steps before. */
+static void eitp__health_watch_spikes(eitp_run *run) {
+    const eitp_step_report *step = &run->report.step;
+    eitp__health *health = &run->health;
+    char loss[80] = "", norm[80] = "", more[48] = "";
+    if (!step->spike)
+        return;
+    if (health->spike_step && step->step - health->spike_step < EITP__SPIKE_INTERVAL) {
+        health->untold_spikes++;
+        return;
+    }
+    if (step->spike & EITP_SPIKE_LOSS)
+        snprintf(loss, sizeof loss, "loss %.4g (usually %.4g)", step->loss, step->usual_loss);
+    if (step->spike & EITP_SPIKE_GRADIENT)
+        snprintf(norm, sizeof norm, "gradient norm %.3g (usually %.3g)", step->grad_norm, step->usual_grad_norm);
+    if (health->untold_spikes)
+        snprintf(more, sizeof more, "; %lld more since step %lld", (long long)health->untold_spikes,
+                 (long long)health->spike_step);
+    health->spike_step = step->step;
+    health->untold_spikes = 0;
+    eitp__run_notify(run, EITP_EVENT_SPIKE, EITP_LOG_WARNING, 0, "spike in step %lld: %s%s%s%s%s",
+                     (long long)step->step, loss, *loss && *norm ? ", " : "", norm,
+                     step->applied ? "" : "; the step was skipped", more);
+}
+
 EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
     const eitp_step_report *step = &run->report.step;
     eitp__health *health = &run->health;
     eitp__health_add_loss(health, step->loss);
     eitp__health_watch_state(run);
     eitp__health_watch_loss(run);
+    eitp__health_watch_spikes(run);
     if (!eitp__step_is_nonfinite(step)) {
         health->nonfinite = 0;
         return EITP_OK;

@@ -124,9 +124,10 @@ typedef enum eitp__family {
  *                        row with each direction
  *   COLUMN_PRODUCTS      (x, p F32 [rows, k], before F32 [k, c] or none) -> y F32 [k, c]; row t is the sum of p[i, t]
  *                        times row i of x, added to row t of before in the order of the rows, as for COLUMN_SQUARES
- *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
- *                        commit is the factor of the gradient, and 1 to apply this step's updates or 0 to skip them;
- *                        the gradient includes the loss scale, norm and limit do not
+ *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none, bound F32 [1] or none) -> commit F32
+ *                        [2], norm F32 [1]; commit is the factor of the gradient, and 1 to apply this step's updates or
+ *                        0 to skip them: if the norm is not finite, or above a bound other than 0; the gradient
+ *                        includes the loss scale, norm, limit and bound do not
  *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale
  *                        BF16 [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
  *                        [blocks, 2], then remainder, m_scale, v_scale if present; every output but the sums is the

@@ -31,4 +31,29 @@ done
 exits 0 "with the old rate it goes on" train --resume auto --output-dir ruined --steps 12 --lr 1e-3 --threads 1
 check "with the old rate: a checkpoint" test -d ruined/checkpoint-12
 
+# ---- spikes ----
+
+# Text that is easy to learn, but for step 51, whose 128 bytes are strange.
+awk 'BEGIN {
+    for (i = 0; i < 80 * 128; i++)
+        printf "%c", int(i / 128) == 50 ? 48 + i * 7919 % 75 : substr("a fern, a leaf. ", i % 16 + 1, 1)
+}' >strange.txt
+spiky="train --data strange.txt --init tiny.json --block-size 32 --batch-size 2 --grad-accum 2 --threads 1 --dropout 0
+    --precision $precision --shuffle none --lr 1e-2 --lr-schedule constant --val-fraction 0 --eval-steps 0 --spike-threshold 4
+    --report-to jsonl --json"
+exits 0 "a spike" $spiky --steps 60 --output-dir spiked
+check "a spike is warned of" grep -q '^warning: spike in step 51: loss [0-9.]* (usually .*), gradient norm [0-9.]* (usually [0-9.]*)$' err
+check "a spike is recorded" grep -q '^{"step": 51, .* "spike": "loss and grad_norm", "applied": true}' spiked/metrics.jsonl
+check "a spike is applied" grep -q '"spikes_skipped": 0,' out
+exits 0 "--skip-spikes" $spiky --steps 60 --skip-spikes --output-dir skipped
+check "a skipped spike is warned of" grep -q '^warning: spike in step 51: .*; the step was skipped' err
+check "a skipped spike is recorded" grep -q '^{"step": 51, .* "spike": "loss and grad_norm", "applied": false}' \
+    skipped/metrics.jsonl
+check "a skipped spike is counted" grep -q '"spikes_skipped": [1-9]' out
+exits 0 "the steps before" $spiky --steps 45 --skip-spikes --output-dir resumed
+exits 0 "a resumed run" train --resume resumed --steps 60 --threads 1 --json
+check "a resumed run skips the same steps" same_checkpoints skipped/checkpoint-60 resumed/checkpoint-60
+check "skipping changes the weights" differ skipped/checkpoint-60/model.safetensors spiked/checkpoint-60/model.safetensors
+refuses 1 "skip_spikes needs a spike_threshold above 0" $spiky --skip-spikes --spike-threshold 0 --output-dir gone
+
 finish

@@ -30,6 +30,7 @@ typedef struct eitp__health {
     int has_saved;                      /* a model was saved, with these: */
     double saved_loss, saved_deviation; /* the lowest median of recent losses at a save, and their deviation then */
     int overflowed;                     /* a square in the optimizer's state may have overflowed: it never recovers */
+    int64_t spike_step, untold_spikes;  /* the last spike that was told; those since */
     int has_warned, has_refused;        /* it was said that the loss diverges, and that saving is refused */
 } eitp__health;
 

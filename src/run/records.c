@@ -103,6 +103,11 @@ EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_
     eitp__add_named(&list, "", unit, "_per_s", seconds > 0 ? (double)report->items / seconds : 0);
     eitp__add_number(&list, "step_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
+    if (report->spike)
+        eitp__add_text(&list, "spike",
+                       report->spike == EITP_SPIKE_LOSS       ? "loss"
+                       : report->spike == EITP_SPIKE_GRADIENT ? "grad_norm"
+                                                              : "loss and grad_norm");
     eitp__add_boolean(&list, "applied", report->applied);
     return eitp__record(run, report->step, &list, error);
 }

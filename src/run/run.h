@@ -29,8 +29,8 @@ typedef struct eitp_value {
 
 /*
  * The values of one step, valid during the call. After a training step they are "loss", "loss_<name>" for each of
- * several loss terms, "lr", "grad_norm" and more; after an evaluation "val_loss", "val_loss_<name>" and "val_<name>"
- * for each metric, and for each of these its standard error with "_error" appended.
+ * several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; after an evaluation "val_loss",
+ * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended.
  */
 typedef struct eitp_record {
     int64_t step;
@@ -110,7 +110,9 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
     EITP_EVENT_DIVERGING = 10,    /* the loss has exploded; told once, until it has recovered */
-    EITP_EVENT_NOT_SAVED = 11     /* a checkpoint was due, but the model is ruined; told once, until it has recovered */
+    EITP_EVENT_NOT_SAVED = 11,    /* a checkpoint was due, but the model is ruined; told once, until it has recovered */
+    EITP_EVENT_SPIKE = 12         /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
+                                     that was told, none for 20 steps */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */

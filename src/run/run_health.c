@@ -4,6 +4,9 @@
 #include "run/events.h"
 #include "train/trainer.h"
 
+/* Steps after a spike that was told in which none is. */
+#define EITP__SPIKE_INTERVAL 20
+
 /* Squares of numbers below are finite in F32. */
 #define EITP__LARGEST_SQUARED 1e19
 
@@ -107,10 +110,11 @@ static void eitp__describe_last_good(const eitp_run *run, char *text, size_t siz
 
 /* ---- After each step ---- */
 
-/* True if the numbers of the last step say something about the model. In fp16 a gradient that overflows at a loss scale
-   above 1 does not: the next step has a smaller scale. A loss does not depend on the scale. */
+/* True if numbers of the last step are not finite and that says something about the model. In fp16 a gradient that
+   overflows at a loss scale above 1 does not: the next step has a smaller scale. A loss does not depend on the scale.
+   */
 static int eitp__step_is_nonfinite(const eitp_step_report *step) {
-    return !step->applied && (step->loss_scale <= 1 || !isfinite(step->loss));
+    return !step->applied && !isfinite(step->grad_norm) && (step->loss_scale <= 1 || !isfinite(step->loss));
 }
 
 /* True if the loss is well above what it was: on the way from a good model to a uniform guess. */
@@ -144,12 +148,38 @@ static void eitp__health_watch_state(eitp_run *run) {
         run->health.overflowed = 1;
 }
 
+/* Tells of a spike, unless one was told a few steps before. */
+static void eitp__health_watch_spikes(eitp_run *run) {
+    const eitp_step_report *step = &run->report.step;
+    eitp__health *health = &run->health;
+    char loss[80] = "", norm[80] = "", more[48] = "";
+    if (!step->spike)
+        return;
+    if (health->spike_step && step->step - health->spike_step < EITP__SPIKE_INTERVAL) {
+        health->untold_spikes++;
+        return;
+    }
+    if (step->spike & EITP_SPIKE_LOSS)
+        snprintf(loss, sizeof loss, "loss %.4g (usually %.4g)", step->loss, step->usual_loss);
+    if (step->spike & EITP_SPIKE_GRADIENT)
+        snprintf(norm, sizeof norm, "gradient norm %.3g (usually %.3g)", step->grad_norm, step->usual_grad_norm);
+    if (health->untold_spikes)
+        snprintf(more, sizeof more, "; %lld more since step %lld", (long long)health->untold_spikes,
+                 (long long)health->spike_step);
+    health->spike_step = step->step;
+    health->untold_spikes = 0;
+    eitp__run_notify(run, EITP_EVENT_SPIKE, EITP_LOG_WARNING, 0, "spike in step %lld: %s%s%s%s%s",
+                     (long long)step->step, loss, *loss && *norm ? ", " : "", norm,
+                     step->applied ? "" : "; the step was skipped", more);
+}
+
 EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
     const eitp_step_report *step = &run->report.step;
     eitp__health *health = &run->health;
     eitp__health_add_loss(health, step->loss);
     eitp__health_watch_state(run);
     eitp__health_watch_loss(run);
+    eitp__health_watch_spikes(run);
     if (!eitp__step_is_nonfinite(step)) {
         health->nonfinite = 0;
         return EITP_OK;

@@ -34,6 +34,11 @@ static const eitp_setting eitp__settings[] = {
                   "samples after which training stops; 0: never"),
     EITP__SETTING("max_grad_norm", NUMBER, max_grad_norm, 0, 1e30, 0, LOGGED, NULL,
                   "clip the gradient to this norm; 0: no clipping"),
+    EITP__SETTING("spike_threshold", NUMBER, spike_threshold, 0, 1e30, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                  "deviations above the median of the last steps from which on a loss or gradient norm is a spike; 0: "
+                  "none is"),
+    EITP__SETTING("skip_spikes", FLAG, skip_spikes, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                  "do not apply a step whose gradient norm is a spike"),
     EITP__SETTING("beta1", NUMBER, optimizer_config.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
                   "decay rate of AdamW's first moment; momentum of sgd"),
     EITP__SETTING("beta2", NUMBER, optimizer_config.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,

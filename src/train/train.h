@@ -21,6 +21,9 @@ typedef struct eitp_term_report {
     double weight; /* of the term in the loss */
 } eitp_term_report;
 
+/* What of a step is a spike. */
+enum { EITP_SPIKE_LOSS = 1, EITP_SPIKE_GRADIENT = 2 };
+
 /* The result of a step. */
 typedef struct eitp_step_report {
     int64_t step; /* number of the step, from 1 */
@@ -28,11 +31,15 @@ typedef struct eitp_step_report {
     double learning_rate;
     double grad_norm;      /* L2 norm of the whole gradient, before clipping */
     int64_t items;         /* of the first term; for a language model, tokens */
-    int applied;           /* 0 if the loss or the gradient was not finite: the step changed nothing */
+    int applied;           /* 0 if the gradient was not finite, or above the bound of skip_spikes: the step changed
+                              nothing */
     double update_norm;    /* L2 norm of the whole update */
     double parameter_norm; /* L2 norm of all parameters, after the update */
     double loss_scale;     /* factor of the loss for the backward pass; 1 except in fp16 */
     int64_t skipped;       /* steps so far that were not applied because the loss scale was too large for fp16 */
+    int spike;             /* a sum of EITP_SPIKE_...: what was far above its median; 0: nothing */
+    double usual_loss, usual_grad_norm; /* medians over the last 100 steps that were applied; 0: there were none */
+    int64_t spikes_skipped;             /* steps so far that were not applied because of skip_spikes */
     int term_count;
     eitp_term_report terms[EITP_MAX_PASS_QUANTITIES];
 } eitp_step_report;
@@ -47,6 +54,19 @@ typedef struct eitp_trainer_config {
     int64_t batch_size;   /* samples per micro-batch, at least 1 */
     int64_t grad_accum;   /* micro-batches per step, at least 1 */
     double max_grad_norm; /* clips the gradient to this L2 norm; 0: no clipping */
+    /*
+     * A loss or a gradient norm is a spike if it is above the median of the last 100 steps that were applied (at least
+     * 20) by `spike_threshold` deviations, that is 1.4826 times the median absolute deviation, and also by a quarter of
+     * the median (of the norm: by the median). Spikes are reported. 0: none are.
+     */
+    double spike_threshold;
+    /*
+     * 1: a step whose gradient norm is a spike is not applied. The loss is not known before a step that updates as it
+     * goes, so a spike of the loss alone is applied. After 10 such steps in a row the norm counts as changed for good:
+     * the window starts anew. Checkpoints hold the window, so a run skips the same steps however it is divided or
+     * resumed.
+     */
+    int skip_spikes;
     /* With 16-bit precision the context must have been created with the optimizer's eitp_parameter_form. */
     eitp_optimizer optimizer;
     /* The trainer sets `moments`, `loss_scale` and `unique` itself. */
@@ -89,8 +109,8 @@ typedef struct eitp_trainer_config {
     void *user; /* first argument of `rate` and `after_step` */
 } eitp_trainer_config;
 
-/* Batch size 1, accumulation 4, clipping at 0.5, AdamW's defaults, constant rate 5e-5, shuffled windows, no workers,
-   prefetch 2. */
+/* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5,
+   shuffled windows, no workers, prefetch 2. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*

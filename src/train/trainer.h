@@ -2,6 +2,7 @@
 #ifndef EITP_TRAINER_H
 #define EITP_TRAINER_H
 
+#include "train/spikes.h"
 #include "train/step_plans.h"
 
 struct eitp_trainer {
@@ -9,8 +10,9 @@ struct eitp_trainer {
     eitp__step_plans plans;
     eitp__readers readers; /* of samples */
     double loss_scale;
-    int64_t scale_steps;           /* since the loss scale changed */
-    int64_t skipped;               /* steps that were not applied */
+    int64_t scale_steps; /* since the loss scale changed */
+    int64_t skipped;     /* steps that were not applied because of it */
+    eitp__spikes spikes;
     int64_t step;                  /* steps made */
     int torn;                      /* see eitp_trainer_is_torn */
     eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */

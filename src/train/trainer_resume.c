@@ -253,6 +253,7 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
     trainer->loss_scale = state->loss_scale;
     trainer->scale_steps = state->scale_steps;
     trainer->skipped = state->skipped;
+    trainer->spikes = state->spikes;
     trainer->torn = 0;
     return EITP_OK;
 }
