@@ -1109,6 +1109,35 @@ typedef struct eitp_profiler {
  */
 EITP_API void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler);
 
+/* ---- Values that are not finite ---- */
+
+/* The first value that is not finite, and where it comes from. */
+typedef struct eitp_nonfinite {
+    const char *op;   /* the op that made it or, if `source` is set, that read it; NULL: none was found */
+    char source[120]; /* the variable or input that held it; "": the op made it from finite values */
+    char place[120];  /* the variable of the op (see eitp_profile) or, if it has none, of the last op before it; "" */
+    eitp_dtype dtype; /* of the tensor that holds it */
+    int rank;
+    int64_t shape[EITP_MAX_RANK];
+    int64_t index; /* of the first such element, in row-major order */
+    double value;  /* NaN or an infinity */
+} eitp_nonfinite;
+
+/*
+ * Makes the context's plans look at the operands of every op, and stores what they find first in *first, which is
+ * cleared here and must stay valid until the next call; clear `op` to search again. NULL ends it. Executions take
+ * several times as long and give the same results.
+ *
+ * Found are NaN made by an op, infinities that it made from finite values, and variables that hold either. Infinities
+ * of inputs and constants, such as masks of -inf, are accepted, and so are those that follow from them. While the
+ * context is profiled, nothing is searched.
+ */
+EITP_API void eitp_context_check_finite(eitp_context *context, eitp_nonfinite *first);
+
+/* Describes it in words: "op log at 'h.0.ln_1.weight' made -inf from finite values, in element 3 of its result (f32 [2,
+   4])". Empty if nothing was found. */
+EITP_API void eitp_nonfinite_format(const eitp_nonfinite *found, char *text, size_t size);
+
 EITP_END_DECLARATIONS
 /* <<src/tensor/tensor.h */
 
@@ -2778,6 +2807,14 @@ typedef enum eitp_run_resume {
     EITP_RESUME_NAMED = 2   /* resume from config.checkpoint, which may be in another directory */
 } eitp_run_resume;
 
+/* What a run does about numbers that are not finite. Such a step is never applied. */
+typedef enum eitp_check_finite {
+    EITP_CHECK_FINITE_STEP = 0, /* warns of each step whose gradient is not finite; max_nonfinite of them end the run */
+    EITP_CHECK_FINITE_NO = 1,   /* does neither */
+    EITP_CHECK_FINITE_OP = 2    /* as EITP_CHECK_FINITE_STEP, and names the op where it began. Steps take several times
+                                   as long: for finding the cause (see eitp_context_check_finite) */
+} eitp_check_finite;
+
 typedef struct eitp_run_config {
     const char *directory; /* of checkpoints and records; created if missing */
     eitp_run_resume resume;
@@ -2799,7 +2836,8 @@ typedef struct eitp_run_config {
     int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
                               loss if it is NULL); 0: never */
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
-    int auto_shrink;       /* call eitp_trainer_shrink when memory is short */
+    eitp_check_finite check_finite;
+    int auto_shrink;               /* call eitp_trainer_shrink when memory is short */
     double memory_check_seconds;   /* interval between checks of memory; 0: before every step; negative: never */
     int metrics;                   /* write metrics.jsonl in the directory */
     const eitp_record_sink *sinks; /* further destinations of records; copied */
@@ -4576,6 +4614,7 @@ struct eitp_context {
     eitp_offload offload;
     eitp__offload_file offload_file; /* zeros if nothing is offloaded */
     eitp_profiler profiler;          /* without a function if plans are not profiled */
+    eitp_nonfinite *nonfinite;       /* receives the first value that is not finite; NULL: nothing is searched */
     char description[200];
     char numerics[100];
 };
@@ -5414,10 +5453,21 @@ EITP__PRIVATE void eitp__restore_steps(eitp__recompute *r);
 /* >>src/tensor/profile.h */
 /* Profiled execution of a plan. */
 
+/* The name in eitp_profile.variable. */
+EITP__PRIVATE const char *eitp__step_variable_name(const eitp_plan *plan, const eitp__step *step);
+
 /* Executes the bound calls [first, end) of a plan one by one, and reports each to the context's profiler. */
 EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
                                                        eitp_error *error);
 /* <<src/tensor/profile.h */
+
+/* >>src/tensor/check_finite.h */
+/* Execution that looks for the first value that is not finite. */
+
+/* Executes the bound calls [first, end) of a plan one by one, and looks at the operands of each. */
+EITP__PRIVATE eitp_status eitp__execute_checked_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
+                                                      eitp_error *error);
+/* <<src/tensor/check_finite.h */
 
 /* >>src/model/architecture.h */
 /*
@@ -7309,11 +7359,12 @@ struct eitp_run {
     eitp__guard guard;
     eitp__best best;
     eitp__health health;
-    double saved_at;    /* time of the last save, or of the start */
-    int cannot_save;    /* the last save failed */
-    int best_is_behind; /* best.json lacks an evaluation */
-    int stops_early;    /* `patience` is exhausted */
-    int is_ending;      /* no step follows */
+    eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
+    double saved_at;          /* time of the last save, or of the start */
+    int cannot_save;          /* the last save failed */
+    int best_is_behind;       /* best.json lacks an evaluation */
+    int stops_early;          /* `patience` is exhausted */
+    int is_ending;            /* no step follows */
 };
 
 /* Resumes, trains and saves; fills in run->report. */
@@ -21635,7 +21686,7 @@ static const eitp_tensor *eitp__profile_gradient_of(const eitp_plan *plan, const
     return NULL;
 }
 
-static const char *eitp__profile_name(const eitp_plan *plan, const eitp__step *step) {
+EITP__PRIVATE const char *eitp__step_variable_name(const eitp_plan *plan, const eitp__step *step) {
     const eitp_tensor *variable = eitp__profile_parameter(step->node);
     for (int i = 0; i < step->output_count && !variable; i++)
         variable = eitp__profile_variable(step->outputs[i]);
@@ -21712,7 +21763,7 @@ static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
     profile.op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
     profile.product = eitp__profile_product(plan, s);
-    profile.variable = eitp__profile_name(plan, &plan->steps[s]);
+    profile.variable = eitp__step_variable_name(plan, &plan->steps[s]);
     profile.dtype = plan->calls[s].dtype;
     profile.flops = eitp__profile_flops(plan, s);
     eitp__profile_bytes(plan, &plan->calls[s], &profile);
@@ -21735,6 +21786,212 @@ EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t f
     return EITP_OK;
 }
 /* <<src/tensor/profile.c */
+
+/* >>src/tensor/check_finite.c */
+/*
+ * Finding the op that made the first value that is not finite. Some such values are meant: a mask of -inf that a task
+ * fills in or reads, and what it is added to. So infinities of inputs and constants are accepted, and so is an infinity
+ * made from one. NaN never is, nor is a variable that holds either, nor an infinity made from finite values. What a
+ * mask hides in the end, like the logarithm of 0 in a place that is not used, is found too: a caller asks only about
+ * steps whose result is not finite.
+ */
+
+/* Bytes of an operand that are looked at together. */
+enum { EITP__CHECKED_BYTES = 4096 };
+
+/* What is not finite in an operand; the indices of its first elements, -1: none. */
+typedef struct eitp__nonfinite_scan {
+    int64_t nan, infinity;
+    double value; /* of the infinity */
+} eitp__nonfinite_scan;
+
+void eitp_context_check_finite(eitp_context *context, eitp_nonfinite *first) {
+    if (!context)
+        return;
+    context->nonfinite = first;
+    if (first)
+        memset(first, 0, sizeof *first);
+}
+
+static double eitp__element_at(const void *bytes, eitp_dtype dtype, size_t i) {
+    double wide;
+    float number;
+    uint16_t half;
+    if (dtype == EITP_F64) {
+        memcpy(&wide, (const char *)bytes + i * sizeof wide, sizeof wide);
+        return wide;
+    }
+    if (dtype == EITP_F32) {
+        memcpy(&number, (const char *)bytes + i * sizeof number, sizeof number);
+        return (double)number;
+    }
+    memcpy(&half, (const char *)bytes + i * sizeof half, sizeof half);
+    return (double)(dtype == EITP_BF16 ? eitp__bf16_to_f32(half) : eitp__f16_to_f32(half));
+}
+
+static void eitp__scan_bytes(const void *bytes, eitp_dtype dtype, int64_t first, size_t count,
+                             eitp__nonfinite_scan *scan) {
+    for (size_t i = 0; i < count; i++) {
+        const double value = eitp__element_at(bytes, dtype, i);
+        if (isfinite(value))
+            continue;
+        if (value != value && scan->nan < 0)
+            scan->nan = first + (int64_t)i;
+        if (value == value && scan->infinity < 0) {
+            scan->infinity = first + (int64_t)i;
+            scan->value = value;
+        }
+    }
+}
+
+static eitp_status eitp__scan_operand(eitp__backend *backend, const eitp__operand *operand, eitp__nonfinite_scan *scan,
+                                      eitp_error *error) {
+    union {
+        double aligned;
+        char bytes[EITP__CHECKED_BYTES];
+    } part;
+    const int64_t size = (int64_t)eitp_dtype_size(operand->dtype), most = EITP__CHECKED_BYTES / size;
+    eitp_status status = EITP_OK;
+    scan->nan = scan->infinity = -1;
+    scan->value = 0;
+    for (int64_t i = 0; operand->data && eitp__is_floating(operand->dtype) && i < operand->elements && !status;
+         i += most) {
+        const int64_t count = operand->elements - i < most ? operand->elements - i : most;
+        status = backend->interface->download(backend, part.bytes, (const char *)operand->data + i * size,
+                                              (size_t)(count * size), error);
+        if (!status)
+            eitp__scan_bytes(part.bytes, operand->dtype, i, (size_t)count, scan);
+    }
+    return status;
+}
+
+/* ---- Findings ---- */
+
+/* The parameter of the last step that has one, up to a step: where in the model the step is. */
+static const char *eitp__place_of(const eitp_plan *plan, size_t s) {
+    const char *name = eitp__step_variable_name(plan, &plan->steps[s]);
+    for (size_t i = s; !*name && i > 0; i--)
+        name = eitp__step_variable_name(plan, &plan->steps[i - 1]);
+    return name;
+}
+
+static void eitp__report_nonfinite(const eitp_plan *plan, size_t s, const eitp__operand *operand, const char *source,
+                                   const eitp__nonfinite_scan *scan) {
+    eitp_nonfinite *found = plan->context->nonfinite;
+    found->op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
+    snprintf(found->source, sizeof found->source, "%s", source);
+    snprintf(found->place, sizeof found->place, "%s", eitp__place_of(plan, s));
+    found->dtype = operand->dtype;
+    found->rank = operand->rank;
+    memcpy(found->shape, operand->shape, sizeof found->shape);
+    found->index = scan->nan >= 0 ? scan->nan : scan->infinity;
+    found->value = scan->nan >= 0 ? (double)NAN : scan->value;
+}
+
+/* The name of the variable or input that an operand is; NULL if it is computed. */
+static const char *eitp__leaf_name(eitp_tensor *tensor, int *is_variable) {
+    const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
+    *is_variable = owner && owner->leaf == EITP__VARIABLE;
+    if (*is_variable)
+        return eitp__variable_name(owner);
+    return owner && owner->leaf == EITP__INPUT ? owner->name : NULL;
+}
+
+/* What the operands of a step held before it. */
+typedef struct eitp__nonfinite_inputs {
+    int nan, infinity;
+} eitp__nonfinite_inputs;
+
+static eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp__nonfinite_inputs *inputs,
+                                           eitp_error *error) {
+    const eitp__call *call = &plan->calls[s];
+    const eitp__step *step = &plan->steps[s];
+    eitp_status status = EITP_OK;
+    memset(inputs, 0, sizeof *inputs);
+    for (int i = 0; i < call->input_count && !status && !plan->context->nonfinite->op; i++) {
+        eitp__nonfinite_scan scan;
+        int is_variable = 0;
+        const char *name = i < step->input_count ? eitp__leaf_name(step->inputs[i], &is_variable) : NULL;
+        status = eitp__scan_operand(plan->context->backend, &call->inputs[i], &scan, error);
+        if (status)
+            return status;
+        inputs->nan |= scan.nan >= 0;
+        inputs->infinity |= scan.infinity >= 0;
+        if (name && (scan.nan >= 0 || (is_variable && scan.infinity >= 0)))
+            eitp__report_nonfinite(plan, s, &call->inputs[i], name, &scan);
+    }
+    return status;
+}
+
+/* True for an output of which a kernel writes only a part. */
+static int eitp__is_partly_written(const eitp__call *call, int output) {
+    return call->slot == EITP__SLOT_HEAD && output == 3;
+}
+
+static eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s, const eitp__nonfinite_inputs *inputs,
+                                            eitp_error *error) {
+    const eitp__call *call = &plan->calls[s];
+    const int is_constant = call->slot == EITP__SLOT_FILL;
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < call->output_count && !status && !plan->context->nonfinite->op; i++) {
+        eitp__nonfinite_scan scan;
+        if (eitp__is_partly_written(call, i))
+            continue;
+        status = eitp__scan_operand(plan->context->backend, &call->outputs[i], &scan, error);
+        if (status)
+            return status;
+        if ((scan.nan >= 0 && !inputs->nan && !is_constant) ||
+            (scan.infinity >= 0 && !inputs->nan && !inputs->infinity && !is_constant))
+            eitp__report_nonfinite(plan, s, &call->outputs[i], "", &scan);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__execute_checked_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
+                                                      eitp_error *error) {
+    eitp__backend *backend = plan->context->backend;
+    eitp_status status = EITP_OK;
+    for (size_t s = first; s < end && !status; s++) {
+        const int searches = !plan->context->nonfinite->op;
+        eitp__nonfinite_inputs inputs;
+        if (searches)
+            status = eitp__check_step_inputs(plan, s, &inputs, error);
+        if (!status)
+            status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, error);
+        if (!status && searches)
+            status = eitp__check_step_outputs(plan, s, &inputs, error);
+    }
+    return status;
+}
+
+/* ---- Words ---- */
+
+static void eitp__nonfinite_shape(const eitp_nonfinite *found, char *text, size_t size) {
+    size_t at = 0;
+    snprintf(text, size, "scalar");
+    for (int i = 0; i < found->rank && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%lld%s", i ? ", " : "[", (long long)found->shape[i],
+                               i + 1 < found->rank ? "" : "]");
+}
+
+void eitp_nonfinite_format(const eitp_nonfinite *found, char *text, size_t size) {
+    char shape[120], value[16];
+    if (!text || !size)
+        return;
+    *text = 0;
+    if (!found || !found->op)
+        return;
+    eitp__nonfinite_shape(found, shape, sizeof shape);
+    snprintf(value, sizeof value, "%s", found->value != found->value ? "NaN" : found->value > 0 ? "inf" : "-inf");
+    if (*found->source)
+        snprintf(text, size, "'%s' (%s %s) holds %s in element %lld, first read by op %s", found->source,
+                 eitp_dtype_name(found->dtype), shape, value, (long long)found->index, found->op);
+    else
+        snprintf(text, size, "op %s%s%s%s made %s from finite values, in element %lld of its result (%s %s)", found->op,
+                 *found->place ? " at '" : "", found->place, *found->place ? "'" : "", value, (long long)found->index,
+                 eitp_dtype_name(found->dtype), shape);
+}
+/* <<src/tensor/check_finite.c */
 
 /* >>src/tensor/plan_execute.c */
 /* Execution of plans: inputs are written, steps executed, outputs read. */
@@ -21912,16 +22169,19 @@ eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_execute", "plan");
     void *workspace = NULL;
+    eitp_status (*execute)(eitp_plan * plan, size_t first, size_t end, void *workspace, eitp_error *error);
     eitp_status status = eitp__check_arena(plan, error);
     if (!status)
         status = eitp__check_written(plan, error);
     if (status)
         return status;
     eitp__bind(plan);
+    execute = plan->context->profiler.step ? eitp__execute_profiled_steps
+              : plan->context->nonfinite   ? eitp__execute_checked_steps
+                                           : eitp__execute_steps;
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    status = eitp__execute_with_transfers(
-        plan, workspace, plan->context->profiler.step ? eitp__execute_profiled_steps : eitp__execute_steps, error);
+    status = eitp__execute_with_transfers(plan, workspace, execute, error);
     eitp__end_epoch(plan, !status);
     return status;
 }
@@ -35870,6 +36130,7 @@ static void eitp__health_watch_spikes(eitp_run *run) {
 EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
     const eitp_step_report *step = &run->report.step;
     eitp__health *health = &run->health;
+    char cause[500];
     eitp__health_add_loss(health, step->loss);
     eitp__health_watch_state(run);
     eitp__health_watch_loss(run);
@@ -35879,8 +36140,12 @@ EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
         return EITP_OK;
     }
     health->nonfinite++;
-    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0, "step %lld skipped: the gradient is not finite",
-                     (long long)step->step);
+    if (run->config.check_finite == EITP_CHECK_FINITE_NO)
+        return EITP_OK;
+    eitp_nonfinite_format(&run->nonfinite, cause, sizeof cause);
+    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0,
+                     "step %lld skipped: the gradient is not finite%s%s", (long long)step->step, *cause ? ": " : "",
+                     cause);
     if (health->nonfinite < run->config.max_nonfinite)
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_NOT_FINITE,
@@ -36142,7 +36407,9 @@ static int eitp__save_is_due(const eitp_run *run, int64_t step) {
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     double seconds, began = eitp__clock();
     eitp_run_report *report = &run->report;
-    eitp_status status = eitp_trainer_step(run->trainer, &report->step, error);
+    eitp_status status;
+    run->nonfinite.op = NULL;
+    status = eitp_trainer_step(run->trainer, &report->step, error);
     if (status)
         return status;
     seconds = eitp__clock() - began;
@@ -36295,7 +36562,13 @@ static void eitp__notify_nothing(eitp_run *run) {
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_status status = eitp__run_all_steps(run, error);
+    eitp_context *context = run->trainer->plans.task.context;
+    eitp_status status;
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(context, &run->nonfinite);
+    status = eitp__run_all_steps(run, error);
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(context, NULL);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
     run->is_ending = 1;
@@ -36349,6 +36622,10 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "eitp_run_config: steps, eval_steps, eval_epochs, eval_samples, save_steps, save_epochs, "
                           "save_seconds, save_total_limit and patience must be 0 or more, max_nonfinite 1 or more");
+    if ((unsigned)config->check_finite > EITP_CHECK_FINITE_OP)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_run_config: unknown check_finite %d (see eitp_check_finite)",
+                          (int)config->check_finite);
     if (!(config->eval_fraction >= 0 && config->eval_fraction <= 1))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_run_config: eval_fraction must be 0 to 1 (got %g)",
                           config->eval_fraction);

@@ -56,4 +56,20 @@ check "a resumed run skips the same steps" same_checkpoints skipped/checkpoint-6
 check "skipping changes the weights" differ skipped/checkpoint-60/model.safetensors spiked/checkpoint-60/model.safetensors
 refuses 1 "skip_spikes needs a spike_threshold above 0" $spiky --skip-spikes --spike-threshold 0 --output-dir gone
 
+# ---- the first op ----
+
+exits 0 "a model" $train --steps 2 --output-dir source --eval-steps 0
+cp -r source/checkpoint-2 spoiled
+printf '\000\000\200\177' | dd of=spoiled/model.safetensors bs=1 conv=notrunc \
+    seek=$(($(wc -c <spoiled/model.safetensors) - 4)) 2>/dev/null
+from_spoiled="train --model spoiled --data text.txt --block-size 16 --threads 1 --precision $precision --steps 4 --eval-steps 0
+    --max-nonfinite 2"
+exits 4 "--check-finite step" $from_spoiled --output-dir by_step
+check "a step is named" grep -q '^warning: step 1 skipped: the gradient is not finite$' err
+exits 4 "--check-finite op" $from_spoiled --check-finite op --output-dir by_op
+check "the weight is named" grep -q "^warning: step 1 skipped: the gradient is not finite: 'transformer[a-z0-9_.]*' (.*) holds inf in element [0-9]*, first read by op [a-z_]*\$" err
+exits 4 "--check-finite no" $from_spoiled --check-finite no --output-dir unchecked
+check "nothing is named" sh -c '! grep -q "^warning: step" err'
+check "and nothing is saved" test -z "$(ls -d unchecked/checkpoint-* 2>/dev/null)"
+
 finish

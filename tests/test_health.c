@@ -428,6 +428,29 @@ static void evaluations_that_are_not_finite_end_patience(void) {
     scratch_remove(f.directory);
 }
 
+/* The op is named in the warning of the step; or nothing is said, and the run goes on. */
+static void checks_are_by_step_by_op_or_not_at_all(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = 0;
+    f.spoil_at = 2;
+    CHECK(train(&f) == EITP_ERROR_NOT_FINITE);
+    CHECK_THAT(!strcmp(f.messages[EITP_EVENT_SKIPPED_STEP], "step 5 skipped: the gradient is not finite"), "%s",
+               f.messages[EITP_EVENT_SKIPPED_STEP]);
+    f.config.check_finite = EITP_CHECK_FINITE_OP;
+    CHECK(train(&f) == EITP_ERROR_NOT_FINITE);
+    CHECK_THAT(
+        strstr(f.messages[EITP_EVENT_SKIPPED_STEP], "step 5 skipped: the gradient is not finite: 'transformer.") &&
+            strstr(f.messages[EITP_EVENT_SKIPPED_STEP], "holds NaN in element 0"),
+        "%s", f.messages[EITP_EVENT_SKIPPED_STEP]);
+    f.config.check_finite = EITP_CHECK_FINITE_NO;
+    CHECK(train(&f) == EITP_ERROR_NOT_FINITE && f.report.steps_done == 20 && f.events[EITP_EVENT_SKIPPED_STEP] == 0);
+    CHECK_THAT(!strcmp(checkpoints(&f), ""), "%s", checkpoints(&f));
+    f.config.check_finite = (eitp_check_finite)3;
+    CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "unknown check_finite 3"));
+    scratch_remove(f.directory);
+}
+
 /* An fp16 run skips its first steps until the loss scale fits. Its weights are fine. */
 static void an_overflow_of_fp16_does_not_prevent_saving(void) {
     fixture f;
@@ -473,6 +496,7 @@ static const test_case tests[] = {
     TEST(weights_that_are_not_finite_are_not_kept),
     TEST(saving_goes_on_when_the_model_recovers),
     TEST(evaluations_that_are_not_finite_end_patience),
+    TEST(checks_are_by_step_by_op_or_not_at_all),
     TEST(an_overflow_of_fp16_does_not_prevent_saving),
     TEST(a_task_with_a_bad_guess_is_refused),
 };

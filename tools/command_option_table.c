@@ -113,6 +113,10 @@ static const option_row rows[] = {
     {"skip-spikes", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
     {"max-nonfinite", "", KIND_INTEGER, 1, LARGEST, "5", "N", OPTIONS_TRAIN, 1,
      "stop after N steps in a row whose gradient is not finite"},
+    {"check-finite", "", KIND_CHOICE, 0, 0, "step", "step no=none=false op", OPTIONS_TRAIN, 0,
+     "look for numbers that are not finite: in the gradient of each step; not at all; or in the result of every op, to "
+     "find "
+     "the first one (slow)"},
     {"eval", "eval-strategy evaluation-strategy do-eval=steps|no", KIND_CHOICE, 0, 0, NULL,
      "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
      "when to validate: never; every --eval-steps; or every --eval-every-frac of an epoch (default: steps)"},

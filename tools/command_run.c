@@ -146,6 +146,7 @@ static eitp_run_config run_config(const run *r) {
     config.higher_is_better = config.keep_best && is_higher_better(config.keep_best);
     config.patience = options_integer(o, OPTION_PATIENCE);
     config.max_nonfinite = options_integer(o, OPTION_MAX_NONFINITE);
+    config.check_finite = (eitp_check_finite)options_choice(o, OPTION_CHECK_FINITE);
     config.auto_shrink = (int)options_integer(o, OPTION_AUTO_SHRINK);
     config.listener = r->listener;
     return config;

@@ -34,6 +34,10 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "eitp_run_config: steps, eval_steps, eval_epochs, eval_samples, save_steps, save_epochs, "
                           "save_seconds, save_total_limit and patience must be 0 or more, max_nonfinite 1 or more");
+    if ((unsigned)config->check_finite > EITP_CHECK_FINITE_OP)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_run_config: unknown check_finite %d (see eitp_check_finite)",
+                          (int)config->check_finite);
     if (!(config->eval_fraction >= 0 && config->eval_fraction <= 1))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_run_config: eval_fraction must be 0 to 1 (got %g)",
                           config->eval_fraction);

@@ -139,6 +139,14 @@ typedef enum eitp_run_resume {
     EITP_RESUME_NAMED = 2   /* resume from config.checkpoint, which may be in another directory */
 } eitp_run_resume;
 
+/* What a run does about numbers that are not finite. Such a step is never applied. */
+typedef enum eitp_check_finite {
+    EITP_CHECK_FINITE_STEP = 0, /* warns of each step whose gradient is not finite; max_nonfinite of them end the run */
+    EITP_CHECK_FINITE_NO = 1,   /* does neither */
+    EITP_CHECK_FINITE_OP = 2    /* as EITP_CHECK_FINITE_STEP, and names the op where it began. Steps take several times
+                                   as long: for finding the cause (see eitp_context_check_finite) */
+} eitp_check_finite;
+
 typedef struct eitp_run_config {
     const char *directory; /* of checkpoints and records; created if missing */
     eitp_run_resume resume;
@@ -160,7 +168,8 @@ typedef struct eitp_run_config {
     int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
                               loss if it is NULL); 0: never */
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
-    int auto_shrink;       /* call eitp_trainer_shrink when memory is short */
+    eitp_check_finite check_finite;
+    int auto_shrink;               /* call eitp_trainer_shrink when memory is short */
     double memory_check_seconds;   /* interval between checks of memory; 0: before every step; negative: never */
     int metrics;                   /* write metrics.jsonl in the directory */
     const eitp_record_sink *sinks; /* further destinations of records; copied */

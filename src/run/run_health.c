@@ -176,6 +176,7 @@ static void eitp__health_watch_spikes(eitp_run *run) {
 EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
     const eitp_step_report *step = &run->report.step;
     eitp__health *health = &run->health;
+    char cause[500];
     eitp__health_add_loss(health, step->loss);
     eitp__health_watch_state(run);
     eitp__health_watch_loss(run);
@@ -185,8 +186,12 @@ EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
         return EITP_OK;
     }
     health->nonfinite++;
-    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0, "step %lld skipped: the gradient is not finite",
-                     (long long)step->step);
+    if (run->config.check_finite == EITP_CHECK_FINITE_NO)
+        return EITP_OK;
+    eitp_nonfinite_format(&run->nonfinite, cause, sizeof cause);
+    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0,
+                     "step %lld skipped: the gradient is not finite%s%s", (long long)step->step, *cause ? ": " : "",
+                     cause);
     if (health->nonfinite < run->config.max_nonfinite)
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_NOT_FINITE,

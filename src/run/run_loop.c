@@ -54,7 +54,9 @@ static int eitp__save_is_due(const eitp_run *run, int64_t step) {
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     double seconds, began = eitp__clock();
     eitp_run_report *report = &run->report;
-    eitp_status status = eitp_trainer_step(run->trainer, &report->step, error);
+    eitp_status status;
+    run->nonfinite.op = NULL;
+    status = eitp_trainer_step(run->trainer, &report->step, error);
     if (status)
         return status;
     seconds = eitp__clock() - began;
@@ -207,7 +209,13 @@ static void eitp__notify_nothing(eitp_run *run) {
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_status status = eitp__run_all_steps(run, error);
+    eitp_context *context = run->trainer->plans.task.context;
+    eitp_status status;
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(context, &run->nonfinite);
+    status = eitp__run_all_steps(run, error);
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(context, NULL);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
     run->is_ending = 1;

@@ -35,11 +35,12 @@ struct eitp_run {
     eitp__guard guard;
     eitp__best best;
     eitp__health health;
-    double saved_at;    /* time of the last save, or of the start */
-    int cannot_save;    /* the last save failed */
-    int best_is_behind; /* best.json lacks an evaluation */
-    int stops_early;    /* `patience` is exhausted */
-    int is_ending;      /* no step follows */
+    eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
+    double saved_at;          /* time of the last save, or of the start */
+    int cannot_save;          /* the last save failed */
+    int best_is_behind;       /* best.json lacks an evaluation */
+    int stops_early;          /* `patience` is exhausted */
+    int is_ending;            /* no step follows */
 };
 
 /* Resumes, trains and saves; fills in run->report. */

@@ -41,6 +41,7 @@ struct eitp_context {
     eitp_offload offload;
     eitp__offload_file offload_file; /* zeros if nothing is offloaded */
     eitp_profiler profiler;          /* without a function if plans are not profiled */
+    eitp_nonfinite *nonfinite;       /* receives the first value that is not finite; NULL: nothing is searched */
     char description[200];
     char numerics[100];
 };

@@ -1,4 +1,5 @@
 /* Execution of plans: inputs are written, steps executed, outputs read. */
+#include "tensor/check_finite.h"
 #include "tensor/profile.h"
 
 eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error) {
@@ -174,16 +175,19 @@ eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_execute", "plan");
     void *workspace = NULL;
+    eitp_status (*execute)(eitp_plan * plan, size_t first, size_t end, void *workspace, eitp_error *error);
     eitp_status status = eitp__check_arena(plan, error);
     if (!status)
         status = eitp__check_written(plan, error);
     if (status)
         return status;
     eitp__bind(plan);
+    execute = plan->context->profiler.step ? eitp__execute_profiled_steps
+              : plan->context->nonfinite   ? eitp__execute_checked_steps
+                                           : eitp__execute_steps;
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    status = eitp__execute_with_transfers(
-        plan, workspace, plan->context->profiler.step ? eitp__execute_profiled_steps : eitp__execute_steps, error);
+    status = eitp__execute_with_transfers(plan, workspace, execute, error);
     eitp__end_epoch(plan, !status);
     return status;
 }
