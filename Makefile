@@ -27,9 +27,6 @@ ifeq ($(filter clean help uninstall,$(MAKECMDGOALS)),)
 ifeq ($(origin OPENMP),undefined)
 OPENMP := $(call probe,\043include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n,-fopenmp)
 endif
-ifeq ($(origin OPENBLAS),undefined)
-OPENBLAS := $(call probe,\043include <cblas.h>\nint main(void) { return (int)cblas_dasum(0$(,) 0$(,) 1); }\n,-lopenblas)
-endif
 ifeq ($(origin SANITIZE),undefined)
 SANITIZE := $(call probe,int main(void) { return 0; }\n,$(SANITIZERS))
 endif
@@ -43,10 +40,6 @@ LIBRARIES :=
 ifeq ($(OPENMP),1)
 FEATURES += -fopenmp
 LIBRARIES += -fopenmp
-endif
-ifeq ($(OPENBLAS),1)
-FEATURES += -DEITP_WITH_OPENBLAS=1
-LIBRARIES += -lopenblas
 endif
 LIBRARIES += -lm
 
@@ -108,7 +101,7 @@ help:
 	@echo 'make install     header, command and pkg-config file to DESTDIR and PREFIX ($(PREFIX))'
 	@echo 'make uninstall   removes the files that make install wrote (same DESTDIR and PREFIX)'
 	@echo 'make clean       removes build/'
-	@echo 'V=1 prints whole commands; OPENMP=0|1 and OPENBLAS=0|1 override what was detected; CC and CFLAGS as usual'
+	@echo 'V=1 prints whole commands; OPENMP=0|1 overrides what was detected; CC and CFLAGS as usual'
 
 # Files that were compiled with other flags are recompiled.
 FLAGS := $(CC) $(CFLAGS) $(LDFLAGS) $(FEATURES)
@@ -251,7 +244,6 @@ test-bochs:
 	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' TEST='$(TEST)' sh tools/bochs.sh
 
 quickstart:
-	@sh tools/install_dependencies.sh quickstart
 	@$(MAKE) --no-print-directory all
 	@BUILD='$(BUILD)' CC='$(CC)' sh tools/quickstart.sh
 
@@ -265,7 +257,6 @@ check-all: check
 # What tests skip on this machine, a line each.
 print-skipped:
 	@$(if $(filter 0,$(OPENMP)),echo 'SKIPPED OpenMP: switched off or not in $(CC)',:)
-	@$(if $(filter 0,$(OPENBLAS)),echo 'SKIPPED OpenBLAS: switched off or no cblas.h and -lopenblas',:)
 	@$(if $(filter 0,$(SANITIZE)),echo 'SKIPPED sanitizers: $(CC) cannot link them',:)
 	@$(if $(filter 0,$(FUZZER)),echo 'SKIPPED fuzzing: no clang with libFuzzer; the seeds alone are run',:)
 

@@ -185,15 +185,17 @@
  *                          0           1 leaves these kernels out; where the implementation is. It compiles faster.
  *   EITP_FILE              its name    the name of this file in quotes, if you rename it and compile with gcc 11,
  *                                      clang 8 or older; newer compilers know it.
- *   EITP_WITH_OPENBLAS     0           1: OpenBLAS is available for matrix products (EITP_PRODUCTS=openblas); where the
- *                                      implementation is. Needs cblas.h and -lopenblas. It sets OpenBLAS to one thread,
- *                                      for the whole process, because eitp divides the work itself.
  *   -fopenmp               off         divides work among threads; where the implementation is, and when linking.
  *
  * ENVIRONMENT VARIABLES
  *   EITP_ISA               ref, avx2, avx512, avx512bf16 or amx: the kernels to use, instead of the best that the
  *                          processor supports. One that it does not support is an error.
- *   EITP_PRODUCTS          own (the default) or openblas: who computes matrix products
+ *   EITP_PRODUCTS          own (the default) or openblas: who computes matrix products in fp32. OpenBLAS is opened when
+ *                          a context is created that asks for it, and stays open. eitp sets it to one thread, for the
+ *                          whole process, because eitp divides the work itself. Programs for glibc before 2.34 need
+ *                          -Wl,-no-as-needed -ldl; static programs cannot open it. OPENBLAS_NUM_THREADS=1 prevents
+ *                          threads of its own, for which the process may lack addresses (ulimit -v).
+ *   EITP_LIBOPENBLAS       the name or path of OpenBLAS; default: libopenblas.so.0, then libopenblas.so
  *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
  *                          nothing
  *   CUDA_VISIBLE_DEVICES   only read to report why no GPU is used: there is no GPU backend yet
@@ -293,7 +295,7 @@ EITP_BEGIN_DECLARATIONS
 /* Version of the linked implementation: "0.1.0". */
 EITP_API const char *eitp_version(void);
 
-/* How the implementation was built, in "key=value" words: version, compiler, optimized, openmp, openblas, kernels. */
+/* How the implementation was built, in "key=value" words: version, compiler, optimized, openmp, kernels. */
 EITP_API const char *eitp_build_info(void);
 
 /* Bytes per element; 0 for an unknown dtype. */
@@ -2947,10 +2949,6 @@ EITP_END_DECLARATIONS
 #define EITP__RESTRICT restrict
 #endif
 
-#ifndef EITP_WITH_OPENBLAS
-#define EITP_WITH_OPENBLAS 0
-#endif
-
 /* Instruction sets that are left out of the build are 1. */
 #ifndef EITP_WITHOUT_AVX2
 #define EITP_WITHOUT_AVX2 0
@@ -3279,6 +3277,13 @@ EITP__PRIVATE int eitp__processor_count(void);
 /* Largest number of threads in a team; 1 without OpenMP. */
 EITP__PRIVATE int eitp__thread_limit(void);
 
+/* Bytes of addresses that each further thread of a team takes for its stack; 0 without OpenMP. */
+EITP__PRIVATE size_t eitp__team_stack(void);
+
+/* Starts the other threads of the calling thread's teams, which wait for work, and returns how many a team can have, at
+   most `threads`. Without it a thread that cannot be started, for want of addresses or processes, ends the program. */
+EITP__PRIVATE int eitp__team_start(int threads);
+
 /* Calls work(argument, thread) once on each of up to `threads` threads, `thread` from 0, and waits for them all. */
 EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int thread), void *argument);
 
@@ -3302,6 +3307,21 @@ EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces);
 EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void *argument, int64_t piece, int thread),
                                   void *argument);
 /* <<src/base/threads.h */
+
+/* >>src/base/library.h */
+/* Opens shared libraries at run time, so that programs need not link what they may never use. */
+
+/* 1 if this program contains the functions that open libraries, which older C libraries have in -ldl, and is not linked
+   statically: opened libraries bring the shared C library, and two C libraries in a process crash it. */
+EITP__PRIVATE int eitp__can_open_libraries(void);
+
+/* Opens a library by name or path. It stays open: its threads may run until the process ends. Returns NULL after a
+   failure, with what the system says about it in `reason`. */
+EITP__PRIVATE void *eitp__open_library(const char *name, char *reason, size_t size);
+
+/* Stores the address of a library's function in the function pointer at `function`. Returns 0 if it has none. */
+EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *function);
+/* <<src/base/library.h */
 
 /* >>src/base/unicode.h */
 /* UTF-8, and the character classes of GPT-2's pre-tokenization. */
@@ -3831,13 +3851,24 @@ static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *cal
 
 typedef void (*eitp__kernel_function)(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
+/* A function of a library that was opened at run time, of any type. */
+typedef void (*eitp__imported)(void);
+
 typedef struct eitp__kernel {
     eitp__kernel_function run;                   /* NULL: the slot has no kernel for this dtype */
+    eitp__imported imported;                     /* what `run` finds at the start of its workspace; NULL: nothing */
     size_t (*workspace)(const eitp__call *call); /* bytes for each thread, at EITP__ALIGNMENT; NULL: none */
     int64_t tile_rows;                           /* TILES only */
     int64_t tile_columns;
     const char *set; /* "ref", "avx2", ... */
 } eitp__kernel;
+
+static inline EITP__UNUSED void eitp__kernel_run(const eitp__kernel *kernel, const eitp__call *call, int64_t begin,
+                                                 int64_t end, void *workspace) {
+    if (kernel->imported)
+        memcpy(workspace, &kernel->imported, sizeof kernel->imported);
+    kernel->run(call, begin, end, workspace);
+}
 
 /* The kernel of each slot and dtype. It starts with the `ref` kernels; each further set overwrites those it has. */
 typedef struct eitp__kernel_table {
@@ -4437,17 +4468,24 @@ EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int thread
 /* <<backends/cpu/limits.h */
 
 /* >>backends/cpu/openblas.h */
-/* The f32 matrix product by OpenBLAS, in builds with EITP_WITH_OPENBLAS. */
+/* The f32 matrix product by OpenBLAS, which is opened when it is asked for. */
+
+/* The largest buffer that OpenBLAS's builds map for each thread that calls it. */
+#define EITP__OPENBLAS_BUFFER ((uint64_t)128 << 20)
+
+/* What its bits depend on, besides the kernel set: the processor that OpenBLAS detects. */
+typedef struct eitp__openblas_core {
+    char name[40];
+} eitp__openblas_core;
 
 /*
- * Registers OpenBLAS's matrix product and returns 1; without EITP_WITH_OPENBLAS it returns 0. OpenBLAS is set to one
- * thread per call for the whole process, because tiles run in parallel. Unlike with other sets, accumulated products do
- * not have the bits of one product over all of k.
+ * Opens OpenBLAS, the library that EITP_LIBOPENBLAS names or else libopenblas.so.0 or libopenblas.so, and registers its
+ * matrix product. It stays open, and is set to one thread per call for the whole process, because tiles run in
+ * parallel. Unlike with other sets, accumulated products do not have the bits of one product over all of k. On failure
+ * the table is unchanged.
  */
-EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table);
-
-/* The processor that OpenBLAS detects, which its bits depend on; "" without EITP_WITH_OPENBLAS. */
-EITP__PRIVATE const char *eitp__openblas_core(void);
+EITP__PRIVATE eitp_status eitp__register_openblas_kernels(eitp__kernel_table *table, eitp__openblas_core *core,
+                                                          eitp_error *error);
 /* <<backends/cpu/openblas.h */
 
 /* >>src/tensor/offload.h */
@@ -7617,6 +7655,7 @@ EITP__PRIVATE double eitp__clock(void) {
 #include <unistd.h>
 #if EITP__WITH_OPENMP
 #include <omp.h>
+#include <pthread.h>
 #endif
 
 EITP__PRIVATE int eitp__processor_count(void) {
@@ -7647,6 +7686,90 @@ EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int 
     (void)threads;
 #endif
     work(argument, 0);
+}
+
+#if EITP__WITH_OPENMP
+
+/* Bytes of a thread's stack by OMP_STACKSIZE, "16M" or in KiB; 0: the system's default. */
+static size_t eitp__chosen_stack(void) {
+    static const char units[] = "bkmgBKMG";
+    const char *text = getenv("OMP_STACKSIZE"), *unit;
+    char *end = NULL;
+    unsigned long long size = text ? strtoull(text, &end, 10) : 0;
+    if (!size || size > SIZE_MAX >> 40)
+        return 0;
+    end += strspn(end, " ");
+    unit = *end ? strchr(units, *end) : units + 1;
+    return unit ? (size_t)size << 10 * ((unit - units) % 4) : 0;
+}
+
+static int eitp__thread_attributes(pthread_attr_t *attributes) {
+    size_t stack = eitp__chosen_stack();
+    if (pthread_attr_init(attributes))
+        return 0;
+    if (stack)
+        pthread_attr_setstacksize(attributes, stack);
+    return 1;
+}
+
+/* Ends once the thread that started it unlocks the mutex. */
+static void *eitp__brief_thread(void *argument) {
+    pthread_mutex_t *mutex = (pthread_mutex_t *)argument;
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+enum { EITP__MOST_THREADS = 4096 };
+
+/* How many of `count` further threads can run at a time. */
+static int eitp__count_startable(int count) {
+    pthread_t threads[EITP__MOST_THREADS];
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_attr_t attributes;
+    int started = 0;
+    if (!eitp__thread_attributes(&attributes))
+        return 0;
+    pthread_mutex_lock(&mutex);
+    while (started < count && started < EITP__MOST_THREADS &&
+           !pthread_create(&threads[started], &attributes, eitp__brief_thread, &mutex))
+        started++;
+    pthread_mutex_unlock(&mutex);
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+static void eitp__no_work(void *argument, int thread) {
+    (void)argument;
+    (void)thread;
+}
+
+#endif
+
+EITP__PRIVATE size_t eitp__team_stack(void) {
+    size_t size = 0;
+#if EITP__WITH_OPENMP
+    pthread_attr_t attributes;
+    if (eitp__thread_attributes(&attributes)) {
+        pthread_attr_getstacksize(&attributes, &size);
+        pthread_attr_destroy(&attributes);
+    }
+#endif
+    return size;
+}
+
+EITP__PRIVATE int eitp__team_start(int threads) {
+#if EITP__WITH_OPENMP
+    if (threads > 1) {
+        /* The place of one further thread is left to what OpenMP allocates. */
+        int startable = eitp__count_startable(threads);
+        threads = startable > 1 ? startable : 1;
+        eitp__team_run(threads, eitp__no_work, NULL);
+    }
+#endif
+    return threads;
 }
 
 static void eitp__relax(void) {
@@ -7705,6 +7828,62 @@ EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void
     eitp__team_run(pieces < threads ? (int)pieces : threads, eitp__job_thread, &job);
 }
 /* <<src/base/threads.c */
+
+/* >>src/base/library.c */
+#include <dlfcn.h>
+#if defined(__linux__) && defined(__LP64__)
+#include <elf.h>
+#include <sys/auxv.h>
+#endif
+
+/*
+ * Weak references, so that `cc file.c -lm` links with every C library: glibc has these functions since 2.34, and
+ * elsewhere they are in -ldl, or missing from static programs. A weakref leaves a program's own references as they are.
+ */
+#if defined(__ELF__)
+static void *eitp__dlopen(const char *name, int flags) __attribute__((weakref("dlopen")));
+static void *eitp__dlsym(void *library, const char *name) __attribute__((weakref("dlsym")));
+static char *eitp__dlerror(void) __attribute__((weakref("dlerror")));
+#define EITP__HAS_DLOPEN (eitp__dlopen != NULL && eitp__dlsym != NULL && eitp__dlerror != NULL)
+#else
+#define eitp__dlopen dlopen
+#define eitp__dlsym dlsym
+#define eitp__dlerror dlerror
+#define EITP__HAS_DLOPEN 1
+#endif
+
+/* A program that is linked dynamically names its loader. */
+static int eitp__is_dynamic(void) {
+#if defined(__linux__) && defined(__LP64__)
+    const Elf64_Phdr *headers = (const Elf64_Phdr *)getauxval(AT_PHDR);
+    unsigned long count = headers ? getauxval(AT_PHNUM) : 0;
+    for (unsigned long i = 0; i < count; i++)
+        if (headers[i].p_type == PT_INTERP)
+            return 1;
+    return !headers;
+#else
+    return 1;
+#endif
+}
+
+EITP__PRIVATE int eitp__can_open_libraries(void) {
+    return EITP__HAS_DLOPEN && eitp__is_dynamic();
+}
+
+EITP__PRIVATE void *eitp__open_library(const char *name, char *reason, size_t size) {
+    void *library = EITP__HAS_DLOPEN ? eitp__dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
+    const char *failure = library ? NULL : EITP__HAS_DLOPEN ? eitp__dlerror() : "the program has no dlopen";
+    snprintf(reason, size, "%s", failure ? failure : "");
+    return library;
+}
+
+EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *function) {
+    void *address = EITP__HAS_DLOPEN ? eitp__dlsym(library, name) : NULL;
+    /* ISO C cannot convert it to a pointer to a function. */
+    memcpy(function, &address, sizeof address);
+    return address != NULL;
+}
+/* <<src/base/library.c */
 
 /* >>src/base/unicode.c */
 
@@ -8962,11 +9141,6 @@ const char *eitp_build_info(void) {
            " openmp=1"
 #else
            " openmp=0"
-#endif
-#if EITP_WITH_OPENBLAS
-           " openblas=1"
-#else
-           " openblas=0"
 #endif
            " kernels=ref"
 #if EITP__WITH_AVX2
@@ -13231,10 +13405,21 @@ EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa) {
 /* <<backends/cpu/features.c */
 
 /* >>backends/cpu/openblas.c */
-#if EITP_WITH_OPENBLAS
+/* The part of OpenBLAS's interface that is used; the enumerations of cblas.h are passed as int. */
+typedef void (*eitp__sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                            const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
 
-#include <cblas.h>
+enum { EITP__CBLAS_ROW_MAJOR = 101, EITP__CBLAS_NO_TRANSPOSE = 111, EITP__CBLAS_TRANSPOSE = 112 };
 
+typedef struct eitp__openblas {
+    eitp__sgemm sgemm;
+    void (*set_threads)(int threads);
+    char *(*core)(void);
+    char *(*config)(void);
+} eitp__openblas;
+
+/* The library's function comes first in the workspace (eitp__kernel.imported), then the sums of a tile. */
+#define EITP__OPENBLAS_SUMS EITP__ALIGNMENT
 #define EITP__OPENBLAS_TILE_ROWS 256
 #define EITP__OPENBLAS_TILE_COLUMNS 192
 
@@ -13254,24 +13439,26 @@ static void eitp__openblas_start(const eitp__call *call, const eitp__matmul_tile
 
 /* Sums a tile in y, or in the workspace if an epilogue or a second output follows. */
 static void eitp__openblas_tile(const eitp__call *call, const eitp__matmul *sizes, const eitp__matmul_tile *tile,
-                                float *workspace, eitp__openblas_finish finish) {
+                                void *workspace, eitp__openblas_finish finish) {
+    eitp__sgemm sgemm = *(eitp__sgemm *)workspace;
     const float *a = (const float *)call->inputs[0].data + eitp__matmul_offset(call, 0, tile->batch) +
                      tile->row * (sizes->transpose_a ? 1 : sizes->lda);
     const float *b = (const float *)call->inputs[1].data + eitp__matmul_offset(call, 1, tile->batch) +
                      tile->column * (sizes->transpose_b ? sizes->ldb : 1);
     int is_plain = call->integers[2] == EITP__EPILOGUE_NONE && !eitp__matmul_output(call, 1);
     float *y = (float *)call->outputs[0].data + (tile->batch * sizes->m + tile->row) * sizes->n + tile->column;
-    float *sums = is_plain ? y : workspace, carry = eitp__matmul_carry(call);
+    float *sums = is_plain ? y : (float *)(void *)((char *)workspace + EITP__OPENBLAS_SUMS);
+    float carry = eitp__matmul_carry(call);
     int64_t stride = is_plain ? sizes->n : EITP__OPENBLAS_TILE_COLUMNS;
     if (eitp__matmul_input(call, 2) || sizes->k == 0) {
         eitp__openblas_start(call, tile, sums, stride);
         carry = 1.0f;
     }
     if (sizes->k > 0)
-        cblas_sgemm(CblasRowMajor, sizes->transpose_a ? CblasTrans : CblasNoTrans,
-                    sizes->transpose_b ? CblasTrans : CblasNoTrans, (blasint)tile->rows, (blasint)tile->columns,
-                    (blasint)sizes->k, 1.0f, a, (blasint)sizes->lda, b, (blasint)sizes->ldb, carry, sums,
-                    (blasint)stride);
+        sgemm(EITP__CBLAS_ROW_MAJOR, sizes->transpose_a ? EITP__CBLAS_TRANSPOSE : EITP__CBLAS_NO_TRANSPOSE,
+              sizes->transpose_b ? EITP__CBLAS_TRANSPOSE : EITP__CBLAS_NO_TRANSPOSE, (int)tile->rows,
+              (int)tile->columns, (int)sizes->k, 1.0f, a, (int)sizes->lda, b, (int)sizes->ldb, carry, sums,
+              (int)stride);
     if (!is_plain)
         finish(call, tile, sums, stride);
 }
@@ -13282,7 +13469,7 @@ static void eitp__openblas_tiles(const eitp__call *call, int64_t begin, int64_t 
     for (int64_t item = begin; item < end; item++) {
         eitp__matmul_tile tile =
             eitp__matmul_tile_at(&sizes, item, EITP__OPENBLAS_TILE_ROWS, EITP__OPENBLAS_TILE_COLUMNS);
-        eitp__openblas_tile(call, &sizes, &tile, (float *)workspace, finish);
+        eitp__openblas_tile(call, &sizes, &tile, workspace, finish);
     }
 }
 
@@ -13305,12 +13492,73 @@ static void eitp__openblas_on_avx512(const eitp__call *call, int64_t begin, int6
 
 static size_t eitp__openblas_workspace(const eitp__call *call) {
     (void)call;
-    return (size_t)EITP__OPENBLAS_TILE_ROWS * EITP__OPENBLAS_TILE_COLUMNS * sizeof(float);
+    return EITP__OPENBLAS_SUMS + (size_t)EITP__OPENBLAS_TILE_ROWS * EITP__OPENBLAS_TILE_COLUMNS * sizeof(float);
 }
 
-EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
+/* Opens the library that EITP_LIBOPENBLAS names, else the first that is there. */
+static eitp_status eitp__openblas_find(void **library, const char **name, eitp_error *error) {
+#ifdef __APPLE__
+    static const char *const names[] = {"libopenblas.0.dylib", "libopenblas.dylib"};
+#else
+    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
+#endif
+    char reasons[EITP__COUNT(names)][160];
+    *name = getenv("EITP_LIBOPENBLAS");
+    if (*name && **name) {
+        *library = eitp__open_library(*name, reasons[0], sizeof reasons[0]);
+        return *library ? EITP_OK
+                        : eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                                     "OpenBLAS cannot be opened (%s); correct EITP_LIBOPENBLAS, or use the products "
+                                     "'own'",
+                                     reasons[0]);
+    }
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        *name = names[i];
+        *library = eitp__open_library(names[i], reasons[i], sizeof reasons[i]);
+        if (*library)
+            return EITP_OK;
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "OpenBLAS cannot be opened (%s; %s); install it (on Debian the package libopenblas0), name its "
+                      "file in EITP_LIBOPENBLAS, or use the products 'own'",
+                      reasons[0], reasons[1]);
+}
+
+static eitp_status eitp__openblas_open(eitp__openblas *openblas, eitp_error *error) {
+    const char *name = NULL;
+    void *library = NULL;
+    eitp_status status;
+    if (!eitp__can_open_libraries())
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "OpenBLAS cannot be opened, since this program was linked statically or without dlopen; "
+                          "link it with shared libraries and -Wl,-no-as-needed -ldl, or use the products 'own'");
+    status = eitp__openblas_find(&library, &name, error);
+    if (status)
+        return status;
+    if (!eitp__find_function(library, "cblas_sgemm", &openblas->sgemm) ||
+        !eitp__find_function(library, "openblas_set_num_threads", &openblas->set_threads) ||
+        !eitp__find_function(library, "openblas_get_corename", &openblas->core) ||
+        !eitp__find_function(library, "openblas_get_config", &openblas->config))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%.300s' is not OpenBLAS with its functions for C; name another file in EITP_LIBOPENBLAS, "
+                          "or use the products 'own'",
+                          name);
+    if (strstr(openblas->config(), "USE64BITINT"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%.300s' is OpenBLAS with 64-bit integers; name one with 32-bit integers in "
+                          "EITP_LIBOPENBLAS, or use the products 'own'",
+                          name);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__register_openblas_kernels(eitp__kernel_table *table, eitp__openblas_core *core,
+                                                          eitp_error *error) {
     eitp__kernel *kernel = &table->kernels[EITP__SLOT_MATMUL][EITP_F32];
     eitp__kernel_function run = eitp__openblas_on_ref;
+    eitp__openblas openblas;
+    eitp_status status = eitp__openblas_open(&openblas, error);
+    if (status)
+        return status;
 #if EITP__WITH_AVX2
     if (kernel->set && strcmp(kernel->set, "avx2") == 0)
         run = eitp__openblas_on_avx2;
@@ -13320,30 +13568,15 @@ EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
         run = eitp__openblas_on_avx512;
 #endif
     kernel->run = run;
+    kernel->imported = (eitp__imported)openblas.sgemm;
     kernel->workspace = eitp__openblas_workspace;
     kernel->tile_rows = EITP__OPENBLAS_TILE_ROWS;
     kernel->tile_columns = EITP__OPENBLAS_TILE_COLUMNS;
     kernel->set = "openblas";
-    openblas_set_num_threads(1);
-    return 1;
+    openblas.set_threads(1);
+    snprintf(core->name, sizeof core->name, "%s", openblas.core());
+    return EITP_OK;
 }
-
-EITP__PRIVATE const char *eitp__openblas_core(void) {
-    return openblas_get_corename();
-}
-
-#else
-
-EITP__PRIVATE const char *eitp__openblas_core(void) {
-    return "";
-}
-
-EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
-    (void)table;
-    return 0;
-}
-
-#endif
 /* <<backends/cpu/openblas.c */
 
 /* >>backends/cpu/limits.c */
@@ -13499,11 +13732,14 @@ EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int thread
 /* >>backends/cpu/cpu.c */
 /* The CPU backend: a kernel table for this processor, and one driver for all iteration families. */
 
+#include <sys/resource.h>
+
 typedef struct eitp__cpu {
     eitp__backend base;
     int threads;
     eitp__isa isa;
     eitp__kernel_table table;
+    eitp__openblas_core openblas; /* if it computes products */
 } eitp__cpu;
 
 /* The columns of EITP__ISAS. */
@@ -13562,18 +13798,61 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
     return EITP_OK;
 }
 
+/* What limits on the process's addresses leave it; UINT64_MAX if nothing or something else limits it more. */
+static uint64_t eitp__addresses_left(const eitp_host *host) {
+    eitp_memory_info info;
+    struct rlimit addresses, data;
+    if (getrlimit(RLIMIT_AS, &addresses) || getrlimit(RLIMIT_DATA, &data) ||
+        (addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY) ||
+        eitp_memory_info_read(host, &info, NULL) || strncmp(info.source, "RLIMIT", 6))
+        return UINT64_MAX;
+    return info.left;
+}
+
+/* The number of threads whose stacks take at most half of the addresses that are left. */
+static int eitp__threads_within_limits(const eitp_host *host, int threads) {
+    const uint64_t stack = threads > 1 ? eitp__team_stack() : 0;
+    uint64_t room = stack ? eitp__addresses_left(host) / 2 / stack : UINT64_MAX;
+    return room >= (uint64_t)threads - 1 ? threads : 1 + (int)room;
+}
+
+/* OpenBLAS tries without end to map its buffer for each thread, so half of the addresses must have room for them. */
+static eitp_status eitp__check_openblas_room(const eitp__cpu *cpu, eitp_error *error) {
+    const uint64_t needed = EITP__OPENBLAS_BUFFER * (uint64_t)cpu->threads;
+    const uint64_t left = eitp__addresses_left(&cpu->base.host);
+    if (needed <= left / 2)
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_MEMORY,
+        "OpenBLAS maps %llu MB for %d thread%s, and limits on the process's addresses leave %llu MB for "
+        "that and as much for the rest; raise the limits (ulimit -v), or use fewer threads or the products "
+        "'own'",
+        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s",
+        (unsigned long long)left / 2000000);
+}
+
 /* Registers OpenBLAS's matrix product if it is requested. */
 static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
+    eitp_status status;
     if (!name || !*name)
         name = getenv("EITP_PRODUCTS");
     if (!name || !*name || !strcmp(name, "own"))
         return EITP_OK;
     if (strcmp(name, "openblas"))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s' (choose from own, openblas)", name);
-    if (!eitp__register_openblas_kernels(&cpu->table))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "this build has no OpenBLAS; compile with -DEITP_WITH_OPENBLAS=1 and link with -lopenblas");
-    return EITP_OK;
+    status = eitp__check_openblas_room(cpu, error);
+    return status ? status : eitp__register_openblas_kernels(&cpu->table, &cpu->openblas, error);
+}
+
+/* Threads that wait for work are there before memory is taken for other things. */
+static void eitp__start_threads(eitp__cpu *cpu) {
+    int threads = eitp__team_start(eitp__threads_within_limits(&cpu->base.host, cpu->threads));
+    if (threads < cpu->threads)
+        eitp__log(&cpu->base.host, EITP_LOG_WARNING,
+                  "%d thread%s instead of %d, for want of addresses or processes; raise these limits (ulimit -v, -u) "
+                  "or ask for %d",
+                  threads, threads == 1 ? "" : "s", cpu->threads, threads);
+    cpu->threads = threads;
 }
 
 static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
@@ -13603,6 +13882,7 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
 #endif
     for (int i = 0; i <= (int)isa; i++)
         eitp__cpu_sets[i].register_kernels(&cpu->table);
+    eitp__start_threads(cpu);
     status = eitp__choose_products(cpu, config->products, error);
     if (status) {
         eitp__release(host, cpu, sizeof *cpu);
@@ -13631,9 +13911,8 @@ static void eitp__cpu_describe(const eitp__backend *backend, char *text, size_t 
 static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     const char *set = eitp__matmul_set(cpu);
-    int openblas = !strcmp(set, "openblas");
-    snprintf(text, size, "cpu-%s-%s%s%s", eitp__isa_name(cpu->isa), set, openblas ? "." : "",
-             openblas ? eitp__openblas_core() : "");
+    snprintf(text, size, "cpu-%s-%s%s%s", eitp__isa_name(cpu->isa), set, *cpu->openblas.name ? "." : "",
+             cpu->openblas.name);
 }
 
 /* Without BF16 instructions 16 bits only save memory. */
@@ -13778,7 +14057,7 @@ static void eitp__cpu_thread(void *argument, int thread) {
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
         while ((piece = eitp__piece_claim(&work->pieces, first, end)) >= 0) {
             int64_t begin = (piece - first) * size;
-            kernel->run(call, begin, begin + size < items ? begin + size : items, workspace);
+            eitp__kernel_run(kernel, call, begin, begin + size < items ? begin + size : items, workspace);
             eitp__piece_finish(&work->pieces);
         }
         first = end;

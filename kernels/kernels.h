@@ -303,13 +303,24 @@ static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *cal
 
 typedef void (*eitp__kernel_function)(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
+/* A function of a library that was opened at run time, of any type. */
+typedef void (*eitp__imported)(void);
+
 typedef struct eitp__kernel {
     eitp__kernel_function run;                   /* NULL: the slot has no kernel for this dtype */
+    eitp__imported imported;                     /* what `run` finds at the start of its workspace; NULL: nothing */
     size_t (*workspace)(const eitp__call *call); /* bytes for each thread, at EITP__ALIGNMENT; NULL: none */
     int64_t tile_rows;                           /* TILES only */
     int64_t tile_columns;
     const char *set; /* "ref", "avx2", ... */
 } eitp__kernel;
+
+static inline EITP__UNUSED void eitp__kernel_run(const eitp__kernel *kernel, const eitp__call *call, int64_t begin,
+                                                 int64_t end, void *workspace) {
+    if (kernel->imported)
+        memcpy(workspace, &kernel->imported, sizeof kernel->imported);
+    kernel->run(call, begin, end, workspace);
+}
 
 /* The kernel of each slot and dtype. It starts with the `ref` kernels; each further set overwrites those it has. */
 typedef struct eitp__kernel_table {

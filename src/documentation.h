@@ -185,15 +185,17 @@
  *                          0           1 leaves these kernels out; where the implementation is. It compiles faster.
  *   EITP_FILE              its name    the name of this file in quotes, if you rename it and compile with gcc 11,
  *                                      clang 8 or older; newer compilers know it.
- *   EITP_WITH_OPENBLAS     0           1: OpenBLAS is available for matrix products (EITP_PRODUCTS=openblas); where the
- *                                      implementation is. Needs cblas.h and -lopenblas. It sets OpenBLAS to one thread,
- *                                      for the whole process, because eitp divides the work itself.
  *   -fopenmp               off         divides work among threads; where the implementation is, and when linking.
  *
  * ENVIRONMENT VARIABLES
  *   EITP_ISA               ref, avx2, avx512, avx512bf16 or amx: the kernels to use, instead of the best that the
  *                          processor supports. One that it does not support is an error.
- *   EITP_PRODUCTS          own (the default) or openblas: who computes matrix products
+ *   EITP_PRODUCTS          own (the default) or openblas: who computes matrix products in fp32. OpenBLAS is opened when
+ *                          a context is created that asks for it, and stays open. eitp sets it to one thread, for the
+ *                          whole process, because eitp divides the work itself. Programs for glibc before 2.34 need
+ *                          -Wl,-no-as-needed -ldl; static programs cannot open it. OPENBLAS_NUM_THREADS=1 prevents
+ *                          threads of its own, for which the process may lack addresses (ulimit -v).
+ *   EITP_LIBOPENBLAS       the name or path of OpenBLAS; default: libopenblas.so.0, then libopenblas.so
  *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
  *                          nothing
  *   CUDA_VISIBLE_DEVICES   only read to report why no GPU is used: there is no GPU backend yet

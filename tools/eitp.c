@@ -85,6 +85,8 @@ static int print_help(int count, char **arguments) {
  * the program executes itself again with a low limit, unless the environment has a setting already.
  */
 static void limit_spinning(char **arguments) {
+    /* eitp uses one thread of OpenBLAS, which otherwise starts more, and never ends if one cannot be started. */
+    setenv("OPENBLAS_NUM_THREADS", "1", 0);
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
         return;
     if (setenv("GOMP_SPINCOUNT", "1000", 1) == 0)

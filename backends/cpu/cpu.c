@@ -8,11 +8,14 @@
 #include "base/memory.h"
 #include "base/threads.h"
 
+#include <sys/resource.h>
+
 typedef struct eitp__cpu {
     eitp__backend base;
     int threads;
     eitp__isa isa;
     eitp__kernel_table table;
+    eitp__openblas_core openblas; /* if it computes products */
 } eitp__cpu;
 
 /* The columns of EITP__ISAS. */
@@ -71,18 +74,61 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
     return EITP_OK;
 }
 
+/* What limits on the process's addresses leave it; UINT64_MAX if nothing or something else limits it more. */
+static uint64_t eitp__addresses_left(const eitp_host *host) {
+    eitp_memory_info info;
+    struct rlimit addresses, data;
+    if (getrlimit(RLIMIT_AS, &addresses) || getrlimit(RLIMIT_DATA, &data) ||
+        (addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY) ||
+        eitp_memory_info_read(host, &info, NULL) || strncmp(info.source, "RLIMIT", 6))
+        return UINT64_MAX;
+    return info.left;
+}
+
+/* The number of threads whose stacks take at most half of the addresses that are left. */
+static int eitp__threads_within_limits(const eitp_host *host, int threads) {
+    const uint64_t stack = threads > 1 ? eitp__team_stack() : 0;
+    uint64_t room = stack ? eitp__addresses_left(host) / 2 / stack : UINT64_MAX;
+    return room >= (uint64_t)threads - 1 ? threads : 1 + (int)room;
+}
+
+/* OpenBLAS tries without end to map its buffer for each thread, so half of the addresses must have room for them. */
+static eitp_status eitp__check_openblas_room(const eitp__cpu *cpu, eitp_error *error) {
+    const uint64_t needed = EITP__OPENBLAS_BUFFER * (uint64_t)cpu->threads;
+    const uint64_t left = eitp__addresses_left(&cpu->base.host);
+    if (needed <= left / 2)
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_MEMORY,
+        "OpenBLAS maps %llu MB for %d thread%s, and limits on the process's addresses leave %llu MB for "
+        "that and as much for the rest; raise the limits (ulimit -v), or use fewer threads or the products "
+        "'own'",
+        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s",
+        (unsigned long long)left / 2000000);
+}
+
 /* Registers OpenBLAS's matrix product if it is requested. */
 static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
+    eitp_status status;
     if (!name || !*name)
         name = getenv("EITP_PRODUCTS");
     if (!name || !*name || !strcmp(name, "own"))
         return EITP_OK;
     if (strcmp(name, "openblas"))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s' (choose from own, openblas)", name);
-    if (!eitp__register_openblas_kernels(&cpu->table))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "this build has no OpenBLAS; compile with -DEITP_WITH_OPENBLAS=1 and link with -lopenblas");
-    return EITP_OK;
+    status = eitp__check_openblas_room(cpu, error);
+    return status ? status : eitp__register_openblas_kernels(&cpu->table, &cpu->openblas, error);
+}
+
+/* Threads that wait for work are there before memory is taken for other things. */
+static void eitp__start_threads(eitp__cpu *cpu) {
+    int threads = eitp__team_start(eitp__threads_within_limits(&cpu->base.host, cpu->threads));
+    if (threads < cpu->threads)
+        eitp__log(&cpu->base.host, EITP_LOG_WARNING,
+                  "%d thread%s instead of %d, for want of addresses or processes; raise these limits (ulimit -v, -u) "
+                  "or ask for %d",
+                  threads, threads == 1 ? "" : "s", cpu->threads, threads);
+    cpu->threads = threads;
 }
 
 static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
@@ -112,6 +158,7 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
 #endif
     for (int i = 0; i <= (int)isa; i++)
         eitp__cpu_sets[i].register_kernels(&cpu->table);
+    eitp__start_threads(cpu);
     status = eitp__choose_products(cpu, config->products, error);
     if (status) {
         eitp__release(host, cpu, sizeof *cpu);
@@ -140,9 +187,8 @@ static void eitp__cpu_describe(const eitp__backend *backend, char *text, size_t 
 static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     const char *set = eitp__matmul_set(cpu);
-    int openblas = !strcmp(set, "openblas");
-    snprintf(text, size, "cpu-%s-%s%s%s", eitp__isa_name(cpu->isa), set, openblas ? "." : "",
-             openblas ? eitp__openblas_core() : "");
+    snprintf(text, size, "cpu-%s-%s%s%s", eitp__isa_name(cpu->isa), set, *cpu->openblas.name ? "." : "",
+             cpu->openblas.name);
 }
 
 /* Without BF16 instructions 16 bits only save memory. */
@@ -287,7 +333,7 @@ static void eitp__cpu_thread(void *argument, int thread) {
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
         while ((piece = eitp__piece_claim(&work->pieces, first, end)) >= 0) {
             int64_t begin = (piece - first) * size;
-            kernel->run(call, begin, begin + size < items ? begin + size : items, workspace);
+            eitp__kernel_run(kernel, call, begin, begin + size < items ? begin + size : items, workspace);
             eitp__piece_finish(&work->pieces);
         }
         first = end;

@@ -51,7 +51,7 @@ EITP_BEGIN_DECLARATIONS
 /* Version of the linked implementation: "0.1.0". */
 EITP_API const char *eitp_version(void);
 
-/* How the implementation was built, in "key=value" words: version, compiler, optimized, openmp, openblas, kernels. */
+/* How the implementation was built, in "key=value" words: version, compiler, optimized, openmp, kernels. */
 EITP_API const char *eitp_build_info(void);
 
 /* Bytes per element; 0 for an unknown dtype. */

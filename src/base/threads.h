@@ -11,6 +11,13 @@ EITP__PRIVATE int eitp__processor_count(void);
 /* Largest number of threads in a team; 1 without OpenMP. */
 EITP__PRIVATE int eitp__thread_limit(void);
 
+/* Bytes of addresses that each further thread of a team takes for its stack; 0 without OpenMP. */
+EITP__PRIVATE size_t eitp__team_stack(void);
+
+/* Starts the other threads of the calling thread's teams, which wait for work, and returns how many a team can have, at
+   most `threads`. Without it a thread that cannot be started, for want of addresses or processes, ends the program. */
+EITP__PRIVATE int eitp__team_start(int threads);
+
 /* Calls work(argument, thread) once on each of up to `threads` threads, `thread` from 0, and waits for them all. */
 EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int thread), void *argument);
 
