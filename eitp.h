@@ -2529,10 +2529,13 @@ EITP_API double eitp_setting_number(const eitp_setting *setting, const eitp_trai
 
 /*
  * Set a value. EITP_ERROR_ARGUMENT if it is out of bounds; the configuration is then unchanged. A NUMBER can be set
- * from an integer; a setting of another kind cannot be set from a number.
+ * from an integer; a setting of another kind cannot be set from a number. Of an UNSIGNED, values above INT64_MAX can
+ * only be set by eitp_setting_set_unsigned.
  */
 EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
                                               eitp_error *error);
+EITP_API eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, eitp_trainer_config *config,
+                                               eitp_error *error);
 EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
                                              eitp_error *error);
 
@@ -5316,7 +5319,7 @@ typedef struct eitp__recompute {
     size_t use_capacity;
     int *changed; /* by variable: the first step that changes it */
     size_t variables;
-    size_t *live; /* bytes live at each step */
+    size_t *live; /* bytes live at each step; after eitp__restore_steps still those of the attempt */
     size_t live_capacity;
     int peak_step;               /* the first step at which most bytes are live */
     size_t peak;                 /* bytes live at it */
@@ -20667,9 +20670,8 @@ static int eitp__candidates_in_round(const eitp__recompute *r, int count, size_t
 }
 
 /* True if fewer bytes are live at the former peak step, by nearly as many as expected, and nowhere more than before. */
-static int eitp__is_improvement(const eitp__recompute *r, size_t peak, int peak_step, size_t old_bytes,
-                                double expected) {
-    double freed = (double)old_bytes - (double)r->live[peak_step];
+static int eitp__is_improvement(const eitp__recompute *r, size_t peak, int peak_step, double expected) {
+    double freed = (double)peak - (double)r->live[peak_step];
     return r->peak <= peak && freed > 0 && freed >= 0.9 * expected;
 }
 
@@ -20680,7 +20682,7 @@ static int eitp__is_improvement(const eitp__recompute *r, size_t peak, int peak_
 static int eitp__recompute_round(eitp__recompute *r, size_t target) {
     int count = eitp__find_candidates(r), first = 0,
         chosen = count > 0 ? eitp__candidates_in_round(r, count, target) : 0;
-    size_t peak = r->peak, old_bytes = r->live[r->peak_step];
+    size_t peak = r->peak;
     while (chosen > 0) {
         const eitp__candidate *best = &r->candidates[first];
         int peak_step = r->peak_step, use = r->plan->steps[best->before].outputs[0]->id;
@@ -20689,7 +20691,7 @@ static int eitp__recompute_round(eitp__recompute *r, size_t target) {
             expected += best[i].freed;
         if (!eitp__recompute_candidates(r, best, (size_t)chosen))
             return -1;
-        if (eitp__is_improvement(r, peak, peak_step, old_bytes, expected)) {
+        if (eitp__is_improvement(r, peak, peak_step, expected)) {
             eitp__collect_uses(r);
             return 1;
         }
@@ -31607,6 +31609,26 @@ eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value,
         return eitp__setting_fail(setting, (double)value, error);
     changed = *config;
     eitp__setting_store(setting, value, 0, &changed);
+    status = eitp__setting_check(setting, &changed, error);
+    if (!status)
+        *config = changed;
+    return status;
+}
+
+eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, eitp_trainer_config *config,
+                                      eitp_error *error) {
+    eitp_trainer_config changed;
+    eitp_status status;
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_unsigned", "setting and config");
+    if (value <= INT64_MAX)
+        return eitp_setting_set_integer(setting, (int64_t)value, config, error);
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return eitp_setting_set_number(setting, (double)value, config, error);
+    if (setting->kind != EITP_SETTING_UNSIGNED)
+        return eitp__setting_fail(setting, (double)value, error);
+    changed = *config;
+    eitp__setting_store(setting, (int64_t)value, 0, &changed);
     status = eitp__setting_check(setting, &changed, error);
     if (!status)
         *config = changed;

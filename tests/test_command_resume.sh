@@ -77,6 +77,16 @@ exits 0 "fewer steps than were made" train --resume straight/checkpoint-12 --ste
 check "fewer steps than were made: logged" grep -q 'nothing to do: step 12 is done, 2 steps were requested' err
 check "fewer steps than were made: the end" grep -q '^finished: step 12 (requested: 2)' out
 
+# Every seed that a program can set.
+exits 0 "the largest seed" $train --steps 2 --lr-schedule constant --seed 18446744073709551615 --output-dir largest
+exits 0 "the largest seed, resumed" train --resume largest --steps 3
+exits 0 "the same without a stop" $train --steps 3 --lr-schedule constant --seed 18446744073709551615 \
+    --output-dir unstopped
+check "the same bits" same_checkpoints largest/checkpoint-3 unstopped/checkpoint-3
+refuses 1 "seed -1 is out of range; it must be at least 0" $train --steps 2 --seed -1 --output-dir gone
+refuses 1 "seed must be a whole number (got '18446744073709551616')" $train --steps 2 --seed 18446744073709551616 \
+    --output-dir gone
+
 # An environment that selects other kernels than the checkpoint's.
 made_with=$(sed -n 's/.*"numerics": "cpu-\([a-z0-9]*\)-.*/\1/p' straight/checkpoint-12/trainer_state.json)
 other=ref

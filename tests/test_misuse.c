@@ -591,6 +591,7 @@ static void trainers_with_null(void) {
     CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "fit"));
     CHECK(names_null(eitp_fit_choose(&fit, NULL, NULL, &error_), "chosen"));
     CHECK(names_null(eitp_setting_set_integer(NULL, 1, &config, &error_), "setting"));
+    CHECK(names_null(eitp_setting_set_unsigned(NULL, 1, &config, &error_), "setting"));
     CHECK(names_null(eitp_setting_set_number(NULL, 1, &config, &error_), "setting"));
 }
 

@@ -249,6 +249,11 @@ static void a_message_says_what_is_allowed(void) {
     CHECK(eitp_setting_set_integer(setting_named("seed"), -1, &config, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(!strcmp(error_.message, "seed must be at least 0 (got -1)"), "%s", error_.message);
     CHECK(eitp_setting_set_number(setting_named("seed"), 1, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(!eitp_setting_set_unsigned(setting_named("seed"), UINT64_MAX, &config, &error_) && config.seed == UINT64_MAX);
+    CHECK(!eitp_setting_set_unsigned(setting_named("seed"), 7, &config, &error_) && config.seed == 7);
+    CHECK(eitp_setting_set_unsigned(setting_named("last_sample"), UINT64_MAX, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_setting_set_unsigned(setting_named("dense_rows"), UINT64_MAX, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_setting_set_unsigned(NULL, 1, &config, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(!eitp_setting_set_integer(setting_named("lr"), 1, &config, &error_) && config.schedule.peak == 1);
     CHECK(eitp_setting_integer(setting_named("lr"), &config) == 1);
     config.optimizer_config.beta1 = 2;

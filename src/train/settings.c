@@ -250,6 +250,26 @@ eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value,
     return status;
 }
 
+eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, eitp_trainer_config *config,
+                                      eitp_error *error) {
+    eitp_trainer_config changed;
+    eitp_status status;
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_unsigned", "setting and config");
+    if (value <= INT64_MAX)
+        return eitp_setting_set_integer(setting, (int64_t)value, config, error);
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return eitp_setting_set_number(setting, (double)value, config, error);
+    if (setting->kind != EITP_SETTING_UNSIGNED)
+        return eitp__setting_fail(setting, (double)value, error);
+    changed = *config;
+    eitp__setting_store(setting, (int64_t)value, 0, &changed);
+    status = eitp__setting_check(setting, &changed, error);
+    if (!status)
+        *config = changed;
+    return status;
+}
+
 eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
                                     eitp_error *error) {
     eitp_trainer_config changed;

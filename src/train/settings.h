@@ -52,10 +52,13 @@ EITP_API double eitp_setting_number(const eitp_setting *setting, const eitp_trai
 
 /*
  * Set a value. EITP_ERROR_ARGUMENT if it is out of bounds; the configuration is then unchanged. A NUMBER can be set
- * from an integer; a setting of another kind cannot be set from a number.
+ * from an integer; a setting of another kind cannot be set from a number. Of an UNSIGNED, values above INT64_MAX can
+ * only be set by eitp_setting_set_unsigned.
  */
 EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
                                               eitp_error *error);
+EITP_API eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, eitp_trainer_config *config,
+                                               eitp_error *error);
 EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
                                              eitp_error *error);
 
