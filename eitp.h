@@ -20670,8 +20670,9 @@ static int eitp__candidates_in_round(const eitp__recompute *r, int count, size_t
 }
 
 /* True if fewer bytes are live at the former peak step, by nearly as many as expected, and nowhere more than before. */
-static int eitp__is_improvement(const eitp__recompute *r, size_t peak, int peak_step, double expected) {
-    double freed = (double)peak - (double)r->live[peak_step];
+static int eitp__is_improvement(const eitp__recompute *r, size_t peak, int peak_step, size_t old_bytes,
+                                double expected) {
+    double freed = (double)old_bytes - (double)r->live[peak_step];
     return r->peak <= peak && freed > 0 && freed >= 0.9 * expected;
 }
 
@@ -20682,7 +20683,7 @@ static int eitp__is_improvement(const eitp__recompute *r, size_t peak, int peak_
 static int eitp__recompute_round(eitp__recompute *r, size_t target) {
     int count = eitp__find_candidates(r), first = 0,
         chosen = count > 0 ? eitp__candidates_in_round(r, count, target) : 0;
-    size_t peak = r->peak;
+    size_t peak = r->peak, old_bytes = r->live[r->peak_step];
     while (chosen > 0) {
         const eitp__candidate *best = &r->candidates[first];
         int peak_step = r->peak_step, use = r->plan->steps[best->before].outputs[0]->id;
@@ -20691,7 +20692,7 @@ static int eitp__recompute_round(eitp__recompute *r, size_t target) {
             expected += best[i].freed;
         if (!eitp__recompute_candidates(r, best, (size_t)chosen))
             return -1;
-        if (eitp__is_improvement(r, peak, peak_step, expected)) {
+        if (eitp__is_improvement(r, peak, peak_step, old_bytes, expected)) {
             eitp__collect_uses(r);
             return 1;
         }
