@@ -1393,8 +1393,8 @@ typedef struct eitp_generator eitp_generator;
 /*
  * Prepares generation with a key-value cache for `capacity` tokens, prompt included; 0: the model's
  * positions, which are also the maximum. EITP_ERROR_UNSUPPORTED for a bidirectional model. The cache is in variables of
- * the context, which all generators of the context share: use one at a time, with the same capacity. Destroy it before
- * the model.
+ * the context, which all generators of the context share: use one at a time, with the same capacity, and
+ * reset it before it follows another. Destroy it before the model.
  */
 EITP_API eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eitp_generator **generator,
                                            eitp_error *error);
@@ -1405,7 +1405,8 @@ EITP_API void eitp_generator_reset(eitp_generator *generator);
 
 /*
  * Appends `count` tokens, 1 or more, to the sequence; eitp_generator_sample then draws the next one.
- * EITP_ERROR_ARGUMENT if they exceed eitp_generator_remaining or an id is outside the vocabulary: nothing is fed then.
+ * EITP_ERROR_ARGUMENT if they exceed eitp_generator_remaining, an id is outside the vocabulary, or another generator
+ * has used the cache since this one was fed: nothing is fed then.
  */
 EITP_API eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens, int64_t count,
                                          eitp_error *error);
@@ -3529,6 +3530,13 @@ EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *docum
 EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
                                                eitp__json_document **document, eitp_error *error);
 
+/*
+ * The same for a file that has names of files: a lone surrogate from U+DC80 to U+DCFF stands for a byte that is not
+ * UTF-8, its lowest one. Python calls this surrogateescape. So texts of the document may not be UTF-8.
+ */
+EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
+                                                          eitp__json_document **document, eitp_error *error);
+
 /* Finds a member by name. Returns NULL if it is missing, or if `object` is NULL or another kind of value. */
 EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name);
 
@@ -3543,8 +3551,10 @@ EITP__PRIVATE eitp_status eitp__json_get_boolean(const eitp__json *object, const
 EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const char *name, const char **value,
                                               eitp_error *error);
 
-/* Adds `size` bytes of UTF-8 as a quoted JSON string. */
+/* Adds `size` bytes of UTF-8 as a quoted JSON string. Bytes that are not UTF-8 become U+FFFD. */
 EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size);
+/* Adds a name of a file, of which bytes that are not UTF-8 can be read back by eitp__json_read_file_with_names. */
+EITP__PRIVATE void eitp__json_write_name(eitp__buffer *buffer, const char *name);
 /* Writes a number with the fewest digits that read back as the same double, "null" if it is not finite. Returns the
    length. */
 EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]);
@@ -4557,6 +4567,7 @@ struct eitp_context {
     uint64_t arena_epoch;
     const eitp_plan *arena_user; /* the plan that was written or executed last */
     eitp_plan *plans;            /* a list */
+    const void *cache_user;      /* the generator that fed the key-value cache last; only compared */
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
@@ -9646,6 +9657,7 @@ typedef struct eitp__json_parser {
     size_t line;
     size_t text_used;
     int depth;
+    int has_names; /* lone surrogates are bytes */
     eitp__json_key *keys;
     size_t key_capacity;
     eitp_error *error;
@@ -9730,6 +9742,10 @@ static eitp_status eitp__json_parse_code_point(eitp__json_parser *parser, char *
     eitp_status status = eitp__json_parse_unit(parser, &code);
     if (status)
         return status;
+    if (parser->has_names && code >= 0xdc80 && code <= 0xdcff) {
+        *(*out)++ = (char)(unsigned char)(code & 0xff);
+        return EITP_OK;
+    }
     if (code >= 0xdc00 && code <= 0xdfff)
         return eitp__json_fail(parser, start, "expected a high surrogate before a low one");
     if (code >= 0xd800 && code <= 0xdbff) {
@@ -10139,8 +10155,8 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
-                                           eitp__json_document **document, eitp_error *error) {
+static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, int has_names,
+                                         eitp__json_document **document, eitp_error *error) {
     eitp__json_parser parser;
     eitp_status status;
     memset(&parser, 0, sizeof parser);
@@ -10153,6 +10169,7 @@ EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *da
     parser.start = parser.at = parser.line_start = data;
     parser.end = size ? data + size : data;
     parser.line = 1;
+    parser.has_names = has_names;
     parser.error = error;
     status = eitp__json_parse_document(&parser);
     eitp__release(host, parser.keys, parser.key_capacity * sizeof *parser.keys);
@@ -10161,6 +10178,11 @@ EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *da
     else
         *document = parser.document;
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
+                                           eitp__json_document **document, eitp_error *error) {
+    return eitp__json_parse_with(host, data, size, 0, document, error);
 }
 
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
@@ -10181,19 +10203,29 @@ EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *docum
     return document->root;
 }
 
-EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
-                                               eitp__json_document **document, eitp_error *error) {
+static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *path, size_t limit, int has_names,
+                                           eitp__json_document **document, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
     eitp__buffer_init(&text, host);
     status = eitp__read_file(host, path, limit, &text, error);
     if (!status) {
-        status = eitp__json_parse(host, text.data, text.size, document, error);
+        status = eitp__json_parse_with(host, text.data, text.size, has_names, document, error);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }
     eitp__buffer_release(&text);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
+                                               eitp__json_document **document, eitp_error *error) {
+    return eitp__json_read_file_as(host, path, limit, 0, document, error);
+}
+
+EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
+                                                          eitp__json_document **document, eitp_error *error) {
+    return eitp__json_read_file_as(host, path, limit, 1, document, error);
 }
 /* <<src/base/json.c */
 
@@ -10298,7 +10330,8 @@ static size_t eitp__json_escape(unsigned char c, char escape[8]) {
     return c < 0x20 ? (size_t)snprintf(escape, 8, "\\u%04x", c) : 0;
 }
 
-EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size) {
+/* `as_bytes`: bytes that are not UTF-8 become lone surrogates, one each. */
+static void eitp__json_write_escaped(eitp__buffer *buffer, const char *text, size_t size, int as_bytes) {
     size_t plain = 0, at = 0;
     char escape[8];
     eitp__buffer_add(buffer, "\"", 1);
@@ -10309,6 +10342,9 @@ EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text,
         size_t length = eitp__utf8_next((const unsigned char *)text + at, size - at, &code, &valid), escaped = 0;
         if (code < 0x80) {
             escaped = eitp__json_escape((unsigned char)code, escape);
+        } else if (!valid && as_bytes) {
+            length = 1;
+            escaped = (size_t)snprintf(escape, sizeof escape, "\\udc%02x", (unsigned)(unsigned char)text[at]);
         } else if (!valid) {
             /* Invalid bytes become U+FFFD, so that the output is valid UTF-8. */
             escaped = 3;
@@ -10323,6 +10359,14 @@ EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text,
     }
     eitp__buffer_add(buffer, text + plain, at - plain);
     eitp__buffer_add(buffer, "\"", 1);
+}
+
+EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size) {
+    eitp__json_write_escaped(buffer, text, size, 0);
+}
+
+EITP__PRIVATE void eitp__json_write_name(eitp__buffer *buffer, const char *name) {
+    eitp__json_write_escaped(buffer, name, strlen(name), 1);
 }
 
 EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
@@ -22584,7 +22628,7 @@ eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path
     const eitp_architecture *architecture = NULL;
     eitp__json_document *document;
     eitp_transformer_config parsed;
-    eitp_status status = eitp__json_read_file(host, path, LIMIT, &document, error);
+    eitp_status status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
     if (status)
         return status;
     status = eitp__read_architecture(eitp__json_root(document), &architecture, error);
@@ -23704,6 +23748,11 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
                               "token id %d is out of range for the model's vocabulary of %lld", (int)tokens[i],
                               (long long)generator->model->config.vocabulary);
     }
+    if (generator->fed && generator->model->context->cache_user != generator)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "another generator of the context has used the cache since this one was fed; reset this one "
+                          "and feed its tokens again");
+    generator->model->context->cache_user = generator;
     for (int64_t i = 0; i < count && !status; i += generator->chunk) {
         int64_t part = count - i < generator->chunk ? count - i : generator->chunk;
         status = eitp__feed_chunk(generator, tokens + i, part, error);
@@ -24976,7 +25025,7 @@ static eitp_status eitp__special_file_read(const eitp_host *host, const char *pa
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK || info.kind == EITP_PATH_MISSING)
         return status;
-    status = eitp__json_read_file(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
+    status = eitp__json_read_file_with_names(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
     if (status == EITP_OK && eitp__json_root(*document)->kind != EITP__JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s: must be a JSON object", path);
     return status;
@@ -30419,7 +30468,7 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
     eitp_status status;
     if (!path)
         return eitp__fail_memory(error, strlen(directory), "a path");
-    status = eitp__json_read_file(host, path, LIMIT, &document, error);
+    status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
     if (!status) {
         status = eitp__lora_parse(eitp__json_root(document), &parsed, &text, error);
         if (!status) {
@@ -30468,7 +30517,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__buffer_add_text(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n");
     eitp__buffer_add_text(&text, "  \"base_model_name_or_path\": ");
     if (base)
-        eitp__json_write_text(&text, base, strlen(base));
+        eitp__json_write_name(&text, base);
     else
         eitp__buffer_add_text(&text, "null");
     eitp__buffer_format(&text, ",\n  \"r\": %lld,\n  \"lora_alpha\": ", (long long)config->rank);

@@ -31,9 +31,13 @@ runs_with() {
     cp out printed.json
     check "valid UTF-8" valid_utf8 printed.json
     check "valid UTF-8 in run.json" valid_utf8 "$name.out/run.json"
+    exits 0 "adapters" train --data "$name.txt" --model "$name.model" --lora-rank 1 --block-size 16 --steps 1 --threads 1 \
+        --precision "$precision" --output-dir "$name.lora"
+    check "valid UTF-8 in adapter_config.json" valid_utf8 "$name.lora/checkpoint-1/adapter_config.json"
+    exits 0 "eval of adapters" eval --model "$name.lora/checkpoint-1" --data small.txt
     exits 0 "eval" eval --model "$name.model" --data "$name.txt" --json
     check "valid UTF-8 from eval" valid_utf8 out
-    rm -r "$name.out" "$name.more" "$name.tuned" "$name.txt" "$name.tokenizer" "$name.val" "$name.model"
+    rm -r "$name.lora" "$name.out" "$name.more" "$name.tuned" "$name.txt" "$name.tokenizer" "$name.val" "$name.model"
 }
 
 valid_utf8() {
@@ -45,6 +49,15 @@ runs_with "$(printf 'd\377')"
 runs_with "$(printf 'caf\351 \303\251')"
 runs_with "$(printf '\355\262\200')"
 runs_with "$(printf 'quote"back\\slash\nline')"
+
+# ---- what transformers writes in config.json for a directory of such a name ----
+
+cp -r made/checkpoint-1 named
+sed 's/^{/{"_name_or_path": "latin\\udce9", /' made/checkpoint-1/config.json >named/config.json
+check "the name" grep -q 'latin.udce9' named/config.json
+exits 0 "a byte in config.json" eval --model named --data small.txt
+sed 's/^{/{"_name_or_path": "latin\\ud8e9", /' made/checkpoint-1/config.json >named/config.json
+refuses 1 "config.json: invalid JSON at line 1, .*expected a low surrogate" eval --model named --data small.txt
 
 # ---- what --config reads ----
 
