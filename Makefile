@@ -27,9 +27,6 @@ ifeq ($(filter clean help uninstall,$(MAKECMDGOALS)),)
 ifeq ($(origin OPENMP),undefined)
 OPENMP := $(call probe,\043include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n,-fopenmp)
 endif
-ifeq ($(origin OPENBLAS),undefined)
-OPENBLAS := $(call probe,\043include <cblas.h>\nint main(void) { return (int)cblas_dasum(0$(,) 0$(,) 1); }\n,-lopenblas)
-endif
 ifeq ($(origin SANITIZE),undefined)
 SANITIZE := $(call probe,int main(void) { return 0; }\n,$(SANITIZERS))
 endif
@@ -43,10 +40,6 @@ LIBRARIES :=
 ifeq ($(OPENMP),1)
 FEATURES += -fopenmp
 LIBRARIES += -fopenmp
-endif
-ifeq ($(OPENBLAS),1)
-FEATURES += -DEITP_WITH_OPENBLAS=1
-LIBRARIES += -lopenblas
 endif
 LIBRARIES += -lm
 
@@ -89,7 +82,7 @@ endif
 
 .DELETE_ON_ERROR:
 .PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
-.PHONY: all test quick nightly parity test-bochs quickstart check check-all examples install uninstall clean help print-skipped FORCE
+.PHONY: all test quick nightly torture parity test-bochs quickstart check check-all examples install uninstall clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
@@ -99,6 +92,7 @@ help:
 	@echo 'make quick       builds and runs the tests that the last changes affect; TEST=word: those with the word in their name'
 	@echo 'make test        builds and runs every test; TEST=word: those with the word in their name'
 	@echo 'make nightly     tests that take hours: every compiler, port, instruction set and precision, full shapes, fuzzing'
+	@echo 'make torture     every fault, power loss and kill that a run may meet (an hour or two); STRIDE=1 KILLS=1000 SEEDS=8'
 	@echo 'make parity      compares with PyTorch, transformers, tokenizers and PEFT (installs them in build/parity; gigabytes)'
 	@echo 'make test-bochs  tests on an emulated processor with AVX-512 and AMX (Debian; hours)'
 	@echo 'make quickstart  builds, then trains something small'
@@ -108,7 +102,7 @@ help:
 	@echo 'make install     header, command and pkg-config file to DESTDIR and PREFIX ($(PREFIX))'
 	@echo 'make uninstall   removes the files that make install wrote (same DESTDIR and PREFIX)'
 	@echo 'make clean       removes build/'
-	@echo 'V=1 prints whole commands; OPENMP=0|1 and OPENBLAS=0|1 override what was detected; CC and CFLAGS as usual'
+	@echo 'V=1 prints whole commands; OPENMP=0|1 overrides what was detected; CC and CFLAGS as usual'
 
 # Files that were compiled with other flags are recompiled.
 FLAGS := $(CC) $(CFLAGS) $(LDFLAGS) $(FEATURES)
@@ -213,6 +207,11 @@ $(BUILD)/split/tests/test_%_emulated: $(BUILD)/split/tests/test_%_emulated.o $(B
 	$(call say,LINK,$@)
 	$(link_split)
 
+# Programs that tests use.
+$(BUILD)/split/tests/verify_%: $(BUILD)/split/tests/verify_%.o $(BUILD)/split/libeitp.a
+	$(call say,LINK,$@)
+	$(link_split)
+
 link_sanitized = $(Q)$(CC) $(SANITIZERS) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBRARIES)
 $(BUILD)/sanitized/tests/test_%: $(BUILD)/sanitized/tests/test_%.o $(BUILD)/sanitized/libeitp.a
 	$(call say,LINK,$@)
@@ -241,8 +240,8 @@ $(BUILD)/fuzz/tests/fuzz_%: $(BUILD)/fuzz/tests/fuzz_%.o $(patsubst %.c,$(BUILD)
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)
 
 # tools/test.sh installs dependencies first; the make that it starts detects them anew.
-test quick nightly:
-	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' sh tools/test.sh $@
+test quick nightly torture:
+	+@MAKE='$(MAKE)' STRIDE='$(STRIDE)' KILLS='$(KILLS)' SEEDS='$(SEEDS)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' sh tools/test.sh $@
 
 parity: all
 	@BUILD='$(BUILD)' sh tools/parity.sh
@@ -251,7 +250,6 @@ test-bochs:
 	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' TEST='$(TEST)' sh tools/bochs.sh
 
 quickstart:
-	@sh tools/install_dependencies.sh quickstart
 	@$(MAKE) --no-print-directory all
 	@BUILD='$(BUILD)' CC='$(CC)' sh tools/quickstart.sh
 
@@ -265,7 +263,6 @@ check-all: check
 # What tests skip on this machine, a line each.
 print-skipped:
 	@$(if $(filter 0,$(OPENMP)),echo 'SKIPPED OpenMP: switched off or not in $(CC)',:)
-	@$(if $(filter 0,$(OPENBLAS)),echo 'SKIPPED OpenBLAS: switched off or no cblas.h and -lopenblas',:)
 	@$(if $(filter 0,$(SANITIZE)),echo 'SKIPPED sanitizers: $(CC) cannot link them',:)
 	@$(if $(filter 0,$(FUZZER)),echo 'SKIPPED fuzzing: no clang with libFuzzer; the seeds alone are run',:)
 

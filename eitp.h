@@ -119,7 +119,7 @@
  *        eitp_model_initialize.
  *     5. eitp_language_task describes the data: eitp_token_file_source, eitp_token_memory_source, or a callback.
  *        eitp_trainer_config_default, eitp_trainer_create: allocates everything that training needs. To continue from a
- *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
+ *        checkpoint: eitp_checkpoint_recover, eitp_trainer_resume.
  *     6. In your loop: eitp_trainer_step; from time to time eitp_trainer_evaluate, eitp_trainer_save,
  *        eitp_checkpoint_prune. A failed step changes nothing, unless eitp_trainer_is_torn returns 1: then resume from
  *        the last checkpoint. Instead of a loop of your own you can use a run (below).
@@ -172,9 +172,9 @@
  * THREADS
  *   A context and everything created from it belong to one thread at a time. Different contexts are independent.
  *   Tokenizers and open token files may be shared between threads. Callbacks (allocator, files, log, progress, tasks,
- *   sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an offload file, and
- *   with eitp_trainer_config.data_workers a task's `read`, are called from threads of eitp's own. With OpenMP a context
- *   computes with config.threads threads.
+ *   sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an offload file (and
+ *   `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file functions that it
+ *   calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads threads.
  *
  * SWITCHES: define them before the #include, or with -D
  *   EITP_IMPLEMENTATION    undefined   creates the implementation; in exactly one file.
@@ -185,15 +185,17 @@
  *                          0           1 leaves these kernels out; where the implementation is. It compiles faster.
  *   EITP_FILE              its name    the name of this file in quotes, if you rename it and compile with gcc 11,
  *                                      clang 8 or older; newer compilers know it.
- *   EITP_WITH_OPENBLAS     0           1: OpenBLAS is available for matrix products (EITP_PRODUCTS=openblas); where the
- *                                      implementation is. Needs cblas.h and -lopenblas. It sets OpenBLAS to one thread,
- *                                      for the whole process, because eitp divides the work itself.
  *   -fopenmp               off         divides work among threads; where the implementation is, and when linking.
  *
  * ENVIRONMENT VARIABLES
  *   EITP_ISA               ref, avx2, avx512, avx512bf16 or amx: the kernels to use, instead of the best that the
  *                          processor supports. One that it does not support is an error.
- *   EITP_PRODUCTS          own (the default) or openblas: who computes matrix products
+ *   EITP_PRODUCTS          own (the default) or openblas: who computes matrix products in fp32. OpenBLAS is opened when
+ *                          a context is created that asks for it, and stays open. eitp sets it to one thread, for the
+ *                          whole process, because eitp divides the work itself. Programs for glibc before 2.34 need
+ *                          -Wl,-no-as-needed -ldl; static programs cannot open it. OPENBLAS_NUM_THREADS=1 prevents
+ *                          threads of its own, for which the process may lack addresses (ulimit -v).
+ *   EITP_LIBOPENBLAS       the name or path of OpenBLAS; default: libopenblas.so.0, then libopenblas.so
  *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
  *                          nothing
  *   CUDA_VISIBLE_DEVICES   only read to report why no GPU is used: there is no GPU backend yet
@@ -293,7 +295,7 @@ EITP_BEGIN_DECLARATIONS
 /* Version of the linked implementation: "0.1.0". */
 EITP_API const char *eitp_version(void);
 
-/* How the implementation was built, in "key=value" words: version, compiler, optimized, openmp, openblas, kernels. */
+/* How the implementation was built, in "key=value" words: version, compiler, optimized, openmp, kernels. */
 EITP_API const char *eitp_build_info(void);
 
 /* Bytes per element; 0 for an unknown dtype. */
@@ -326,6 +328,7 @@ typedef enum eitp_status {
 typedef struct eitp_error {
     eitp_status status;
     char message[600]; /* one line, without its newline: what is wrong, where, what to do */
+    int system_code;   /* the errno value of the call of eitp_files that failed; 0 if it was none of these */
 } eitp_error;
 
 /* Short name of a status: "ok", "bad argument", ...; "unknown status" for any other value. */
@@ -362,12 +365,17 @@ typedef struct eitp_log_sink {
  * Files. Every access to the file system goes through this table, so that a program can redirect it and a test can make
  * any call fail. Each function returns 0 or an errno value.
  *
+ * A call that fails with EINTR is repeated; one that fails with EAGAIN, and a `read` or `write` that fails with EIO, is
+ * repeated up to five times, after `wait` of 10 ms, 20 ms and so on, 0.3 s in all. A failed `sync` is not: what it was
+ * to store must be written again. `close` is never repeated, and EINTR is no failure of it. A program that is not to be
+ * killed by a limit of file sizes (RLIMIT_FSIZE) ignores SIGXFSZ.
+ *
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
  * The functions are called by threads that call eitp, with one exception: `read` and `write` of an offload file
- * (eitp_context_config.offload_path) are called by a thread of eitp's own, while other functions of the table may be
- * running.
+ * (eitp_context_config.offload_path), and `wait` after they fail, are called by a thread of eitp's own, while other
+ * functions of the table may be running.
  */
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
@@ -411,6 +419,14 @@ typedef struct eitp_files {
        process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
+    /* The bytes that this user may still write to the file system of a path, and the size that a file of this process
+       may have (RLIMIT_FSIZE); UINT64_MAX: no limit. Fails if they are unknown. May be NULL: unknown. */
+    int (*space)(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file);
+    /* Waits before a failed call is repeated; may return early. May be NULL: nothing waits. */
+    void (*wait)(void *user, double seconds);
+    /* Creates a symbolic link at `path` to `target`, which is relative to the directory of `path`; EEXIST if the path
+       exists. May be NULL: no links are made. */
+    int (*link)(void *user, const char *target, const char *path);
 } eitp_files;
 
 /*
@@ -666,6 +682,20 @@ EITP_API size_t eitp_context_variable_bytes(const eitp_context *context, eitp_ro
 
 /* Bytes of the memory that all plans share, arena and workspace; 0 for NULL. */
 EITP_API size_t eitp_context_arena_bytes(const eitp_context *context);
+
+/*
+ * Sets a function that is asked whether to stop, during whatever may take long: executions, filling and loading of
+ * variables, reading of samples. It is called in the thread that called eitp, at least before each op and each sample,
+ * often every few microseconds, so it should be a few instructions: usually it returns a flag that a signal handler has
+ * set. Once it returns nonzero, the operation ends with EITP_ERROR_INTERRUPTED:
+ *   - an execution, unless it has begun to change parameters or optimizer state; its results are lost, and nothing else
+ *     has changed
+ *   - eitp_trainer_step likewise, and eitp_trainer_evaluate and eitp_evaluate: nothing has changed, and the same call
+ *     gives the same bits later
+ *   - eitp_variable_fill and its kin, and loading weights or a checkpoint: some of the values are written.
+ * eitp_run_train replaces it while it trains. NULL: nothing is interrupted.
+ */
+EITP_API void eitp_context_set_poll(eitp_context *context, int (*poll)(void *user), void *user);
 
 /* ---- Graph and leaves ---- */
 
@@ -1109,6 +1139,35 @@ typedef struct eitp_profiler {
  */
 EITP_API void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler);
 
+/* ---- Values that are not finite ---- */
+
+/* The first value that is not finite, and where it comes from. */
+typedef struct eitp_nonfinite {
+    const char *op;   /* the op that made it or, if `source` is set, that read it; NULL: none was found */
+    char source[120]; /* the variable or input that held it; "": the op made it from finite values */
+    char place[120];  /* the variable of the op (see eitp_profile) or, if it has none, of the last op before it; "" */
+    eitp_dtype dtype; /* of the tensor that holds it */
+    int rank;
+    int64_t shape[EITP_MAX_RANK];
+    int64_t index; /* of the first such element, in row-major order */
+    double value;  /* NaN or an infinity */
+} eitp_nonfinite;
+
+/*
+ * Makes the context's plans look at the operands of every op, and stores what they find first in *first, which is
+ * cleared here and must stay valid until the next call; clear `op` to search again. NULL ends it. Executions take
+ * several times as long and give the same results.
+ *
+ * Found are NaN made by an op, infinities that it made from finite values, and variables that hold either. Infinities
+ * of inputs and constants, such as masks of -inf, are accepted, and so are those that follow from them. While the
+ * context is profiled, nothing is searched.
+ */
+EITP_API void eitp_context_check_finite(eitp_context *context, eitp_nonfinite *first);
+
+/* Describes it in words: "op log at 'h.0.ln_1.weight' made -inf from finite values, in element 3 of its result (f32 [2,
+   4])". Empty if nothing was found. */
+EITP_API void eitp_nonfinite_format(const eitp_nonfinite *found, char *text, size_t size);
+
 EITP_END_DECLARATIONS
 /* <<src/tensor/tensor.h */
 
@@ -1391,8 +1450,8 @@ typedef struct eitp_generator eitp_generator;
 /*
  * Prepares generation with a key-value cache for `capacity` tokens, prompt included; 0: the model's
  * positions, which are also the maximum. EITP_ERROR_UNSUPPORTED for a bidirectional model. The cache is in variables of
- * the context, which all generators of the context share: use one at a time, with the same capacity. Destroy it before
- * the model.
+ * the context, which all generators of the context share: use one at a time, with the same capacity, and
+ * reset it before it follows another. Destroy it before the model.
  */
 EITP_API eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eitp_generator **generator,
                                            eitp_error *error);
@@ -1403,7 +1462,8 @@ EITP_API void eitp_generator_reset(eitp_generator *generator);
 
 /*
  * Appends `count` tokens, 1 or more, to the sequence; eitp_generator_sample then draws the next one.
- * EITP_ERROR_ARGUMENT if they exceed eitp_generator_remaining or an id is outside the vocabulary: nothing is fed then.
+ * EITP_ERROR_ARGUMENT if they exceed eitp_generator_remaining, an id is outside the vocabulary, or another generator
+ * has used the cache since this one was fed: nothing is fed then.
  */
 EITP_API eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens, int64_t count,
                                          eitp_error *error);
@@ -1458,6 +1518,7 @@ typedef struct eitp_optimizer_config {
     /* The factor of the loss, F32 [1] of the same graph, which the update divides out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1. */
     eitp_tensor *loss_scale;
+    int skips; /* 1: the update has the input eitp_update.skip_norm */
     /* For eitp_apply_gradients, if gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the
      * same graph. NULL: they were not. */
     eitp_tensor *unique;
@@ -1470,19 +1531,20 @@ EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 /* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */
 typedef struct eitp_update {
     eitp_tensor *rate_and_step; /* input F32 [2]: learning rate, 0 or more; step number, from 1 */
-    eitp_tensor *key;      /* input I64 [3]: seed, step number, 0. NULL if no parameter is rounded stochastically */
-    eitp_tensor *max_norm; /* input F32 [1]: maximum norm of the whole gradient; 0: no clipping */
-    eitp_tensor *commit;   /* output F32 [2]: factor of the gradient; 1 if the step was applied, 0 if not */
-    eitp_tensor *norm;     /* output F32 [1]: norm of the whole gradient before clipping */
-    eitp_tensor *norms;    /* output F64 [2]: norms of the whole update, and of all parameters after it */
+    eitp_tensor *key;       /* input I64 [3]: seed, step number, 0. NULL if no parameter is rounded stochastically */
+    eitp_tensor *max_norm;  /* input F32 [1]: maximum norm of the whole gradient; 0: no clipping */
+    eitp_tensor *skip_norm; /* input F32 [1]: steps with a larger norm are not applied; 0: any are. NULL: no `skips` */
+    eitp_tensor *commit;    /* output F32 [2]: factor of the gradient; 1 if the step was applied, 0 if not */
+    eitp_tensor *norm;      /* output F32 [1]: norm of the whole gradient before clipping */
+    eitp_tensor *norms;     /* output F64 [2]: norms of the whole update, and of all parameters after it */
 } eitp_update;
 
 /*
  * Adds one optimizer step to the graph of `loss`, a scalar: it computes the gradients of all parameters in the graph
  * that are not frozen, and updates them. The gradient is scaled by min(1, limit / (norm + 1e-6)), as
- * torch.nn.utils.clip_grad_norm_ does. A step whose norm is not finite is not applied: parameters and state are
- * unchanged. EITP_ERROR_ARGUMENT if an argument is NULL, a member of the configuration is out of range, or the graph
- * has no trained parameter.
+ * torch.nn.utils.clip_grad_norm_ does. A step whose norm is not finite, or above skip_norm, is not applied: parameters
+ * and state are unchanged. EITP_ERROR_ARGUMENT if an argument is NULL, a member of the configuration is out of range,
+ * or the graph has no trained parameter.
  *
  * State is kept in variables of role EITP_OPTIMIZER, named after the parameter:
  *     AdamW      adamw.m.<name>, adamw.v.<name>; of 8-bit moments also adamw.m_scale.<name>, adamw.v_scale.<name>
@@ -1837,13 +1899,22 @@ EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *fi
 EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
 
 /* Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
-   the vocabulary EITP_ERROR_FORMAT. After a failure the content of `ids` is unspecified. */
+   the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter EITP_ERROR_IO. After a failure the content of
+   `ids` is unspecified. */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                           eitp_error *error);
 
 /* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary or, in a file of eitp, the content hash
    does not match. */
 EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
+
+/*
+ * Finds the shortest beginning of the file whose tokens have this hash (content_hash, or that of a token source), and
+ * sets *count to its number of tokens; 0 if there is none. So a file that has grown is known to begin with the tokens
+ * of before. Reads the whole file at most.
+ */
+EITP_API eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
+                                                 eitp_error *error);
 
 /* Tokens [first, first + count). */
 typedef struct eitp_token_range {
@@ -2018,22 +2089,47 @@ EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *di
  * ---- Checkpoints ----
  *
  * A checkpoint is a directory "checkpoint-<step>" in an output directory. It is written under another name, synced, and
- * renamed when complete: a directory with that name is always whole.
+ * renamed when complete, and renamed again before it is deleted: a directory with that name is whole. manifest.json in
+ * it has the size and checksum of every file; docs/training.md describes it. Files that it does not list do not belong
+ * to the checkpoint.
  */
 
 /*
- * Creates the checkpoint of a step: fill(user, directory, error) writes its files. If fill or a file operation fails,
- * nothing is left. A checkpoint of the same step is replaced.
+ * Creates the checkpoint of a step: fill(user, directory, error) writes its files, in subdirectories too. They are read
+ * back for their checksums and synced, and manifest.json is added. If fill or a file operation fails, nothing is left.
+ * A checkpoint of the same step is replaced.
  */
 EITP_API eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                             eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                             void *user, eitp_error *error);
 
-/* Finds the step of the newest checkpoint; -1 if there is none, or no such directory. */
+/* Finds the step of the newest checkpoint by name alone; -1 if there is none, or no such directory. */
 EITP_API eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
                                             eitp_error *error);
 
-/* Removes unfinished checkpoints, and all but the `keep` newest; 0: keeps all. */
+/*
+ * Reads all files of a checkpoint and compares them with manifest.json; a directory "checkpoint-<step>" must have the
+ * checkpoint of that step. A checkpoint that eitp wrote before there was a manifest.json is checked by the checksums in
+ * trainer_state.json. A damaged checkpoint is EITP_ERROR_FORMAT, with the name of the file; one of a later version
+ * EITP_ERROR_UNSUPPORTED; a failure to read EITP_ERROR_IO or EITP_ERROR_MEMORY.
+ */
+EITP_API eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint, eitp_error *error);
+
+/*
+ * Finds the newest checkpoint that eitp_checkpoint_verify accepts; -1 if there is none, or no such directory. Damaged
+ * checkpoints that are newer are renamed "checkpoint-<step>.damaged", or ".damaged-2" and so on if that exists, with a
+ * warning in the log; eitp never resumes from them, counts or deletes them. If a checkpoint cannot be verified for
+ * another reason than damage, it keeps its name, and that is the error. No other process may write to the directory
+ * meanwhile.
+ */
+EITP_API eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
+                                             eitp_error *error);
+
+/*
+ * Removes what unfinished writes and removals left, and checkpoints than which `keep` others are newer; 0: none. Saves
+ * that a run made because it was stopped are not among the `keep`. No other process may write to the directory
+ * meanwhile.
+ */
 EITP_API eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                            eitp_error *error);
 
@@ -2165,6 +2261,10 @@ typedef struct eitp_task {
     uint64_t samples[2]; /* number of samples in each eitp_split; validation may have 0 */
     int rows_vary;       /* samples may have fewer rows */
     const char *unit;    /* name of the items of the first term in records, such as "tokens"; NULL: "items" */
+    /* The loss of a uniform guess, in the loss's unit: the logarithm of the number of classes. A run does not save a
+       model that is worse (see eitp_run_train). 0: unknown, so that losses are only compared with earlier ones;
+       HUGE_VAL: the loss says nothing about the model, and only numbers that are not finite count. */
+    double guess_loss;
     /* True if padding rows may lie between samples (see `empty` of eitp_pass_row_input). If 0, micro-batches that would
        need padding get passes of their own. */
     int allows_gaps;
@@ -2231,6 +2331,9 @@ typedef struct eitp_term_report {
     double weight; /* of the term in the loss */
 } eitp_term_report;
 
+/* What of a step is a spike. */
+enum { EITP_SPIKE_LOSS = 1, EITP_SPIKE_GRADIENT = 2 };
+
 /* The result of a step. */
 typedef struct eitp_step_report {
     int64_t step; /* number of the step, from 1 */
@@ -2238,11 +2341,15 @@ typedef struct eitp_step_report {
     double learning_rate;
     double grad_norm;      /* L2 norm of the whole gradient, before clipping */
     int64_t items;         /* of the first term; for a language model, tokens */
-    int applied;           /* 0 if the loss or the gradient was not finite: the step changed nothing */
+    int applied;           /* 0 if the gradient was not finite, or above the bound of skip_spikes: the step changed
+                              nothing */
     double update_norm;    /* L2 norm of the whole update */
     double parameter_norm; /* L2 norm of all parameters, after the update */
     double loss_scale;     /* factor of the loss for the backward pass; 1 except in fp16 */
     int64_t skipped;       /* steps so far that were not applied because the loss scale was too large for fp16 */
+    int spike;             /* a sum of EITP_SPIKE_...: what was far above its median; 0: nothing */
+    double usual_loss, usual_grad_norm; /* medians over the last 100 steps that were applied; 0: there were none */
+    int64_t spikes_skipped;             /* steps so far that were not applied because of skip_spikes */
     int term_count;
     eitp_term_report terms[EITP_MAX_PASS_QUANTITIES];
 } eitp_step_report;
@@ -2257,6 +2364,19 @@ typedef struct eitp_trainer_config {
     int64_t batch_size;   /* samples per micro-batch, at least 1 */
     int64_t grad_accum;   /* micro-batches per step, at least 1 */
     double max_grad_norm; /* clips the gradient to this L2 norm; 0: no clipping */
+    /*
+     * A loss or a gradient norm is a spike if it is above the median of the last 100 steps that were applied (at least
+     * 20) by `spike_threshold` deviations, that is 1.4826 times the median absolute deviation, and also by a quarter of
+     * the median (of the norm: by the median). Spikes are reported. 0: none are.
+     */
+    double spike_threshold;
+    /*
+     * 1: a step whose gradient norm is a spike is not applied. The loss is not known before a step that updates as it
+     * goes, so a spike of the loss alone is applied. After 10 such steps in a row the norm counts as changed for good:
+     * the window starts anew. Checkpoints hold the window, so a run skips the same steps however it is divided or
+     * resumed.
+     */
+    int skip_spikes;
     /* With 16-bit precision the context must have been created with the optimizer's eitp_parameter_form. */
     eitp_optimizer optimizer;
     /* The trainer sets `moments`, `loss_scale` and `unique` itself. */
@@ -2299,8 +2419,8 @@ typedef struct eitp_trainer_config {
     void *user; /* first argument of `rate` and `after_step` */
 } eitp_trainer_config;
 
-/* Batch size 1, accumulation 4, clipping at 0.5, AdamW's defaults, constant rate 5e-5, shuffled windows, no workers,
-   prefetch 2. */
+/* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5,
+   shuffled windows, no workers, prefetch 2. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*
@@ -2327,7 +2447,7 @@ typedef struct eitp_trainer eitp_trainer;
 EITP_API eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config,
                                          eitp_trainer **trainer, eitp_error *error);
 
-/* Waits for the data workers and releases the trainer. NULL is harmless. */
+/* Waits for the samples that data workers are reading, and releases the trainer. NULL is harmless. */
 EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
 /*
@@ -2337,6 +2457,10 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
  * A step that fails leaves *report unchanged. The trainer is unchanged too, and the step may be tried again, unless the
  * step failed after it had begun to change weights or optimizer state (for example because offloaded variables could
  * not be written): then the trainer is torn (see eitp_trainer_is_torn).
+ *
+ * A program with its own loop stops a step with eitp_context_set_poll. EITP_ERROR_INTERRUPTED: it was dropped, and
+ * the trainer can save, or repeat the step with the same bits. A step that has begun to change weights or optimizer
+ * state is completed instead.
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
@@ -2386,7 +2510,7 @@ typedef struct eitp_evaluation {
 /*
  * Evaluates `samples` validation samples of the task; 0, or more than there are: all. They are drawn with the trainer's
  * seed from all of the validation data, and are the same in every evaluation. Terms have the weights of the last step.
- * EITP_ERROR_ARGUMENT if the task has no validation samples.
+ * EITP_ERROR_ARGUMENT if the task has no validation samples. EITP_ERROR_INTERRUPTED if eitp_context_set_poll stops it.
  */
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);
@@ -2442,18 +2566,24 @@ EITP_API eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_repo
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
 /*
- * Resumes from a checkpoint directory, bit for bit as if training had not been interrupted. The trainer must have been
- * created with the configuration, data and kernels of the run that wrote the checkpoint; a difference that would change
- * the results is refused and named. Two differences are supported:
+ * Resumes from a checkpoint directory, bit for bit as if training had not been interrupted, if the trainer has the
+ * configuration, data and kernels of the run that wrote the checkpoint. A difference that makes it another run, such as
+ * the data, the seed or the number of samples per step, is refused and named. These may differ; what they change is
+ * logged:
  *
- * - The shape. A trainer with the initial shape of a run that was later shrunk is shrunk in the same way.
- * - The optimizer. Weights and moments are converted as docs/memory.md describes, and a warning is logged. Learning
- *   rates are not converted; those of EITP_SGD are orders of magnitude larger.
+ * - The shape, if a step has as many samples. The results are bit-identical where those of eitp_trainer_shrink are,
+ *   otherwise their last bits differ. A trainer with the initial shape of a run that was later shrunk is shrunk in the
+ *   same way.
+ * - The precision, and the kernels. The results differ from there on, with other kernels in their last bits.
+ * - The optimizer. Weights and moments are converted as docs/memory.md describes. Learning rates are not converted;
+ *   those of EITP_SGD are orders of magnitude larger.
+ * - Settings that do not affect the samples: schedule, clipping, betas, weight decay.
  *
  * A model with adapters must have the frozen weights that the adapters were trained on.
  *
- * All files are read and checked before anything is changed, and then read again into the variables. If the second
- * reading fails, the trainer is torn and can be resumed from this or another checkpoint.
+ * All files are compared with manifest.json (eitp_checkpoint_verify) before anything is changed, and then read again
+ * into the variables. If the second reading fails, the trainer is torn and can be resumed from this or another
+ * checkpoint.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
@@ -2527,10 +2657,13 @@ EITP_API double eitp_setting_number(const eitp_setting *setting, const eitp_trai
 
 /*
  * Set a value. EITP_ERROR_ARGUMENT if it is out of bounds; the configuration is then unchanged. A NUMBER can be set
- * from an integer; a setting of another kind cannot be set from a number.
+ * from an integer; a setting of another kind cannot be set from a number. Of an UNSIGNED, values above INT64_MAX can
+ * only be set by eitp_setting_set_unsigned.
  */
 EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
                                               eitp_error *error);
+EITP_API eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, eitp_trainer_config *config,
+                                               eitp_error *error);
 EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
                                              eitp_error *error);
 
@@ -2546,6 +2679,26 @@ EITP_API void eitp_setting_format(const eitp_setting *setting, const eitp_traine
  * to fit, and empty if setting is NULL; NULL or size 0 is harmless.
  */
 EITP_API void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size);
+
+/* ---- Settings of a checkpoint ---- */
+
+/* A change of a setting. */
+typedef struct eitp_setting_change {
+    const char *name;
+    const char *value;    /* as text: a number, "true" or "false", or the name of a choice */
+    char was[64], is[64]; /* the values before and after, filled in */
+} eitp_setting_change;
+
+/*
+ * Changes settings of a checkpoint "checkpoint-<step>" on purpose: a resume uses the new values from there on. The
+ * names are those of eitp_trainer_settings, "loss_scale", and, of config.json, "embedding_dropout",
+ * "attention_dropout", "residual_dropout" and "dropout" for all three; '-' is '_'. The checkpoint is verified and
+ * copied with the changes, and the complete copy takes its place: at any time there is the old one or the new one.
+ * EITP_ERROR_ARGUMENT if a name is unknown, a value out of bounds, or a process trains in the checkpoint's directory;
+ * then nothing has changed.
+ */
+EITP_API eitp_status eitp_checkpoint_set(const eitp_host *host, const char *checkpoint, eitp_setting_change *changes,
+                                         size_t count, eitp_error *error);
 
 EITP_END_DECLARATIONS
 /* <<src/train/settings.h */
@@ -2642,8 +2795,8 @@ typedef struct eitp_value {
 
 /*
  * The values of one step, valid during the call. After a training step they are "loss", "loss_<name>" for each of
- * several loss terms, "lr", "grad_norm" and more; after an evaluation "val_loss", "val_loss_<name>" and "val_<name>"
- * for each metric, and for each of these its standard error with "_error" appended.
+ * several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; after an evaluation "val_loss",
+ * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended.
  */
 typedef struct eitp_record {
     int64_t step;
@@ -2654,19 +2807,25 @@ typedef struct eitp_record {
 /* A destination of records. */
 typedef struct eitp_record_sink {
     void *user;
-    /* Stores a record. A failure ends the run, after all sinks have received the record. */
+    /* Stores a record. A failure does not end the run: it is reported once (EITP_EVENT_RECORDS), and the record counts
+       as lost. The sink gets the next record nevertheless. */
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
     /* Called before the first step: discards the records of steps after `step` (-1: all records), and sets *evaluated
        to 1 if it has an evaluation of `step`, which is then not repeated. May be NULL. */
     eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
-    /* Writes all records to storage. Called before a checkpoint is written. May be NULL. */
+    /* Writes all records to storage. Called before a checkpoint is written, which a failure does not prevent. May be
+       NULL. */
     eitp_status (*sync)(void *user, eitp_error *error);
+    /* For sinks that keep records and store them later: the number of records since `resume` that are not stored after
+       a failure. May be NULL: each failed `record` is one. */
+    int64_t (*lost)(void *user);
 } eitp_record_sink;
 
 /*
  * A sink that writes a file of JSON lines: an object for each record, with the member "step" first. Numbers that are
- * not finite are null. Records are buffered for up to a second. A resume truncates the file after the last complete
- * record of the steps before. Destroy it after the run that uses it.
+ * not finite are null. Each record is written at once. What cannot be written is kept, up to 1 MiB, and tried
+ * again: when records are synced, and after one second, two, four and so on up to 32. A resume truncates the file after
+ * the last complete record of the steps before. Destroy it after the run that uses it.
  */
 typedef struct eitp_jsonl eitp_jsonl;
 EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
@@ -2674,20 +2833,21 @@ EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, 
 /* The sink of a file; zeros if it is NULL, which eitp_run_create refuses. */
 EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
 
-/* Writes the buffered records and closes the file. NULL is fine. */
+/* Closes the file. NULL is fine. */
 EITP_API void eitp_jsonl_destroy(eitp_jsonl *jsonl);
 
 /* ---- Reports and events ---- */
 
 /* Why a run ended. */
 typedef enum eitp_run_end {
-    EITP_RUN_FAILED = 0,         /* an error without a reason of its own below */
-    EITP_RUN_FINISHED = 1,       /* all steps are done */
-    EITP_RUN_END_OF_DATA = 2,    /* the trainer's last_sample was reached */
-    EITP_RUN_STOPPED = 3,        /* eitp_run_request_stop */
-    EITP_RUN_EARLY_STOP = 4,     /* `patience` evaluations in a row without improvement */
-    EITP_RUN_NOT_FINITE = 5,     /* `max_nonfinite` steps in a row were not applied */
-    EITP_RUN_MEMORY_PRESSURE = 6 /* memory stayed short, and no configuration that uses less was left */
+    EITP_RUN_FAILED = 0,          /* an error without a reason of its own below */
+    EITP_RUN_FINISHED = 1,        /* all steps are done */
+    EITP_RUN_END_OF_DATA = 2,     /* the trainer's last_sample was reached */
+    EITP_RUN_STOPPED = 3,         /* eitp_run_request_stop, before all was done */
+    EITP_RUN_EARLY_STOP = 4,      /* `patience` evaluations in a row without improvement */
+    EITP_RUN_NOT_FINITE = 5,      /* weights, or the gradients of the last steps, are not finite */
+    EITP_RUN_MEMORY_PRESSURE = 6, /* memory stayed short, and no configuration that uses less was left */
+    EITP_RUN_DIVERGED = 7         /* the loss has diverged (see eitp_run_train) */
 } eitp_run_end;
 
 /* The state of a run. Steps count from the start of training, in a resumed run too. */
@@ -2707,6 +2867,7 @@ typedef struct eitp_run_report {
     int64_t items;           /* of the first loss term, in the steps of this run */
     double seconds;          /* that those steps took */
     eitp_memory_info memory; /* when memory was last found short */
+    int64_t lost_records;    /* number of records that sinks could not store */
 } eitp_run_report;
 
 typedef enum eitp_run_event_kind {
@@ -2714,13 +2875,21 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_EVALUATION = 1,    /* an evaluation is done */
     EITP_EVENT_SAVED = 2,         /* a checkpoint is written */
     EITP_EVENT_SKIPPED_STEP = 3,  /* a step was not applied, because its gradient was not finite */
-    EITP_EVENT_MEMORY_SHORT = 4,  /* memory is short; with auto_shrink, eitp_trainer_shrink is called next */
-    EITP_EVENT_NOT_SHRUNK = 5,    /* it failed, or no configuration uses less memory */
+    EITP_EVENT_MEMORY_SHORT = 4,  /* memory is short: see auto_shrink */
+    EITP_EVENT_NOT_SHRUNK = 5,    /* eitp_trainer_shrink failed, or no configuration uses less memory */
     EITP_EVENT_END_OF_DATA = 6,   /* the trainer has used all samples */
     EITP_EVENT_EARLY_STOP = 7,    /* `patience` is exhausted */
     EITP_EVENT_NOTHING_TO_DO = 8, /* all steps were done before */
-    EITP_EVENT_SAVE_FAILED = 9    /* the final checkpoint could not be written. The message is why the run ended;
+    EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
+    EITP_EVENT_RECORDS = 10,      /* records cannot be stored, or can be stored again */
+    EITP_EVENT_WARNING = 11,      /* what the message says went wrong; nothing of the run is lost, and it continues */
+    EITP_EVENT_DISK = 12,         /* the disk is full, fails, or has little room, and what the run does about it */
+    EITP_EVENT_STARTED = 13,      /* there are steps to do, and all checks before the first one are passed */
+    EITP_EVENT_DIVERGING = 14,    /* the loss has exploded; told once, until it has recovered */
+    EITP_EVENT_NOT_SAVED = 15,    /* a checkpoint was due, but the model is ruined; told once, until it has recovered */
+    EITP_EVENT_SPIKE = 16         /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
+                                     that was told, none for 20 steps */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -2743,9 +2912,18 @@ typedef struct eitp_run_listener {
 
 typedef enum eitp_run_resume {
     EITP_RESUME_NONE = 0,   /* start a new run */
-    EITP_RESUME_NEWEST = 1, /* resume from the newest checkpoint in the directory; start a new run if there is none */
+    EITP_RESUME_NEWEST = 1, /* resume from the newest checkpoint in the directory that is whole
+                               (eitp_checkpoint_recover); start a new run if there is none, and no damaged one */
     EITP_RESUME_NAMED = 2   /* resume from config.checkpoint, which may be in another directory */
 } eitp_run_resume;
+
+/* What a run does about numbers that are not finite. Such a step is never applied. */
+typedef enum eitp_check_finite {
+    EITP_CHECK_FINITE_STEP = 0, /* warns of each step whose gradient is not finite; max_nonfinite of them end the run */
+    EITP_CHECK_FINITE_NO = 1,   /* does neither */
+    EITP_CHECK_FINITE_OP = 2    /* as EITP_CHECK_FINITE_STEP, and names the op where it began. Steps take several times
+                                   as long: for finding the cause (see eitp_context_check_finite) */
+} eitp_check_finite;
 
 typedef struct eitp_run_config {
     const char *directory; /* of checkpoints and records; created if missing */
@@ -2761,64 +2939,156 @@ typedef struct eitp_run_config {
     double save_seconds;      /* also save when this much time has passed; 0: never. It does not affect results. */
     int64_t save_total_limit; /* keep the N newest checkpoints; 0: all */
     /* "loss", or the name of a loss term or metric of the task. After each evaluation that is the best so far a
-       checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it. The
-       evaluation before step 1 does not count. NULL: the best checkpoint is not kept. */
+       checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it; one
+       that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL: the best
+       checkpoint is not kept. */
     const char *keep_best;
     int higher_is_better;  /* for keep_best */
     int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
                               loss if it is NULL); 0: never */
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
-    int auto_shrink;       /* call eitp_trainer_shrink when memory is short */
-    double memory_check_seconds;   /* interval between checks of memory; 0: before every step; negative: never */
+    eitp_check_finite check_finite;
+    /*
+     * Memory is short if less than eitp_memory_floor is left, or if it would be used up, at the rate at which other
+     * programs take it, before the run could react. Then a step or evaluation in progress is dropped (it is repeated
+     * later, with the same bits; one that has begun to change parameters is completed), the arena is returned to the
+     * system, and the steps done are saved in a checkpoint that save_total_limit does not count. With auto_shrink,
+     * eitp_trainer_shrink follows if memory is still short, and the run ends with EITP_ERROR_PRESSURE if that is not
+     * enough. Without it the run continues unchanged, and the same shortage is saved for only once.
+     */
+    int auto_shrink;
+    /* Least interval between looks at memory, within steps too; they are rarer while much is left, up to a second
+       apart. 0: also before every step; negative: never. */
+    double memory_check_seconds;
     int metrics;                   /* write metrics.jsonl in the directory */
     const eitp_record_sink *sinks; /* further destinations of records; copied */
     size_t sink_count;
     eitp_run_listener listener;
+    /* Writes files of the program into each checkpoint, before it is complete: `directory` is that of the checkpoint
+       for now. A failure is a failure to save. A resume finds them in eitp_run_checkpoint. May be NULL. */
+    eitp_status (*save)(void *save_user, const char *directory, eitp_error *error);
+    void *save_user;
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 1, metrics. */
+   memory_check_seconds 0.05, metrics. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 typedef struct eitp_run eitp_run;
 
 /*
- * Creates the directory, locks it (eitp_files.lock), and finds the checkpoint to resume from. The configuration is
- * copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range, another process has the lock, or the directory
- * has checkpoints of another run or of later steps.
+ * Creates the directory, locks it (eitp_files.lock), finds and verifies the checkpoint to resume from, and removes what
+ * unfinished writes left. The configuration is copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range,
+ * the directory cannot have this path, another process has the lock, or the directory has checkpoints of another run or
+ * of later steps. EITP_ERROR_FORMAT if
+ * the checkpoint is damaged or, with EITP_RESUME_NEWEST, all of them are.
  */
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
 
-/* Unlocks the directory. If eitp_run_train was not called, removes what eitp_run_create created. NULL is fine. */
+/* Unlocks the directory. If eitp_run_train was not called, or was stopped before step 1, removes what eitp_run_create
+   created. NULL is fine. */
 EITP_API void eitp_run_destroy(eitp_run *run);
 
 /* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. */
 EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
 
+/*
+ * Replaces the configuration before eitp_run_train, all but directory, resume and checkpoint: for programs that take
+ * settings from the checkpoint, which is known, and locked, only after eitp_run_create. It is copied. On failure the
+ * run keeps the one it had. EITP_ERROR_ARGUMENT as for eitp_run_create.
+ */
+EITP_API eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, eitp_error *error);
+
 /* Replaces config.steps before eitp_run_train, for programs that compute it from the checkpoint. NULL is ignored. */
 EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
+
+/*
+ * Resumes the trainer from the run's checkpoint. It is not verified again, so this reads its files once. eitp_run_train
+ * does it, unless the program has called this or eitp_trainer_resume. Does nothing for a new run.
+ */
+EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error);
 
 /*
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
  * `report` is filled in on failure too; it may be NULL.
  *
- * On success, and after EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE, there is a checkpoint of the last step. After
- * any other error there is one of the last completed step, unless the trainer is torn or saving fails.
- * EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, or keep_best, patience or steps do not
- * fit the trainer.
+ * Before the first step it checks that the disk has room for one checkpoint (EITP_ERROR_IO; nothing is changed, and the
+ * function may be called again), and warns if there is less than the checkpoints of the run will need.
+ * EITP_ERROR_MEMORY if other programs use up the memory before step 1, when there is nothing to save.
  *
- * A run that is killed and resumed produces the same bits, and stops at the same step, as one that was not; only the
- * count for max_nonfinite starts again.
+ * If the disk is full when a checkpoint is saved, the run removes the checkpoints that save_total_limit would remove
+ * afterwards, and tries again, up to a minute; a request to stop ends the waiting. If that does not help it ends with
+ * EITP_ERROR_IO, and the newest checkpoint is the last one that was saved.
+ *
+ * Data that cannot be read, or are invalid, in a later step are EITP_ERROR_IO too.
+ *
+ * On success, and after EITP_ERROR_PRESSURE, there is a checkpoint of the last step, unless the run was stopped before
+ * step 1. After any other error there is one of the last completed step, unless the trainer is torn, the model is
+ * ruined, or saving fails. EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, or keep_best,
+ * patience or steps do not fit the trainer.
+ *
+ * A ruined model is never saved under a name that a resume takes, and older checkpoints stay. A model is ruined if a
+ * weight is not finite, if the last steps were not applied because their numbers were not finite, if the optimizer's
+ * state has overflowed, or if the loss has diverged: if the median of the last 10 losses, or each of the last 3, is
+ * more than 1 above eitp_task.guess_loss and above twice the lowest such median at a save (before the first save, the
+ * first loss). A checkpoint that is due is then written when the model has recovered; after a single bad loss, or an
+ * update as large as the weights, when the next step has shown that the model is good. A run that ends with a ruined
+ * model ends with EITP_ERROR_NOT_FINITE; if its weights are finite, they are kept as checkpoint-<step>.diverged, which
+ * no resume takes. report.saved_step is the last good checkpoint.
+ *
+ * A run that is killed and resumed produces the same bits, and stops at the same step, as one that was not: what
+ * decides when it stops (evaluations, and the count for max_nonfinite) is in each checkpoint, in run_state.json.
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
 
+/* ---- Reading what a run wrote ---- */
+
+/* A checkpoint of an output directory. */
+typedef enum eitp_run_choice {
+    EITP_RUN_LATEST = 0, /* the newest that is whole */
+    EITP_RUN_BEST = 1    /* the one of the best evaluation if the run kept it (keep_best), else the newest */
+} eitp_run_choice;
+
+/*
+ * Finds the checkpoint that a path means, for programs that only read it: nothing is changed, and a run may train in
+ * the directory meanwhile. The path is
+ * - an output directory: `choice` says which of its checkpoints. Damaged ones are passed over, with a warning in the
+ *   log;
+ * - "latest_model" or "best_model" in an output directory, or, unless there is such a directory, "latest" or "best":
+ *   that checkpoint, also where the file system has no links;
+ * - any other directory with a config.json, adapter_config.json or trainer_state.json: that directory.
+ *
+ * Stores the path of the directory in checkpoint[size]. EITP_ERROR_ARGUMENT if there is none, or it does not fit. A run
+ * may remove the checkpoint at any time: if reading it fails and it is gone, find it again.
+ */
+EITP_API eitp_status eitp_run_find_checkpoint(const eitp_host *host, const char *path, eitp_run_choice choice,
+                                              char *checkpoint, size_t size, eitp_error *error);
+
+/* ---- Requests ---- */
+
 /* Requests that the run saves and ends after the current step. May be called from a signal handler. NULL is ignored. */
+/*
+ * Requests that the run ends. May be called from a signal handler and from any thread. NULL is ignored.
+ *
+ * An evaluation or a step that is in progress is dropped, within about one sample or one op; but a step that has begun
+ * to change parameters is completed. Then a checkpoint of the last step is written, unless there is one. It removes no
+ * other, and save_total_limit does not count it unless the schedule has a save after this step. Before step 1 nothing
+ * is saved, and eitp_run_destroy removes what eitp_run_create created. A resumed run repeats what was dropped, and ends
+ * with the same bits, records and best checkpoint as one that was not stopped. During a save the save is completed.
+ */
 EITP_API void eitp_run_request_stop(eitp_run *run, int reason);
 
 /* Requests that the run saves after the current step and continues. May be called from a signal handler. NULL is
    ignored. */
 EITP_API void eitp_run_request_save(eitp_run *run);
+
+/*
+ * Keeps the checkpoint of a step besides those that the run keeps, until this is called with another step; -1: none.
+ * For what reads a checkpoint while the run continues, such as a copy to another disk. Call it from the listener: in
+ * EITP_EVENT_SAVED the newest checkpoint is not removed yet. NULL is ignored.
+ */
+EITP_API void eitp_run_keep_checkpoint(eitp_run *run, int64_t step);
 
 EITP_END_DECLARATIONS
 /* <<src/run/run.h */
@@ -2947,10 +3217,6 @@ EITP_END_DECLARATIONS
 #define EITP__RESTRICT restrict
 #endif
 
-#ifndef EITP_WITH_OPENBLAS
-#define EITP_WITH_OPENBLAS 0
-#endif
-
 /* Instruction sets that are left out of the build are 1. */
 #ifndef EITP_WITHOUT_AVX2
 #define EITP_WITHOUT_AVX2 0
@@ -3002,6 +3268,12 @@ EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *functio
 /* Prepends "<formatted prefix>: " to the message in *error, which may be NULL, and returns `status`. */
 EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status status, const char *format, ...)
     EITP__PRINTF(3, 4);
+
+/* Appends "; <advice>", which says what to do, to the message in *error, which may be NULL, and returns `status`. */
+EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status status, const char *advice);
+
+/* Writes a number of bytes, such as "12.3 MB", and returns `text`. */
+EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size);
 /* <<src/base/status.h */
 
 /* >>src/base/memory.h */
@@ -3067,6 +3339,18 @@ EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const 
 
 /* Extends the checksum `crc` by `size` bytes at `data`. Start with 0. */
 EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size);
+
+/* The same without the processor's instruction for it, on inverted checksums. */
+EITP__PRIVATE uint32_t eitp__crc32c_by_table(uint32_t inverted, const unsigned char *bytes, size_t size);
+
+/* The checksum of two pieces one after the other, from the checksum of each and the `size` of the second. */
+EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64_t size);
+
+/* The size and the checksum of a whole file. */
+typedef struct eitp__file_sum {
+    uint64_t size;
+    uint32_t crc;
+} eitp__file_sum;
 /* <<src/base/checksum.h */
 
 /* >>src/base/convert.h */
@@ -3262,11 +3546,28 @@ EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t rn
 EITP__PRIVATE void eitp__sort(void *items, size_t count, size_t size, int (*compare)(const void *a, const void *b));
 /* <<src/base/sort.h */
 
+/* >>src/base/statistics.h */
+/* Robust statistics of a few values: the median, and the deviation from it. */
+
+/* The most values that these functions accept. */
+enum { EITP__STATISTICS_VALUES = 128 };
+
+/* The median; of an even number of values the mean of the middle two, of none 0. */
+EITP__PRIVATE double eitp__median(const double *values, size_t count);
+
+/* The median absolute deviation from the median, times 1.4826: of a normal distribution its standard deviation
+   (Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation", 1993). */
+EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count);
+/* <<src/base/statistics.h */
+
 /* >>src/base/clock.h */
 /* A monotonic clock for measurements. */
 
 /* Seconds since an arbitrary point in time; never decreases. */
 EITP__PRIVATE double eitp__clock(void);
+
+/* Waits; may return early. */
+EITP__PRIVATE void eitp__sleep(double seconds);
 /* <<src/base/clock.h */
 
 /* >>src/base/threads.h */
@@ -3278,6 +3579,13 @@ EITP__PRIVATE int eitp__processor_count(void);
 
 /* Largest number of threads in a team; 1 without OpenMP. */
 EITP__PRIVATE int eitp__thread_limit(void);
+
+/* Bytes of addresses that each further thread of a team takes for its stack; 0 without OpenMP. */
+EITP__PRIVATE size_t eitp__team_stack(void);
+
+/* Starts the other threads of the calling thread's teams, which wait for work, and returns how many a team can have, at
+   most `threads`. Without it a thread that cannot be started, for want of addresses or processes, ends the program. */
+EITP__PRIVATE int eitp__team_start(int threads);
 
 /* Calls work(argument, thread) once on each of up to `threads` threads, `thread` from 0, and waits for them all. */
 EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int thread), void *argument);
@@ -3295,6 +3603,9 @@ typedef struct eitp__pieces {
 /* Claims a piece in [first, end), the pieces of one job, and returns its number; -1 if all are claimed. */
 EITP__PRIVATE int64_t eitp__piece_claim(eitp__pieces *pieces, int64_t first, int64_t end);
 
+/* If no piece from number `limit` on is claimed, lets no thread claim another, and returns 1. */
+EITP__PRIVATE int eitp__pieces_cancel(eitp__pieces *pieces, int64_t limit);
+
 /* Marks a claimed piece as done. */
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces);
 
@@ -3302,6 +3613,21 @@ EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces);
 EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void *argument, int64_t piece, int thread),
                                   void *argument);
 /* <<src/base/threads.h */
+
+/* >>src/base/library.h */
+/* Opens shared libraries at run time, so that programs need not link what they may never use. */
+
+/* 1 if this program contains the functions that open libraries, which older C libraries have in -ldl, and is not linked
+   statically: opened libraries bring the shared C library, and two C libraries in a process crash it. */
+EITP__PRIVATE int eitp__can_open_libraries(void);
+
+/* Opens a library by name or path. It stays open: its threads may run until the process ends. Returns NULL after a
+   failure, with what the system says about it in `reason`. */
+EITP__PRIVATE void *eitp__open_library(const char *name, char *reason, size_t size);
+
+/* Stores the address of a library's function in the function pointer at `function`. Returns 0 if it has none. */
+EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *function);
+/* <<src/base/library.h */
 
 /* >>src/base/unicode.h */
 /* UTF-8, and the character classes of GPT-2's pre-tokenization. */
@@ -3334,6 +3660,9 @@ EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[
 
 /* The operating system's files (POSIX). */
 EITP__PRIVATE eitp_files eitp__system_files(void);
+
+/* Number of times that a call is repeated after a failure that may pass; see eitp_files. */
+#define EITP__FILE_RETRIES 5
 
 /* An open file. A path that does not exist or is not a regular file is EITP_ERROR_ARGUMENT, any other failure of the
    file table EITP_ERROR_IO. */
@@ -3376,21 +3705,42 @@ EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *pa
 EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                              eitp_error *error);
 
+/* True if the error is that of a full disk or an exhausted quota. */
+EITP__PRIVATE int eitp__is_disk_full(const eitp_error *error);
+
+/* eitp_files.space; returns 0 if it is unknown. */
+EITP__PRIVATE int eitp__path_space(const eitp_host *host, const char *path, uint64_t *free_bytes,
+                                   uint64_t *largest_file);
+
+/* Waits between two attempts at something. */
+EITP__PRIVATE void eitp__wait(const eitp_host *host, double seconds);
+
 EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *path, eitp_path_info *info,
                                           eitp_error *error);
 
-/* Creates a directory and its missing parents; succeeds if it exists. */
+/* Creates a directory and its missing parents, and makes their names durable; succeeds if it exists. */
 EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const char *path, eitp_error *error);
+
+/* Creates a directory whose parent exists and is synced by the caller; succeeds if it exists. */
+EITP__PRIVATE eitp_status eitp__make_directory(const eitp_host *host, const char *path, eitp_error *error);
 
 /* Removes a file, or a directory and everything in it; succeeds if it does not exist. */
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error);
 
+/* The size of a file, or of all files below a directory; 0 for what cannot be looked up. */
+EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path);
+
 EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error);
+/* Syncs the directory that contains `path`, where permissions allow it. */
+EITP__PRIVATE eitp_status eitp__sync_parent(const eitp_host *host, const char *path, eitp_error *error);
 
 /* Lists a directory: stores the names in `names`, sorted by bytes, each followed by a zero byte. */
 EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char *path, eitp__buffer *names,
                                                size_t *count, eitp_error *error);
+
+/* The directory part of a path as a new string, "." if it has none; NULL if out of memory. */
+EITP__PRIVATE char *eitp__parent_directory(const eitp_host *host, const char *path);
 
 /* A new string "directory/name"; NULL if out of memory. Release it with eitp__release_text. */
 EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory, const char *name);
@@ -3430,6 +3780,21 @@ EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
                                               void *visitor, eitp_error *error);
 /* <<src/base/cgroups.h */
 
+/* >>src/base/machine.h */
+/* A look at memory, with what eitp_memory_info does not tell apart. */
+
+/* In bytes. */
+typedef struct eitp__memory_state {
+    eitp_memory_info info;
+    uint64_t left_physical;  /* what the machine and the control groups leave; UINT64_MAX: unknown */
+    uint64_t left_of_limits; /* what the process's own limits leave; UINT64_MAX: none */
+    uint64_t anonymous;      /* resident memory of this process without that of files (RssAnon); else `info.resident` */
+} eitp__memory_state;
+
+/* eitp_memory_info_read, which has the errors, with the rest. */
+EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_state *state, eitp_error *error);
+/* <<src/base/machine.h */
+
 /* >>src/base/worker.h */
 /* A background thread that runs jobs in the order of submission, so that the caller does not wait for the disk. */
 
@@ -3459,6 +3824,9 @@ EITP__PRIVATE uint64_t eitp__worker_submit(eitp__worker *worker, eitp__work work
 /* Waits for a job and all jobs before it. Returns the first failure since the last eitp__worker_finish; jobs after a
    failed one are skipped. */
 EITP__PRIVATE eitp_status eitp__worker_wait(eitp__worker *worker, uint64_t number, eitp_error *error);
+
+/* Waits for a job and all jobs before it, at most about `milliseconds`. Returns 1 if they are done. */
+EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t number, int milliseconds);
 
 /* Waits for all jobs, returns the first failure like eitp__worker_wait, and resets it. */
 EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *error);
@@ -3506,6 +3874,13 @@ EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *docum
 EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
                                                eitp__json_document **document, eitp_error *error);
 
+/*
+ * The same for a file that has names of files: a lone surrogate from U+DC80 to U+DCFF stands for a byte that is not
+ * UTF-8, its lowest one. Python calls this surrogateescape. So texts of the document may not be UTF-8.
+ */
+EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
+                                                          eitp__json_document **document, eitp_error *error);
+
 /* Finds a member by name. Returns NULL if it is missing, or if `object` is NULL or another kind of value. */
 EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name);
 
@@ -3520,8 +3895,10 @@ EITP__PRIVATE eitp_status eitp__json_get_boolean(const eitp__json *object, const
 EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const char *name, const char **value,
                                               eitp_error *error);
 
-/* Adds `size` bytes of UTF-8 as a quoted JSON string. */
+/* Adds `size` bytes of UTF-8 as a quoted JSON string. Bytes that are not UTF-8 become U+FFFD. */
 EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size);
+/* Adds a name of a file, of which bytes that are not UTF-8 can be read back by eitp__json_read_file_with_names. */
+EITP__PRIVATE void eitp__json_write_name(eitp__buffer *buffer, const char *name);
 /* Writes a number with the fewest digits that read back as the same double, "null" if it is not finite. Returns the
    length. */
 EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]);
@@ -3652,9 +4029,10 @@ typedef enum eitp__family {
  *                        row with each direction
  *   COLUMN_PRODUCTS      (x, p F32 [rows, k], before F32 [k, c] or none) -> y F32 [k, c]; row t is the sum of p[i, t]
  *                        times row i of x, added to row t of before in the order of the rows, as for COLUMN_SQUARES
- *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
- *                        commit is the factor of the gradient, and 1 to apply this step's updates or 0 to skip them;
- *                        the gradient includes the loss scale, norm and limit do not
+ *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none, bound F32 [1] or none) -> commit F32
+ *                        [2], norm F32 [1]; commit is the factor of the gradient, and 1 to apply this step's updates or
+ *                        0 to skip them: if the norm is not finite, or above a bound other than 0; the gradient
+ *                        includes the loss scale, norm, limit and bound do not
  *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale
  *                        BF16 [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
  *                        [blocks, 2], then remainder, m_scale, v_scale if present; every output but the sums is the
@@ -3831,13 +4209,24 @@ static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *cal
 
 typedef void (*eitp__kernel_function)(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
+/* A function of a library that was opened at run time, of any type. */
+typedef void (*eitp__imported)(void);
+
 typedef struct eitp__kernel {
     eitp__kernel_function run;                   /* NULL: the slot has no kernel for this dtype */
+    eitp__imported imported;                     /* what `run` finds at the start of its workspace; NULL: nothing */
     size_t (*workspace)(const eitp__call *call); /* bytes for each thread, at EITP__ALIGNMENT; NULL: none */
     int64_t tile_rows;                           /* TILES only */
     int64_t tile_columns;
     const char *set; /* "ref", "avx2", ... */
 } eitp__kernel;
+
+static inline EITP__UNUSED void eitp__kernel_run(const eitp__kernel *kernel, const eitp__call *call, int64_t begin,
+                                                 int64_t end, void *workspace) {
+    if (kernel->imported)
+        memcpy(workspace, &kernel->imported, sizeof kernel->imported);
+    kernel->run(call, begin, end, workspace);
+}
 
 /* The kernel of each slot and dtype. It starts with the `ref` kernels; each further set overwrites those it has. */
 typedef struct eitp__kernel_table {
@@ -4326,13 +4715,24 @@ EITP__PRIVATE size_t eitp__ref_attention_cached_workspace(const eitp__call *call
  * support.
  */
 
-#define EITP__BACKEND_API_VERSION 3
+#define EITP__BACKEND_API_VERSION 4
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
     const char *isa;      /* NULL or "": EITP_ISA if set, else the best available */
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
 } eitp__backend_config;
+
+/* A question whether to stop, asked while calls are executed: nonzero stops. */
+typedef struct eitp__poll {
+    int (*ask)(void *user); /* called by the thread that executes, every few microseconds; NULL: never stop */
+    void *user;
+} eitp__poll;
+
+/* Asks; 1 if the answer is to stop. */
+static inline EITP__UNUSED int eitp__poll_ask(const eitp__poll *poll) {
+    return poll->ask && poll->ask(poll->user);
+}
 
 /* The fields of eitp_limits. */
 typedef struct eitp__backend_limits {
@@ -4393,9 +4793,13 @@ struct eitp__backend_interface {
     /* Bytes of scratch memory that this call needs, for all threads together. */
     size_t (*workspace)(const eitp__backend *backend, const eitp__call *call);
 
-    /* Executes the calls in order. `workspace` has the bytes that the most demanding call needs. */
+    /*
+     * Executes the calls in order. `workspace` has the bytes that the most demanding call needs. Until the first
+     * `stoppable` calls are done, `poll` is asked about once for each of them, and within long ones. If the
+     * answer is nonzero and no later call has begun, the rest is dropped: EITP_ERROR_INTERRUPTED.
+     */
     eitp_status (*execute)(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                           eitp_error *error);
+                           const eitp__poll *poll, size_t stoppable, eitp_error *error);
 
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */
     eitp_status (*measure)(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);
@@ -4404,7 +4808,12 @@ struct eitp__backend_interface {
 EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void);
 EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void);
 
-/* The number of calls that the null backend has received. */
+/* EITP_ERROR_INTERRUPTED, as a backend reports it. */
+static inline EITP__UNUSED eitp_status eitp__fail_interrupted(eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_INTERRUPTED, "stopped by request");
+}
+
+/* The number of calls that the null backend has executed. */
 EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);
 
 /*
@@ -4437,17 +4846,24 @@ EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int thread
 /* <<backends/cpu/limits.h */
 
 /* >>backends/cpu/openblas.h */
-/* The f32 matrix product by OpenBLAS, in builds with EITP_WITH_OPENBLAS. */
+/* The f32 matrix product by OpenBLAS, which is opened when it is asked for. */
+
+/* The largest buffer that OpenBLAS's builds map for each thread that calls it. */
+#define EITP__OPENBLAS_BUFFER ((uint64_t)128 << 20)
+
+/* What its bits depend on, besides the kernel set: the processor that OpenBLAS detects. */
+typedef struct eitp__openblas_core {
+    char name[40];
+} eitp__openblas_core;
 
 /*
- * Registers OpenBLAS's matrix product and returns 1; without EITP_WITH_OPENBLAS it returns 0. OpenBLAS is set to one
- * thread per call for the whole process, because tiles run in parallel. Unlike with other sets, accumulated products do
- * not have the bits of one product over all of k.
+ * Opens OpenBLAS, the library that EITP_LIBOPENBLAS names or else libopenblas.so.0 or libopenblas.so, and registers its
+ * matrix product. It stays open, and is set to one thread per call for the whole process, because tiles run in
+ * parallel. Unlike with other sets, accumulated products do not have the bits of one product over all of k. On failure
+ * the table is unchanged.
  */
-EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table);
-
-/* The processor that OpenBLAS detects, which its bits depend on; "" without EITP_WITH_OPENBLAS. */
-EITP__PRIVATE const char *eitp__openblas_core(void);
+EITP__PRIVATE eitp_status eitp__register_openblas_kernels(eitp__kernel_table *table, eitp__openblas_core *core,
+                                                          eitp_error *error);
 /* <<backends/cpu/openblas.h */
 
 /* >>src/tensor/offload.h */
@@ -4474,6 +4890,10 @@ EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const 
 
 /* Closes and removes the file. Does nothing on a zeroed structure. */
 EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload);
+
+/* EITP_ERROR_IO if the disk has no room for `bytes` more, or the limit of file sizes is too low. */
+EITP__PRIVATE eitp_status eitp__offload_check_space(const eitp__offload_file *offload, uint64_t bytes,
+                                                    eitp_error *error);
 
 /*
  * Reserves `size` bytes of the file and writes zeros there, so that a full disk is noticed at this point rather than in
@@ -4510,18 +4930,22 @@ struct eitp_context {
     eitp__segment *segments; /* the memory of the variables */
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
+    size_t released_arena;     /* its size before eitp__arena_release; 0: it was not released */
     uint64_t arena_generation; /* incremented when the arena moves */
     /* The values of inputs and outputs in the arena are valid while this number stays the same. It is incremented by
      * every execution, when the arena moves, and when a plan writes after another plan used the arena. */
     uint64_t arena_epoch;
     const eitp_plan *arena_user; /* the plan that was written or executed last */
     eitp_plan *plans;            /* a list */
+    const void *cache_user;      /* the generator that fed the key-value cache last; only compared */
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
     eitp_offload offload;
     eitp__offload_file offload_file; /* zeros if nothing is offloaded */
     eitp_profiler profiler;          /* without a function if plans are not profiled */
+    eitp__poll poll;                 /* see eitp_context_set_poll */
+    eitp_nonfinite *nonfinite;       /* receives the first value that is not finite; NULL: nothing is searched */
     char description[200];
     char numerics[100];
 };
@@ -4529,11 +4953,23 @@ struct eitp_context {
 /* How many rows the products of the context's precision sum at a time: sums over rows may be split at multiples. */
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
 
+/* EITP_ERROR_INTERRUPTED if the context's poll says stop: for long operations that are not executions. */
+EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error);
+
 /* Makes the arena at least `size` bytes. Its contents are lost if it grows. */
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error);
 
 /* Shrinks the arena to `size` bytes if it is larger. Its contents are then lost. */
 EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error);
+
+/* Returns the arena's memory to the system, until an execution needs it. Its contents are lost. */
+EITP__PRIVATE void eitp__arena_release(eitp_context *context);
+
+/* Reserves an arena that was released. */
+EITP__PRIVATE eitp_status eitp__arena_restore(eitp_context *context, eitp_error *error);
+
+/* The size of the arena, or what it will be once it is restored. */
+EITP__PRIVATE size_t eitp__arena_needed(const eitp_context *context);
 /* <<src/tensor/context.h */
 
 /* >>src/tensor/variable.h */
@@ -5081,6 +5517,7 @@ struct eitp_plan {
     eitp__plan_input *inputs; /* ordered by id */
     size_t input_count, input_capacity;
     uint64_t results_epoch; /* the context's arena_epoch while outputs can be read; 0: they cannot */
+    size_t first_change;    /* the first step that changes parameters, their remainders or optimizer state */
     size_t begun_steps;     /* of the last execution */
     int64_t rows;           /* how many rows of the capacity are in use */
     uint64_t bound_generation;
@@ -5201,6 +5638,20 @@ EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *l
 /* Fills in addresses and row counts of all calls, if they changed since the last execution. */
 EITP__PRIVATE void eitp__bind(eitp_plan *plan);
 
+/* ---- plan_execute.c ---- */
+
+/*
+ * True if the last execution began a step that changes a parameter, its remainder or optimizer state, which checkpoints
+ * save. Gradients are overwritten by the next execution.
+ */
+EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
+
+/* The number of steps of [first, end) that an execution may leave out: those before the first change. */
+static inline EITP__UNUSED size_t eitp__stoppable_steps(const eitp_plan *plan, size_t first, size_t end) {
+    const size_t last = end < plan->first_change ? end : plan->first_change;
+    return last > first ? last - first : 0;
+}
+
 /* ---- plan_offload.c ---- */
 
 /* True if the tensor is in an offloaded variable. */
@@ -5215,17 +5666,12 @@ EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_te
 /* Lists the transfers of the final windows. */
 EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
 
-/* Executes all steps, with the transfers between them. `execute` executes the steps [first, end). */
+/* Executes all steps, with the transfers between them. `execute` executes the steps [first, end). An execution that the
+   context's poll stops has begun none of the steps that change state. */
 EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *workspace,
                                                        eitp_status (*execute)(eitp_plan *plan, size_t first, size_t end,
                                                                               void *workspace, eitp_error *error),
                                                        eitp_error *error);
-
-/*
- * True if the last execution began a step that changes a parameter, its remainder or optimizer state, which checkpoints
- * save. Gradients are overwritten by the next execution.
- */
-EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
 /* <<src/tensor/plan.h */
 
 /* >>src/tensor/plan_recompute.h */
@@ -5278,7 +5724,7 @@ typedef struct eitp__recompute {
     size_t use_capacity;
     int *changed; /* by variable: the first step that changes it */
     size_t variables;
-    size_t *live; /* bytes live at each step */
+    size_t *live; /* bytes live at each step; after eitp__restore_steps still those of the attempt */
     size_t live_capacity;
     int peak_step;               /* the first step at which most bytes are live */
     size_t peak;                 /* bytes live at it */
@@ -5360,10 +5806,21 @@ EITP__PRIVATE void eitp__restore_steps(eitp__recompute *r);
 /* >>src/tensor/profile.h */
 /* Profiled execution of a plan. */
 
+/* The name in eitp_profile.variable. */
+EITP__PRIVATE const char *eitp__step_variable_name(const eitp_plan *plan, const eitp__step *step);
+
 /* Executes the bound calls [first, end) of a plan one by one, and reports each to the context's profiler. */
 EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
                                                        eitp_error *error);
 /* <<src/tensor/profile.h */
+
+/* >>src/tensor/check_finite.h */
+/* Execution that looks for the first value that is not finite. */
+
+/* Executes the bound calls [first, end) of a plan one by one, and looks at the operands of each. */
+EITP__PRIVATE eitp_status eitp__execute_checked_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
+                                                      eitp_error *error);
+/* <<src/tensor/check_finite.h */
 
 /* >>src/model/architecture.h */
 /*
@@ -6382,9 +6839,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *
 
 /*
  * Checks that every tensor is complete, syncs, renames the file to its path and syncs the directory: the path always
- * has the whole old file or the whole new one. Releases the writer, on failure too.
+ * has the whole old file or the whole new one. `sum`, which may be NULL, receives the size and checksum of the file.
+ * Releases the writer, on failure too.
  */
-EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp__file_sum *sum,
+                                                   eitp_error *error);
 
 /* Removes what was written and releases the writer. NULL is fine. */
 EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer);
@@ -6444,9 +6903,16 @@ EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const
                                                     const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error);
 
-/* eitp_variables_load; if `loads` is 0 only its checks and the checksum. */
-EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
-                                               uint32_t *checksum, eitp_error *error);
+/* How much of a file is read. */
+typedef enum eitp__reading {
+    EITP__READ_HEADER, /* names, shapes and dtypes are checked; there is no checksum */
+    EITP__READ_ALL,    /* everything is read and checked, but no variable is changed */
+    EITP__READ_LOAD    /* into the variables */
+} eitp__reading;
+
+/* eitp_variables_load, or only its checks. */
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
+                                               eitp__reading reading, uint32_t *checksum, eitp_error *error);
 
 /* The variables of a file. */
 typedef struct eitp__selection {
@@ -6458,13 +6924,17 @@ typedef struct eitp__selection {
 
 /* eitp__variables_read of a selection, whose prefix must be "". */
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
-                                                        const eitp__selection *selection, int loads, uint32_t *checksum,
-                                                        eitp_error *error);
+                                                        const eitp__selection *selection, eitp__reading reading,
+                                                        uint32_t *checksum, eitp_error *error);
 
-/* eitp_variables_save of a selection. */
+/* eitp_variables_save of a selection. `sum`, which may be NULL, receives the size and checksum of the whole file. */
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
-                                               eitp_error *error);
+                                               eitp__file_sum *sum, eitp_error *error);
+
+/* eitp_variables_save that also sums the file. */
+EITP__PRIVATE eitp_status eitp__variables_save_role(eitp_context *context, const char *path, eitp_role role,
+                                                    uint32_t *checksum, eitp__file_sum *sum, eitp_error *error);
 
 /* Writes a shape as "[2, 3]" and returns `text`. */
 EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, char *text, size_t size);
@@ -6478,9 +6948,14 @@ EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, cha
 /* Keeps the members of a directory's generation_config.json other than special tokens, for eitp_model_save. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
 
-/* Reads a model.safetensors written by eitp_model_save; if `loads` is 0, only its checks and the checksum. */
-EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
+/* eitp_model_save; `sum`, which may be NULL, receives the size and checksum of model.safetensors. */
+EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
+                                           int32_t end_of_text, uint32_t *checksum, eitp__file_sum *sum,
                                            eitp_error *error);
+
+/* Reads a model.safetensors written by eitp_model_save. */
+EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
+                                           uint32_t *checksum, eitp_error *error);
 /* <<src/io/model_directory.h */
 
 /* >>src/io/lora_files.h */
@@ -6495,33 +6970,117 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error);
 
-/* eitp_lora_load; if `loads` is 0, for a model with adapters, only its checks and the checksum. */
-EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
-                                          eitp_error *error);
+/* eitp_lora_load, or for a model with adapters only its checks. */
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
+                                          uint32_t *checksum, eitp_error *error);
+
+/* eitp_lora_save; `sum`, which may be NULL, receives the size and checksum of adapter_model.safetensors. */
+EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
+                                          uint32_t *checksum, eitp__file_sum *sum, eitp_error *error);
 
 /* The CRC-32C of the bytes of the frozen parameters. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 
 /* Parameters other than adapters that are trained as well, such as a task's own head: whether there are any, writing
-   their file, and reading it. If `loads` is 0 it is only checked. */
+   their file, and reading it. */
 EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp_error *error);
-EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
-                                                 eitp_error *error);
+                                                 eitp__file_sum *sum, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
+                                                 uint32_t *checksum, eitp_error *error);
 /* <<src/io/lora_files.h */
 
-/* >>src/io/checkpoint.h */
-/* Checkpoints with other names, and removing old ones. */
+/* >>src/io/manifest.h */
+/*
+ * manifest.json: the files of a checkpoint with their sizes and checksums. It is the last file that is written. Its
+ * last member is the checksum of all bytes before that checksum, and nothing but a fixed end follows.
+ */
 
-/* eitp_checkpoint_create of "checkpoint-<step><suffix>". A resume finds only those without a suffix. */
+#define EITP__MANIFEST_FILE "manifest.json"
+
+typedef struct eitp__manifest_file {
+    size_t name; /* offset in the manifest's names */
+    eitp__file_sum sum;
+} eitp__manifest_file;
+
+/* A list of files. Names are relative to the checkpoint's directory; those in its subdirectories contain '/'. */
+typedef struct eitp__manifest {
+    int64_t step;
+    int is_counted; /* 0: save_total_limit does not count the checkpoint */
+    eitp__buffer names;
+    eitp__manifest_file *files;
+    size_t count, capacity;
+} eitp__manifest;
+
+EITP__PRIVATE void eitp__manifest_init(eitp__manifest *manifest, const eitp_host *host, int64_t step, int is_counted);
+EITP__PRIVATE void eitp__manifest_release(eitp__manifest *manifest);
+
+EITP__PRIVATE eitp_status eitp__manifest_add(eitp__manifest *manifest, const char *name, const eitp__file_sum *sum,
+                                             eitp_error *error);
+
+/*
+ * Writes manifest.json for everything in a directory and its subdirectories. The files of `known` are listed with the
+ * sums given there; all others are read and synced. EITP_ERROR_ARGUMENT if there is anything but files and directories,
+ * or a name that is not UTF-8.
+ */
+EITP__PRIVATE eitp_status eitp__manifest_write(const eitp__manifest *known, const char *directory, eitp_error *error);
+
+/* Reads manifest.json into an initialized manifest and checks it against its own checksum: EITP_ERROR_FORMAT if it is
+   damaged. *exists is 0 if there is none. */
+EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const char *directory, int *exists,
+                                              eitp_error *error);
+
+/* Compares all files with the manifest: EITP_ERROR_FORMAT, with the name of the file, if one is missing or differs. */
+EITP__PRIVATE eitp_status eitp__manifest_check(const eitp__manifest *manifest, const char *directory,
+                                               eitp_error *error);
+
+/* Reads a file from `offset` on and sums it; syncs it if `syncs`. */
+EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path, uint64_t offset, int syncs,
+                                         eitp__file_sum *sum, eitp_error *error);
+/* <<src/io/manifest.h */
+
+/* >>src/io/checkpoint.h */
+/* Names of checkpoints, and creating, verifying and removing them with options. */
+
+/* The step of a name "checkpoint-<step>"; -1 for other names, leading zeros, and overflow. */
+EITP__PRIVATE int64_t eitp__checkpoint_step(const char *name);
+
+/* What a checkpoint says about itself. */
+typedef struct eitp__checkpoint_head {
+    int64_t step;
+    int is_counted;   /* by save_total_limit */
+    int has_manifest; /* 0: an earlier version wrote it */
+} eitp__checkpoint_head;
+
+/* Reads the head and checks the manifest, but not the files. Errors are as in eitp_checkpoint_verify. */
+EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
+                                                     eitp__checkpoint_head *head, eitp_error *error);
+
+/* eitp_checkpoint_verify that also returns the head. The message of EITP_ERROR_FORMAT does not say what to do. */
+EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
+                                                  eitp__checkpoint_head *head, eitp_error *error);
+
+/*
+ * eitp_checkpoint_create of "checkpoint-<step><suffix>", where `manifest` has the step, whether the checkpoint is
+ * counted, and the files whose sums `fill` knows and adds. A resume finds only checkpoints without a suffix.
+ */
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
-    const eitp_host *host, const char *output_directory, int64_t step, const char *suffix,
+    const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error);
 
-/* eitp_checkpoint_prune that also keeps the checkpoint of step `kept`; -1: none. */
+/* eitp_checkpoint_prune that also keeps the checkpoints of the steps kept[count]. */
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
-                                                 int64_t kept, eitp_error *error);
+                                                 const int64_t *kept, size_t count, eitp_error *error);
+
+/* Checkpoints in a directory, and of these the ones that eitp__checkpoint_prune would remove. */
+typedef struct eitp__checkpoint_use {
+    int64_t count, prunable;
+    uint64_t bytes, prunable_bytes;
+} eitp__checkpoint_use;
+
+EITP__PRIVATE eitp_status eitp__checkpoint_measure(const eitp_host *host, const char *output_directory, int64_t keep,
+                                                   const int64_t *kept, size_t count, eitp__checkpoint_use *use,
+                                                   eitp_error *error);
 /* <<src/io/checkpoint.h */
 
 /* >>src/task/layout.h */
@@ -6730,9 +7289,9 @@ EITP__PRIVATE int64_t eitp__pass_samples(const eitp_trainer_config *config, int6
 /* The index in the task's training samples of the run's sample `number`. */
 EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const eitp_task *task, uint64_t number);
 
-/* Reads all samples of a step, counted from 0. */
+/* Reads all samples of a step, counted from 0. EITP_ERROR_INTERRUPTED if the poll, asked before each, says stop. */
 EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
-                                                  int64_t step, eitp_error *error);
+                                                  int64_t step, const eitp__poll *poll, eitp_error *error);
 /* <<src/train/step_batches.h */
 
 /* >>src/train/read_ahead.h */
@@ -6741,7 +7300,8 @@ EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, c
  *
  * Step k is read by worker k mod N, into one of that worker's buffers. The training thread takes the steps in order and
  * exchanges its own buffers for theirs, so what a step trains on does not depend on the number of workers. An error is
- * kept with its step, and is reported when that step is taken.
+ * kept with its step, and is reported when that step is taken. Whoever waits asks a poll meanwhile; what is being read
+ * then is read on, and taken later.
  */
 
 /* The threads, which live as long as the trainer. */
@@ -6765,6 +7325,7 @@ EITP__PRIVATE void eitp__readers_release(eitp__readers *readers);
 typedef struct eitp__coming_step {
     eitp__step_batches batches;
     const eitp_trainer_config *config;
+    eitp__poll poll;    /* of its worker: whether reading is cancelled */
     int64_t step;       /* from 0 */
     uint64_t job;       /* its worker's number for it */
     eitp_status status; /* of reading it */
@@ -6778,6 +7339,7 @@ typedef struct eitp__read_ahead {
     eitp__coming_step *steps; /* [capacity]: step k is in steps[k % capacity]; NULL without workers */
     int64_t capacity;         /* workers times `prefetch`, so that k % capacity always has the same worker */
     int64_t first, end;       /* steps [first, end) are being read, or have been */
+    int cancelled;            /* workers are to read no further sample; atomic */
 } eitp__read_ahead;
 
 /*
@@ -6788,18 +7350,23 @@ EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const e
                                                   const eitp_trainer_config *config, eitp__read_ahead *ahead,
                                                   eitp_error *error);
 
-/* Waits until nothing is read any more, then releases the buffers. */
+/* Ends reading after the samples that are being read, and releases the buffers. */
 EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead);
 
 /*
  * Exchanges `batches` for those of a step, waiting until they are read, and begins to read those after it. Taking any
- * other step than the one after the last starts again at that step. Allocates nothing.
+ * other step than the one after the last starts again at that step. Allocates nothing. EITP_ERROR_INTERRUPTED if the
+ * poll says stop: nothing was taken.
  */
 EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step,
-                                                eitp__step_batches *batches, eitp_error *error);
+                                                const eitp__poll *poll, eitp__step_batches *batches, eitp_error *error);
 
-/* Waits until nothing is being read. What was read stays. */
-EITP__PRIVATE void eitp__read_ahead_wait(eitp__read_ahead *ahead);
+/* Waits until nothing is being read. What was read stays. EITP_ERROR_INTERRUPTED if the poll says stop. */
+EITP__PRIVATE eitp_status eitp__read_ahead_wait(const eitp__read_ahead *ahead, const eitp__poll *poll,
+                                                eitp_error *error);
+
+/* Ends reading after the samples that are being read, and forgets what was read. */
+EITP__PRIVATE void eitp__read_ahead_cancel(eitp__read_ahead *ahead);
 /* <<src/train/read_ahead.h */
 
 /* >>src/train/evaluator.h */
@@ -6899,6 +7466,13 @@ EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *con
 EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
 EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape);
 
+/*
+ * True if a step with either shape gives the same bits: both take the same samples and split sums over rows and samples
+ * only between groups that a product sums at once.
+ */
+EITP__PRIVATE int eitp__step_shapes_keep_bits(const eitp__step_plans *plans, const eitp_step_shape *a,
+                                              const eitp_step_shape *b);
+
 /* Passes per step; and the same in units of full passes, since the last may have fewer micro-batches. */
 EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config);
 EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);
@@ -6961,6 +7535,49 @@ EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const 
 EITP__PRIVATE const char *eitp__setting_name_in(const char *name, const eitp__json *object);
 /* <<src/train/setting_table.h */
 
+/* >>src/train/spikes.h */
+/*
+ * Spikes: steps whose loss or gradient norm is far above those of the steps before. PaLM's authors saw them come from a
+ * combination of batch and weights, and skipped the batches around them (Chowdhery et al., arXiv 2204.02311, section
+ * 5.1). OLMo skips an update whose loss or norm is 6 standard deviations above the mean of the last 128 steps (OLMo et
+ * al., arXiv 2501.00656); ZClip clips norms 2.5 deviations above a moving average after 25 steps (Kumar et al., arXiv
+ * 2504.02507). Here median and median deviation take the place of mean and standard deviation: earlier spikes in the
+ * window hardly move them.
+ *
+ * A bound on the gradient norm is known before the step. So the update itself can skip it, also where it is part of the
+ * same plan as the backward pass; the loss is not, and a spike of the loss alone is only reported. The norm has the
+ * same bits however a step is divided into passes, and so has what is skipped.
+ */
+
+enum { EITP__SPIKE_WINDOW = 100, EITP__SPIKE_LEAST = 20, EITP__SPIKES_IN_A_ROW = 10 };
+
+/* The values of the last steps that were applied, the oldest first. */
+typedef struct eitp__spike_window {
+    double values[EITP__SPIKE_WINDOW];
+    size_t count;
+    double usual, limit; /* the median, and the value above which the next is a spike; HUGE_VAL: none */
+} eitp__spike_window;
+
+typedef struct eitp__spikes {
+    eitp__spike_window losses, norms;
+    int64_t skipped;  /* steps that were not applied */
+    int64_t in_a_row; /* of them, the last */
+} eitp__spikes;
+
+/* Computes the limits of the next step. With a threshold of 0 there are none. */
+EITP__PRIVATE void eitp__spikes_begin(eitp__spikes *spikes, double threshold);
+
+/* Compares a step with the limits, completes its report, and adds it to the windows. Returns 1 if the windows were
+   cleared because too many steps in a row were skipped: then the norm has changed for good. */
+EITP__PRIVATE int eitp__spikes_end(eitp__spikes *spikes, eitp_step_report *report);
+
+/* Adds the member "spikes" of a checkpoint's state, if there is something to write. */
+EITP__PRIVATE void eitp__spikes_write(const eitp__spikes *spikes, eitp__buffer *text);
+
+/* Reads it from a state; without it, there were no steps. */
+EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp__json *state, eitp_error *error);
+/* <<src/train/spikes.h */
+
 /* >>src/train/trainer.h */
 /* The trainer, as its steps, shrinking and checkpoints share it. */
 
@@ -6969,8 +7586,9 @@ struct eitp_trainer {
     eitp__step_plans plans;
     eitp__readers readers; /* of samples */
     double loss_scale;
-    int64_t scale_steps;           /* since the loss scale changed */
-    int64_t skipped;               /* steps that were not applied */
+    int64_t scale_steps; /* since the loss scale changed */
+    int64_t skipped;     /* steps that were not applied because of it */
+    eitp__spikes spikes;
     int64_t step;                  /* steps made */
     int torn;                      /* see eitp_trainer_is_torn */
     eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */
@@ -6991,9 +7609,16 @@ typedef struct eitp__save_options {
     void *user;
 } eitp__save_options;
 
+/* About the size of the next checkpoint, and of its largest file, in bytes. */
+EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest);
+
 /* eitp_trainer_save with options. */
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
+
+/* eitp_trainer_resume; if `is_verified`, of a checkpoint that eitp_checkpoint_verify has just accepted. */
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+                                               eitp_error *error);
 
 /* Recreates the plans if shrinking released them and could not replace them. */
 EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eitp_error *error);
@@ -7007,7 +7632,8 @@ EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eit
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
 #define EITP__WEIGHTS_FILE "model.safetensors"
 
-#define EITP__STATE_VERSION 4
+#define EITP__STATE_VERSION 5
+#define EITP__MANIFEST_STATE_VERSION 5 /* earlier checkpoints have no manifest.json */
 #define EITP__MOMENTUM_STATE_VERSION 4 /* earlier factored states have no first moment */
 #define EITP__OLDEST_STATE_VERSION 2
 
@@ -7019,6 +7645,7 @@ typedef struct eitp__state {
     int64_t data_first, data_count;
     int64_t scale_steps, skipped;
     double loss_scale;
+    eitp__spikes spikes;
     int64_t model_checksum, optimizer_checksum;
     int64_t base_checksum;   /* of the frozen weights of adapters */
     int64_t others_checksum; /* of parameters trained in addition to adapters; -1: none */
@@ -7039,8 +7666,9 @@ EITP__PRIVATE const eitp_setting *eitp__state_next(eitp__state_walk *walk);
 /* The struct that holds the last member. */
 EITP__PRIVATE const void *eitp__state_values(const eitp__state_walk *walk, const eitp__state *state);
 
-EITP__PRIVATE eitp_status eitp__state_write(const eitp_trainer *trainer, const char *path, const eitp__state *state,
-                                            eitp_error *error);
+/* Writes the state of a model with this architecture, which names the layers with adapters; NULL: GPT-2's. */
+EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_architecture *architecture,
+                                            const char *path, const eitp__state *state, eitp_error *error);
 
 /* Reads and checks the state of a checkpoint directory. */
 EITP__PRIVATE eitp_status eitp__state_read(const eitp_host *host, const char *checkpoint, eitp__state *state,
@@ -7048,7 +7676,7 @@ EITP__PRIVATE eitp_status eitp__state_read(const eitp_host *host, const char *ch
 /* <<src/train/trainer_state.h */
 
 /* >>src/run/best.h */
-/* The best evaluation so far and the number of evaluations since, kept in best.json for resumed runs. */
+/* The best evaluation so far and the number of evaluations since, for the state of a run and for best.json. */
 
 /* Number of evaluations that are remembered. Resuming from a checkpoint older than these is not exact. */
 #define EITP__BEST_EVALUATIONS 1000
@@ -7078,9 +7706,22 @@ EITP__PRIVATE void eitp__best_init(eitp__best *best, int higher_is_better);
    never is. */
 EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value);
 
+/* Adds the evaluations as a JSON object. `kept`: a checkpoint of the best is kept. */
+EITP__PRIVATE void eitp__best_format(const eitp__best *best, const char *metric, int kept, eitp__buffer *text);
+
+/* Adds the evaluations of such an object up to `step`. An object of another metric has none. */
+EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp__json *root, const char *metric, int64_t step,
+                                           eitp_error *error);
+
+/* The step of the best evaluation in such an object if its checkpoint is kept; else -1, also if it is malformed. */
+EITP__PRIVATE int64_t eitp__best_kept_step(const eitp__json *root);
+
+/* The same for the best.json of a directory. */
+EITP__PRIVATE int64_t eitp__best_read_kept_step(const eitp_host *host, const char *directory);
+
 /* Replaces best.json in a directory. */
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
-                                           const char *metric, eitp_error *error);
+                                           const char *metric, int kept, eitp_error *error);
 
 /* Removes best.json from a directory that has one. */
 EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *directory, eitp_error *error);
@@ -7090,34 +7731,185 @@ EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *hos
                                           const char *metric, int64_t step, eitp_error *error);
 /* <<src/run/best.h */
 
-/* >>src/run/guard.h */
-/* The memory guard: checks between steps if memory is short, and reduces what the run uses. */
+/* >>src/run/pressure.h */
+/* When memory is short: a rule on what looks at memory find. It neither looks nor reads a clock itself. */
 
-typedef struct eitp__guard {
-    int has_checked;
-    double checked_at; /* time of the last check */
-    int short_checks;  /* checks in a row that found memory short, since the run last shrank */
-    int has_warned;    /* without auto_shrink, the warning was given */
-    int is_smallest;   /* no configuration uses less memory */
-} eitp__guard;
+typedef enum eitp__shortage {
+    EITP__MEMORY_AMPLE = 0,
+    EITP__MEMORY_RUNS_OUT = 1, /* at the rate of loss it would be used up before the run could react */
+    EITP__MEMORY_LOW = 2       /* less is left than eitp_memory_floor */
+} eitp__shortage;
 
 /*
- * Checks memory, at most every memory_check_seconds. If it is short, warns and, with auto_shrink, shrinks the run.
- * EITP_ERROR_PRESSURE if memory stays short and no configuration uses less.
+ * The run's own use of memory changes nothing: losses are those of what is left together with what the run has, which
+ * other programs make, and arena pages that the run has not touched since it released them count as used.
+ */
+typedef struct eitp__pressure {
+    int has_looked;
+    double looked_at;
+    double total; /* what is left and what the run has, in bytes */
+    double loss;  /* bytes of `total` that are lost per second; smoothed, quick to rise */
+
+    /* Seconds that it takes to react. */
+    double blind;     /* the longest time between looks in recent steps: an update is not interrupted */
+    double blind_now; /* in the current step */
+    double save, shrink;
+    int has_shrunk;
+
+    double expected; /* the run's memory once it has touched the whole arena again; 0: it has */
+} eitp__pressure;
+
+/* What a run has of the arena, in bytes. */
+typedef struct eitp__arena_use {
+    size_t needed; /* by its plans */
+    size_t reserved;
+} eitp__arena_use;
+
+/* Initializes the rule for a run that saves `bytes`. */
+EITP__PRIVATE void eitp__pressure_init(eitp__pressure *pressure, uint64_t bytes);
+
+/* Adds a look. `busy` are the seconds before it in which a step could not look. */
+EITP__PRIVATE void eitp__pressure_add(eitp__pressure *pressure, const eitp__memory_state *state, double now,
+                                      double busy);
+
+/* Judges the last look. */
+EITP__PRIVATE eitp__shortage eitp__pressure_judge(const eitp__pressure *pressure, const eitp__memory_state *state,
+                                                  const eitp__arena_use *arena);
+
+/* The bytes that are left once the run has touched its whole arena. */
+EITP__PRIVATE uint64_t eitp__pressure_left(const eitp__pressure *pressure, const eitp__memory_state *state,
+                                           const eitp__arena_use *arena);
+
+/* Seconds until all that is left, the untouched part of the arena included, is lost at this rate. */
+EITP__PRIVATE double eitp__pressure_seconds(const eitp__pressure *pressure, const eitp__memory_state *state);
+
+/* A step is complete, and has touched the whole arena. */
+EITP__PRIVATE void eitp__pressure_step_done(eitp__pressure *pressure);
+
+/* None of the arena is touched: it was released, or recreated with another size. `state` was read after that. */
+EITP__PRIVATE void eitp__pressure_released(eitp__pressure *pressure, const eitp__memory_state *state,
+                                           const eitp__arena_use *arena);
+
+/* Set what a save or a shrink took. */
+EITP__PRIVATE void eitp__pressure_saved(eitp__pressure *pressure, double seconds);
+EITP__PRIVATE void eitp__pressure_shrunk(eitp__pressure *pressure, double seconds);
+/* <<src/run/pressure.h */
+
+/* >>src/run/guard.h */
+/* The memory guard: looks if memory is short, before and within steps, and saves and reduces the run before it is. */
+
+typedef struct eitp__guard {
+    eitp__pressure pressure;
+    eitp__memory_state memory; /* the last look */
+    double look_at;            /* time of the next look */
+    double look_cost;          /* seconds that a look takes */
+    double busy_from;          /* since then a step has not looked */
+    unsigned polls;
+    int watches;          /* not while the run resumes: there is nothing to save or to shrink */
+    eitp__shortage alarm; /* what the last looks found, until the run reacts to it */
+    double quiet_until;   /* until then a shortage is the one that the run reacted to last */
+    int is_smallest;      /* no configuration uses less memory */
+    int ignores;          /* until a step is done, since there is nothing to save or to shrink */
+} eitp__guard;
+
+/* Begins to watch memory: call it before the first step. */
+EITP__PRIVATE void eitp__guard_begin(eitp_run *run);
+
+/* Returns 1 if the step in progress should be dropped because memory is short. Usually a few instructions. */
+EITP__PRIVATE int eitp__guard_poll(eitp_run *run);
+
+/* Looks after a step. */
+EITP__PRIVATE void eitp__guard_step_done(eitp_run *run);
+
+/*
+ * Reacts to short memory, if a look found it, between steps: releases the arena, saves the steps done, and with
+ * auto_shrink shrinks the run. Looks first, if it is time to.
+ * EITP_ERROR_PRESSURE if memory stays short and no configuration uses less; EITP_ERROR_MEMORY if that is so before
+ * there are steps to save.
  */
 EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error);
+
+/* Does something that the guard may interrupt, and repeats it after eitp__guard_check. */
+EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
+                                             eitp_error *error);
 /* <<src/run/guard.h */
+
+/* >>src/run/health.h */
+/*
+ * The health of a run: what its steps say about the model. A model whose numbers are not finite or whose loss has
+ * diverged is never saved under a name that a resume takes.
+ *
+ * The loss has diverged if the median of the last losses, or each of the last three, is above a limit. The median
+ * ignores a spike of a few steps; the last three notice a divergence that has only begun. The window does not end at a
+ * save, so that saving at every step is judged in the same way. With L, the lowest median at a save so far (before the
+ * first save, the first loss), and U, the loss of a uniform guess (eitp_task.guess_loss), the limit is the larger of
+ *     U + 1    a model that has learned something is not that bad
+ *     L + |L|  twice that of the save; a loss may be negative. The lowest save, not the last one: a loss that rises
+ *              slowly would otherwise raise its own limit at every save.
+ * If U is unknown, a loss has no scale of its own, and the limit is the largest of
+ *     L + |L|, where L before the first save is the median of the first losses
+ *     L + 10 S        S is the deviation of the losses at that save: noise, also around a loss of 0
+ *     (L + first) / 2 half of what the run has gained: a loss of 1e-9 that becomes 1e-7 is still a good one
+ * Where these are not above L (all losses so far are 0), nothing is said.
+ */
+
+enum { EITP__HEALTH_LOSSES = 10, EITP__HEALTH_LAST = 3 };
+
+typedef struct eitp__health {
+    int64_t nonfinite;                  /* steps in a row that were not applied because numbers were not finite */
+    int64_t losses;                     /* finite losses so far */
+    double first[EITP__HEALTH_LOSSES];  /* the first of them */
+    double recent[EITP__HEALTH_LOSSES]; /* the last of them, the newest last */
+    int has_saved;                      /* a model was saved, with these: */
+    double saved_loss, saved_deviation; /* the lowest median of recent losses at a save, and their deviation then */
+    int overflowed;                     /* a square in the optimizer's state may have overflowed: it never recovers */
+    int64_t spike_step, untold_spikes;  /* the last spike that was told; those since */
+    int has_warned, has_refused;        /* it was said that the loss diverges, and that saving is refused */
+} eitp__health;
+
+/* Adds the loss of a step. One that is not finite is left out. */
+EITP__PRIVATE void eitp__health_add_loss(eitp__health *health, double loss);
+
+/* The median of the last losses. */
+EITP__PRIVATE double eitp__health_loss(const eitp__health *health);
+
+/* The loss above which the model has diverged; HUGE_VAL: there is none. `guess` is eitp_task.guess_loss. */
+EITP__PRIVATE double eitp__health_limit(const eitp__health *health, double guess);
+
+/* True if the loss has diverged. */
+EITP__PRIVATE int eitp__health_has_diverged(const eitp__health *health, double guess);
+
+/* Called after each save. */
+EITP__PRIVATE void eitp__health_saved(eitp__health *health);
+
+/* Adds what a resumed run needs: a JSON object. */
+EITP__PRIVATE void eitp__health_write(const eitp__health *health, eitp__buffer *text);
+
+/* Reads such an object; NULL: the health of a new run. *health is unchanged after a failure. */
+EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp__json *object, eitp_error *error);
+/* <<src/run/health.h */
 
 /* >>src/run/run_directory.h */
 /* The directory of a run: creating, locking and checking it, and removing it if it is unused. */
 
 /* Creates, locks and checks the directory; sets run->checkpoint and run->checkpoint_step. */
-EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_run_config *config, eitp_error *error);
+
+/* Removes what unfinished writes of this and earlier runs left. */
+EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error);
 
 /* Removes the directories that were created for the run, as far as they are empty. */
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run);
 
+/* Locks the directory. EITP_ERROR_ARGUMENT if another process has. */
+EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error);
 EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
+
+/* Opens metrics.jsonl; the caller adds it to the sinks. */
+EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error);
+
+/* Closes it if it is open; removes it if this run created it and did not train. */
+EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run);
 
 /* The directory part of a path as a new string, "." if it has none; NULL if memory runs out. */
 EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path);
@@ -7128,6 +7920,12 @@ EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path);
 
 #include <signal.h>
 
+/* What a sink could not store. */
+typedef struct eitp__sink_state {
+    int is_failing; /* its last call failed */
+    int64_t lost;   /* number of records, unless the sink counts them */
+} eitp__sink_state;
+
 struct eitp_run {
     eitp_host host;
     eitp_run_config config; /* its strings and sinks are those below */
@@ -7135,7 +7933,8 @@ struct eitp_run {
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
 
-    eitp_record_sink *sinks; /* the program's, then that of metrics.jsonl */
+    eitp_record_sink *sinks;       /* the program's, then that of metrics.jsonl */
+    eitp__sink_state *sink_states; /* of each */
     size_t sink_count;
     eitp_jsonl *metrics;
     char *metrics_path;
@@ -7145,6 +7944,8 @@ struct eitp_run {
     int has_lock;
     int created_directories; /* number of directories created */
     int started;
+    int stopped_before_step_1; /* and so left nothing worth keeping */
+    int is_refused;            /* before the first step: nothing was trained */
 
     /* Written by signal handlers. */
     volatile sig_atomic_t stop, stop_reason, save;
@@ -7152,41 +7953,168 @@ struct eitp_run {
     /* While it trains. */
     eitp_trainer *trainer;
     eitp_run_report report;
+    eitp__poll program_poll; /* of the context before the run */
     eitp__guard guard;
     eitp__best best;
-    int64_t nonfinite;  /* steps in a row that were not applied */
-    double saved_at;    /* time of the last save, or of the start */
-    int cannot_save;    /* the last save failed */
-    int best_is_behind; /* best.json lacks an evaluation */
-    int stops_early;    /* `patience` is exhausted */
+    eitp__health health;
+    eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
+    double saved_at;          /* time of the last save, or of the start */
+    int saved_early;          /* on memory pressure, the checkpoint of this step: it lacks the evaluation */
+    int cannot_save;          /* the last save failed */
+    int best_is_behind;       /* best.json lacks an evaluation */
+    int64_t kept_step;        /* see eitp_run_keep_checkpoint */
+    int links_have_failed;    /* they could not be made, which was said */
+    int best_has_failed;      /* it could not be written, which was said */
+    int prune_has_failed;     /* old checkpoints could not be removed, which was said */
+    int stops_early;          /* `patience` is exhausted */
+    int is_ending;            /* no step follows */
 };
 
 /* Resumes, trains and saves; fills in run->report. */
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error);
 /* <<src/run/run_loop.h */
 
-/* >>src/run/health.h */
-/* The health of a run: steps whose numbers are not finite. */
+/* >>src/run/poll.h */
+/* What a run asks while it computes, reads or loads: whether to drop the step or evaluation in progress. */
 
-/* Looks at the last step. EITP_ERROR_NOT_FINITE after max_nonfinite steps in a row that were not applied. */
+/*
+ * Returns 1 if the step or evaluation in progress is to be dropped: the run was asked to stop, or memory is short.
+ * `run` is an eitp_run. It is called every few microseconds (eitp_context_set_poll), so it must usually be a few
+ * instructions.
+ */
+EITP__PRIVATE int eitp__run_poll(void *run);
+
+/* Replaces the poll of the trainer's context by the run's, and restores it. */
+EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run);
+EITP__PRIVATE void eitp__run_end_polling(eitp_run *run);
+/* <<src/run/poll.h */
+
+/* >>src/run/run_health.h */
+/* What a run does about its health: warnings, and which models it does not save. */
+
+/* Looks at the last step. EITP_ERROR_NOT_FINITE after max_nonfinite steps in a row whose numbers were not finite. */
 EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error);
-/* <<src/run/health.h */
+
+/* True if the model may be saved under a name that a resume takes. If not, says so once, until it may again. */
+EITP__PRIVATE int eitp__health_may_save(eitp_run *run);
+
+/* True if the model may be saved now. */
+EITP__PRIVATE int eitp__health_is_good(const eitp_run *run);
+
+/* True if the model is ruined; false if it may be saved, or if the next step tells. */
+EITP__PRIVATE int eitp__health_is_ruined(const eitp_run *run);
+
+/* True if every weight is finite. */
+EITP__PRIVATE int eitp__health_has_finite_weights(const eitp_run *run);
+
+/* Sets the end of a run whose model is ruined, and fails with EITP_ERROR_NOT_FINITE: the reason, the checkpoint that a
+   resume takes, and what to do. `kept` is the name of the directory that has the model, or NULL. */
+EITP__PRIVATE eitp_status eitp__health_fail(eitp_run *run, const char *kept, eitp_error *error);
+/* <<src/run/run_health.h */
 
 /* >>src/run/run_save.h */
 /* Checkpoints of a run: saving and pruning. */
 
-/* The metric that decides about the best checkpoint and early stopping. */
-EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run);
+/* True if `step` is a multiple of `interval`. */
+EITP__PRIVATE int eitp__steps_are_due(int64_t interval, int64_t step);
 
-/* Saves the records and a checkpoint of the steps done, and prunes. */
+/* True if a multiple of `epochs` ends in this step, and for step 0, before the first. */
+EITP__PRIVATE int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step);
+
+/* True if the run saves after this step in any case. */
+EITP__PRIVATE int eitp__run_schedules_save(const eitp_run *run, int64_t step);
+
+/*
+ * Writes a checkpoint when the run was asked to stop, unless there is one of the last step, or no step was done. It
+ * removes no other. The limit counts it if an undisturbed run saves after this step too.
+ */
+EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *error);
+
+/* Saves the records and a checkpoint of the steps done, and prunes. A model that may not be saved now is saved after a
+   later step: then EITP_OK, and report.saved_step does not change. */
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error);
 
-/* Removes the checkpoints that the run does not keep. */
-EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error);
+/* The same on memory pressure, maybe before the evaluation after this step. save_total_limit counts the checkpoint if
+   an undisturbed run saves after this step too. */
+EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error);
 
-/* Writes best.json. */
-EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error);
+/* At the end of a run whose model is ruined: keeps it, if its weights are finite, as checkpoint-<step>.diverged, which
+   no resume takes and pruning ignores. Fails with EITP_ERROR_NOT_FINITE and sets the report's end. */
+EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error);
+
+/* Updates the links, and removes the checkpoints that the run does not keep. A failure is reported and ends nothing. */
+EITP__PRIVATE void eitp__run_prune(eitp_run *run);
+
+/* Writes best.json. A failure is said once, and the next save tries again. */
+EITP__PRIVATE void eitp__run_write_best(eitp_run *run);
 /* <<src/run/run_save.h */
+
+/* >>src/run/run_state.h */
+/* run_state.json: what a run, besides its trainer, takes from a checkpoint. */
+
+/* True if evaluations decide about the best checkpoint or early stopping. */
+EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
+
+/* The metric that decides. */
+EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run);
+
+/* Steps whose checkpoints are kept besides the newest: the best, and that of eitp_run_keep_checkpoint. -1: none. */
+enum { EITP__KEPT_STEPS = 2 };
+EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]);
+
+/* Writes it into the directory of a checkpoint. */
+EITP__PRIVATE eitp_status eitp__run_state_write(const eitp_run *run, int is_counted, const char *directory,
+                                                eitp_error *error);
+
+/* Reads it from the run's checkpoint. *found is 0 if the checkpoint, of an earlier version or of a trainer without a
+   run, has none. */
+EITP__PRIVATE eitp_status eitp__run_state_read(eitp_run *run, int *found, eitp_error *error);
+
+/* The step of the best evaluation, as a checkpoint knows it, if its checkpoint is kept; -1 if not, or if unknown. */
+EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *checkpoint);
+/* <<src/run/run_state.h */
+
+/* >>src/run/run_links.h */
+/* The links latest_model and best_model in the directory of a run. */
+
+#define EITP__LATEST_LINK "latest_model"
+#define EITP__BEST_LINK "best_model"
+
+/*
+ * Lets latest_model refer to the newest checkpoint and best_model to the one of the best evaluation, if they exist. A
+ * link to nothing is removed. Call it after a save, before other checkpoints are removed, so that the links always
+ * refer to something. Where links cannot be made, this is said once.
+ */
+EITP__PRIVATE void eitp__run_update_links(eitp_run *run);
+/* <<src/run/run_links.h */
+
+/* >>src/run/disk.h */
+/* The disk of a run: room for its checkpoints, and saves that fail because it is full or passes over an error. */
+
+/*
+ * Called before the first step. EITP_ERROR_IO if a checkpoint cannot be written: there is no room for one, the limit of
+ * file sizes is below its largest file, or too few files can be open at once. Warns if there is less room than the
+ * checkpoints of the run will need.
+ */
+EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error);
+
+/*
+ * Saves a checkpoint. If the disk is full, removes the checkpoints that the limit would remove afterwards. Then, and
+ * after failures that may pass, tries again for about a minute, or until a request to stop.
+ */
+EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_options *options, eitp_error *error);
+/* <<src/run/disk.h */
+
+/* >>src/run/run_restore.h */
+/* A directory that is removed while its run trains. */
+
+/*
+ * If the directory of the run is gone, creates and locks it again, with a new metrics.jsonl, and says so. What was in
+ * it is lost; the next checkpoint has all that the run needs. EITP_ERROR_ARGUMENT if another process trains there by
+ * now.
+ */
+EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error *error);
+/* <<src/run/run_restore.h */
 
 /* >>src/run/run_evaluate.h */
 /* Evaluation during a run, its best checkpoint, and early stopping. */
@@ -7194,14 +8122,11 @@ EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error)
 /* True if the task has validation samples. */
 EITP__PRIVATE int eitp__run_validates(const eitp_run *run);
 
-/* True if evaluations decide about the best checkpoint or early stopping. */
-EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
-
 /* Evaluates, records, and saves if it is the best so far. */
 EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error);
 
-/* Restores the evaluations up to the checkpoint. Later ones will be repeated, and are removed from the file. */
-EITP__PRIVATE eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error);
+/* Restores the run's state at the checkpoint: what follows will be repeated, and is removed from best.json. */
+EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *error);
 /* <<src/run/run_evaluate.h */
 
 /* >>src/run/events.h */
@@ -7218,13 +8143,17 @@ EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eit
 /* >>src/run/records.h */
 /* Records of steps, evaluations and memory pressure, for all sinks. */
 
-EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_error *error);
-EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds, eitp_error *error);
-EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error);
+/* A failing sink is reported, and ends nothing. */
+EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds);
+EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds);
+EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk);
 
 /* Call resume and sync of all sinks; see eitp_record_sink. */
 EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);
-EITP__PRIVATE eitp_status eitp__records_sync(eitp_run *run, eitp_error *error);
+EITP__PRIVATE void eitp__records_sync(eitp_run *run);
+
+/* At the end of a run: stores what failed before, if it can be stored now, and reports what is lost. */
+EITP__PRIVATE void eitp__records_finish(eitp_run *run);
 /* <<src/run/records.h */
 
 /* >>src/base/status.c */
@@ -7242,6 +8171,7 @@ EITP__PRIVATE eitp_status eitp__fail(eitp_error *error, eitp_status status, cons
     if (error) {
         va_list arguments;
         error->status = status;
+        error->system_code = 0;
         va_start(arguments, format);
         vsnprintf(error->message, sizeof error->message, format, arguments);
         va_end(arguments);
@@ -7280,6 +8210,24 @@ EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status statu
         eitp__append(error->message, sizeof error->message, message);
     }
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status status, const char *advice) {
+    if (error) {
+        eitp__append(error->message, sizeof error->message, "; ");
+        eitp__append(error->message, sizeof error->message, advice);
+    }
+    return status;
+}
+
+EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size) {
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    double amount = (double)bytes;
+    size_t unit = 0;
+    for (; amount >= 999.95 && unit + 1 < EITP__COUNT(units); unit++)
+        amount /= 1000;
+    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
+    return text;
 }
 /* <<src/base/status.c */
 
@@ -7431,6 +8379,10 @@ EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const 
 /* <<src/base/log.c */
 
 /* >>src/base/checksum.c */
+#if defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+#endif
+
 /*
  * Slicing-by-8: slice k of the table has the remainder of each byte value followed by k zero bytes. CRC is linear, so
  * an entry is the exclusive or of the entries of its bits: the compiler computes each slice from eight constants.
@@ -7476,10 +8428,8 @@ static uint32_t eitp__load_little_endian(const unsigned char *bytes) {
     return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size) {
-    const unsigned char *bytes = (const unsigned char *)data;
+EITP__PRIVATE uint32_t eitp__crc32c_by_table(uint32_t crc, const unsigned char *bytes, size_t size) {
     const uint32_t(*table)[256] = eitp__crc32c_table;
-    crc = ~crc;
     for (; size >= 8; size -= 8, bytes += 8) {
         uint32_t low = crc ^ eitp__load_little_endian(bytes), high = eitp__load_little_endian(bytes + 4);
         crc = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
@@ -7487,7 +8437,80 @@ EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size)
     }
     for (; size; size--, bytes++)
         crc = table[0][(crc ^ *bytes) & 255] ^ crc >> 8;
-    return ~crc;
+    return crc;
+}
+
+#if defined(__x86_64__)
+
+static int eitp__has_crc32c(void) {
+    return __builtin_cpu_supports("sse4.2") != 0;
+}
+
+__attribute__((target("sse4.2"))) static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes,
+                                                                              size_t size) {
+    unsigned long long wide = crc, word;
+    for (; size >= sizeof word; size -= sizeof word, bytes += sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        wide = __builtin_ia32_crc32di(wide, word);
+    }
+    for (crc = (uint32_t)wide; size; size--, bytes++)
+        crc = __builtin_ia32_crc32qi(crc, *bytes);
+    return crc;
+}
+
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+
+static int eitp__has_crc32c(void) {
+    return 1;
+}
+
+static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes, size_t size) {
+    uint64_t word;
+    for (; size >= sizeof word; size -= sizeof word, bytes += sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        crc = __crc32cd(crc, word);
+    }
+    for (; size; size--, bytes++)
+        crc = __crc32cb(crc, *bytes);
+    return crc;
+}
+
+#else
+
+static int eitp__has_crc32c(void) {
+    return 0;
+}
+
+static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes, size_t size) {
+    return eitp__crc32c_by_table(crc, bytes, size);
+}
+
+#endif
+
+EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    return eitp__has_crc32c() ? ~eitp__crc32c_by_instruction(~crc, bytes, size)
+                              : ~eitp__crc32c_by_table(~crc, bytes, size);
+}
+
+/* The product of two polynomials modulo that of the checksum. As in the checksum, the highest bit belongs to x^0. */
+static uint32_t eitp__crc32c_multiply(uint32_t a, uint32_t b) {
+    uint32_t product = 0;
+    for (uint32_t bit = (uint32_t)1 << 31; bit; bit >>= 1) {
+        product ^= a & bit ? b : 0;
+        b = b >> 1 ^ (b & 1 ? 0x82f63b78u : 0);
+    }
+    return product;
+}
+
+EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64_t size) {
+    uint32_t power = (uint32_t)1 << 23; /* x^8: a byte */
+    for (; size; size >>= 1) {
+        if (size & 1)
+            first = eitp__crc32c_multiply(first, power);
+        power = eitp__crc32c_multiply(power, power);
+    }
+    return first ^ second;
 }
 /* <<src/base/checksum.c */
 
@@ -7602,6 +8625,36 @@ EITP__PRIVATE void eitp__sort(void *items, size_t count, size_t size, int (*comp
 }
 /* <<src/base/sort.c */
 
+/* >>src/base/statistics.c */
+static int eitp__compare_numbers(const void *left, const void *right) {
+    double a, b;
+    memcpy(&a, left, sizeof a);
+    memcpy(&b, right, sizeof b);
+    return a < b ? -1 : a > b;
+}
+
+static double eitp__median_in_place(double *values, size_t count) {
+    eitp__sort(values, count, sizeof *values, eitp__compare_numbers);
+    /* Halved first: the sum of two large losses may overflow. */
+    return count ? 0.5 * values[(count - 1) / 2] + 0.5 * values[count / 2] : 0;
+}
+
+EITP__PRIVATE double eitp__median(const double *values, size_t count) {
+    double copy[EITP__STATISTICS_VALUES];
+    if (count)
+        memcpy(copy, values, count * sizeof *copy);
+    return eitp__median_in_place(copy, count);
+}
+
+EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count) {
+    const double median = eitp__median(values, count);
+    double distances[EITP__STATISTICS_VALUES];
+    for (size_t i = 0; i < count; i++)
+        distances[i] = fabs(values[i] - median);
+    return 1.4826 * eitp__median_in_place(distances, count);
+}
+/* <<src/base/statistics.c */
+
 /* >>src/base/clock.c */
 #include <time.h>
 
@@ -7610,6 +8663,13 @@ EITP__PRIVATE double eitp__clock(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+
+EITP__PRIVATE void eitp__sleep(double seconds) {
+    struct timespec time;
+    time.tv_sec = (time_t)seconds;
+    time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
+    nanosleep(&time, NULL);
+}
 /* <<src/base/clock.c */
 
 /* >>src/base/threads.c */
@@ -7617,6 +8677,7 @@ EITP__PRIVATE double eitp__clock(void) {
 #include <unistd.h>
 #if EITP__WITH_OPENMP
 #include <omp.h>
+#include <pthread.h>
 #endif
 
 EITP__PRIVATE int eitp__processor_count(void) {
@@ -7649,6 +8710,90 @@ EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int 
     work(argument, 0);
 }
 
+#if EITP__WITH_OPENMP
+
+/* Bytes of a thread's stack by OMP_STACKSIZE, "16M" or in KiB; 0: the system's default. */
+static size_t eitp__chosen_stack(void) {
+    static const char units[] = "bkmgBKMG";
+    const char *text = getenv("OMP_STACKSIZE"), *unit;
+    char *end = NULL;
+    unsigned long long size = text ? strtoull(text, &end, 10) : 0;
+    if (!size || size > SIZE_MAX >> 40)
+        return 0;
+    end += strspn(end, " ");
+    unit = *end ? strchr(units, *end) : units + 1;
+    return unit ? (size_t)size << 10 * ((unit - units) % 4) : 0;
+}
+
+static int eitp__thread_attributes(pthread_attr_t *attributes) {
+    size_t stack = eitp__chosen_stack();
+    if (pthread_attr_init(attributes))
+        return 0;
+    if (stack)
+        pthread_attr_setstacksize(attributes, stack);
+    return 1;
+}
+
+/* Ends once the thread that started it unlocks the mutex. */
+static void *eitp__brief_thread(void *argument) {
+    pthread_mutex_t *mutex = (pthread_mutex_t *)argument;
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+enum { EITP__MOST_THREADS = 4096 };
+
+/* How many of `count` further threads can run at a time. */
+static int eitp__count_startable(int count) {
+    pthread_t threads[EITP__MOST_THREADS];
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_attr_t attributes;
+    int started = 0;
+    if (!eitp__thread_attributes(&attributes))
+        return 0;
+    pthread_mutex_lock(&mutex);
+    while (started < count && started < EITP__MOST_THREADS &&
+           !pthread_create(&threads[started], &attributes, eitp__brief_thread, &mutex))
+        started++;
+    pthread_mutex_unlock(&mutex);
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+static void eitp__no_work(void *argument, int thread) {
+    (void)argument;
+    (void)thread;
+}
+
+#endif
+
+EITP__PRIVATE size_t eitp__team_stack(void) {
+    size_t size = 0;
+#if EITP__WITH_OPENMP
+    pthread_attr_t attributes;
+    if (eitp__thread_attributes(&attributes)) {
+        pthread_attr_getstacksize(&attributes, &size);
+        pthread_attr_destroy(&attributes);
+    }
+#endif
+    return size;
+}
+
+EITP__PRIVATE int eitp__team_start(int threads) {
+#if EITP__WITH_OPENMP
+    if (threads > 1) {
+        /* The place of one further thread is left to what OpenMP allocates. */
+        int startable = eitp__count_startable(threads);
+        threads = startable > 1 ? startable : 1;
+        eitp__team_run(threads, eitp__no_work, NULL);
+    }
+#endif
+    return threads;
+}
+
 static void eitp__relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -7674,6 +8819,15 @@ EITP__PRIVATE int64_t eitp__piece_claim(eitp__pieces *pieces, int64_t first, int
             return next;
     }
     return -1;
+}
+
+EITP__PRIVATE int eitp__pieces_cancel(eitp__pieces *pieces, int64_t limit) {
+    int64_t next = __atomic_load_n(&pieces->next, __ATOMIC_RELAXED);
+    while (next <= limit) {
+        if (__atomic_compare_exchange_n(&pieces->next, &next, INT64_MAX, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return 1;
+    }
+    return 0;
 }
 
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces) {
@@ -7705,6 +8859,62 @@ EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void
     eitp__team_run(pieces < threads ? (int)pieces : threads, eitp__job_thread, &job);
 }
 /* <<src/base/threads.c */
+
+/* >>src/base/library.c */
+#include <dlfcn.h>
+#if defined(__linux__) && defined(__LP64__)
+#include <elf.h>
+#include <sys/auxv.h>
+#endif
+
+/*
+ * Weak references, so that `cc file.c -lm` links with every C library: glibc has these functions since 2.34, and
+ * elsewhere they are in -ldl, or missing from static programs. A weakref leaves a program's own references as they are.
+ */
+#if defined(__ELF__)
+static void *eitp__dlopen(const char *name, int flags) __attribute__((weakref("dlopen")));
+static void *eitp__dlsym(void *library, const char *name) __attribute__((weakref("dlsym")));
+static char *eitp__dlerror(void) __attribute__((weakref("dlerror")));
+#define EITP__HAS_DLOPEN (eitp__dlopen != NULL && eitp__dlsym != NULL && eitp__dlerror != NULL)
+#else
+#define eitp__dlopen dlopen
+#define eitp__dlsym dlsym
+#define eitp__dlerror dlerror
+#define EITP__HAS_DLOPEN 1
+#endif
+
+/* A program that is linked dynamically names its loader. */
+static int eitp__is_dynamic(void) {
+#if defined(__linux__) && defined(__LP64__)
+    const Elf64_Phdr *headers = (const Elf64_Phdr *)getauxval(AT_PHDR);
+    unsigned long count = headers ? getauxval(AT_PHNUM) : 0;
+    for (unsigned long i = 0; i < count; i++)
+        if (headers[i].p_type == PT_INTERP)
+            return 1;
+    return !headers;
+#else
+    return 1;
+#endif
+}
+
+EITP__PRIVATE int eitp__can_open_libraries(void) {
+    return EITP__HAS_DLOPEN && eitp__is_dynamic();
+}
+
+EITP__PRIVATE void *eitp__open_library(const char *name, char *reason, size_t size) {
+    void *library = EITP__HAS_DLOPEN ? eitp__dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
+    const char *failure = library ? NULL : EITP__HAS_DLOPEN ? eitp__dlerror() : "the program has no dlopen";
+    snprintf(reason, size, "%s", failure ? failure : "");
+    return library;
+}
+
+EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *function) {
+    void *address = EITP__HAS_DLOPEN ? eitp__dlsym(library, name) : NULL;
+    /* ISO C cannot convert it to a pointer to a function. */
+    memcpy(function, &address, sizeof address);
+    return address != NULL;
+}
+/* <<src/base/library.c */
 
 /* >>src/base/unicode.c */
 
@@ -7990,8 +9200,11 @@ EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Linux transfers at most 0x7ffff000 bytes per call. */
@@ -8225,6 +9438,38 @@ static void eitp__system_unlock(void *user, void *lock) {
     close(eitp__descriptor(lock));
 }
 
+static int eitp__system_space(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file) {
+    struct statvfs disk;
+    struct rlimit limit;
+    uint64_t blocks;
+    (void)user;
+    if (statvfs(path, &disk))
+        return errno;
+    /* Some file systems do not know their size. */
+    if (!disk.f_blocks || !disk.f_frsize)
+        return ENOSYS;
+    /* Some blocks may be reserved for the superuser. */
+    blocks = geteuid() ? (uint64_t)disk.f_bavail : (uint64_t)disk.f_bfree;
+    *free_bytes = blocks > UINT64_MAX / disk.f_frsize ? UINT64_MAX : blocks * disk.f_frsize;
+    *largest_file = UINT64_MAX;
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY)
+        *largest_file = (uint64_t)limit.rlim_cur;
+    return 0;
+}
+
+static void eitp__system_wait(void *user, double seconds) {
+    struct timespec time;
+    (void)user;
+    time.tv_sec = (time_t)seconds;
+    time.tv_nsec = (long)(1e9 * (seconds - (double)time.tv_sec));
+    nanosleep(&time, NULL);
+}
+
+static int eitp__system_link(void *user, const char *target, const char *path) {
+    (void)user;
+    return symlink(target, path) ? errno : 0;
+}
+
 EITP__PRIVATE eitp_files eitp__system_files(void) {
     eitp_files files;
     memset(&files, 0, sizeof files);
@@ -8244,6 +9489,9 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.prefetch = eitp__system_prefetch;
     files.lock = eitp__system_lock;
     files.unlock = eitp__system_unlock;
+    files.space = eitp__system_space;
+    files.wait = eitp__system_wait;
+    files.link = eitp__system_link;
     return files;
 }
 /* <<src/base/files_posix.c */
@@ -8292,19 +9540,61 @@ static eitp_status eitp__fail_file(eitp_error *error, int code, const char *acti
     if (code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENXIO || code == ENAMETOOLONG)
         status = EITP_ERROR_ARGUMENT;
     if (explanation)
-        return eitp__fail(error, status, "cannot %s '%s': %s", action, path, explanation);
-    return eitp__fail(error, status, "cannot %s '%s': %s; check the path and its device", action, path, strerror(code));
+        eitp__fail(error, status, "cannot %s '%s': %s", action, path, explanation);
+    else
+        eitp__fail(error, status, "cannot %s '%s': %s; check the path and its device", action, path, strerror(code));
+    if (error)
+        error->system_code = code;
+    return status;
 }
+
+/* ---- Failures that pass ---- */
+
+/* Failures in a row of one call. */
+typedef struct eitp__failures {
+    int interrupted, other;
+} eitp__failures;
+
+EITP__PRIVATE void eitp__wait(const eitp_host *host, double seconds) {
+    if (host->files.wait)
+        host->files.wait(host->files.user, seconds);
+}
+
+/* True if the call that returned `code` is to be repeated; then it has waited. `passing` is a code that may pass. */
+static int eitp__repeats(const eitp_host *host, int code, int passing, eitp__failures *failures) {
+    const int most_interruptions = 1000; /* a table that always returns EINTR must not stop the process */
+    if (code == EINTR)
+        return failures->interrupted++ < most_interruptions;
+    if ((code != EAGAIN && code != passing) || failures->other >= EITP__FILE_RETRIES)
+        return 0;
+    eitp__wait(host, 0.01 * (double)(1 << failures->other++));
+    return 1;
+}
+
+/* The same for a call that changes or looks up names, or opens a file. */
+static int eitp__repeats_call(const eitp_host *host, int code, eitp__failures *failures) {
+    return code && eitp__repeats(host, code, EAGAIN, failures);
+}
+
+/* The same for a read or write. */
+static int eitp__repeats_transfer(const eitp_host *host, int code, eitp__failures *failures) {
+    return code && eitp__repeats(host, code, EIO, failures);
+}
+
+/* ---- Open files ---- */
 
 EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *host, const char *path,
                                           eitp_file_mode mode, eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     int code;
     void *handle = NULL;
     char *copy = eitp__copy_text(host, path);
     memset(file, 0, sizeof *file);
     if (!copy)
         return eitp__fail_memory(error, strlen(path) + 1, "a file path");
-    code = host->files.open(host->files.user, path, mode, &handle);
+    do
+        code = host->files.open(host->files.user, path, mode, &handle);
+    while (eitp__repeats_call(host, code, &failures));
     if (code) {
         eitp__release_text(host, copy);
         return eitp__fail_file(error, code, mode == EITP_FILE_READ ? "open" : "open for writing", path);
@@ -8321,7 +9611,8 @@ EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error) 
     if (!file->host)
         return EITP_OK;
     code = file->host->files.close(file->host->files.user, file->handle);
-    if (code)
+    /* An interrupted call has closed the file: closing it again could close another one. */
+    if (code && code != EINTR)
         status = eitp__fail_file(error, code, "close", file->path);
     eitp__release_text(file->host, file->path);
     memset(file, 0, sizeof *file);
@@ -8329,24 +9620,46 @@ EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error) 
 }
 
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     uint64_t found = 0;
-    int code = file->host->files.size(file->host->files.user, file->handle, &found);
+    int code;
+    do
+        code = file->host->files.size(file->host->files.user, file->handle, &found);
+    while (eitp__repeats_call(file->host, code, &failures));
     if (code)
         return eitp__fail_file(error, code, "get the size of", file->path);
     *size = found;
     return EITP_OK;
 }
 
+/* Some files of /proc seem to be regular and empty, and cannot be read. */
+static eitp_status eitp__fail_read(const eitp__file *file, int code, eitp_error *error) {
+    const eitp_files *files = &file->host->files;
+    uint64_t size = 1;
+    eitp_status status;
+    if (code != EIO || files->size(files->user, file->handle, &size) || size)
+        return eitp__fail_file(error, code, "read", file->path);
+    status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                        "cannot read '%s': it has no content of its own; give a regular file", file->path);
+    if (error)
+        error->system_code = code;
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__file_read_some(eitp__file *file, uint64_t offset, void *data, size_t size, size_t *done,
                                                eitp_error *error) {
     const eitp_files *files = &file->host->files;
+    eitp__failures failures = EITP__ZERO;
     size_t total = 0;
     *done = 0;
     while (total < size) {
         size_t got = 0;
         int code = files->read(files->user, file->handle, offset + total, (char *)data + total, size - total, &got);
+        if (eitp__repeats_transfer(file->host, code, &failures))
+            continue;
         if (code)
-            return eitp__fail_file(error, code, "read", file->path);
+            return eitp__fail_read(file, code, error);
+        memset(&failures, 0, sizeof failures);
         if (got > size - total)
             return eitp__fail(error, EITP_ERROR_INTERNAL,
                               "reading '%s' returned more bytes than requested; check eitp_host.files.read",
@@ -8379,6 +9692,7 @@ EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, 
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,
                                            eitp_error *error) {
     const eitp_files *files = &file->host->files;
+    eitp__failures failures = EITP__ZERO;
     size_t total = 0;
     while (total < size) {
         size_t put = 0;
@@ -8387,20 +9701,32 @@ EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, co
         /* Writing 0 bytes without an error would loop forever. */
         if (!code && (!put || put > size - total))
             code = EIO;
+        if (eitp__repeats_transfer(file->host, code, &failures))
+            continue;
         if (code)
             return eitp__fail_file(error, code, "write", file->path);
+        memset(&failures, 0, sizeof failures);
         total += put;
     }
     return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eitp_error *error) {
-    int code = file->host->files.resize(file->host->files.user, file->handle, size);
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    do
+        code = file->host->files.resize(file->host->files.user, file->handle, size);
+    while (eitp__repeats_call(file->host, code, &failures));
     return code ? eitp__fail_file(error, code, "resize", file->path) : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error) {
-    int code = file->host->files.sync(file->host->files.user, file->handle);
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    /* Only interruptions: after another failure the system may have dropped what was written. */
+    do
+        code = file->host->files.sync(file->host->files.user, file->handle);
+    while (code == EINTR && eitp__repeats_call(file->host, code, &failures));
     return code ? eitp__fail_file(error, code, "sync", file->path) : EITP_OK;
 }
 
@@ -8485,8 +9811,7 @@ EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *pa
     return eitp__file_close(&file, error);
 }
 
-/* The directory of `path` as a new string; NULL if out of memory. */
-static char *eitp__parent_directory(const eitp_host *host, const char *path) {
+EITP__PRIVATE char *eitp__parent_directory(const eitp_host *host, const char *path) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/')
         length--;
@@ -8520,32 +9845,72 @@ EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *
     return status;
 }
 
+EITP__PRIVATE int eitp__is_disk_full(const eitp_error *error) {
+    return error->system_code == ENOSPC || error->system_code == EDQUOT;
+}
+
+EITP__PRIVATE int eitp__path_space(const eitp_host *host, const char *path, uint64_t *free_bytes,
+                                   uint64_t *largest_file) {
+    *free_bytes = *largest_file = UINT64_MAX;
+    return host->files.space && !host->files.space(host->files.user, path, free_bytes, largest_file);
+}
+
 EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *path, eitp_path_info *info,
                                           eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     eitp_path_info found;
     int code;
-    memset(&found, 0, sizeof found);
-    code = host->files.info(host->files.user, path, &found);
+    do {
+        memset(&found, 0, sizeof found);
+        code = host->files.info(host->files.user, path, &found);
+    } while (eitp__repeats_call(host, code, &failures));
     if (code)
         return eitp__fail_file(error, code, "look up", path);
     *info = found;
     return EITP_OK;
 }
 
-static eitp_status eitp__make_one_directory(const eitp_host *host, const char *path, eitp_error *error) {
+/* A directory that may be written but not read cannot be synced. */
+EITP__PRIVATE eitp_status eitp__sync_parent(const eitp_host *host, const char *path, eitp_error *error) {
+    char *parent = eitp__parent_directory(host, path);
+    eitp_error why;
+    eitp_status status;
+    if (!parent)
+        return eitp__fail_memory(error, strlen(path) + 1, "a directory path");
+    status = eitp__sync_directory(host, parent, &why);
+    eitp__release_text(host, parent);
+    if (!status || why.system_code == EACCES || why.system_code == EPERM)
+        return EITP_OK;
+    if (error)
+        *error = why;
+    return status;
+}
+
+static eitp_status eitp__make_one_directory(const eitp_host *host, const char *path, int syncs, eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     eitp_path_info info;
     eitp_status status;
-    int code = host->files.make_directory(host->files.user, path);
+    int code;
+    do
+        code = host->files.make_directory(host->files.user, path);
+    while (eitp__repeats_call(host, code, &failures));
     if (!code)
-        return EITP_OK;
+        return syncs ? eitp__sync_parent(host, path, error) : EITP_OK;
     if (code != EEXIST)
         return eitp__fail_file(error, code, "create the directory", path);
     status = eitp__path_info(host, path, &info, error);
-    if (!status && info.kind != EITP_PATH_DIRECTORY)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "cannot create the directory '%s': a file has that name; remove it or choose another name",
-                          path);
+    if (!status && info.kind != EITP_PATH_DIRECTORY) {
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "cannot create the directory '%s': a file has that name; remove it or choose another name",
+                            path);
+        if (error)
+            error->system_code = code;
+    }
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__make_directory(const eitp_host *host, const char *path, eitp_error *error) {
+    return eitp__make_one_directory(host, path, 0, error);
 }
 
 EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const char *path, eitp_error *error) {
@@ -8558,11 +9923,11 @@ EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const ch
         if (path[i] != '/' || path[i - 1] == '/')
             continue;
         prefix[i] = 0;
-        status = eitp__make_one_directory(host, prefix, error);
+        status = eitp__make_one_directory(host, prefix, 1, error);
         prefix[i] = '/';
     }
     if (!status && !(length && path[length - 1] == '/' && length > 1))
-        status = eitp__make_one_directory(host, path, error);
+        status = eitp__make_one_directory(host, path, 1, error);
     eitp__release(host, prefix, length + 1);
     return status;
 }
@@ -8585,31 +9950,54 @@ static eitp_status eitp__remove_entries(const eitp_host *host, const char *path,
     return status;
 }
 
+/* Removes a file or an empty directory; returns an errno value. */
+static int eitp__remove_one(const eitp_host *host, const char *path) {
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    do
+        code = host->files.remove(host->files.user, path);
+    while (eitp__repeats_call(host, code, &failures));
+    return code;
+}
+
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error) {
     /* Tries to remove first and lists only what is not empty: this never follows a symbolic link out of the tree. */
-    int code = host->files.remove(host->files.user, path);
+    int code = eitp__remove_one(host, path);
     if (code == ENOTEMPTY || code == EEXIST) {
         eitp_status status = eitp__remove_entries(host, path, error);
         if (status)
             return status;
-        code = host->files.remove(host->files.user, path);
+        code = eitp__remove_one(host, path);
     }
     return code && code != ENOENT ? eitp__fail_file(error, code, "remove", path) : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to,
                                             eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     const char *explanation;
-    int code = host->files.rename(host->files.user, from, to);
+    eitp_status status;
+    int code;
+    do
+        code = host->files.rename(host->files.user, from, to);
+    while (eitp__repeats_call(host, code, &failures));
     if (!code)
         return EITP_OK;
     explanation = eitp__explain_errno(code);
-    return eitp__fail(error, code == ENOENT || code == ENOTDIR || code == EISDIR ? EITP_ERROR_ARGUMENT : EITP_ERROR_IO,
-                      "cannot rename '%s' to '%s': %s", from, to, explanation ? explanation : strerror(code));
+    status =
+        eitp__fail(error, code == ENOENT || code == ENOTDIR || code == EISDIR ? EITP_ERROR_ARGUMENT : EITP_ERROR_IO,
+                   "cannot rename '%s' to '%s': %s", from, to, explanation ? explanation : strerror(code));
+    if (error)
+        error->system_code = code;
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
-    int code = host->files.sync_directory(host->files.user, path);
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    do
+        code = host->files.sync_directory(host->files.user, path);
+    while (code == EINTR && eitp__repeats_call(host, code, &failures));
     return code ? eitp__fail_file(error, code, "sync the directory", path) : EITP_OK;
 }
 
@@ -8654,12 +10042,16 @@ EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char
     eitp_status status = EITP_OK;
     eitp__buffer unsorted;
     eitp__name_collector collector;
+    eitp__failures failures = EITP__ZERO;
     int code;
     eitp__buffer_clear(names);
     eitp__buffer_init(&unsorted, host);
     collector.names = &unsorted;
-    collector.count = 0;
-    code = host->files.list(host->files.user, path, eitp__collect_name, &collector);
+    do {
+        eitp__buffer_clear(&unsorted);
+        collector.count = 0;
+        code = host->files.list(host->files.user, path, eitp__collect_name, &collector);
+    } while (eitp__repeats_call(host, code, &failures));
     if (unsorted.failed || (!code && collector.count && !eitp__sort_names(host, &unsorted, collector.count, names)))
         status = eitp__fail_memory(error, unsorted.size, "the names in a directory");
     else if (code)
@@ -8683,11 +10075,33 @@ EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory
     memcpy(path + head + slash, name, tail + 1);
     return path;
 }
+
+EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__buffer names;
+    size_t count = 0, offset = 0;
+    uint64_t bytes;
+    if (eitp__path_info(host, path, &info, NULL) || info.kind != EITP_PATH_DIRECTORY)
+        return info.size;
+    bytes = 0;
+    eitp__buffer_init(&names, host);
+    if (eitp__list_directory(host, path, &names, &count, NULL))
+        count = 0;
+    for (size_t i = 0; i < count; i++) {
+        char *inner = eitp__join_path(host, path, names.data + offset);
+        bytes += inner ? eitp__tree_bytes(host, inner) : 0;
+        offset += strlen(names.data + offset) + 1;
+        eitp__release_text(host, inner);
+    }
+    eitp__buffer_release(&names);
+    return bytes;
+}
 /* <<src/base/files.c */
 
 /* >>src/base/worker.c */
 #if EITP__WITH_WORKER
 #include <pthread.h>
+#include <time.h>
 #endif
 
 enum { EITP__WORKER_QUEUE = 64 };
@@ -8793,6 +10207,27 @@ static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
         pthread_cond_wait(&worker->changed, &worker->mutex);
 }
 
+/* The same, until a time. */
+static void eitp__worker_await_until(eitp__worker *worker, uint64_t number, const struct timespec *end) {
+    while (worker->done < number && !pthread_cond_timedwait(&worker->changed, &worker->mutex, end))
+        continue;
+}
+
+EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t number, int milliseconds) {
+    struct timespec end;
+    int done;
+    clock_gettime(CLOCK_REALTIME, &end); /* the clock of pthread_cond_timedwait */
+    end.tv_nsec += milliseconds * 1000000L;
+    end.tv_sec += end.tv_nsec / 1000000000L;
+    end.tv_nsec %= 1000000000L;
+    eitp__worker_lock(worker);
+    if (worker->has_thread)
+        eitp__worker_await_until(worker, number, &end);
+    done = worker->done >= number;
+    eitp__worker_unlock(worker);
+    return done;
+}
+
 #else
 
 static void eitp__worker_lock(eitp__worker *worker) {
@@ -8814,6 +10249,11 @@ static void eitp__worker_end(eitp__worker *worker) {
 static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
     (void)worker;
     (void)number;
+}
+
+EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t number, int milliseconds) {
+    (void)milliseconds;
+    return worker->done >= number;
 }
 
 #endif
@@ -8962,11 +10402,6 @@ const char *eitp_build_info(void) {
            " openmp=1"
 #else
            " openmp=0"
-#endif
-#if EITP_WITH_OPENBLAS
-           " openblas=1"
-#else
-           " openblas=0"
 #endif
            " kernels=ref"
 #if EITP__WITH_AVX2
@@ -9289,8 +10724,9 @@ typedef struct eitp__process_size {
     uint64_t addresses; /* all mapped memory (VmSize), for RLIMIT_AS */
 } eitp__process_size;
 
-static eitp_status eitp__read_process(const eitp_host *host, eitp_memory_info *info, eitp__process_size *size,
+static eitp_status eitp__read_process(const eitp_host *host, eitp__memory_state *state, eitp__process_size *size,
                                       eitp_error *error) {
+    eitp_memory_info *info = &state->info;
     struct rusage usage;
     eitp__buffer text;
     eitp_status status;
@@ -9300,6 +10736,9 @@ static eitp_status eitp__read_process(const eitp_host *host, eitp_memory_info *i
         return status;
     info->resident = eitp__find_bytes(text.data, "VmRSS:");
     info->peak = eitp__find_bytes(text.data, "VmHWM:");
+    state->anonymous = eitp__find_bytes(text.data, "RssAnon:");
+    if (!state->anonymous)
+        state->anonymous = info->resident;
     size->data = eitp__find_bytes(text.data, "VmData:");
     size->addresses = eitp__find_bytes(text.data, "VmSize:");
     eitp__buffer_release(&text);
@@ -9341,60 +10780,63 @@ static uint64_t eitp__process_share(uint64_t limit, uint64_t used, uint64_t resi
     return share ? share : 1; /* 0 means unknown */
 }
 
-/* Applies a limit to `usable` and `left`. `page_cache` is the part of `used` that the system can reclaim. */
-static void eitp__apply_bound(eitp_memory_info *info, const char *source, uint64_t limit, uint64_t used,
-                              uint64_t page_cache) {
+/* Applies a limit to `usable`, `left` and *least. `page_cache` is the part of `used` that the system can reclaim. */
+static void eitp__apply_bound(eitp_memory_info *info, uint64_t *least, const char *source, uint64_t limit,
+                              uint64_t used, uint64_t page_cache) {
     const uint64_t share = eitp__process_share(limit, used, info->resident);
     const uint64_t occupied = used - (page_cache < used ? page_cache : used);
     const uint64_t left = limit > occupied ? limit - occupied : 0;
     if (!info->usable || left < info->left)
         info->left = left;
+    if (left < *least)
+        *least = left;
     if (info->usable && share >= info->usable)
         return;
     info->usable = share;
     info->source = source;
 }
 
-static void eitp__bound_by_machine(eitp_memory_info *info) {
-    if (info->available && info->total > info->available)
-        eitp__apply_bound(info, "MemAvailable", info->total, info->total - info->available, 0);
-    else if (info->available)
-        eitp__apply_bound(info, "MemAvailable", info->available, 0, 0);
+static void eitp__bound_by_machine(eitp__memory_state *state) {
+    eitp_memory_info *info = &state->info;
+    const uint64_t total = info->total > info->available ? info->total : info->available;
+    if (info->available)
+        eitp__apply_bound(info, &state->left_physical, "MemAvailable", total, total - info->available, 0);
 }
 
-static void eitp__bound_by_process(eitp_memory_info *info, const char *source, const struct rlimit *limit,
+static void eitp__bound_by_process(eitp__memory_state *state, const char *source, const struct rlimit *limit,
                                    uint64_t used) {
+    eitp_memory_info *info = &state->info;
     const uint64_t bytes = (uint64_t)limit->rlim_cur;
     if (limit->rlim_cur == RLIM_INFINITY)
         return;
     if (!info->data_limit || bytes < info->data_limit)
         info->data_limit = bytes;
-    eitp__apply_bound(info, source, bytes, used, 0);
+    eitp__apply_bound(info, &state->left_of_limits, source, bytes, used, 0);
 }
 
 static void eitp__bound_by_cgroup(void *visitor, const eitp__cgroup_memory *memory) {
-    eitp_memory_info *info = (eitp_memory_info *)visitor;
+    eitp__memory_state *state = (eitp__memory_state *)visitor;
+    eitp_memory_info *info = &state->info;
     const uint64_t limit = memory->limit, used = memory->used;
     if (!info->cgroup_limit || eitp__process_share(limit, used, info->resident) <
                                    eitp__process_share(info->cgroup_limit, info->cgroup_used, info->resident)) {
         info->cgroup_limit = limit;
         info->cgroup_used = used;
     }
-    eitp__apply_bound(info, "cgroup", limit, used, memory->page_cache);
+    eitp__apply_bound(info, &state->left_physical, "cgroup", limit, used, memory->page_cache);
 }
 
-eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error) {
-    eitp_memory_info found;
+EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_state *state, eitp_error *error) {
+    eitp__memory_state found;
     eitp__process_size size = {0, 0};
     struct rlimit limit;
     eitp_status status;
-    if (!host || !info)
-        return eitp__fail_null(error, "eitp_memory_info_read", "host and info");
     memset(&found, 0, sizeof found);
-    found.source = "unknown";
+    found.info.source = "unknown";
+    found.left_physical = found.left_of_limits = UINT64_MAX;
     status = eitp__read_process(host, &found, &size, error);
     if (!status)
-        status = eitp__read_machine(host, &found, error);
+        status = eitp__read_machine(host, &found.info, error);
     if (status)
         return status;
     eitp__bound_by_machine(&found);
@@ -9405,8 +10847,19 @@ eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info,
         eitp__bound_by_process(&found, "RLIMIT_DATA", &limit, size.data);
     if (!getrlimit(RLIMIT_AS, &limit))
         eitp__bound_by_process(&found, "RLIMIT_AS", &limit, size.addresses);
-    *info = found;
+    *state = found;
     return EITP_OK;
+}
+
+eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error) {
+    eitp__memory_state state;
+    eitp_status status;
+    if (!host || !info)
+        return eitp__fail_null(error, "eitp_memory_info_read", "host and info");
+    status = eitp__memory_read(host, &state, error);
+    if (!status)
+        *info = state.info;
+    return status;
 }
 
 /* The part of `usable` that the default budget leaves free. */
@@ -9469,6 +10922,7 @@ typedef struct eitp__json_parser {
     size_t line;
     size_t text_used;
     int depth;
+    int has_names; /* lone surrogates are bytes */
     eitp__json_key *keys;
     size_t key_capacity;
     eitp_error *error;
@@ -9553,6 +11007,10 @@ static eitp_status eitp__json_parse_code_point(eitp__json_parser *parser, char *
     eitp_status status = eitp__json_parse_unit(parser, &code);
     if (status)
         return status;
+    if (parser->has_names && code >= 0xdc80 && code <= 0xdcff) {
+        *(*out)++ = (char)(unsigned char)(code & 0xff);
+        return EITP_OK;
+    }
     if (code >= 0xdc00 && code <= 0xdfff)
         return eitp__json_fail(parser, start, "expected a high surrogate before a low one");
     if (code >= 0xd800 && code <= 0xdbff) {
@@ -9962,8 +11420,8 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
-                                           eitp__json_document **document, eitp_error *error) {
+static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, int has_names,
+                                         eitp__json_document **document, eitp_error *error) {
     eitp__json_parser parser;
     eitp_status status;
     memset(&parser, 0, sizeof parser);
@@ -9976,6 +11434,7 @@ EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *da
     parser.start = parser.at = parser.line_start = data;
     parser.end = size ? data + size : data;
     parser.line = 1;
+    parser.has_names = has_names;
     parser.error = error;
     status = eitp__json_parse_document(&parser);
     eitp__release(host, parser.keys, parser.key_capacity * sizeof *parser.keys);
@@ -9984,6 +11443,11 @@ EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *da
     else
         *document = parser.document;
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
+                                           eitp__json_document **document, eitp_error *error) {
+    return eitp__json_parse_with(host, data, size, 0, document, error);
 }
 
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
@@ -10004,19 +11468,29 @@ EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *docum
     return document->root;
 }
 
-EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
-                                               eitp__json_document **document, eitp_error *error) {
+static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *path, size_t limit, int has_names,
+                                           eitp__json_document **document, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
     eitp__buffer_init(&text, host);
     status = eitp__read_file(host, path, limit, &text, error);
     if (!status) {
-        status = eitp__json_parse(host, text.data, text.size, document, error);
+        status = eitp__json_parse_with(host, text.data, text.size, has_names, document, error);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }
     eitp__buffer_release(&text);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
+                                               eitp__json_document **document, eitp_error *error) {
+    return eitp__json_read_file_as(host, path, limit, 0, document, error);
+}
+
+EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
+                                                          eitp__json_document **document, eitp_error *error) {
+    return eitp__json_read_file_as(host, path, limit, 1, document, error);
 }
 /* <<src/base/json.c */
 
@@ -10121,7 +11595,8 @@ static size_t eitp__json_escape(unsigned char c, char escape[8]) {
     return c < 0x20 ? (size_t)snprintf(escape, 8, "\\u%04x", c) : 0;
 }
 
-EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size) {
+/* `as_bytes`: bytes that are not UTF-8 become lone surrogates, one each. */
+static void eitp__json_write_escaped(eitp__buffer *buffer, const char *text, size_t size, int as_bytes) {
     size_t plain = 0, at = 0;
     char escape[8];
     eitp__buffer_add(buffer, "\"", 1);
@@ -10132,6 +11607,9 @@ EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text,
         size_t length = eitp__utf8_next((const unsigned char *)text + at, size - at, &code, &valid), escaped = 0;
         if (code < 0x80) {
             escaped = eitp__json_escape((unsigned char)code, escape);
+        } else if (!valid && as_bytes) {
+            length = 1;
+            escaped = (size_t)snprintf(escape, sizeof escape, "\\udc%02x", (unsigned)(unsigned char)text[at]);
         } else if (!valid) {
             /* Invalid bytes become U+FFFD, so that the output is valid UTF-8. */
             escaped = 3;
@@ -10146,6 +11624,14 @@ EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text,
     }
     eitp__buffer_add(buffer, text + plain, at - plain);
     eitp__buffer_add(buffer, "\"", 1);
+}
+
+EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size) {
+    eitp__json_write_escaped(buffer, text, size, 0);
+}
+
+EITP__PRIVATE void eitp__json_write_name(eitp__buffer *buffer, const char *name) {
+    eitp__json_write_escaped(buffer, name, strlen(name), 1);
 }
 
 EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
@@ -11303,21 +12789,23 @@ static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double va
 
 /*
  * Computes scale and apply, with the scale of torch.nn.utils.clip_grad_norm_. A step is not applied if its norm is not
- * finite.
+ * finite or above the bound.
  */
 static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const float *loss_scale = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    const float *bound = call->input_count > 3 ? (const float *)call->inputs[3].data : NULL;
     double unscale = loss_scale ? 1 / (double)loss_scale[0] : 1;
     double norm = sqrt(((const double *)call->inputs[0].data)[0]) * unscale;
     double limit = (double)((const float *)call->inputs[1].data)[0], scale = 1;
     float *commit = (float *)call->outputs[0].data;
+    const int applies = isfinite(norm) && !(bound && bound[0] > 0 && norm > (double)bound[0]);
     (void)begin;
     (void)end;
     (void)workspace;
     if (limit > 0 && limit < norm + 1e-6)
         scale = limit / (norm + 1e-6);
-    commit[0] = isfinite(norm) ? (float)(scale * unscale) : 0;
-    commit[1] = isfinite(norm) ? 1 : 0;
+    commit[0] = applies ? (float)(scale * unscale) : 0;
+    commit[1] = applies ? 1 : 0;
     ((float *)call->outputs[1].data)[0] = (float)norm;
 }
 
@@ -13091,11 +14579,14 @@ static size_t eitp__null_workspace(const eitp__backend *backend, const eitp__cal
 }
 
 static eitp_status eitp__null_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                                      eitp_error *error) {
+                                      const eitp__poll *poll, size_t stoppable, eitp_error *error) {
     (void)calls;
     (void)workspace;
-    (void)error;
-    ((eitp__null *)backend)->calls += count;
+    for (size_t i = 0; i < count; i++) {
+        if (i < stoppable && eitp__poll_ask(poll))
+            return eitp__fail_interrupted(error);
+        ((eitp__null *)backend)->calls++;
+    }
     return EITP_OK;
 }
 
@@ -13231,10 +14722,21 @@ EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa) {
 /* <<backends/cpu/features.c */
 
 /* >>backends/cpu/openblas.c */
-#if EITP_WITH_OPENBLAS
+/* The part of OpenBLAS's interface that is used; the enumerations of cblas.h are passed as int. */
+typedef void (*eitp__sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                            const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
 
-#include <cblas.h>
+enum { EITP__CBLAS_ROW_MAJOR = 101, EITP__CBLAS_NO_TRANSPOSE = 111, EITP__CBLAS_TRANSPOSE = 112 };
 
+typedef struct eitp__openblas {
+    eitp__sgemm sgemm;
+    void (*set_threads)(int threads);
+    char *(*core)(void);
+    char *(*config)(void);
+} eitp__openblas;
+
+/* The library's function comes first in the workspace (eitp__kernel.imported), then the sums of a tile. */
+#define EITP__OPENBLAS_SUMS EITP__ALIGNMENT
 #define EITP__OPENBLAS_TILE_ROWS 256
 #define EITP__OPENBLAS_TILE_COLUMNS 192
 
@@ -13254,24 +14756,26 @@ static void eitp__openblas_start(const eitp__call *call, const eitp__matmul_tile
 
 /* Sums a tile in y, or in the workspace if an epilogue or a second output follows. */
 static void eitp__openblas_tile(const eitp__call *call, const eitp__matmul *sizes, const eitp__matmul_tile *tile,
-                                float *workspace, eitp__openblas_finish finish) {
+                                void *workspace, eitp__openblas_finish finish) {
+    eitp__sgemm sgemm = *(eitp__sgemm *)workspace;
     const float *a = (const float *)call->inputs[0].data + eitp__matmul_offset(call, 0, tile->batch) +
                      tile->row * (sizes->transpose_a ? 1 : sizes->lda);
     const float *b = (const float *)call->inputs[1].data + eitp__matmul_offset(call, 1, tile->batch) +
                      tile->column * (sizes->transpose_b ? sizes->ldb : 1);
     int is_plain = call->integers[2] == EITP__EPILOGUE_NONE && !eitp__matmul_output(call, 1);
     float *y = (float *)call->outputs[0].data + (tile->batch * sizes->m + tile->row) * sizes->n + tile->column;
-    float *sums = is_plain ? y : workspace, carry = eitp__matmul_carry(call);
+    float *sums = is_plain ? y : (float *)(void *)((char *)workspace + EITP__OPENBLAS_SUMS);
+    float carry = eitp__matmul_carry(call);
     int64_t stride = is_plain ? sizes->n : EITP__OPENBLAS_TILE_COLUMNS;
     if (eitp__matmul_input(call, 2) || sizes->k == 0) {
         eitp__openblas_start(call, tile, sums, stride);
         carry = 1.0f;
     }
     if (sizes->k > 0)
-        cblas_sgemm(CblasRowMajor, sizes->transpose_a ? CblasTrans : CblasNoTrans,
-                    sizes->transpose_b ? CblasTrans : CblasNoTrans, (blasint)tile->rows, (blasint)tile->columns,
-                    (blasint)sizes->k, 1.0f, a, (blasint)sizes->lda, b, (blasint)sizes->ldb, carry, sums,
-                    (blasint)stride);
+        sgemm(EITP__CBLAS_ROW_MAJOR, sizes->transpose_a ? EITP__CBLAS_TRANSPOSE : EITP__CBLAS_NO_TRANSPOSE,
+              sizes->transpose_b ? EITP__CBLAS_TRANSPOSE : EITP__CBLAS_NO_TRANSPOSE, (int)tile->rows,
+              (int)tile->columns, (int)sizes->k, 1.0f, a, (int)sizes->lda, b, (int)sizes->ldb, carry, sums,
+              (int)stride);
     if (!is_plain)
         finish(call, tile, sums, stride);
 }
@@ -13282,7 +14786,7 @@ static void eitp__openblas_tiles(const eitp__call *call, int64_t begin, int64_t 
     for (int64_t item = begin; item < end; item++) {
         eitp__matmul_tile tile =
             eitp__matmul_tile_at(&sizes, item, EITP__OPENBLAS_TILE_ROWS, EITP__OPENBLAS_TILE_COLUMNS);
-        eitp__openblas_tile(call, &sizes, &tile, (float *)workspace, finish);
+        eitp__openblas_tile(call, &sizes, &tile, workspace, finish);
     }
 }
 
@@ -13305,12 +14809,73 @@ static void eitp__openblas_on_avx512(const eitp__call *call, int64_t begin, int6
 
 static size_t eitp__openblas_workspace(const eitp__call *call) {
     (void)call;
-    return (size_t)EITP__OPENBLAS_TILE_ROWS * EITP__OPENBLAS_TILE_COLUMNS * sizeof(float);
+    return EITP__OPENBLAS_SUMS + (size_t)EITP__OPENBLAS_TILE_ROWS * EITP__OPENBLAS_TILE_COLUMNS * sizeof(float);
 }
 
-EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
+/* Opens the library that EITP_LIBOPENBLAS names, else the first that is there. */
+static eitp_status eitp__openblas_find(void **library, const char **name, eitp_error *error) {
+#ifdef __APPLE__
+    static const char *const names[] = {"libopenblas.0.dylib", "libopenblas.dylib"};
+#else
+    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
+#endif
+    char reasons[EITP__COUNT(names)][160];
+    *name = getenv("EITP_LIBOPENBLAS");
+    if (*name && **name) {
+        *library = eitp__open_library(*name, reasons[0], sizeof reasons[0]);
+        return *library ? EITP_OK
+                        : eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                                     "OpenBLAS cannot be opened (%s); correct EITP_LIBOPENBLAS, or use the products "
+                                     "'own'",
+                                     reasons[0]);
+    }
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        *name = names[i];
+        *library = eitp__open_library(names[i], reasons[i], sizeof reasons[i]);
+        if (*library)
+            return EITP_OK;
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "OpenBLAS cannot be opened (%s; %s); install it (on Debian the package libopenblas0), name its "
+                      "file in EITP_LIBOPENBLAS, or use the products 'own'",
+                      reasons[0], reasons[1]);
+}
+
+static eitp_status eitp__openblas_open(eitp__openblas *openblas, eitp_error *error) {
+    const char *name = NULL;
+    void *library = NULL;
+    eitp_status status;
+    if (!eitp__can_open_libraries())
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "OpenBLAS cannot be opened, since this program was linked statically or without dlopen; "
+                          "link it with shared libraries and -Wl,-no-as-needed -ldl, or use the products 'own'");
+    status = eitp__openblas_find(&library, &name, error);
+    if (status)
+        return status;
+    if (!eitp__find_function(library, "cblas_sgemm", &openblas->sgemm) ||
+        !eitp__find_function(library, "openblas_set_num_threads", &openblas->set_threads) ||
+        !eitp__find_function(library, "openblas_get_corename", &openblas->core) ||
+        !eitp__find_function(library, "openblas_get_config", &openblas->config))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%.300s' is not OpenBLAS with its functions for C; name another file in EITP_LIBOPENBLAS, "
+                          "or use the products 'own'",
+                          name);
+    if (strstr(openblas->config(), "USE64BITINT"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%.300s' is OpenBLAS with 64-bit integers; name one with 32-bit integers in "
+                          "EITP_LIBOPENBLAS, or use the products 'own'",
+                          name);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__register_openblas_kernels(eitp__kernel_table *table, eitp__openblas_core *core,
+                                                          eitp_error *error) {
     eitp__kernel *kernel = &table->kernels[EITP__SLOT_MATMUL][EITP_F32];
     eitp__kernel_function run = eitp__openblas_on_ref;
+    eitp__openblas openblas = EITP__ZERO;
+    eitp_status status = eitp__openblas_open(&openblas, error);
+    if (status)
+        return status;
 #if EITP__WITH_AVX2
     if (kernel->set && strcmp(kernel->set, "avx2") == 0)
         run = eitp__openblas_on_avx2;
@@ -13320,30 +14885,15 @@ EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
         run = eitp__openblas_on_avx512;
 #endif
     kernel->run = run;
+    kernel->imported = (eitp__imported)openblas.sgemm;
     kernel->workspace = eitp__openblas_workspace;
     kernel->tile_rows = EITP__OPENBLAS_TILE_ROWS;
     kernel->tile_columns = EITP__OPENBLAS_TILE_COLUMNS;
     kernel->set = "openblas";
-    openblas_set_num_threads(1);
-    return 1;
+    openblas.set_threads(1);
+    snprintf(core->name, sizeof core->name, "%s", openblas.core());
+    return EITP_OK;
 }
-
-EITP__PRIVATE const char *eitp__openblas_core(void) {
-    return openblas_get_corename();
-}
-
-#else
-
-EITP__PRIVATE const char *eitp__openblas_core(void) {
-    return "";
-}
-
-EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
-    (void)table;
-    return 0;
-}
-
-#endif
 /* <<backends/cpu/openblas.c */
 
 /* >>backends/cpu/limits.c */
@@ -13499,11 +15049,14 @@ EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int thread
 /* >>backends/cpu/cpu.c */
 /* The CPU backend: a kernel table for this processor, and one driver for all iteration families. */
 
+#include <sys/resource.h>
+
 typedef struct eitp__cpu {
     eitp__backend base;
     int threads;
     eitp__isa isa;
     eitp__kernel_table table;
+    eitp__openblas_core openblas; /* if it computes products */
 } eitp__cpu;
 
 /* The columns of EITP__ISAS. */
@@ -13562,18 +15115,61 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
     return EITP_OK;
 }
 
+/* What limits on the process's addresses leave it; UINT64_MAX if nothing or something else limits it more. */
+static uint64_t eitp__addresses_left(const eitp_host *host) {
+    eitp_memory_info info;
+    struct rlimit addresses, data;
+    if (getrlimit(RLIMIT_AS, &addresses) || getrlimit(RLIMIT_DATA, &data) ||
+        (addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY) ||
+        eitp_memory_info_read(host, &info, NULL) || strncmp(info.source, "RLIMIT", 6))
+        return UINT64_MAX;
+    return info.left;
+}
+
+/* The number of threads whose stacks take at most half of the addresses that are left. */
+static int eitp__threads_within_limits(const eitp_host *host, int threads) {
+    const uint64_t stack = threads > 1 ? eitp__team_stack() : 0;
+    uint64_t room = stack ? eitp__addresses_left(host) / 2 / stack : UINT64_MAX;
+    return room >= (uint64_t)threads - 1 ? threads : 1 + (int)room;
+}
+
+/* OpenBLAS tries without end to map its buffer for each thread, so half of the addresses must have room for them. */
+static eitp_status eitp__check_openblas_room(const eitp__cpu *cpu, eitp_error *error) {
+    const uint64_t needed = EITP__OPENBLAS_BUFFER * (uint64_t)cpu->threads;
+    const uint64_t left = eitp__addresses_left(&cpu->base.host);
+    if (needed <= left / 2)
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_MEMORY,
+        "OpenBLAS maps %llu MB for %d thread%s, and limits on the process's addresses leave %llu MB for "
+        "that and as much for the rest; raise the limits (ulimit -v), or use fewer threads or the products "
+        "'own'",
+        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s",
+        (unsigned long long)left / 2000000);
+}
+
 /* Registers OpenBLAS's matrix product if it is requested. */
 static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
+    eitp_status status;
     if (!name || !*name)
         name = getenv("EITP_PRODUCTS");
     if (!name || !*name || !strcmp(name, "own"))
         return EITP_OK;
     if (strcmp(name, "openblas"))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s' (choose from own, openblas)", name);
-    if (!eitp__register_openblas_kernels(&cpu->table))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "this build has no OpenBLAS; compile with -DEITP_WITH_OPENBLAS=1 and link with -lopenblas");
-    return EITP_OK;
+    status = eitp__check_openblas_room(cpu, error);
+    return status ? status : eitp__register_openblas_kernels(&cpu->table, &cpu->openblas, error);
+}
+
+/* Threads that wait for work are there before memory is taken for other things. */
+static void eitp__start_threads(eitp__cpu *cpu) {
+    int threads = eitp__team_start(eitp__threads_within_limits(&cpu->base.host, cpu->threads));
+    if (threads < cpu->threads)
+        eitp__log(&cpu->base.host, EITP_LOG_WARNING,
+                  "%d thread%s instead of %d, for want of addresses or processes; raise these limits (ulimit -v, -u) "
+                  "or ask for %d",
+                  threads, threads == 1 ? "" : "s", cpu->threads, threads);
+    cpu->threads = threads;
 }
 
 static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
@@ -13603,6 +15199,7 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
 #endif
     for (int i = 0; i <= (int)isa; i++)
         eitp__cpu_sets[i].register_kernels(&cpu->table);
+    eitp__start_threads(cpu);
     status = eitp__choose_products(cpu, config->products, error);
     if (status) {
         eitp__release(host, cpu, sizeof *cpu);
@@ -13631,9 +15228,8 @@ static void eitp__cpu_describe(const eitp__backend *backend, char *text, size_t 
 static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     const char *set = eitp__matmul_set(cpu);
-    int openblas = !strcmp(set, "openblas");
-    snprintf(text, size, "cpu-%s-%s%s%s", eitp__isa_name(cpu->isa), set, openblas ? "." : "",
-             openblas ? eitp__openblas_core() : "");
+    snprintf(text, size, "cpu-%s-%s%s%s", eitp__isa_name(cpu->isa), set, *cpu->openblas.name ? "." : "",
+             cpu->openblas.name);
 }
 
 /* Without BF16 instructions 16 bits only save memory. */
@@ -13764,7 +15360,39 @@ typedef struct eitp__cpu_work {
     size_t count;
     char *workspace;
     eitp__pieces pieces;
+    const eitp__poll *poll;
+    size_t stoppable; /* number of calls before whose end the poll is asked */
+    int stopped;      /* of thread 0 */
 } eitp__cpu_work;
+
+/* How a call is divided into pieces of `size` of its items. */
+typedef struct eitp__division {
+    int64_t items, size, pieces;
+} eitp__division;
+
+static eitp__division eitp__divide_call(const eitp__call *call, const eitp__kernel *kernel) {
+    eitp__division division;
+    division.items = eitp__call_items(call, kernel);
+    division.size = division.items ? eitp__piece_items(call, division.items) : 1;
+    division.pieces = eitp__ceil_divide(division.items, division.size);
+    return division;
+}
+
+/* Pieces that thread 0 executes between two questions. */
+#define EITP__PIECES_BETWEEN_POLLS 8
+
+/*
+ * Asks the poll in thread 0, the one that called the backend, during call `i`, whose pieces begin at `first`. If the
+ * answer is to stop, no thread claims another piece, unless other threads are ahead and have begun what must not stop.
+ */
+static void eitp__cpu_ask(eitp__cpu_work *work, size_t i, int64_t first) {
+    if (!work->poll->ask(work->poll->user))
+        return;
+    for (; i < work->stoppable; i++)
+        first += eitp__divide_call(&work->calls[i], eitp__cpu_kernel(work->cpu, &work->calls[i])).pieces;
+    work->stopped = eitp__pieces_cancel(&work->pieces, first);
+    work->stoppable = 0; /* asks no more */
+}
 
 /* The loop of one thread: goes through the calls in order and takes pieces of each until none is left. */
 static void eitp__cpu_thread(void *argument, int thread) {
@@ -13773,28 +15401,35 @@ static void eitp__cpu_thread(void *argument, int thread) {
     for (size_t i = 0; i < work->count; i++) {
         const eitp__call *call = &work->calls[i];
         const eitp__kernel *kernel = eitp__cpu_kernel(work->cpu, call);
-        int64_t items = eitp__call_items(call, kernel), size = items ? eitp__piece_items(call, items) : 1, piece;
-        int64_t end = first + eitp__ceil_divide(items, size);
+        const eitp__division division = eitp__divide_call(call, kernel);
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
-        while ((piece = eitp__piece_claim(&work->pieces, first, end)) >= 0) {
-            int64_t begin = (piece - first) * size;
-            kernel->run(call, begin, begin + size < items ? begin + size : items, workspace);
+        for (unsigned done = 0;; done++) {
+            int64_t piece, begin, end;
+            if (thread == 0 && i < work->stoppable && done % EITP__PIECES_BETWEEN_POLLS == 0)
+                eitp__cpu_ask(work, i, first);
+            piece = eitp__piece_claim(&work->pieces, first, first + division.pieces);
+            if (piece < 0)
+                break;
+            begin = (piece - first) * division.size;
+            end = begin + division.size;
+            eitp__kernel_run(kernel, call, begin, end < division.items ? end : division.items, workspace);
             eitp__piece_finish(&work->pieces);
         }
-        first = end;
+        first += division.pieces;
     }
 }
 
 static eitp_status eitp__cpu_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                                     eitp_error *error) {
+                                     const eitp__poll *poll, size_t stoppable, eitp_error *error) {
     eitp__cpu_work work = EITP__ZERO;
-    (void)error;
     work.cpu = (const eitp__cpu *)(const void *)backend;
     work.calls = calls;
     work.count = count;
     work.workspace = (char *)workspace;
+    work.poll = poll;
+    work.stoppable = poll->ask ? stoppable : 0;
     eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
-    return EITP_OK;
+    return work.stopped ? eitp__fail_interrupted(error) : EITP_OK;
 }
 
 static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {
@@ -13857,6 +15492,29 @@ EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload) {
         offload->host.files.remove(offload->host.files.user, path);
     eitp__release_text(&offload->host, path);
     memset(offload, 0, sizeof *offload);
+}
+
+EITP__PRIVATE eitp_status eitp__offload_check_space(const eitp__offload_file *offload, uint64_t bytes,
+                                                    eitp_error *error) {
+    const char *path = offload->file.path;
+    char *directory = eitp__parent_directory(&offload->host, path);
+    uint64_t free_bytes, largest;
+    char needs[32], has[32];
+    const int is_known = directory && eitp__path_space(&offload->host, directory, &free_bytes, &largest);
+    eitp__release_text(&offload->host, directory);
+    if (is_known && free_bytes < bytes)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "offloaded variables need %s in '%s', and its disk has %s free; free some space, or choose "
+                          "another file",
+                          eitp__format_bytes(bytes, needs, sizeof needs), path,
+                          eitp__format_bytes(free_bytes, has, sizeof has));
+    if (is_known && largest < offload->size + bytes)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "offloaded variables need %s in '%s', and the files of this process may have %s at most; "
+                          "raise the limit (ulimit -f)",
+                          eitp__format_bytes(offload->size + bytes, needs, sizeof needs), path,
+                          eitp__format_bytes(largest, has, sizeof has));
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, size_t size, uint64_t *offset,
@@ -14015,12 +15673,20 @@ static size_t eitp__aligned(size_t size) {
     return (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
 }
 
+static int eitp__needs_file_space(const eitp__variable *variable) {
+    return variable->info.offloaded && variable->offset == EITP__NO_OFFSET;
+}
+
 /* Reserves space in the file for offloaded variables that have none. */
 static eitp_status eitp__reserve_file_space(eitp_context *context, eitp_error *error) {
-    eitp_status status = EITP_OK;
+    uint64_t bytes = 0;
+    eitp_status status;
+    for (size_t i = 0; i < context->variable_count; i++)
+        bytes += eitp__needs_file_space(&context->variables[i]) ? context->variables[i].info.size : 0;
+    status = bytes ? eitp__offload_check_space(&context->offload_file, bytes, error) : EITP_OK;
     for (size_t i = 0; i < context->variable_count && !status; i++) {
         eitp__variable *variable = &context->variables[i];
-        if (variable->info.offloaded && variable->offset == EITP__NO_OFFSET)
+        if (eitp__needs_file_space(variable))
             status = eitp__offload_reserve(&context->offload_file, variable->info.size, &variable->offset, error);
     }
     return status;
@@ -14299,7 +15965,9 @@ static eitp_status eitp__variable_generate(eitp_context *context, const char *na
     for (size_t i = 0; i < elements && !status; i += piece) {
         size_t count = elements - i < piece ? elements - i : piece;
         generate(argument, i, count, values);
-        status = eitp_variable_write_f32(context, name, (int64_t)i, values, (int64_t)count, error);
+        status = eitp__context_ask(context, error);
+        if (!status)
+            status = eitp_variable_write_f32(context, name, (int64_t)i, values, (int64_t)count, error);
     }
     return status;
 }
@@ -14528,6 +16196,17 @@ EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
     return context->backend->interface->sum_group(context->backend, context->precision);
 }
 
+void eitp_context_set_poll(eitp_context *context, int (*poll)(void *user), void *user) {
+    if (!context)
+        return;
+    context->poll.ask = poll;
+    context->poll.user = user;
+}
+
+EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error) {
+    return eitp__poll_ask(&context->poll) ? eitp__fail_interrupted(error) : EITP_OK;
+}
+
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
     return context ? context->parameters : EITP_PARAMETERS_ROUNDED;
 }
@@ -14547,7 +16226,30 @@ static void eitp__arena_invalidate(eitp_context *context) {
     context->arena_epoch++;
 }
 
+EITP__PRIVATE void eitp__arena_release(eitp_context *context) {
+    if (!context->arena.memory)
+        return;
+    context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+    context->released_arena = context->arena.size;
+    context->arena.memory = NULL;
+    context->arena.size = 0;
+    eitp__arena_invalidate(context);
+}
+
+EITP__PRIVATE eitp_status eitp__arena_restore(eitp_context *context, eitp_error *error) {
+    eitp_status status = eitp__arena_reserve(context, context->released_arena, error);
+    if (!status)
+        context->released_arena = 0;
+    return status;
+}
+
+EITP__PRIVATE size_t eitp__arena_needed(const eitp_context *context) {
+    return context->arena.size > context->released_arena ? context->arena.size : context->released_arena;
+}
+
 EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error) {
+    if (context->released_arena > size)
+        context->released_arena = size;
     if (size >= context->arena.size)
         return EITP_OK;
     if (context->arena.memory)
@@ -17563,10 +19265,12 @@ EITP__PRIVATE double eitp__flops_factored(const eitp__node *node) {
 
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
+    const eitp_tensor *bound = node->input_count > 3 ? node->inputs[3] : NULL;
     int64_t extent = 2;
     int fits = sum->dtype == EITP_F64 && eitp__elements(sum) == 1 && eitp__is_f32_vector(node->inputs[1], 1) &&
-               (!scale || eitp__is_f32_vector(scale, 1));
-    eitp_status status = eitp__require(fits, error, "the sum must be f64 [1], the limit and the loss scale f32 [1]");
+               (!scale || eitp__is_f32_vector(scale, 1)) && (!bound || eitp__is_f32_vector(bound, 1));
+    eitp_status status =
+        eitp__require(fits, error, "the sum must be f64 [1]; limit, loss scale and bound must be f32 [1]");
     if (!status)
         status = eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
     extent = 1;
@@ -18070,7 +19774,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      eitp__flops_products, NULL},
     {"column_products", 2, 3, 1, eitp__shape_column_products, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0,
      eitp__flops_products, NULL},
-    {"commit", 2, 3, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
+    {"commit", 2, 4, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
     {"adamw",
      6,
      10,
@@ -19492,6 +21196,8 @@ EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *wo
             plan->begun_steps = end;
             status = execute(plan, first, end, workspace, error);
         }
+        if (status == EITP_ERROR_INTERRUPTED)
+            plan->begun_steps = first;
         if (!status && transfer)
             status = eitp__do_transfer(transfer, error);
     }
@@ -19499,19 +21205,6 @@ EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *wo
         return status;
     transferred = eitp__worker_finish(plan->context->offload_file.worker, status ? NULL : error);
     return status ? status : transferred;
-}
-
-EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
-    for (size_t s = 0; s < plan->begun_steps; s++) {
-        const eitp__step *step = &plan->steps[s];
-        for (int i = 0; i < step->output_count; i++) {
-            const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
-            if (owner && owner->leaf == EITP__VARIABLE &&
-                eitp__role_of(plan->context->variables[owner->variable].info.role)->is_training_state)
-                return 1;
-        }
-    }
-    return 0;
 }
 /* <<src/tensor/plan_offload.c */
 
@@ -21019,6 +22712,24 @@ EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {
     plan->call_count = 0;
 }
 
+/* True if the step changes state that checkpoints save. */
+static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *step) {
+    for (int i = 0; i < step->output_count; i++) {
+        const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
+        if (owner && owner->leaf == EITP__VARIABLE &&
+            eitp__role_of(plan->context->variables[owner->variable].info.role)->is_training_state)
+            return 1;
+    }
+    return 0;
+}
+
+/* Finds the first step that changes state; step_count if none does. */
+static void eitp__find_first_change(eitp_plan *plan) {
+    plan->first_change = 0;
+    while (plan->first_change < plan->step_count && !eitp__step_changes_state(plan, &plan->steps[plan->first_change]))
+        plan->first_change++;
+}
+
 EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
     const eitp__backend *backend = plan->context->backend;
     const eitp_host *host = &plan->context->host;
@@ -21031,6 +22742,7 @@ EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
                                  "the calls of a plan");
     plan->stats.workspace_bytes = 0;
     plan->stats.flops = plan->stats.seconds = 0;
+    eitp__find_first_change(plan);
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__op_info *info = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op);
         size_t workspace;
@@ -21425,7 +23137,7 @@ static const eitp_tensor *eitp__profile_gradient_of(const eitp_plan *plan, const
     return NULL;
 }
 
-static const char *eitp__profile_name(const eitp_plan *plan, const eitp__step *step) {
+EITP__PRIVATE const char *eitp__step_variable_name(const eitp_plan *plan, const eitp__step *step) {
     const eitp_tensor *variable = eitp__profile_parameter(step->node);
     for (int i = 0; i < step->output_count && !variable; i++)
         variable = eitp__profile_variable(step->outputs[i]);
@@ -21502,7 +23214,7 @@ static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
     profile.op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
     profile.product = eitp__profile_product(plan, s);
-    profile.variable = eitp__profile_name(plan, &plan->steps[s]);
+    profile.variable = eitp__step_variable_name(plan, &plan->steps[s]);
     profile.dtype = plan->calls[s].dtype;
     profile.flops = eitp__profile_flops(plan, s);
     eitp__profile_bytes(plan, &plan->calls[s], &profile);
@@ -21516,7 +23228,8 @@ EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t f
     for (size_t s = first; s < end; s++) {
         eitp_profile profile = eitp__profile_of(plan, s);
         double began = eitp__clock();
-        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, error);
+        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, &plan->context->poll,
+                                                         eitp__stoppable_steps(plan, s, s + 1), error);
         profile.seconds = eitp__clock() - began;
         if (status)
             return status;
@@ -21525,6 +23238,213 @@ EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t f
     return EITP_OK;
 }
 /* <<src/tensor/profile.c */
+
+/* >>src/tensor/check_finite.c */
+/*
+ * Finding the op that made the first value that is not finite. Some such values are meant: a mask of -inf that a task
+ * fills in or reads, and what it is added to. So infinities of inputs and constants are accepted, and so is an infinity
+ * made from one. NaN never is, nor is a variable that holds either, nor an infinity made from finite values. What a
+ * mask hides in the end, like the logarithm of 0 in a place that is not used, is found too: a caller asks only about
+ * steps whose result is not finite.
+ */
+
+/* Bytes of an operand that are looked at together. */
+enum { EITP__CHECKED_BYTES = 4096 };
+
+/* What is not finite in an operand; the indices of its first elements, -1: none. */
+typedef struct eitp__nonfinite_scan {
+    int64_t nan, infinity;
+    double value; /* of the infinity */
+} eitp__nonfinite_scan;
+
+void eitp_context_check_finite(eitp_context *context, eitp_nonfinite *first) {
+    if (!context)
+        return;
+    context->nonfinite = first;
+    if (first)
+        memset(first, 0, sizeof *first);
+}
+
+static double eitp__element_at(const void *bytes, eitp_dtype dtype, size_t i) {
+    double wide;
+    float number;
+    uint16_t half;
+    if (dtype == EITP_F64) {
+        memcpy(&wide, (const char *)bytes + i * sizeof wide, sizeof wide);
+        return wide;
+    }
+    if (dtype == EITP_F32) {
+        memcpy(&number, (const char *)bytes + i * sizeof number, sizeof number);
+        return (double)number;
+    }
+    memcpy(&half, (const char *)bytes + i * sizeof half, sizeof half);
+    return (double)(dtype == EITP_BF16 ? eitp__bf16_to_f32(half) : eitp__f16_to_f32(half));
+}
+
+static void eitp__scan_bytes(const void *bytes, eitp_dtype dtype, int64_t first, size_t count,
+                             eitp__nonfinite_scan *scan) {
+    for (size_t i = 0; i < count; i++) {
+        const double value = eitp__element_at(bytes, dtype, i);
+        if (isfinite(value))
+            continue;
+        if (value != value && scan->nan < 0)
+            scan->nan = first + (int64_t)i;
+        if (value == value && scan->infinity < 0) {
+            scan->infinity = first + (int64_t)i;
+            scan->value = value;
+        }
+    }
+}
+
+static eitp_status eitp__scan_operand(eitp__backend *backend, const eitp__operand *operand, eitp__nonfinite_scan *scan,
+                                      eitp_error *error) {
+    union {
+        double aligned;
+        char bytes[EITP__CHECKED_BYTES];
+    } part;
+    const int64_t size = (int64_t)eitp_dtype_size(operand->dtype), most = EITP__CHECKED_BYTES / size;
+    eitp_status status = EITP_OK;
+    scan->nan = scan->infinity = -1;
+    scan->value = 0;
+    for (int64_t i = 0; operand->data && eitp__is_floating(operand->dtype) && i < operand->elements && !status;
+         i += most) {
+        const int64_t count = operand->elements - i < most ? operand->elements - i : most;
+        status = backend->interface->download(backend, part.bytes, (const char *)operand->data + i * size,
+                                              (size_t)(count * size), error);
+        if (!status)
+            eitp__scan_bytes(part.bytes, operand->dtype, i, (size_t)count, scan);
+    }
+    return status;
+}
+
+/* ---- Findings ---- */
+
+/* The parameter of the last step that has one, up to a step: where in the model the step is. */
+static const char *eitp__place_of(const eitp_plan *plan, size_t s) {
+    const char *name = eitp__step_variable_name(plan, &plan->steps[s]);
+    for (size_t i = s; !*name && i > 0; i--)
+        name = eitp__step_variable_name(plan, &plan->steps[i - 1]);
+    return name;
+}
+
+static void eitp__report_nonfinite(const eitp_plan *plan, size_t s, const eitp__operand *operand, const char *source,
+                                   const eitp__nonfinite_scan *scan) {
+    eitp_nonfinite *found = plan->context->nonfinite;
+    found->op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
+    snprintf(found->source, sizeof found->source, "%s", source);
+    snprintf(found->place, sizeof found->place, "%s", eitp__place_of(plan, s));
+    found->dtype = operand->dtype;
+    found->rank = operand->rank;
+    memcpy(found->shape, operand->shape, sizeof found->shape);
+    found->index = scan->nan >= 0 ? scan->nan : scan->infinity;
+    found->value = scan->nan >= 0 ? (double)NAN : scan->value;
+}
+
+/* The name of the variable or input that an operand is; NULL if it is computed. */
+static const char *eitp__leaf_name(eitp_tensor *tensor, int *is_variable) {
+    const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
+    *is_variable = owner && owner->leaf == EITP__VARIABLE;
+    if (*is_variable)
+        return eitp__variable_name(owner);
+    return owner && owner->leaf == EITP__INPUT ? owner->name : NULL;
+}
+
+/* What the operands of a step held before it. */
+typedef struct eitp__nonfinite_inputs {
+    int nan, infinity;
+} eitp__nonfinite_inputs;
+
+static eitp_status eitp__check_step_inputs(const eitp_plan *plan, size_t s, eitp__nonfinite_inputs *inputs,
+                                           eitp_error *error) {
+    const eitp__call *call = &plan->calls[s];
+    const eitp__step *step = &plan->steps[s];
+    eitp_status status = EITP_OK;
+    memset(inputs, 0, sizeof *inputs);
+    for (int i = 0; i < call->input_count && !status && !plan->context->nonfinite->op; i++) {
+        eitp__nonfinite_scan scan;
+        int is_variable = 0;
+        const char *name = i < step->input_count ? eitp__leaf_name(step->inputs[i], &is_variable) : NULL;
+        status = eitp__scan_operand(plan->context->backend, &call->inputs[i], &scan, error);
+        if (status)
+            return status;
+        inputs->nan |= scan.nan >= 0;
+        inputs->infinity |= scan.infinity >= 0;
+        if (name && (scan.nan >= 0 || (is_variable && scan.infinity >= 0)))
+            eitp__report_nonfinite(plan, s, &call->inputs[i], name, &scan);
+    }
+    return status;
+}
+
+/* True for an output of which a kernel writes only a part. */
+static int eitp__is_partly_written(const eitp__call *call, int output) {
+    return call->slot == EITP__SLOT_HEAD && output == 3;
+}
+
+static eitp_status eitp__check_step_outputs(const eitp_plan *plan, size_t s, const eitp__nonfinite_inputs *inputs,
+                                            eitp_error *error) {
+    const eitp__call *call = &plan->calls[s];
+    const int is_constant = call->slot == EITP__SLOT_FILL;
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < call->output_count && !status && !plan->context->nonfinite->op; i++) {
+        eitp__nonfinite_scan scan;
+        if (eitp__is_partly_written(call, i))
+            continue;
+        status = eitp__scan_operand(plan->context->backend, &call->outputs[i], &scan, error);
+        if (status)
+            return status;
+        if ((scan.nan >= 0 && !inputs->nan && !is_constant) ||
+            (scan.infinity >= 0 && !inputs->nan && !inputs->infinity && !is_constant))
+            eitp__report_nonfinite(plan, s, &call->outputs[i], "", &scan);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__execute_checked_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
+                                                      eitp_error *error) {
+    eitp__backend *backend = plan->context->backend;
+    eitp_status status = EITP_OK;
+    for (size_t s = first; s < end && !status; s++) {
+        const int searches = !plan->context->nonfinite->op;
+        eitp__nonfinite_inputs inputs;
+        if (searches)
+            status = eitp__check_step_inputs(plan, s, &inputs, error);
+        if (!status)
+            status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, &plan->context->poll,
+                                                 eitp__stoppable_steps(plan, s, s + 1), error);
+        if (!status && searches)
+            status = eitp__check_step_outputs(plan, s, &inputs, error);
+    }
+    return status;
+}
+
+/* ---- Words ---- */
+
+static void eitp__nonfinite_shape(const eitp_nonfinite *found, char *text, size_t size) {
+    size_t at = 0;
+    snprintf(text, size, "scalar");
+    for (int i = 0; i < found->rank && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%lld%s", i ? ", " : "[", (long long)found->shape[i],
+                               i + 1 < found->rank ? "" : "]");
+}
+
+void eitp_nonfinite_format(const eitp_nonfinite *found, char *text, size_t size) {
+    char shape[120], value[16];
+    if (!text || !size)
+        return;
+    *text = 0;
+    if (!found || !found->op)
+        return;
+    eitp__nonfinite_shape(found, shape, sizeof shape);
+    snprintf(value, sizeof value, "%s", found->value != found->value ? "NaN" : found->value > 0 ? "inf" : "-inf");
+    if (*found->source)
+        snprintf(text, size, "'%s' (%s %s) holds %s in element %lld, first read by op %s", found->source,
+                 eitp_dtype_name(found->dtype), shape, value, (long long)found->index, found->op);
+    else
+        snprintf(text, size, "op %s%s%s%s made %s from finite values, in element %lld of its result (%s %s)", found->op,
+                 *found->place ? " at '" : "", found->place, *found->place ? "'" : "", value, (long long)found->index,
+                 eitp_dtype_name(found->dtype), shape);
+}
+/* <<src/tensor/check_finite.c */
 
 /* >>src/tensor/plan_execute.c */
 /* Execution of plans: inputs are written, steps executed, outputs read. */
@@ -21543,7 +23463,7 @@ eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error)
     return EITP_OK;
 }
 
-/* Fails if the arena is too small: it is lost when an attempt to enlarge it fails. */
+/* Restores an arena that was released. Fails if it is too small: it is lost when an attempt to enlarge it fails. */
 static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
     size_t needed = plan->stats.arena_bytes + plan->stats.workspace_bytes;
     if (plan->context->plans_only)
@@ -21551,6 +23471,8 @@ static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
                           "this context was created with plans_only: it cannot execute plans");
     if (plan->context->arena.size >= needed)
         return EITP_OK;
+    if (plan->context->released_arena >= needed)
+        return eitp__arena_restore(plan->context, error);
     return eitp__fail_memory(error, needed, "the arena, which was lost when it could not be enlarged");
 }
 
@@ -21671,10 +23593,15 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
 }
 
+EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
+    return plan->begun_steps > plan->first_change;
+}
+
 /* Executes the steps [first, end); there is at least one. */
 static eitp_status eitp__execute_steps(eitp_plan *plan, size_t first, size_t end, void *workspace, eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
-    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, error);
+    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, &plan->context->poll,
+                                       eitp__stoppable_steps(plan, first, end), error);
 }
 
 /* Checks that every input that is read was written, with at least as many rows as are in use. */
@@ -21702,16 +23629,19 @@ eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_execute", "plan");
     void *workspace = NULL;
+    eitp_status (*execute)(eitp_plan * plan, size_t first, size_t end, void *workspace, eitp_error *error);
     eitp_status status = eitp__check_arena(plan, error);
     if (!status)
         status = eitp__check_written(plan, error);
     if (status)
         return status;
     eitp__bind(plan);
+    execute = plan->context->profiler.step ? eitp__execute_profiled_steps
+              : plan->context->nonfinite   ? eitp__execute_checked_steps
+                                           : eitp__execute_steps;
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    status = eitp__execute_with_transfers(
-        plan, workspace, plan->context->profiler.step ? eitp__execute_profiled_steps : eitp__execute_steps, error);
+    status = eitp__execute_with_transfers(plan, workspace, execute, error);
     eitp__end_epoch(plan, !status);
     return status;
 }
@@ -22302,7 +24232,7 @@ eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path
     const eitp_architecture *architecture = NULL;
     eitp__json_document *document;
     eitp_transformer_config parsed;
-    eitp_status status = eitp__json_read_file(host, path, LIMIT, &document, error);
+    eitp_status status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
     if (status)
         return status;
     status = eitp__read_architecture(eitp__json_root(document), &architecture, error);
@@ -23422,6 +25352,11 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
                               "token id %d is out of range for the model's vocabulary of %lld", (int)tokens[i],
                               (long long)generator->model->config.vocabulary);
     }
+    if (generator->fed && generator->model->context->cache_user != generator)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "another generator of the context has used the cache since this one was fed; reset this one "
+                          "and feed its tokens again");
+    generator->model->context->cache_user = generator;
     for (int64_t i = 0; i < count && !status; i += generator->chunk) {
         int64_t part = count - i < generator->chunk ? count - i : generator->chunk;
         status = eitp__feed_chunk(generator, tokens + i, part, error);
@@ -23841,6 +25776,7 @@ eitp_optimizer_config eitp_optimizer_config_default(void) {
     config.moments = EITP_MOMENTS_F32;
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
+    config.skips = 0;
     config.unique = NULL;
     return config;
 }
@@ -23989,7 +25925,7 @@ static void eitp__add_check(eitp_tensor *input,
 static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_config *config,
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
     const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
-    eitp_tensor *inputs[3];
+    eitp_tensor *inputs[4];
     eitp__node *commit;
     int64_t two = 2, one = 1, three = 3;
     for (size_t i = 0; i < list->count && !update->key; i++) {
@@ -24000,11 +25936,16 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     update->max_norm = eitp_input(graph, "maximum gradient norm", EITP_F32, 1, &one);
     eitp__add_check(update->rate_and_step, eitp__check_hyper_values);
     eitp__add_check(update->max_norm, eitp__check_limit_value);
+    if (config->skips) {
+        update->skip_norm = eitp_input(graph, "norm of skipped gradients", EITP_F32, 1, &one);
+        eitp__add_check(update->skip_norm, eitp__check_limit_value);
+    }
     inputs[0] = eitp__gradient_squares(rule, list);
     inputs[1] = update->max_norm;
     inputs[2] = config->loss_scale;
-    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
-    if (commit)
+    inputs[3] = update->skip_norm;
+    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->skips ? 4 : config->loss_scale ? 3 : 2, NULL);
+    if (commit && config->loss_scale)
         eitp__add_check(config->loss_scale, eitp__check_scale_value);
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
@@ -24694,7 +26635,7 @@ static eitp_status eitp__special_file_read(const eitp_host *host, const char *pa
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK || info.kind == EITP_PATH_MISSING)
         return status;
-    status = eitp__json_read_file(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
+    status = eitp__json_read_file_with_names(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
     if (status == EITP_OK && eitp__json_root(*document)->kind != EITP__JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s: must be a JSON object", path);
     return status;
@@ -27515,6 +29456,11 @@ eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, ui
         const uint64_t now = count - done < chunk ? count - done : chunk;
         eitp_status status =
             eitp__file_read(&handle, file->offset + (first + done) * element, bytes, (size_t)(now * element), error);
+        /* Its size was checked when it was opened. */
+        if (status == EITP_ERROR_FORMAT)
+            status = eitp__fail(
+                error, EITP_ERROR_IO, "'%s' changed while it was read: it ends before token %llu of %llu; restore it",
+                file->file.path, (unsigned long long)(first + done + now), (unsigned long long)file->info.token_count);
         if (status == EITP_OK)
             status = eitp__token_file_decode(file, bytes, first + done, (size_t)now, ids + done, error);
         if (status != EITP_OK)
@@ -27529,6 +29475,31 @@ void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint6
     if (!file)
         return;
     eitp__file_prefetch(&file->file, file->offset + first * element, (size_t)(count * element));
+}
+
+eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
+                                        eitp_error *error) {
+    int32_t ids[EITP__TOKEN_VERIFY_IDS];
+    uint64_t now = eitp__token_hash_start();
+    if (!file || !count)
+        return eitp__fail_null(error, "eitp_token_file_find_prefix", "file and count");
+    *count = 0;
+    for (uint64_t first = 0; first < file->info.token_count;) {
+        const uint64_t left = file->info.token_count - first;
+        const uint64_t size = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
+        const eitp_status status = eitp_token_file_read(file, first, size, ids, error);
+        if (status != EITP_OK)
+            return status;
+        for (uint64_t i = 0; i < size; i++) {
+            now = eitp__token_hash(now, ids + i, 1);
+            if (now != hash)
+                continue;
+            *count = first + i + 1;
+            return EITP_OK;
+        }
+        first += size;
+    }
+    return EITP_OK;
 }
 
 eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
@@ -28822,6 +30793,8 @@ typedef struct eitp__safetensors_slot {
     int64_t written; /* elements so far */
     uint64_t offset; /* from the start of the data; once the header is complete, of the file */
     size_t name;     /* offset in the writer's names */
+    size_t next;     /* index of the slot that follows in the file */
+    uint32_t crc;    /* of what is written */
 } eitp__safetensors_slot;
 
 struct eitp__safetensors_writer {
@@ -28833,6 +30806,8 @@ struct eitp__safetensors_writer {
     eitp__buffer names;
     eitp__safetensors_slot *slots; /* in the caller's order */
     size_t count;
+    size_t first;            /* index of the first slot in the file */
+    eitp__file_sum head_sum; /* of the header */
 };
 
 /* A tensor of the caller's list, for sorting. */
@@ -28910,6 +30885,10 @@ static eitp_status eitp__place_slots(eitp__safetensors_writer *writer, eitp__ten
     for (size_t i = 0; i < writer->count; i++) {
         eitp__safetensors_slot *slot = &writer->slots[order[i].index];
         slot->offset = (uint64_t)end;
+        if (i)
+            writer->slots[order[i - 1].index].next = order[i].index;
+        else
+            writer->first = order[i].index;
         if (__builtin_add_overflow(end, slot->count * (int64_t)slot->element_size, &end))
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "the tensors are too large for one file");
     }
@@ -28984,6 +30963,10 @@ static eitp_status eitp__begin_file(eitp__safetensors_writer *writer, const eitp
         status = eitp__file_open(&writer->file, &writer->host, writer->temporary, EITP_FILE_REPLACE, error);
     if (!status)
         status = eitp__file_write(&writer->file, 0, header.data, header.size, error);
+    if (!status) {
+        writer->head_sum.size = header.size;
+        writer->head_sum.crc = eitp__crc32c(0, header.data, header.size);
+    }
     eitp__buffer_release(&header);
     return status;
 }
@@ -29074,6 +31057,7 @@ static eitp_status eitp__check_room(const eitp__safetensors_writer *writer, size
 EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writer, size_t index, const void *data,
                                                   int64_t count, uint32_t *crc, eitp_error *error) {
     eitp__safetensors_slot *slot;
+    uint32_t sum;
     size_t size;
     eitp_status status = eitp__check_room(writer, index, count, error);
     if (status)
@@ -29086,8 +31070,10 @@ EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writ
     if (status)
         return status;
     slot->written += count;
+    sum = eitp__crc32c(0, data, size);
+    slot->crc = eitp__crc32c_join(slot->crc, sum, size);
     if (crc)
-        *crc = eitp__crc32c(*crc, data, size);
+        *crc = eitp__crc32c_join(*crc, sum, size);
     return EITP_OK;
 }
 
@@ -29129,7 +31115,20 @@ static eitp_status eitp__check_whole(const eitp__safetensors_writer *writer, eit
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp_error *error) {
+/* The size and checksum of a complete file, from those of its parts. */
+static eitp__file_sum eitp__sum_file(const eitp__safetensors_writer *writer) {
+    eitp__file_sum sum = writer->head_sum;
+    for (size_t i = 0, at = writer->first; i < writer->count; i++, at = writer->slots[at].next) {
+        const eitp__safetensors_slot *slot = &writer->slots[at];
+        const uint64_t size = (uint64_t)slot->count * slot->element_size;
+        sum.crc = eitp__crc32c_join(sum.crc, slot->crc, size);
+        sum.size += size;
+    }
+    return sum;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp__file_sum *sum,
+                                                   eitp_error *error) {
     eitp_status status = eitp__check_whole(writer, error);
     if (!status)
         status = eitp__file_sync(&writer->file, error);
@@ -29144,6 +31143,8 @@ EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *wri
         writer->host.files.remove(writer->host.files.user, writer->temporary);
     else
         status = eitp__sync_directory(&writer->host, writer->directory, error);
+    if (!status && sum)
+        *sum = eitp__sum_file(writer);
     eitp__release_writer(writer);
     return status;
 }
@@ -29255,8 +31256,10 @@ EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_var
     eitp_status status = eitp__piece_begin(&copy, context, variable, piece, error);
     for (int64_t first = 0; first < copy.rows && !status; first += copy.rows_at_once) {
         int64_t count = copy.rows - first < copy.rows_at_once ? copy.rows - first : copy.rows_at_once;
-        status = eitp__safetensors_read_f32(collection, entry, first * copy.length, count * copy.length, copy.values,
-                                            checksum, error);
+        status = eitp__context_ask(context, error);
+        if (!status)
+            status = eitp__safetensors_read_f32(collection, entry, first * copy.length, count * copy.length,
+                                                copy.values, checksum, error);
         if (!status && loads)
             status = eitp__piece_copy_rows(&copy, first, count, 1, error);
     }
@@ -29301,7 +31304,9 @@ static eitp_status eitp__read_elements(eitp_context *context, const eitp_variabl
                                        int loads, int64_t first, int64_t count, void *buffer, uint32_t *checksum,
                                        eitp_error *error) {
     size_t element = eitp_dtype_size(variable->dtype);
-    eitp_status status;
+    eitp_status status = eitp__context_ask(context, error);
+    if (status)
+        return status;
     if (eitp__is_copied_as_f32(variable)) {
         status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
         return status || !loads
@@ -29498,7 +31503,7 @@ static eitp_status eitp__file_list_write(eitp_context *context, const eitp__file
 
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
-                                               eitp_error *error) {
+                                               eitp__file_sum *file_sum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__safetensors_text metadata = {"format", "pt"};
     eitp__safetensors_writer *writer = NULL;
@@ -29515,7 +31520,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
     if (status)
         eitp__safetensors_abandon(writer);
     else
-        status = eitp__safetensors_finish(writer, error);
+        status = eitp__safetensors_finish(writer, file_sum, error);
     eitp__release(&host, buffer, EITP__COPY_BYTES);
     eitp__file_list_release(&list);
     if (!status && checksum)
@@ -29529,7 +31534,13 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     if (!context || !path)
         return eitp__fail_null(error, "eitp_variables_save", "context and path");
     selection = eitp__select_role(role);
-    return eitp__variables_save(context, path, &selection, dtype, checksum, error);
+    return eitp__variables_save(context, path, &selection, dtype, checksum, NULL, error);
+}
+
+EITP__PRIVATE eitp_status eitp__variables_save_role(eitp_context *context, const char *path, eitp_role role,
+                                                    uint32_t *checksum, eitp__file_sum *sum, eitp_error *error) {
+    const eitp__selection selection = eitp__select_role(role);
+    return eitp__variables_save(context, path, &selection, EITP_F32, checksum, sum, error);
 }
 
 /* The tensor of a piece, or NULL. */
@@ -29564,8 +31575,9 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
 }
 
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
-                                                        const eitp__selection *selection, int loads, uint32_t *checksum,
-                                                        eitp_error *error) {
+                                                        const eitp__selection *selection, eitp__reading reading,
+                                                        uint32_t *checksum, eitp_error *error) {
+    const int loads = reading == EITP__READ_LOAD;
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
     uint32_t sum = 0;
@@ -29573,7 +31585,7 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
     if (status)
         return status;
     status = eitp__check_entries(context, collection, path, selection, error);
-    for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
+    for (size_t i = 0; i < eitp_variable_count(context) && !status && reading != EITP__READ_HEADER; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         eitp__piece pieces[EITP__PIECES];
         int count =
@@ -29589,15 +31601,15 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
-                                               uint32_t *checksum, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
+                                               eitp__reading reading, uint32_t *checksum, eitp_error *error) {
     const eitp__selection selection = eitp__select_role(role);
-    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                 eitp_error *error) {
-    return context && path ? eitp__variables_read(context, path, role, 1, checksum, error)
+    return context && path ? eitp__variables_read(context, path, role, EITP__READ_LOAD, checksum, error)
                            : eitp__fail_null(error, "eitp_variables_load", "context and path");
 }
 /* <<src/io/variables.c */
@@ -29952,8 +31964,13 @@ static int eitp__is_not_adapter(const eitp_variable *variable) {
 
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                             uint32_t *checksum, eitp_error *error) {
-    if (!model || !directory)
-        return eitp__fail_null(error, "eitp_model_save", "model and directory");
+    return model && directory ? eitp__model_save(model, directory, dtype, end_of_text, checksum, NULL, error)
+                              : eitp__fail_null(error, "eitp_model_save", "model and directory");
+}
+
+EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
+                                           int32_t end_of_text, uint32_t *checksum, eitp__file_sum *sum,
+                                           eitp_error *error) {
     eitp__selection selection;
     char *path;
     eitp_status status = eitp__make_directories(&model->host, directory, error);
@@ -29977,19 +31994,19 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
     selection.selects = model->lora.rank ? eitp__is_not_adapter : NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, error);
+    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, sum, error);
     eitp__release_text(&model->host, path);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
-                                           eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
+                                           uint32_t *checksum, eitp_error *error) {
     eitp__selection selection;
     selection.role = EITP_PARAMETER;
     selection.selects = NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    return eitp__variables_read_selected(model->context, path, &selection, loads, checksum, error);
+    return eitp__variables_read_selected(model->context, path, &selection, reading, checksum, error);
 }
 /* <<src/io/model_directory.c */
 
@@ -30137,7 +32154,7 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
     eitp_status status;
     if (!path)
         return eitp__fail_memory(error, strlen(directory), "a path");
-    status = eitp__json_read_file(host, path, LIMIT, &document, error);
+    status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
     if (!status) {
         status = eitp__lora_parse(eitp__json_root(document), &parsed, &text, error);
         if (!status) {
@@ -30186,7 +32203,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__buffer_add_text(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n");
     eitp__buffer_add_text(&text, "  \"base_model_name_or_path\": ");
     if (base)
-        eitp__json_write_text(&text, base, strlen(base));
+        eitp__json_write_name(&text, base);
     else
         eitp__buffer_add_text(&text, "null");
     eitp__buffer_format(&text, ",\n  \"r\": %lld,\n  \"lora_alpha\": ", (long long)config->rank);
@@ -30223,11 +32240,15 @@ static int eitp__is_adapter(const eitp_variable *variable) {
 
 eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
                            eitp_error *error) {
+    return model && directory ? eitp__lora_save(model, directory, base, checksum, NULL, error)
+                              : eitp__fail_null(error, "eitp_lora_save", "model and directory");
+}
+
+EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
+                                          uint32_t *checksum, eitp__file_sum *sum, eitp_error *error) {
     eitp__selection selection;
     char *path;
     eitp_status status;
-    if (!model || !directory)
-        return eitp__fail_null(error, "eitp_lora_save", "model and directory");
     if (!model->lora.rank)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
     status = eitp__make_directories(&model->host, directory, error);
@@ -30246,7 +32267,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
     selection.config = NULL;
-    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, error);
+    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, sum, error);
     eitp__release_text(&model->host, path);
     return status;
 }
@@ -30325,21 +32346,21 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
-                                          eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
+                                          uint32_t *checksum, eitp_error *error) {
     eitp_lora_config config;
     eitp__safetensors *collection;
     eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
-    if (!status)
-        status = eitp__lora_read_tensors(model, collection, loads, checksum, error);
+    if (!status && reading != EITP__READ_HEADER)
+        status = eitp__lora_read_tensors(model, collection, reading == EITP__READ_LOAD, checksum, error);
     eitp__safetensors_close(collection);
     return status;
 }
 
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    return model && directory ? eitp__lora_read(model, directory, 1, checksum, error)
+    return model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, checksum, error)
                               : eitp__fail_null(error, "eitp_lora_load", "model and directory");
 }
 
@@ -30390,35 +32411,407 @@ EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context) {
 }
 
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp_error *error) {
+                                                 eitp__file_sum *sum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__selection selection = eitp__select_trained_others();
     char *path = eitp__join_path(&host, directory, EITP__LORA_OTHERS_FILE);
-    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, error)
+    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, sum, error)
                               : eitp__fail_memory(error, strlen(directory), "a path");
     eitp__release_text(&host, path);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
-                                                 eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
+                                                 uint32_t *checksum, eitp_error *error) {
     const eitp__selection selection = eitp__select_trained_others();
-    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
 }
 /* <<src/io/lora_files.c */
 
-/* >>src/io/checkpoint.c */
-/* Checkpoint directories: created whole or not at all, found by step, pruned. */
+/* >>src/io/manifest.c */
+#define EITP__MANIFEST_VERSION 1
+#define EITP__MANIFEST_LIMIT ((size_t)64 << 20)
+#define EITP__MANIFEST_DEPTH 16 /* of subdirectories: deeper ones are most likely a link to a parent */
+#define EITP__SUM_CHUNK ((size_t)256 << 10)
+/* What follows the last checksum, and the length of a checksum in hexadecimal digits. */
+#define EITP__MANIFEST_END "\"\n}\n"
+#define EITP__SUM_DIGITS ((size_t)8)
 
-/* Prefix of directories being written, and of those being replaced by a newer write of the same step. */
-#define EITP__PARTIAL_PREFIX ".checkpoint-"
-#define EITP__PREFIX_LENGTH (sizeof "checkpoint-" - 1)
+/* ---- The list ---- */
 
-/* The step of a name "checkpoint-<step>"; -1 for other names, leading zeros, and overflow. */
-static int64_t eitp__checkpoint_step(const char *name) {
+EITP__PRIVATE void eitp__manifest_init(eitp__manifest *manifest, const eitp_host *host, int64_t step, int is_counted) {
+    memset(manifest, 0, sizeof *manifest);
+    eitp__buffer_init(&manifest->names, host);
+    manifest->step = step;
+    manifest->is_counted = is_counted;
+}
+
+EITP__PRIVATE void eitp__manifest_release(eitp__manifest *manifest) {
+    const eitp_host *host = manifest->names.host;
+    eitp__release(host, manifest->files, manifest->capacity * sizeof *manifest->files);
+    eitp__buffer_release(&manifest->names);
+    eitp__manifest_init(manifest, host, manifest->step, manifest->is_counted);
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_add(eitp__manifest *manifest, const char *name, const eitp__file_sum *sum,
+                                             eitp_error *error) {
+    eitp__manifest_file *file;
+    void *files = manifest->files;
+    const int is_reserved =
+        eitp__reserve(manifest->names.host, &files, &manifest->capacity, manifest->count + 1, sizeof *manifest->files);
+    manifest->files = (eitp__manifest_file *)files;
+    if (!is_reserved)
+        return eitp__fail_memory(error, sizeof *manifest->files, "the list of a checkpoint's files");
+    file = &manifest->files[manifest->count];
+    file->name = manifest->names.size;
+    file->sum = *sum;
+    eitp__buffer_add(&manifest->names, name, strlen(name) + 1);
+    if (manifest->names.failed)
+        return eitp__fail_memory(error, manifest->names.size, "the list of a checkpoint's files");
+    manifest->count++;
+    return EITP_OK;
+}
+
+static const char *eitp__manifest_name(const eitp__manifest *manifest, size_t index) {
+    return manifest->names.data + manifest->files[index].name;
+}
+
+static const eitp__file_sum *eitp__manifest_find(const eitp__manifest *manifest, const char *name) {
+    for (size_t i = 0; i < manifest->count; i++) {
+        if (!strcmp(eitp__manifest_name(manifest, i), name))
+            return &manifest->files[i].sum;
+    }
+    return NULL;
+}
+
+/* ---- Sums of files ---- */
+
+static eitp_status eitp__sum_open_file(eitp__file *file, uint64_t offset, void *buffer, eitp__file_sum *sum,
+                                       eitp_error *error) {
+    size_t done = EITP__SUM_CHUNK;
+    sum->size = sum->crc = 0;
+    while (done == EITP__SUM_CHUNK) {
+        eitp_status status = eitp__file_read_some(file, offset + sum->size, buffer, EITP__SUM_CHUNK, &done, error);
+        if (status)
+            return status;
+        sum->crc = eitp__crc32c(sum->crc, buffer, done);
+        sum->size += done;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path, uint64_t offset, int syncs,
+                                         eitp__file_sum *sum, eitp_error *error) {
+    eitp__file file;
+    void *buffer = eitp__allocate_uninitialized(host, EITP__SUM_CHUNK);
+    eitp_status status = buffer ? eitp__file_open(&file, host, path, EITP_FILE_READ, error)
+                                : eitp__fail_memory(error, EITP__SUM_CHUNK, "the checksum of a file");
+    if (!status) {
+        status = eitp__sum_open_file(&file, offset, buffer, sum, error);
+        if (!status && syncs)
+            status = eitp__file_sync(&file, error);
+        eitp__file_close(&file, NULL);
+    }
+    eitp__release(host, buffer, EITP__SUM_CHUNK);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+/* A directory whose files are being listed. */
+typedef struct eitp__manifest_scan {
+    const eitp__manifest *known;
+    eitp__manifest *found;
+    const char *directory;
+    int depth;
+} eitp__manifest_scan;
+
+static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *inner, eitp_error *error);
+
+static eitp_status eitp__scan_file(const eitp__manifest_scan *scan, const char *path, const char *name, uint64_t size,
+                                   eitp_error *error) {
+    const eitp_host *host = scan->found->names.host;
+    const eitp__file_sum *known = eitp__manifest_find(scan->known, name);
+    eitp__file_sum sum;
+    eitp_status status;
+    if (eitp__utf8_valid_prefix((const unsigned char *)name, strlen(name)) != strlen(name))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the name of '%s' is not valid UTF-8, and manifest.json cannot list it; rename it", path);
+    if (known && known->size != size)
+        return eitp__fail(error, EITP_ERROR_IO, "'%s' has %llu bytes after writing %llu; check the disk", path,
+                          (unsigned long long)size, (unsigned long long)known->size);
+    if (known)
+        return eitp__manifest_add(scan->found, name, known, error);
+    status = eitp__sum_from(host, path, 0, 1, &sum, error);
+    return status ? status : eitp__manifest_add(scan->found, name, &sum, error);
+}
+
+/* Adds an entry of the directory, and everything in it. `name` is relative to the checkpoint. */
+static eitp_status eitp__scan_entry(eitp__manifest_scan *scan, const char *name, eitp_error *error) {
+    const eitp_host *host = scan->found->names.host;
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(host, scan->directory, name);
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(name), "a path");
+    if (!status && info.kind == EITP_PATH_FILE)
+        status = eitp__scan_file(scan, path, name, info.size, error);
+    else if (!status && info.kind == EITP_PATH_DIRECTORY)
+        status = eitp__scan_directory(scan, name, error);
+    else if (!status)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' is neither a file nor a directory; a checkpoint can hold only these", path);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* Adds the files in a directory: that of the checkpoint, or `inner` in it. */
+static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *inner, eitp_error *error) {
+    const eitp_host *host = scan->found->names.host;
+    char *path = *inner ? eitp__join_path(host, scan->directory, inner) : eitp__copy_text(host, scan->directory);
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(scan->directory), "a path");
+    eitp__buffer_init(&names, host);
+    if (!status && scan->depth > EITP__MANIFEST_DEPTH)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the directories in '%s' are more than %d deep; is one a link?",
+                            scan->directory, EITP__MANIFEST_DEPTH);
+    if (!status)
+        status = eitp__list_directory(host, path, &names, &count, error);
+    scan->depth++;
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = names.data + at;
+        char *joined = *inner ? eitp__join_path(host, inner, name) : eitp__copy_text(host, name);
+        at += strlen(name) + 1;
+        if (!joined)
+            status = eitp__fail_memory(error, strlen(inner) + strlen(name), "a path");
+        else if (*inner || strcmp(name, EITP__MANIFEST_FILE) != 0)
+            status = eitp__scan_entry(scan, joined, error);
+        eitp__release_text(host, joined);
+    }
+    scan->depth--;
+    if (!status && *inner)
+        status = eitp__sync_directory(host, path, error);
+    eitp__buffer_release(&names);
+    eitp__release_text(host, path);
+    return status;
+}
+
+static void eitp__manifest_format(const eitp__manifest *manifest, eitp__buffer *text) {
+    eitp__buffer_format(text,
+                        "{\n  \"format\": \"eitp manifest\",\n  \"version\": %d,\n  \"step\": %lld,\n"
+                        "  \"counted\": %s,\n  \"files\": [",
+                        EITP__MANIFEST_VERSION, (long long)manifest->step, manifest->is_counted ? "true" : "false");
+    for (size_t i = 0; i < manifest->count; i++) {
+        const char *name = eitp__manifest_name(manifest, i);
+        const eitp__file_sum *sum = &manifest->files[i].sum;
+        eitp__buffer_add_text(text, i ? ",\n    {\"name\": " : "\n    {\"name\": ");
+        eitp__json_write_text(text, name, strlen(name));
+        eitp__buffer_format(text, ", \"size\": %llu, \"crc32c\": \"%08x\"}", (unsigned long long)sum->size,
+                            (unsigned)sum->crc);
+    }
+    eitp__buffer_add_text(text, "\n  ],\n  \"crc32c\": \"");
+    if (!text->failed)
+        eitp__buffer_format(text, "%08x" EITP__MANIFEST_END, (unsigned)eitp__crc32c(0, text->data, text->size));
+}
+
+/* Checks that all known files were found. */
+static eitp_status eitp__check_known(const eitp__manifest *known, const eitp__manifest *found, const char *directory,
+                                     eitp_error *error) {
+    for (size_t i = 0; i < known->count; i++) {
+        const char *name = eitp__manifest_name(known, i);
+        if (!eitp__manifest_find(found, name))
+            return eitp__fail(error, EITP_ERROR_IO, "'%s/%s' is missing after it was written; check the disk",
+                              directory, name);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_write(const eitp__manifest *known, const char *directory, eitp_error *error) {
+    const eitp_host *host = known->names.host;
+    eitp__manifest found;
+    eitp__manifest_scan scan;
+    eitp__buffer text;
+    char *path = eitp__join_path(host, directory, EITP__MANIFEST_FILE);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__buffer_init(&text, host);
+    eitp__manifest_init(&found, host, known->step, known->is_counted);
+    scan.known = known;
+    scan.found = &found;
+    scan.directory = directory;
+    scan.depth = 0;
+    if (!status)
+        status = eitp__scan_directory(&scan, "", error);
+    if (!status)
+        status = eitp__check_known(known, &found, directory, error);
+    if (!status)
+        eitp__manifest_format(&found, &text);
+    if (!status)
+        status = text.failed ? eitp__fail_memory(error, text.size, EITP__MANIFEST_FILE)
+                             : eitp__write_file(host, path, text.data, text.size, error);
+    eitp__manifest_release(&found);
+    eitp__buffer_release(&text);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* ---- Reading ---- */
+
+static int eitp__is_sum_text(const char *digits, uint32_t sum) {
+    char expected[16];
+    snprintf(expected, sizeof expected, "%08x", (unsigned)sum);
+    return !memcmp(digits, expected, EITP__SUM_DIGITS);
+}
+
+/* Checks the end of the text, and with it all of its bytes. */
+static eitp_status eitp__manifest_check_text(const eitp__buffer *text, eitp_error *error) {
+    const size_t end = sizeof EITP__MANIFEST_END - 1;
+    const size_t head = text->size >= EITP__SUM_DIGITS + end ? text->size - EITP__SUM_DIGITS - end : 0;
+    if (!head || memcmp(text->data + text->size - end, EITP__MANIFEST_END, end) != 0 ||
+        !eitp__is_sum_text(text->data + head, eitp__crc32c(0, text->data, head)))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "its checksum differs from its content");
+    return EITP_OK;
+}
+
+/* A name must lead into the directory. */
+static int eitp__is_inner_name(const char *name, size_t size) {
+    if (!size || strlen(name) != size || name[0] == '/')
+        return 0;
+    for (const char *part = name; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) {
+        if (!strncmp(part, "..", 2) && (!part[2] || part[2] == '/'))
+            return 0;
+    }
+    return 1;
+}
+
+static eitp_status eitp__manifest_read_file(eitp__manifest *manifest, const eitp__json *object, eitp_error *error) {
+    const eitp__json *name = eitp__json_member(object, "name"), *sum = eitp__json_member(object, "crc32c");
+    int64_t size = -1;
+    eitp__file_sum file;
+    eitp_status status = eitp__json_get_integer(object, "size", 0, INT64_MAX, &size, error);
+    if (status)
+        return status;
+    if (size < 0 || !name || name->kind != EITP__JSON_STRING || !eitp__is_inner_name(name->text, name->text_size) ||
+        !sum || sum->kind != EITP__JSON_STRING || sum->text_size != EITP__SUM_DIGITS)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: a file must have a name within the checkpoint, a size and a crc32c of 8 digits",
+                          object->line);
+    file.size = (uint64_t)size;
+    file.crc = (uint32_t)strtoul(sum->text, NULL, 16);
+    if (!eitp__is_sum_text(sum->text, file.crc))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: crc32c must be 8 hexadecimal digits", object->line);
+    return eitp__manifest_add(manifest, name->text, &file, error);
+}
+
+static eitp_status eitp__manifest_parse(eitp__manifest *manifest, const eitp__json *root, eitp_error *error) {
+    const eitp__json *files = eitp__json_member(root, "files");
+    const char *format = "";
+    int64_t version = 0;
+    eitp_status status = eitp__json_get_text(root, "format", &format, error);
+    manifest->step = -1;
+    if (!status)
+        status = eitp__json_get_integer(root, "version", 1, INT32_MAX, &version, error);
+    if (!status && version > EITP__MANIFEST_VERSION)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "unsupported version %lld (supported: up to %d); use the eitp that wrote it",
+                          (long long)version, EITP__MANIFEST_VERSION);
+    if (!status)
+        status = eitp__json_get_integer(root, "step", 0, INT64_MAX, &manifest->step, error);
+    if (!status)
+        status = eitp__json_get_boolean(root, "counted", &manifest->is_counted, error);
+    if (!status && (strcmp(format, "eitp manifest") != 0 || !version || manifest->step < 0 || !files ||
+                    files->kind != EITP__JSON_ARRAY))
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "format 'eitp manifest', version, step or files are missing");
+    for (const eitp__json *file = !status ? files->first_child : NULL; file && !status; file = file->next)
+        status = eitp__manifest_read_file(manifest, file, error);
+    return status;
+}
+
+static eitp_status eitp__manifest_read_text(eitp__manifest *manifest, const eitp__buffer *text, eitp_error *error) {
+    eitp__json_document *document = NULL;
+    eitp_status status = eitp__manifest_check_text(text, error);
+    if (!status)
+        status = eitp__json_parse(text->host, text->data, text->size, &document, error);
+    if (!status)
+        status = eitp__manifest_parse(manifest, eitp__json_root(document), error);
+    eitp__json_release(document);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const char *directory, int *exists,
+                                              eitp_error *error) {
+    const eitp_host *host = manifest->names.host;
+    eitp_path_info info = EITP__ZERO;
+    eitp__buffer text;
+    char *path = eitp__join_path(host, directory, EITP__MANIFEST_FILE);
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), "a path");
+    *exists = !status && info.kind != EITP_PATH_MISSING;
+    eitp__buffer_init(&text, host);
+    if (*exists && info.kind != EITP_PATH_FILE)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: it is not a file", path);
+    else if (*exists)
+        status = eitp__read_file(host, path, EITP__MANIFEST_LIMIT, &text, error);
+    if (!status && *exists) {
+        status = eitp__manifest_read_text(manifest, &text, error);
+        if (status)
+            eitp__fail_prefix(error, status, status == EITP_ERROR_FORMAT ? "'%s' is damaged" : "'%s'", path);
+    }
+    eitp__buffer_release(&text);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* ---- Checking ---- */
+
+static eitp_status eitp__check_file(const eitp_host *host, const char *path, const eitp__file_sum *expected,
+                                    eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__file_sum sum = EITP__ZERO;
+    eitp_status status = eitp__path_info(host, path, &info, error);
+    if (!status && info.kind != EITP_PATH_FILE)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is %s", path,
+                          info.kind == EITP_PATH_MISSING ? "missing" : "damaged: it is not a file");
+    if (!status && info.size == expected->size)
+        status = eitp__sum_from(host, path, 0, 0, &sum, error);
+    else
+        sum.size = info.size;
+    if (status)
+        return status;
+    if (sum.size != expected->size)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: it has %llu bytes, expected %llu", path,
+                          (unsigned long long)sum.size, (unsigned long long)expected->size);
+    if (sum.crc != expected->crc)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
+                          (unsigned)sum.crc, (unsigned)expected->crc);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_check(const eitp__manifest *manifest, const char *directory,
+                                               eitp_error *error) {
+    const eitp_host *host = manifest->names.host;
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < manifest->count && !status; i++) {
+        char *path = eitp__join_path(host, directory, eitp__manifest_name(manifest, i));
+        status = path ? eitp__check_file(host, path, &manifest->files[i].sum, error)
+                      : eitp__fail_memory(error, strlen(directory), "a path");
+        eitp__release_text(host, path);
+    }
+    return status;
+}
+/* <<src/io/manifest.c */
+
+/* >>src/io/checkpoint_verify.c */
+/* Verifying checkpoints: by manifest.json or, if an earlier version wrote them, by the checksums that they have. */
+
+/* trainer_state.json of this version and earlier ones has no manifest.json beside it. */
+#define EITP__LAST_VERSION_WITHOUT_MANIFEST 4
+#define EITP__CHECKPOINT_NAME "checkpoint-"
+
+EITP__PRIVATE int64_t eitp__checkpoint_step(const char *name) {
     int64_t step = 0;
-    const char *digits = name + EITP__PREFIX_LENGTH;
-    if (strncmp(name, "checkpoint-", EITP__PREFIX_LENGTH) || !*digits || (*digits == '0' && digits[1]))
+    const char *digits = name + sizeof EITP__CHECKPOINT_NAME - 1;
+    if (strncmp(name, EITP__CHECKPOINT_NAME, sizeof EITP__CHECKPOINT_NAME - 1) != 0 || !*digits ||
+        (*digits == '0' && digits[1]))
         return -1;
     for (; *digits; digits++) {
         if (*digits < '0' || *digits > '9' || step > (INT64_MAX - 9) / 10)
@@ -30428,13 +32821,221 @@ static int64_t eitp__checkpoint_step(const char *name) {
     return step;
 }
 
+/* ---- Checkpoints of earlier versions ---- */
+
+/* What trainer_state.json of an earlier version says. */
+typedef struct eitp__earlier_state {
+    int64_t step;
+    int64_t model_checksum, optimizer_checksum, others_checksum; /* -1: none */
+    int has_adapters;
+} eitp__earlier_state;
+
+static eitp_status eitp__earlier_parse(const eitp__json *root, eitp__earlier_state *state, eitp_error *error) {
+    const eitp__json *adapters = eitp__json_member(root, "lora");
+    const char *format = "";
+    int64_t version = INT32_MAX;
+    eitp_status status = eitp__json_get_text(root, "format", &format, error);
+    state->step = state->model_checksum = state->optimizer_checksum = state->others_checksum = -1;
+    state->has_adapters = adapters != NULL;
+    if (!status)
+        status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &version, error);
+    if (!status)
+        status = eitp__json_get_integer(root, "step", 0, INT64_MAX, &state->step, error);
+    if (!status)
+        status = eitp__json_get_integer(root, "model_checksum", 0, UINT32_MAX, &state->model_checksum, error);
+    if (!status)
+        status = eitp__json_get_integer(root, "optimizer_checksum", 0, UINT32_MAX, &state->optimizer_checksum, error);
+    if (!status)
+        status = eitp__json_get_integer(adapters, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
+    if (!status && (strcmp(format, "eitp checkpoint") != 0 || state->step < 0 || state->model_checksum < 0 ||
+                    state->optimizer_checksum < 0))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "format, step or a checksum is missing");
+    if (!status && version > EITP__LAST_VERSION_WITHOUT_MANIFEST)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "a checkpoint of version %lld needs a " EITP__MANIFEST_FILE ", which is missing",
+                          (long long)version);
+    return status;
+}
+
+static eitp_status eitp__earlier_read(const eitp_host *host, const char *checkpoint, eitp__earlier_state *state,
+                                      eitp_error *error) {
+    eitp__json_document *document = NULL;
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(host, checkpoint, "trainer_state.json");
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    if (!status && info.kind != EITP_PATH_FILE)
+        status =
+            eitp__fail(error, EITP_ERROR_FORMAT,
+                       "'%s' is incomplete: it has neither " EITP__MANIFEST_FILE " nor trainer_state.json", checkpoint);
+    if (!status)
+        status = eitp__json_read_file(host, path, (size_t)1 << 20, &document, error);
+    if (!status) {
+        status = eitp__earlier_parse(eitp__json_root(document), state, error);
+        if (status)
+            eitp__fail_prefix(error, status, "'%s' is damaged", path);
+    }
+    eitp__json_release(document);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* Finds out where the data begins. Its checksum is in the order of the file only if all tensors have elements of the
+   same size. */
+static eitp_status eitp__earlier_data(const eitp_host *host, const char *path, uint64_t *first, int *is_in_order,
+                                      eitp_error *error) {
+    eitp__safetensors *collection = NULL;
+    size_t element = 0;
+    eitp_status status = eitp__safetensors_open(host, path, &collection, error);
+    if (status)
+        return status;
+    *first = UINT64_MAX;
+    *is_in_order = 1;
+    for (size_t i = 0; i < eitp__safetensors_count(collection); i++) {
+        const eitp__safetensors_entry *entry = eitp__safetensors_at(collection, i);
+        *first = entry->offset < *first ? entry->offset : *first;
+        *is_in_order &= !element || entry->element_size == element;
+        element = entry->element_size;
+    }
+    eitp__safetensors_close(collection);
+    return EITP_OK;
+}
+
+static eitp_status eitp__earlier_check_file(const eitp_host *host, const char *checkpoint, const char *name,
+                                            int64_t expected, eitp_error *error) {
+    char *path = eitp__join_path(host, checkpoint, name);
+    eitp_path_info info = EITP__ZERO;
+    eitp__file_sum sum = EITP__ZERO;
+    uint64_t first = UINT64_MAX;
+    int is_in_order = 0;
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    if (!status && info.kind != EITP_PATH_FILE)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", path);
+    if (!status)
+        status = eitp__earlier_data(host, path, &first, &is_in_order, error);
+    if (!status && is_in_order && first != UINT64_MAX)
+        status = eitp__sum_from(host, path, first, 0, &sum, error);
+    if (!status && is_in_order && (int64_t)sum.crc != expected)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
+                            (unsigned)sum.crc, (unsigned)expected);
+    eitp__release_text(host, path);
+    return status;
+}
+
+static eitp_status eitp__earlier_verify(const eitp_host *host, const char *checkpoint, eitp_error *error) {
+    eitp__earlier_state state;
+    eitp_status status = eitp__earlier_read(host, checkpoint, &state, error);
+    if (!status)
+        status = eitp__earlier_check_file(host, checkpoint,
+                                          state.has_adapters ? "adapter_model.safetensors" : "model.safetensors",
+                                          state.model_checksum, error);
+    if (!status && state.others_checksum >= 0)
+        status = eitp__earlier_check_file(host, checkpoint, "parameters.safetensors", state.others_checksum, error);
+    return status
+               ? status
+               : eitp__earlier_check_file(host, checkpoint, "optimizer.safetensors", state.optimizer_checksum, error);
+}
+
+/* ---- All checkpoints ---- */
+
+/* Compares the step with that of the directory's name, if it has one. */
+static eitp_status eitp__check_name(const eitp_host *host, const char *checkpoint, int64_t step, eitp_error *error) {
+    size_t end = strlen(checkpoint), first;
+    char *name;
+    int64_t expected;
+    while (end && checkpoint[end - 1] == '/')
+        end--;
+    for (first = end; first && checkpoint[first - 1] != '/';)
+        first--;
+    name = eitp__copy_bytes(host, checkpoint + first, end - first);
+    if (!name)
+        return eitp__fail_memory(error, end - first, "a path");
+    expected = eitp__checkpoint_step(name);
+    eitp__release_text(host, name);
+    return expected < 0 || expected == step
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_FORMAT, "'%s' has the checkpoint of step %lld; rename it", checkpoint,
+                            (long long)step);
+}
+
+/* Reads the head and, of a checkpoint that has one, the manifest. */
+static eitp_status eitp__read_head(const eitp_host *host, const char *checkpoint, eitp__checkpoint_head *head,
+                                   eitp__manifest *manifest, eitp_error *error) {
+    eitp__earlier_state state;
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status = eitp__path_info(host, checkpoint, &info, error);
+    if (!status && info.kind == EITP_PATH_MISSING)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' does not exist; check the path", checkpoint);
+    if (!status && info.kind != EITP_PATH_DIRECTORY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is not a directory", checkpoint);
+    if (!status)
+        status = eitp__manifest_read(manifest, checkpoint, &head->has_manifest, error);
+    head->step = manifest->step;
+    head->is_counted = manifest->is_counted;
+    if (!status && !head->has_manifest) {
+        status = eitp__earlier_read(host, checkpoint, &state, error);
+        head->step = status ? -1 : state.step;
+    }
+    return status ? status : eitp__check_name(host, checkpoint, head->step, error);
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
+                                                     eitp__checkpoint_head *head, eitp_error *error) {
+    eitp__manifest manifest;
+    eitp_status status;
+    eitp__manifest_init(&manifest, host, -1, 1);
+    status = eitp__read_head(host, checkpoint, head, &manifest, error);
+    eitp__manifest_release(&manifest);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
+                                                  eitp__checkpoint_head *head, eitp_error *error) {
+    eitp__manifest manifest;
+    eitp_status status;
+    eitp__manifest_init(&manifest, host, -1, 1);
+    status = eitp__read_head(host, checkpoint, head, &manifest, error);
+    if (!status && head->has_manifest)
+        status = eitp__manifest_check(&manifest, checkpoint, error);
+    else if (!status)
+        status = eitp__earlier_verify(host, checkpoint, error);
+    eitp__manifest_release(&manifest);
+    return status;
+}
+
+eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint, eitp_error *error) {
+    eitp__checkpoint_head head;
+    eitp_status status;
+    if (!host || !checkpoint)
+        return eitp__fail_null(error, "eitp_checkpoint_verify", "host and checkpoint");
+    status = eitp__checkpoint_verify(host, checkpoint, &head, error);
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "use another checkpoint") : status;
+}
+/* <<src/io/checkpoint_verify.c */
+
+/* >>src/io/checkpoint.c */
+/*
+ * Checkpoint directories: created whole or not at all, found by step, recovered, pruned.
+ *
+ * A name "checkpoint-<step>" appears and disappears by one rename. A directory is filled as ".<name>.partial", one that
+ * is replaced by a newer write of the same step is meanwhile ".<name>.replaced", and one that is deleted
+ * ".<name>.removed".
+ */
+
+#define EITP__HIDDEN_PREFIX ".checkpoint-"
+#define EITP__REPLACED_SUFFIX ".replaced"
+
+/* The path of "<prefix><step><suffix><ending>" in a directory. */
 static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *directory, const char *prefix, int64_t step,
-                                         const char *suffix, char **path, eitp_error *error) {
-    char name[64];
-    snprintf(name, sizeof name, "%s%lld%s", prefix, (long long)step, suffix);
+                                         const char *suffix, const char *ending, char **path, eitp_error *error) {
+    char name[96];
+    snprintf(name, sizeof name, "%s%lld%s%s", prefix, (long long)step, suffix, ending);
     *path = eitp__join_path(host, directory, name);
     return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + sizeof name, "a path");
 }
+
+/* ---- Creating ---- */
 
 /* Renames the finished directory to its name. A directory with that name is renamed first and removed last. */
 static eitp_status eitp__install(const eitp_host *host, const char *directory, const char *partial, const char *final,
@@ -30443,6 +33044,8 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
     int exists;
     eitp_status status = eitp__path_info(host, final, &info, error);
     exists = !status && info.kind != EITP_PATH_MISSING;
+    if (!status && exists)
+        status = eitp__remove_tree(host, replaced, error);
     if (!status && exists)
         status = eitp__rename_path(host, final, replaced, error);
     if (!status) {
@@ -30460,28 +33063,35 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
 eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                    eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                    void *user, eitp_error *error) {
+    eitp__manifest manifest;
     if (!host || !output_directory || !fill)
         return eitp__fail_null(error, "eitp_checkpoint_create", "host, output_directory and fill");
-    return eitp__checkpoint_create(host, output_directory, step, "", fill, user, error);
+    eitp__manifest_init(&manifest, host, step, 1);
+    return eitp__checkpoint_create(host, output_directory, "", &manifest, fill, user, error);
 }
 
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
-    const eitp_host *host, const char *output_directory, int64_t step, const char *suffix,
+    const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error) {
+    const int64_t step = manifest->step;
     char *partial = NULL, *final = NULL, *replaced = NULL;
     eitp_status status =
-        eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".partial", &partial, error);
+        eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, ".partial", &partial, error);
     if (!status)
-        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, &final, error);
+        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &final, error);
     if (!status)
-        status =
-            eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".replaced", &replaced, error);
+        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, EITP__REPLACED_SUFFIX,
+                                       &replaced, error);
     if (!status)
         status = eitp__remove_tree(host, partial, error);
     if (!status)
-        status = eitp__make_directories(host, partial, error);
+        status = eitp__make_directories(host, output_directory, error);
+    if (!status)
+        status = eitp__make_directory(host, partial, error);
     if (!status) {
         status = fill(user, partial, error);
+        if (!status)
+            status = eitp__manifest_write(manifest, partial, error);
         if (!status)
             status = eitp__sync_directory(host, partial, error);
         if (!status)
@@ -30495,106 +33105,308 @@ EITP__PRIVATE eitp_status eitp__checkpoint_create(
     return status;
 }
 
-/* Recovers from a crash in eitp__install between its two renames: gives a replaced checkpoint its name back. */
-static eitp_status eitp__restore_replaced(const eitp_host *host, const char *directory, const char *name,
-                                          eitp_error *error) {
-    char *from = NULL, *to = NULL, plain[64];
-    size_t length = strlen(name), suffix = sizeof ".replaced" - 1;
+/* ---- Entries of the output directory ---- */
+
+/* Calls `visit` for each name in a directory, sorted by bytes. A missing directory has none. */
+static eitp_status eitp__visit_names(const eitp_host *host, const char *directory,
+                                     eitp_status (*visit)(void *user, const char *name, eitp_error *error), void *user,
+                                     eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
-    eitp_status status;
-    if (length <= suffix || length >= sizeof plain || strcmp(name + length - suffix, ".replaced") || name[0] != '.')
-        return EITP_OK;
-    snprintf(plain, sizeof plain, "%.*s", (int)(length - suffix - 1), name + 1);
-    if (eitp__checkpoint_step(plain) < 0)
-        return EITP_OK;
-    from = eitp__join_path(host, directory, name);
-    to = eitp__join_path(host, directory, plain);
-    status = from && to ? eitp__path_info(host, to, &info, error) : eitp__fail_memory(error, 2 * length, "a path");
-    if (!status && info.kind == EITP_PATH_MISSING)
-        status = eitp__rename_path(host, from, to, error);
-    eitp__release_text(host, from);
-    eitp__release_text(host, to);
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status = eitp__path_info(host, directory, &info, error);
+    if (status || info.kind != EITP_PATH_DIRECTORY)
+        return status;
+    eitp__buffer_init(&names, host);
+    status = eitp__list_directory(host, directory, &names, &count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        status = visit(user, names.data + at, error);
+        at += strlen(names.data + at) + 1;
+    }
+    eitp__buffer_release(&names);
     return status;
+}
+
+static eitp_status eitp__take_newest(void *user, const char *name, eitp_error *error) {
+    int64_t *newest = (int64_t *)user, step = eitp__checkpoint_step(name);
+    (void)error;
+    *newest = step > *newest ? step : *newest;
+    return EITP_OK;
 }
 
 eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
                                    eitp_error *error) {
     if (!host || !output_directory || !step)
         return eitp__fail_null(error, "eitp_checkpoint_newest", "host, output_directory and step");
-    eitp_path_info info = EITP__ZERO;
-    eitp__buffer names;
-    size_t count = 0, at = 0;
-    eitp_status status = eitp__path_info(host, output_directory, &info, error);
     *step = -1;
-    if (status || info.kind != EITP_PATH_DIRECTORY)
-        return status;
-    eitp__buffer_init(&names, host);
-    status = eitp__list_directory(host, output_directory, &names, &count, error);
-    for (size_t i = 0; i < count && !status; i++) {
-        status = eitp__restore_replaced(host, output_directory, names.data + at, error);
-        at += strlen(names.data + at) + 1;
-    }
-    eitp__buffer_clear(&names);
-    if (!status)
-        status = eitp__list_directory(host, output_directory, &names, &count, error);
-    at = 0;
-    for (size_t i = 0; i < count && !status; i++) {
-        int64_t found = eitp__checkpoint_step(names.data + at);
-        if (found > *step)
-            *step = found;
-        at += strlen(names.data + at) + 1;
-    }
-    eitp__buffer_release(&names);
+    return eitp__visit_names(host, output_directory, eitp__take_newest, step, error);
+}
+
+/* An output directory whose entries are visited. */
+typedef struct eitp__output {
+    const eitp_host *host;
+    const char *directory;
+} eitp__output;
+
+/* Recovers from a crash in eitp__install between its two renames: gives a replaced checkpoint its name back. */
+static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_error *error) {
+    const eitp__output *output = (const eitp__output *)user;
+    const eitp_host *host = output->host;
+    const size_t length = strlen(name), ending = sizeof EITP__REPLACED_SUFFIX - 1;
+    eitp_path_info info = EITP__ZERO;
+    char *plain, *from, *to;
+    eitp_status status;
+    if (strncmp(name, EITP__HIDDEN_PREFIX, sizeof EITP__HIDDEN_PREFIX - 1) != 0 || length <= ending ||
+        strcmp(name + length - ending, EITP__REPLACED_SUFFIX) != 0)
+        return EITP_OK;
+    plain = eitp__copy_bytes(host, name + 1, length - ending - 1);
+    from = eitp__join_path(host, output->directory, name);
+    to = plain ? eitp__join_path(host, output->directory, plain) : NULL;
+    status = from && to ? eitp__path_info(host, to, &info, error) : eitp__fail_memory(error, 2 * length, "a path");
+    if (!status && info.kind == EITP_PATH_MISSING)
+        status = eitp__rename_path(host, from, to, error);
+    eitp__release_text(host, plain);
+    eitp__release_text(host, from);
+    eitp__release_text(host, to);
     return status;
 }
 
-/* Removes an entry of a directory. */
-static eitp_status eitp__remove_entry(const eitp_host *host, const char *directory, const char *name,
+/* Removes what an unfinished write or removal left. */
+static eitp_status eitp__remove_leftover(void *user, const char *name, eitp_error *error) {
+    const eitp__output *output = (const eitp__output *)user;
+    char *path;
+    eitp_status status;
+    if (strncmp(name, EITP__HIDDEN_PREFIX, sizeof EITP__HIDDEN_PREFIX - 1) != 0)
+        return EITP_OK;
+    path = eitp__join_path(output->host, output->directory, name);
+    status = path ? eitp__remove_tree(output->host, path, error)
+                  : eitp__fail_memory(error, strlen(output->directory) + strlen(name) + 2, "a path");
+    eitp__release_text(output->host, path);
+    return status;
+}
+
+/* ---- Recovering ---- */
+
+/* Renames a damaged checkpoint to the first free one of "<path>.damaged", "<path>.damaged-2", ... */
+static eitp_status eitp__set_aside(const eitp_host *host, const char *path, eitp_error *error) {
+    const eitp_error damage = *error;
+    eitp__buffer to;
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    eitp__buffer_init(&to, host);
+    info.kind = EITP_PATH_OTHER;
+    for (int i = 1; info.kind != EITP_PATH_MISSING && !status; i++) {
+        eitp__buffer_clear(&to);
+        eitp__buffer_format(&to, i > 1 ? "%s.damaged-%d" : "%s.damaged", path, i);
+        status =
+            to.failed ? eitp__fail_memory(error, strlen(path), "a path") : eitp__path_info(host, to.data, &info, error);
+    }
+    if (!status)
+        status = eitp__rename_path(host, path, to.data, error);
+    if (!status)
+        eitp__log(host, EITP_LOG_WARNING, "%s; renamed '%s' to '%s'", damage.message, path, to.data);
+    eitp__buffer_release(&to);
+    return status;
+}
+
+/* Verifies a checkpoint of the directory; one that is damaged is set aside, and *is_whole is 0. */
+static eitp_status eitp__recover_step(const eitp_host *host, const char *directory, int64_t step, int *is_whole,
                                       eitp_error *error) {
-    char *path = eitp__join_path(host, directory, name);
-    eitp_status status = path ? eitp__remove_tree(host, path, error)
-                              : eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
+    eitp__checkpoint_head head;
+    eitp_path_info info = EITP__ZERO;
+    char *path = NULL;
+    eitp_status status = eitp__checkpoint_path(host, directory, "checkpoint-", step, "", "", &path, error);
+    if (!status)
+        status = eitp__path_info(host, path, &info, error);
+    if (!status && info.kind == EITP_PATH_MISSING)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a link that leads nowhere", path);
+    else if (!status)
+        status = eitp__checkpoint_verify(host, path, &head, error);
+    *is_whole = !status;
+    if (status == EITP_ERROR_FORMAT)
+        status = eitp__set_aside(host, path, error);
+    if (!status && !*is_whole)
+        status = eitp__sync_directory(host, directory, error);
     eitp__release_text(host, path);
     return status;
 }
 
-/* The number of checkpoints in the list that are newer than `step`. */
-static int64_t eitp__newer(const eitp__buffer *names, size_t count, int64_t step) {
-    int64_t newer = 0;
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        newer += eitp__checkpoint_step(names->data + at) > step;
-        at += strlen(names->data + at) + 1;
+eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
+                                    eitp_error *error) {
+    eitp__output output;
+    eitp_error found;
+    eitp_status status;
+    int64_t newest = -1;
+    int is_whole = 0;
+    if (!host || !output_directory || !step)
+        return eitp__fail_null(error, "eitp_checkpoint_recover", "host, output_directory and step");
+    output.host = host;
+    output.directory = output_directory;
+    *step = -1;
+    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, &found);
+    while (!status && !is_whole) {
+        status = eitp_checkpoint_newest(host, output_directory, &newest, &found);
+        if (status || newest < 0)
+            break;
+        status = eitp__recover_step(host, output_directory, newest, &is_whole, &found);
     }
+    if (status && error)
+        *error = found;
+    if (!status)
+        *step = newest;
+    return status;
+}
+
+/* ---- Pruning ---- */
+
+/* A checkpoint of an output directory. */
+typedef struct eitp__listed_checkpoint {
+    int64_t step;
+    int is_counted;
+} eitp__listed_checkpoint;
+
+typedef struct eitp__checkpoint_list {
+    eitp__output output;
+    eitp__listed_checkpoint *items;
+    size_t count, capacity;
+} eitp__checkpoint_list;
+
+/* Adds a checkpoint, unless its manifest is damaged or cannot be read: then it is kept. */
+static eitp_status eitp__list_checkpoint(void *user, const char *name, eitp_error *error) {
+    eitp__checkpoint_list *list = (eitp__checkpoint_list *)user;
+    const eitp_host *host = list->output.host;
+    void *items = list->items;
+    eitp__checkpoint_head head;
+    eitp_error found;
+    int is_reserved;
+    char *path;
+    eitp_status status;
+    if (eitp__checkpoint_step(name) < 0)
+        return EITP_OK;
+    is_reserved = eitp__reserve(host, &items, &list->capacity, list->count + 1, sizeof *list->items);
+    list->items = (eitp__listed_checkpoint *)items;
+    path = eitp__join_path(host, list->output.directory, name);
+    status = path && is_reserved ? eitp__checkpoint_read_head(host, path, &head, &found)
+                                 : eitp__fail_memory(&found, strlen(name), "the list of checkpoints");
+    eitp__release_text(host, path);
+    if (!status) {
+        list->items[list->count].step = head.step;
+        list->items[list->count++].is_counted = head.is_counted;
+    }
+    if (status == EITP_ERROR_IO)
+        eitp__log(host, EITP_LOG_WARNING, "%s; the checkpoint is kept", found.message);
+    if (status == EITP_ERROR_MEMORY && error)
+        *error = found;
+    return status == EITP_ERROR_MEMORY ? status : EITP_OK;
+}
+
+/* The number of checkpoints that are newer than `step` and count. */
+static int64_t eitp__count_newer(const eitp__checkpoint_list *list, int64_t step) {
+    int64_t newer = 0;
+    for (size_t i = 0; i < list->count; i++)
+        newer += list->items[i].is_counted && list->items[i].step > step;
     return newer;
+}
+
+/* True for a checkpoint that does not count if there is a newer one that does not: they would fill the disk. */
+static int eitp__is_superseded(const eitp__checkpoint_list *list, int64_t step) {
+    int is_uncounted = 0, has_newer = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        is_uncounted |= list->items[i].step == step && !list->items[i].is_counted;
+        has_newer |= list->items[i].step > step && !list->items[i].is_counted;
+    }
+    return is_uncounted && has_newer;
+}
+
+/* The checkpoints that pruning leaves: the newest, and those of some steps. */
+typedef struct eitp__keep_rule {
+    int64_t keep; /* 0: all */
+    const int64_t *kept;
+    size_t count;
+} eitp__keep_rule;
+
+/* True if pruning removes the checkpoint of `step`. */
+static int eitp__is_prunable(const eitp__checkpoint_list *list, int64_t step, const eitp__keep_rule *rule) {
+    for (size_t i = 0; i < rule->count; i++) {
+        if (rule->kept[i] == step)
+            return 0;
+    }
+    return rule->keep > 0 && (eitp__count_newer(list, step) >= rule->keep || eitp__is_superseded(list, step));
+}
+
+/* Removes a checkpoint: its name disappears before the first of its files. */
+static eitp_status eitp__remove_checkpoint(const eitp__output *output, int64_t step, eitp_error *error) {
+    const eitp_host *host = output->host;
+    char *path = NULL, *removed = NULL;
+    eitp_status status = eitp__checkpoint_path(host, output->directory, "checkpoint-", step, "", "", &path, error);
+    if (!status)
+        status =
+            eitp__checkpoint_path(host, output->directory, EITP__HIDDEN_PREFIX, step, "", ".removed", &removed, error);
+    if (!status)
+        status = eitp__rename_path(host, path, removed, error);
+    if (!status)
+        status = eitp__sync_directory(host, output->directory, error);
+    if (!status)
+        status = eitp__remove_tree(host, removed, error);
+    eitp__release_text(host, path);
+    eitp__release_text(host, removed);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_measure(const eitp_host *host, const char *output_directory, int64_t keep,
+                                                   const int64_t *kept, size_t count, eitp__checkpoint_use *use,
+                                                   eitp_error *error) {
+    const eitp__keep_rule rule = {keep, kept, count};
+    eitp__checkpoint_list list = EITP__ZERO;
+    eitp_status status;
+    memset(use, 0, sizeof *use);
+    list.output.host = host;
+    list.output.directory = output_directory;
+    status = eitp__visit_names(host, output_directory, eitp__list_checkpoint, &list, error);
+    for (size_t i = 0; i < list.count && !status; i++) {
+        const int64_t step = list.items[i].step;
+        const int is_prunable = eitp__is_prunable(&list, step, &rule);
+        uint64_t bytes;
+        char *path;
+        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, "", "", &path, error);
+        if (status)
+            break;
+        bytes = eitp__tree_bytes(host, path);
+        eitp__release_text(host, path);
+        use->count++;
+        use->bytes += bytes;
+        use->prunable += is_prunable;
+        use->prunable_bytes += is_prunable ? bytes : 0;
+    }
+    eitp__release(host, list.items, list.capacity * sizeof *list.items);
+    return status;
 }
 
 eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                   eitp_error *error) {
     if (!host || !output_directory)
         return eitp__fail_null(error, "eitp_checkpoint_prune", "host and output_directory");
-    return eitp__checkpoint_prune(host, output_directory, keep, -1, error);
+    return eitp__checkpoint_prune(host, output_directory, keep, NULL, 0, error);
 }
 
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
-                                                 int64_t kept, eitp_error *error) {
-    eitp__buffer names;
-    size_t count = 0, at = 0;
-    int64_t newest;
-    /* This first restores replaced checkpoints, which would otherwise be removed as leftovers. */
-    eitp_status status = eitp_checkpoint_newest(host, output_directory, &newest, error);
-    eitp__buffer_init(&names, host);
+                                                 const int64_t *kept, size_t count, eitp_error *error) {
+    const eitp__keep_rule rule = {keep, kept, count};
+    eitp__checkpoint_list list = EITP__ZERO;
+    eitp_status status;
+    list.output.host = host;
+    list.output.directory = output_directory;
+    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &list.output, error);
     if (!status)
-        status = eitp__list_directory(host, output_directory, &names, &count, error);
-    for (size_t i = 0; i < count && !status; i++) {
-        const char *name = names.data + at;
-        int64_t step = eitp__checkpoint_step(name);
-        int unfinished = !strncmp(name, EITP__PARTIAL_PREFIX, sizeof EITP__PARTIAL_PREFIX - 1);
-        if (unfinished || (step >= 0 && step != kept && keep > 0 && eitp__newer(&names, count, step) >= keep))
-            status = eitp__remove_entry(host, output_directory, name, error);
-        at += strlen(name) + 1;
+        status = eitp__visit_names(host, output_directory, eitp__remove_leftover, &list.output, error);
+    if (!status && keep > 0)
+        status = eitp__visit_names(host, output_directory, eitp__list_checkpoint, &list, error);
+    for (size_t i = 0; i < list.count && !status; i++) {
+        const int64_t step = list.items[i].step;
+        if (eitp__is_prunable(&list, step, &rule))
+            status = eitp__remove_checkpoint(&list.output, step, error);
     }
-    eitp__buffer_release(&names);
+    eitp__release(host, list.items, list.capacity * sizeof *list.items);
     return status;
 }
 /* <<src/io/checkpoint.c */
@@ -30918,6 +33730,9 @@ EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *er
     if (task->rows < 1 || task->rows > max_rows)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's rows are %lld; they must be 1 to %lld",
                           (long long)task->rows, (long long)max_rows);
+    if (!(task->guess_loss >= 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's guess_loss is %g; it must be 0 (unknown) or more",
+                          task->guess_loss);
     return EITP_OK;
 }
 
@@ -31072,6 +33887,7 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     task->model = config->model;
     task->rows = config->block_size;
     task->unit = EITP__TOKENS;
+    task->guess_loss = log((double)eitp_model_vocabulary(config->model));
     task->allows_gaps = 1;
     task->build = eitp__language_build;
     task->read = eitp__language_read;
@@ -31118,6 +33934,11 @@ static const eitp_setting eitp__settings[] = {
                   "samples after which training stops; 0: never"),
     EITP__SETTING("max_grad_norm", NUMBER, max_grad_norm, 0, 1e30, 0, LOGGED, NULL,
                   "clip the gradient to this norm; 0: no clipping"),
+    EITP__SETTING("spike_threshold", NUMBER, spike_threshold, 0, 1e30, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                  "deviations above the median of the last steps from which on a loss or gradient norm is a spike; 0: "
+                  "none is"),
+    EITP__SETTING("skip_spikes", FLAG, skip_spikes, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                  "do not apply a step whose gradient norm is a spike"),
     EITP__SETTING("beta1", NUMBER, optimizer_config.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
                   "decay rate of AdamW's first moment; momentum of sgd"),
     EITP__SETTING("beta2", NUMBER, optimizer_config.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
@@ -31328,6 +34149,26 @@ eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value,
         return eitp__setting_fail(setting, (double)value, error);
     changed = *config;
     eitp__setting_store(setting, value, 0, &changed);
+    status = eitp__setting_check(setting, &changed, error);
+    if (!status)
+        *config = changed;
+    return status;
+}
+
+eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, eitp_trainer_config *config,
+                                      eitp_error *error) {
+    eitp_trainer_config changed;
+    eitp_status status;
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_unsigned", "setting and config");
+    if (value <= INT64_MAX)
+        return eitp_setting_set_integer(setting, (int64_t)value, config, error);
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return eitp_setting_set_number(setting, (double)value, config, error);
+    if (setting->kind != EITP_SETTING_UNSIGNED)
+        return eitp__setting_fail(setting, (double)value, error);
+    changed = *config;
+    eitp__setting_store(setting, (int64_t)value, 0, &changed);
     status = eitp__setting_check(setting, &changed, error);
     if (!status)
         *config = changed;
@@ -31732,16 +34573,19 @@ EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const 
 }
 
 EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
-                                                  int64_t step, eitp_error *error) {
+                                                  int64_t step, const eitp__poll *poll, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (int64_t pass = 0; pass < batches->count && !status; pass++) {
         eitp__batch *batch = &batches->passes[pass];
         uint64_t first;
         const int64_t count = eitp__pass_samples(config, step, pass, &first);
         eitp__batch_clear(batch);
-        for (int64_t i = 0; i < count && !status; i++)
+        for (int64_t i = 0; i < count && !status; i++) {
+            if (eitp__poll_ask(poll))
+                return eitp__fail_interrupted(error);
             status = eitp__batch_add(batch, EITP_TRAINING,
                                      eitp__sample_of(config, batch->pass->task, first + (uint64_t)i), error);
+        }
     }
     return status;
 }
@@ -31777,6 +34621,10 @@ EITP__PRIVATE void eitp__readers_release(eitp__readers *readers) {
 
 /* ---- Buffers ---- */
 
+static int eitp__reading_is_cancelled(void *ahead) {
+    return __atomic_load_n(&((eitp__read_ahead *)ahead)->cancelled, __ATOMIC_RELAXED);
+}
+
 EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const eitp_pass *pass, int64_t passes,
                                                   const eitp_trainer_config *config, eitp__read_ahead *ahead,
                                                   eitp_error *error) {
@@ -31793,6 +34641,8 @@ EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const e
     ahead->capacity = capacity;
     for (int64_t i = 0; i < capacity && !status; i++) {
         ahead->steps[i].config = config;
+        ahead->steps[i].poll.ask = eitp__reading_is_cancelled;
+        ahead->steps[i].poll.user = ahead;
         status = eitp__step_batches_create(host, pass, passes, &ahead->steps[i].batches, error);
     }
     return status;
@@ -31801,7 +34651,7 @@ EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const e
 EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead) {
     if (!ahead->steps)
         return;
-    eitp__read_ahead_wait(ahead);
+    eitp__read_ahead_cancel(ahead);
     for (int64_t i = 0; i < ahead->capacity; i++)
         eitp__step_batches_release(&ahead->steps[i].batches);
     eitp__release(&ahead->host, ahead->steps, (size_t)ahead->capacity * sizeof *ahead->steps);
@@ -31815,7 +34665,8 @@ static eitp_status eitp__read_coming_step(void *argument, eitp_error *error) {
     eitp__coming_step *coming = (eitp__coming_step *)argument;
     (void)error;
     memset(&coming->error, 0, sizeof coming->error);
-    coming->status = eitp__step_batches_read(&coming->batches, coming->config, coming->step, &coming->error);
+    coming->status =
+        eitp__step_batches_read(&coming->batches, coming->config, coming->step, &coming->poll, &coming->error);
     return EITP_OK;
 }
 
@@ -31835,29 +34686,56 @@ static void eitp__read_ahead_submit(eitp__read_ahead *ahead) {
     ahead->end++;
 }
 
-EITP__PRIVATE void eitp__read_ahead_wait(eitp__read_ahead *ahead) {
+/* Waits until a step is read. */
+static eitp_status eitp__read_ahead_await(const eitp__read_ahead *ahead, int64_t step, const eitp__poll *poll,
+                                          eitp_error *error) {
+    const int milliseconds = 50; /* between two questions */
+    const uint64_t job = eitp__coming_step_at(ahead, step)->job;
+    while (!eitp__worker_wait_briefly(eitp__reader_of(ahead, step), job, milliseconds)) {
+        if (eitp__poll_ask(poll))
+            return eitp__fail_interrupted(error);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__read_ahead_wait(const eitp__read_ahead *ahead, const eitp__poll *poll,
+                                                eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t step = ahead->first; step < ahead->end && !status; step++)
+        status = eitp__read_ahead_await(ahead, step, poll, error);
+    return status;
+}
+
+EITP__PRIVATE void eitp__read_ahead_cancel(eitp__read_ahead *ahead) {
+    __atomic_store_n(&ahead->cancelled, 1, __ATOMIC_RELAXED);
     for (int64_t step = ahead->first; step < ahead->end; step++)
         eitp__worker_wait(eitp__reader_of(ahead, step), eitp__coming_step_at(ahead, step)->job, NULL);
+    __atomic_store_n(&ahead->cancelled, 0, __ATOMIC_RELAXED);
+    ahead->first = ahead->end;
 }
 
 /* Forgets all steps that are read ahead. */
 static void eitp__read_ahead_restart(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step) {
-    eitp__read_ahead_wait(ahead);
+    eitp__read_ahead_cancel(ahead);
     ahead->readers = readers;
     ahead->first = ahead->end = step;
 }
 
 EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step,
-                                                eitp__step_batches *batches, eitp_error *error) {
+                                                const eitp__poll *poll, eitp__step_batches *batches,
+                                                eitp_error *error) {
     eitp__coming_step *coming = eitp__coming_step_at(ahead, step);
     const eitp__step_batches taken = *batches;
+    eitp_status status;
     if (!ahead->readers || ahead->first != step)
         eitp__read_ahead_restart(ahead, readers, step);
     while (ahead->end < step + ahead->capacity)
         eitp__read_ahead_submit(ahead);
-    eitp__worker_wait(eitp__reader_of(ahead, step), coming->job, NULL);
-    if (coming->status) {
-        const eitp_status status = coming->status;
+    status = eitp__read_ahead_await(ahead, step, poll, error);
+    if (status)
+        return status;
+    status = coming->status;
+    if (status) {
         if (error)
             *error = coming->error;
         eitp__read_ahead_restart(ahead, readers, step);
@@ -32035,8 +34913,11 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         const uint64_t left = count - done, capacity = (uint64_t)evaluator->pass.layout.samples;
         const uint64_t end = done + (left < capacity ? left : capacity);
         eitp__batch_clear(batch);
-        for (; done < end && !status; done++)
-            status = eitp__batch_add(batch, split, eitp__draw_sample(done, count, total, seed), error);
+        for (; done < end && !status; done++) {
+            status = eitp__context_ask(evaluator->pass.task->context, error);
+            if (!status)
+                status = eitp__batch_add(batch, split, eitp__draw_sample(done, count, total, seed), error);
+        }
         if (!status)
             status = eitp__batch_write(batch, evaluator->plan, error);
         if (!status)
@@ -32095,6 +34976,7 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
     if (eitp_context_offload(context) && optimizer.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
         optimizer.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
     optimizer.loss_scale = plans->scale;
+    optimizer.skips = plans->config.skip_spikes;
     optimizer.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
     return optimizer;
 }
@@ -32332,6 +35214,30 @@ EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *con
 EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b) {
     return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum &&
            a->micro_batches_per_pass == b->micro_batches_per_pass;
+}
+
+static int eitp__has_sample_inputs(const eitp_pass *pass) {
+    for (int i = 0; i < pass->input_count; i++) {
+        if (!pass->inputs[i].is_per_row)
+            return 1;
+    }
+    return 0;
+}
+
+/* True if micro-batches end where sums over rows and samples can be split. */
+static int eitp__ends_at_group(const eitp__step_plans *plans, const eitp_step_shape *shape) {
+    const int64_t group = eitp__context_sum_group(plans->task.context);
+    return shape->batch_size * plans->task.rows % group == 0 &&
+           (shape->batch_size % group == 0 || !eitp__has_sample_inputs(&plans->pass));
+}
+
+EITP__PRIVATE int eitp__step_shapes_keep_bits(const eitp__step_plans *plans, const eitp_step_shape *a,
+                                              const eitp_step_shape *b) {
+    if (plans->cut_parameter[0])
+        return 0;
+    if (a->batch_size == b->batch_size)
+        return !plans->config.dense_rows;
+    return !plans->task.rows_vary && eitp__ends_at_group(plans, a) && eitp__ends_at_group(plans, b);
 }
 
 EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
@@ -32722,6 +35628,114 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
 }
 /* <<src/train/moments.c */
 
+/* >>src/train/spikes.c */
+/* A spike is above the median by `threshold` deviations, and by `excess` of the median: where values hardly vary, small
+   differences are many deviations. */
+static void eitp__spike_window_begin(eitp__spike_window *window, double threshold, double excess) {
+    double distance;
+    window->usual = eitp__median(window->values, window->count);
+    window->limit = HUGE_VAL;
+    if (!(threshold > 0) || window->count < EITP__SPIKE_LEAST)
+        return;
+    distance = threshold * eitp__median_deviation(window->values, window->count);
+    if (distance < excess * fabs(window->usual))
+        distance = excess * fabs(window->usual);
+    if (distance > 0)
+        window->limit = window->usual + distance;
+}
+
+EITP__PRIVATE void eitp__spikes_begin(eitp__spikes *spikes, double threshold) {
+    eitp__spike_window_begin(&spikes->losses, threshold, 0.25);
+    eitp__spike_window_begin(&spikes->norms, threshold, 1);
+}
+
+static void eitp__spike_window_add(eitp__spike_window *window, double value) {
+    if (window->count == EITP__SPIKE_WINDOW) {
+        memmove(window->values, window->values + 1, (EITP__SPIKE_WINDOW - 1) * sizeof *window->values);
+        window->count--;
+    }
+    window->values[window->count++] = value;
+}
+
+EITP__PRIVATE int eitp__spikes_end(eitp__spikes *spikes, eitp_step_report *report) {
+    const int is_finite = isfinite(report->loss) && isfinite(report->grad_norm);
+    report->spike = (is_finite && report->loss > spikes->losses.limit ? EITP_SPIKE_LOSS : 0) |
+                    (is_finite && report->grad_norm > spikes->norms.limit ? EITP_SPIKE_GRADIENT : 0);
+    report->usual_loss = spikes->losses.usual;
+    report->usual_grad_norm = spikes->norms.usual;
+    if (is_finite && report->applied) {
+        eitp__spike_window_add(&spikes->losses, report->loss);
+        eitp__spike_window_add(&spikes->norms, report->grad_norm);
+        spikes->in_a_row = 0;
+    } else if (!report->applied && isfinite(report->grad_norm)) {
+        report->spike |= EITP_SPIKE_GRADIENT; /* also if the norm was rounded to the bound */
+        spikes->skipped++;
+        spikes->in_a_row++;
+    }
+    report->spikes_skipped = spikes->skipped;
+    if (spikes->in_a_row < EITP__SPIKES_IN_A_ROW)
+        return 0;
+    spikes->losses.count = spikes->norms.count = 0;
+    spikes->in_a_row = 0;
+    return 1;
+}
+
+/* ---- In a checkpoint ---- */
+
+static void eitp__spike_window_write(const char *name, const eitp__spike_window *window, eitp__buffer *text) {
+    eitp__buffer_format(text, ", \"%s\": [", name);
+    for (size_t i = 0; i < window->count; i++) {
+        eitp__buffer_add_text(text, i ? ", " : "");
+        eitp__json_write_number(text, window->values[i]);
+    }
+    eitp__buffer_add_text(text, "]");
+}
+
+EITP__PRIVATE void eitp__spikes_write(const eitp__spikes *spikes, eitp__buffer *text) {
+    if (!spikes->losses.count && !spikes->skipped)
+        return;
+    eitp__buffer_format(text, "  \"spikes\": {\"skipped\": %lld, \"in_a_row\": %lld", (long long)spikes->skipped,
+                        (long long)spikes->in_a_row);
+    eitp__spike_window_write("losses", &spikes->losses, text);
+    eitp__spike_window_write("grad_norms", &spikes->norms, text);
+    eitp__buffer_add_text(text, "},\n");
+}
+
+static eitp_status eitp__spike_window_read(const eitp__json *object, const char *name, eitp__spike_window *window,
+                                           eitp_error *error) {
+    const eitp__json *list = eitp__json_member(object, name);
+    if (!list || list->kind != EITP__JSON_ARRAY || list->count > EITP__SPIKE_WINDOW)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of at most %d numbers",
+                          (unsigned long long)(list ? list->line : object->line), name, EITP__SPIKE_WINDOW);
+    for (const eitp__json *item = list->first_child; item; item = item->next) {
+        if (item->kind != EITP__JSON_NUMBER || !isfinite(item->number))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
+                              (unsigned long long)item->line, name);
+        window->values[window->count++] = item->number;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__spikes_read(eitp__spikes *spikes, const eitp__json *state, eitp_error *error) {
+    const eitp__json *object = eitp__json_member(state, "spikes");
+    eitp_status status;
+    memset(spikes, 0, sizeof *spikes);
+    if (!object)
+        return EITP_OK;
+    status = eitp__json_get_integer(object, "skipped", 0, INT64_MAX - 1, &spikes->skipped, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "in_a_row", 0, EITP__SPIKES_IN_A_ROW - 1, &spikes->in_a_row, error);
+    if (!status)
+        status = eitp__spike_window_read(object, "losses", &spikes->losses, error);
+    if (!status)
+        status = eitp__spike_window_read(object, "grad_norms", &spikes->norms, error);
+    if (!status && spikes->losses.count != spikes->norms.count)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'losses' and 'grad_norms' must have the same length",
+                            (unsigned long long)object->line);
+    return status;
+}
+/* <<src/train/spikes.c */
+
 /* >>src/train/trainer_config.c */
 eitp_trainer_config eitp_trainer_config_default(void) {
     eitp_trainer_config config;
@@ -32729,6 +35743,7 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.batch_size = 1;
     config.grad_accum = 4;
     config.max_grad_norm = 0.5;
+    config.spike_threshold = 10;
     config.optimizer_config = eitp_optimizer_config_default();
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
@@ -32764,6 +35779,9 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
                           (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
+    if (config->skip_spikes && !(config->spike_threshold > 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
+                          config->spike_threshold);
     return eitp__check_optimizer(config, context, error);
 }
 
@@ -32908,10 +35926,11 @@ static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
 /* Gets the samples of the step: from the workers, or reads them here. */
 static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
     eitp__step_plans *plans = &trainer->plans;
+    const eitp__poll *poll = &plans->task.context->poll;
     eitp_status status;
     if (plans->config.data_workers)
-        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, &plans->batches, error);
-    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, error);
+        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, poll, &plans->batches, error);
+    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, poll, error);
     if (!status)
         eitp__prefetch_next_step(trainer);
     return status;
@@ -32946,9 +35965,18 @@ static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *pl
     return eitp__write_values(plan, input, unique->ids, (size_t)unique->capacity * sizeof *unique->ids, error);
 }
 
-/* Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. */
+/*
+ * Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. What
+ * has begun is completed: from then on no poll interrupts the step.
+ */
 static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
-    eitp_status status = eitp_plan_execute(plan, error);
+    eitp_context *context = trainer->plans.task.context;
+    const eitp__poll poll = context->poll;
+    eitp_status status;
+    if (trainer->torn)
+        eitp_context_set_poll(context, NULL, NULL);
+    status = eitp_plan_execute(plan, error);
+    eitp_context_set_poll(context, poll.ask, poll.user);
     trainer->torn |= eitp__plan_changed_state(plan);
     return status;
 }
@@ -33042,6 +36070,7 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     eitp_plan *plan = eitp__step_update_plan(plans);
     const eitp_update *update = &plans->update;
     float rate_and_step[2], limit = (float)plans->config.max_grad_norm, scale = (float)trainer->loss_scale;
+    const float bound = isfinite(trainer->spikes.norms.limit) ? (float)trainer->spikes.norms.limit : 0;
     int64_t key[3];
     eitp_status status;
     report->learning_rate = eitp__learning_rate(&plans->config, report->step);
@@ -33055,6 +36084,8 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
         status = eitp__write_values(plan, update->key, key, sizeof key, error);
     if (!status)
         status = eitp__write_values(plan, update->max_norm, &limit, sizeof limit, error);
+    if (!status)
+        status = eitp__write_values(plan, update->skip_norm, &bound, sizeof bound, error);
     if (!status)
         status = eitp__write_unique(trainer, plan, plans->update_unique, error);
     return status ? status : eitp__write_values(plan, plans->scale, &scale, sizeof scale, error);
@@ -33076,7 +36107,7 @@ static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *re
     report->parameter_norm = norms[1];
     report->loss_scale = trainer->loss_scale;
     if (!status)
-        eitp__adjust_loss_scale(trainer, report->applied);
+        eitp__adjust_loss_scale(trainer, isfinite(norm) != 0); /* a step that was skipped as a spike did not overflow */
     report->skipped = trainer->skipped;
     return status;
 }
@@ -33099,6 +36130,7 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
 static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp__step_state state = EITP__ZERO;
     eitp_status status = eitp__trainer_restore_plans(trainer, error);
+    eitp__spikes_begin(&trainer->spikes, trainer->plans.config.spike_threshold);
     if (!status)
         status = eitp__read_step(trainer, &state, error);
     if (!status && !trainer->plans.update_plan)
@@ -33139,6 +36171,11 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
                                  (long long)result.step);
     trainer->torn = 0;
     trainer->step++;
+    if (eitp__spikes_end(&trainer->spikes, &result))
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "%d steps in a row were skipped as spikes, up to step %lld: the gradient norm has changed for good, "
+                  "and is compared with the coming steps from now on",
+                  EITP__SPIKES_IN_A_ROW, (long long)trainer->step);
     *report = result;
     if (trainer->plans.config.after_step)
         trainer->plans.config.after_step(trainer->plans.config.user, report);
@@ -33158,9 +36195,10 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_e
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no validation samples");
     if (!status)
         status = eitp__trainer_restore_plans(trainer, error);
+    if (!status)
+        status = eitp__read_ahead_wait(&trainer->plans.ahead, &trainer->plans.task.context->poll, error);
     if (status)
         return status;
-    eitp__read_ahead_wait(&trainer->plans.ahead);
     return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, samples, trainer->plans.config.seed,
                                trainer->step, evaluation, error);
 }
@@ -33319,7 +36357,7 @@ static size_t eitp__gradient_bytes(const eitp_trainer *trainer) {
 }
 
 static size_t eitp__bytes_now(const eitp_trainer *trainer) {
-    return eitp__gradient_bytes(trainer) + eitp_context_arena_bytes(trainer->plans.task.context);
+    return eitp__gradient_bytes(trainer) + eitp__arena_needed(trainer->plans.task.context);
 }
 
 static eitp__search eitp__begin_search(eitp_trainer *trainer) {
@@ -33332,28 +36370,9 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     search.others = eitp__plans_max_bytes(context, own);
     search.bytes = eitp__bytes_now(trainer);
     search.pass = pass.arena_bytes + pass.workspace_bytes;
-    search.goal = eitp_context_arena_bytes(context) / EITP__SHRINK_GOAL;
-    search.min = eitp_context_arena_bytes(context) / EITP__SHRINK_MIN + 1;
+    search.goal = eitp__arena_needed(context) / EITP__SHRINK_GOAL;
+    search.min = eitp__arena_needed(context) / EITP__SHRINK_MIN + 1;
     return search;
-}
-
-static int eitp__has_sample_inputs(const eitp_pass *pass) {
-    for (int i = 0; i < pass->input_count; i++) {
-        if (!pass->inputs[i].is_per_row)
-            return 1;
-    }
-    return 0;
-}
-
-/* True if sums over rows and samples are split only between groups that a product sums at once. */
-static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
-    const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
-    const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
-    const int samples_fit = report->after.batch_size % group == 0 || !eitp__has_sample_inputs(&trainer->plans.pass);
-    if (trainer->plans.cut_parameter[0])
-        return 0;
-    return (rows % group == 0 && samples_fit && !trainer->plans.task.rows_vary) ||
-           (report->after.batch_size == report->before.batch_size && !trainer->plans.config.dense_rows);
 }
 
 static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
@@ -33372,8 +36391,9 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
                   (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
                   (long long)b->batch_size, (long long)b->grad_accum, (long long)b->micro_batches_per_pass,
                   (long long)a->batch_size, (long long)a->grad_accum, (long long)a->micro_batches_per_pass,
-                  eitp__shrink_keeps_bits(trainer, report) ? "and bit-identical results"
-                                                           : "but the last bits differ from a run that was not shrunk");
+                  eitp__step_shapes_keep_bits(&trainer->plans, a, b)
+                      ? "and bit-identical results"
+                      : "but the last bits differ from a run that was not shrunk");
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
@@ -33386,7 +36406,7 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;
-    eitp__read_ahead_wait(&trainer->plans.ahead);
+    eitp__read_ahead_cancel(&trainer->plans.ahead);
     if (!status && eitp__step_plans_exist(&trainer->plans))
         status = eitp__search_candidates(&search, error);
     if (status || !search.best.bytes)
@@ -33466,6 +36486,7 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
     eitp_task_identity identity = EITP__ZERO;
     eitp_status status = eitp__identify_data(task, &identity, error);
     memset(state, 0, sizeof *state);
+    state->version = EITP__STATE_VERSION;
     state->info.step = trainer->step;
     state->info.config = trainer->plans.config;
     state->info.rows = task->rows;
@@ -33476,6 +36497,7 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
     state->loss_scale = trainer->loss_scale;
     state->scale_steps = trainer->scale_steps;
     state->skipped = trainer->skipped;
+    state->spikes = trainer->spikes;
     state->data_hash[0] = (int64_t)(identity.hash & UINT32_MAX);
     state->data_hash[1] = (int64_t)(identity.hash >> 32);
     state->data_first = (int64_t)identity.first;
@@ -33486,12 +36508,13 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
 /* ---- Writing ---- */
 
 /* Writes the member "lora" of a model with adapters. */
-static void eitp__write_lora_state(const eitp_model *model, const eitp__state *state, eitp__buffer *text) {
+static void eitp__write_lora_state(const eitp_architecture *architecture, const eitp__state *state,
+                                   eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
     char targets[200]; /* module names, as in adapter_config.json */
     if (!lora->rank)
         return;
-    eitp_lora_targets_format(eitp_model_config(model).architecture, lora->targets, targets, sizeof targets);
+    eitp_lora_targets_format(architecture, lora->targets, targets, sizeof targets);
     eitp__buffer_format(text, "  \"lora\": {\"rank\": %lld, \"alpha\": ", (long long)lora->rank);
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
@@ -33530,20 +36553,22 @@ static void eitp__write_state_values(const eitp__state *state, eitp__buffer *tex
     eitp__buffer_add_text(text, "\n}\n");
 }
 
-EITP__PRIVATE eitp_status eitp__state_write(const eitp_trainer *trainer, const char *path, const eitp__state *state,
-                                            eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_architecture *architecture,
+                                            const char *path, const eitp__state *state, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
-    eitp__buffer_init(&text, &trainer->host);
-    eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %d,\n", EITP__STATE_VERSION);
+    eitp__buffer_init(&text, host);
+    eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %lld,\n",
+                        (long long)state->version);
     eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
-    eitp__write_lora_state(trainer->plans.task.model, state, &text);
+    eitp__write_lora_state(architecture, state, &text);
     eitp__write_initial_shape(state, &text);
+    eitp__spikes_write(&state->spikes, &text);
     eitp__write_state_values(state, &text);
     status = text.failed ? eitp__fail_memory(error, text.size, "the trainer's state")
-                         : eitp__write_file(&trainer->host, path, text.data, text.size, error);
+                         : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
     return status;
 }
@@ -33657,6 +36682,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__parse_state_values(root, state, error);
     if (!status)
         status = eitp__parse_lora_state(root, state, error);
+    if (!status)
+        status = eitp__spikes_read(&state->spikes, root, error);
     return status ? status : eitp__parse_initial_shape(root, state, error);
 }
 
@@ -33702,85 +36729,134 @@ eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpo
  * the model has adapters, they replace the frozen weights.
  */
 
+/* Writes the variables of a role. */
+static eitp_status eitp__fill_variables(eitp_context *context, const char *directory, const char *name, eitp_role role,
+                                        uint32_t *checksum, eitp__manifest *manifest, eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    eitp__file_sum sum = EITP__ZERO;
+    char *path = eitp__join_path(&host, directory, name);
+    eitp_status status = path ? eitp__variables_save_role(context, path, role, checksum, &sum, error)
+                              : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__release_text(&host, path);
+    return status ? status : eitp__manifest_add(manifest, name, &sum, error);
+}
+
 /* Writes the parameters trained in addition to adapters, if there are any. */
 static eitp_status eitp__fill_others(eitp_context *context, const char *directory, int64_t *others_checksum,
-                                     eitp_error *error) {
+                                     eitp__manifest *manifest, eitp_error *error) {
+    eitp__file_sum sum = EITP__ZERO;
     uint32_t checksum = 0;
     eitp_status status;
     *others_checksum = -1;
     if (!eitp__lora_has_others(context))
         return EITP_OK;
-    status = eitp__lora_save_others(context, directory, &checksum, error);
+    status = eitp__lora_save_others(context, directory, &checksum, &sum, error);
     *others_checksum = checksum;
-    return status;
+    return status ? status : eitp__manifest_add(manifest, EITP__LORA_OTHERS_FILE, &sum, error);
 }
 
 /* Writes the adapters and their model's configuration. */
 static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
-                                       eitp__state *state, eitp_error *error) {
+                                       eitp__state *state, eitp__manifest *manifest, eitp_error *error) {
     const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
+    eitp__file_sum sum = EITP__ZERO;
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
         status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
     eitp__release_text(&trainer->host, path);
     if (!status)
-        status = eitp_lora_save(trainer->plans.task.model, directory, NULL, checksum, error);
+        status = eitp__lora_save(trainer->plans.task.model, directory, NULL, checksum, &sum, error);
+    if (!status)
+        status = eitp__manifest_add(manifest, EITP__LORA_WEIGHTS_FILE, &sum, error);
     if (!status)
         status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
     state->base_checksum = base;
-    return status ? status : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, error);
+    return status ? status
+                  : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, manifest, error);
 }
 
 /* Writes the weights: a model directory or, without an eitp_model, the parameters alone. */
 static eitp_status eitp__fill_weights(const eitp_task *task, const char *directory, uint32_t *checksum,
-                                      eitp_error *error) {
-    const eitp_host host = eitp_context_host(task->context);
-    char *path;
+                                      eitp__manifest *manifest, eitp_error *error) {
+    eitp__file_sum sum = EITP__ZERO;
     eitp_status status;
-    if (task->model)
-        return eitp_model_save(task->model, directory, EITP_F32, -1, checksum, error);
-    path = eitp__join_path(&host, directory, EITP__WEIGHTS_FILE);
-    status = path ? eitp_variables_save(task->context, path, EITP_PARAMETER, EITP_F32, checksum, error)
-                  : eitp__fail_memory(error, strlen(directory), "a path");
-    eitp__release_text(&host, path);
-    return status;
+    if (!task->model)
+        return eitp__fill_variables(task->context, directory, EITP__WEIGHTS_FILE, EITP_PARAMETER, checksum, manifest,
+                                    error);
+    status = eitp__model_save(task->model, directory, EITP_F32, -1, checksum, &sum, error);
+    return status ? status : eitp__manifest_add(manifest, EITP__WEIGHTS_FILE, &sum, error);
 }
+
+/* ---- The size of a checkpoint ---- */
+
+/* Bytes of a variable in a file: floating-point numbers are written as f32. */
+static uint64_t eitp__variable_file_bytes(const eitp_variable *variable) {
+    const uint64_t header = 160 + 2 * (uint64_t)strlen(variable->name);
+    const uint64_t elements = variable->size / eitp_dtype_size(variable->dtype);
+    const eitp_dtype wide = eitp__wide(variable->dtype);
+    return header + elements * eitp_dtype_size(wide == EITP_F32 ? wide : variable->dtype);
+}
+
+EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest) {
+    const uint64_t others = 65536; /* configuration, state, tokenizer, and incomplete blocks of the file system */
+    const eitp_task *task = &trainer->plans.task;
+    const int has_adapters = task->model && eitp_model_lora_config(task->model).rank > 0;
+    uint64_t weights = 0, beside_adapters = 0, optimizer = 0;
+    for (size_t i = 0; i < eitp_variable_count(task->context); i++) {
+        const eitp_variable variable = eitp_variable_at(task->context, i);
+        const uint64_t bytes = eitp__variable_file_bytes(&variable);
+        if (variable.role == EITP_OPTIMIZER)
+            optimizer += bytes;
+        else if (variable.role == EITP_PARAMETER && (!has_adapters || eitp__lora_is_adapter(variable.name)))
+            weights += bytes;
+        else if (variable.role == EITP_PARAMETER && variable.trained)
+            beside_adapters += bytes;
+    }
+    *total = weights + beside_adapters + optimizer + others;
+    *largest = weights > optimizer ? weights : optimizer;
+    if (beside_adapters > *largest)
+        *largest = beside_adapters;
+}
+
+/* ---- Writing it ---- */
 
 /* A trainer, and what else a checkpoint holds. */
 typedef struct eitp__checkpoint_content {
     eitp_trainer *trainer;
     const eitp__save_options *options;
+    eitp__manifest manifest; /* of the large files, which are summed as they are written */
 } eitp__checkpoint_content;
 
 /* Writes all files of a checkpoint into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
-    const eitp__checkpoint_content *content = (const eitp__checkpoint_content *)user;
+    eitp__checkpoint_content *content = (eitp__checkpoint_content *)user;
+    eitp__manifest *manifest = &content->manifest;
     eitp_trainer *trainer = content->trainer;
     const eitp_task *task = &trainer->plans.task;
     eitp__state state;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
-    char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
     char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
-    eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
         status = eitp__state_of(trainer, &state, error);
     if (!status && task->save)
         status = task->save(task->user, directory, error);
-    if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, error);
-    else if (!status)
-        status = eitp__fill_weights(task, directory, &model_checksum, error);
-    if (!status)
-        status = eitp_variables_save(task->context, optimizer, EITP_OPTIMIZER, EITP_F32, &optimizer_checksum, error);
     if (!status && content->options->fill)
         status = content->options->fill(content->options->user, directory, error);
+    /* After the program's files, which cannot change these: their sums are known when they are written. */
+    if (!status && state.info.lora.rank)
+        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, manifest, error);
+    else if (!status)
+        status = eitp__fill_weights(task, directory, &model_checksum, manifest, error);
+    if (!status)
+        status = eitp__fill_variables(task->context, directory, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER,
+                                      &optimizer_checksum, manifest, error);
     state.model_checksum = model_checksum;
     state.optimizer_checksum = optimizer_checksum;
     if (!status)
-        status = eitp__state_write(trainer, path, &state, error);
-    eitp__release_text(&trainer->host, optimizer);
+        status = eitp__state_write(&trainer->host, eitp_model_config(task->model).architecture, path, &state, error);
     eitp__release_text(&trainer->host, path);
     return status;
 }
@@ -33791,10 +36867,15 @@ EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *
     eitp__checkpoint_content content;
     content.trainer = trainer;
     content.options = options;
-    eitp__read_ahead_wait(&trainer->plans.ahead);
-    return status ? status
-                  : eitp__checkpoint_create(&trainer->host, output_directory, trainer->step, options->suffix,
-                                            eitp__fill_checkpoint, &content, error);
+    eitp__manifest_init(&content.manifest, &trainer->host, trainer->step, !options->uncounted);
+    /* The task does not save while it reads. A program that stops does not wait for samples that it will not use. */
+    if (eitp__read_ahead_wait(&trainer->plans.ahead, &trainer->plans.task.context->poll, NULL))
+        eitp__read_ahead_cancel(&trainer->plans.ahead);
+    if (!status)
+        status = eitp__checkpoint_create(&trainer->host, output_directory, options->suffix, &content.manifest,
+                                         eitp__fill_checkpoint, &content, error);
+    eitp__manifest_release(&content.manifest);
+    return status;
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
@@ -33840,26 +36921,52 @@ static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__stat
            mine.batch_size == initial->batch_size && mine.grad_accum == initial->grad_accum;
 }
 
-/* With another optimizer weights and moments are converted. With the same, precision and kernels must match. */
-static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
-                                          const eitp_checkpoint_info *theirs, const char *checkpoint,
-                                          eitp_error *error) {
-    if (mine->config.optimizer != theirs->config.optimizer)
+/* True if a step takes the same samples as the checkpoint's in micro-batches of another size. */
+static int eitp__splits_otherwise(const eitp_trainer *trainer, const eitp__state *written) {
+    const eitp_trainer_config *mine = &trainer->plans.config, *theirs = &written->info.config;
+    return mine->batch_size != theirs->batch_size &&
+           mine->batch_size * mine->grad_accum == theirs->batch_size * theirs->grad_accum;
+}
+
+static eitp_status eitp__compare_samples(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
+                                         const char *checkpoint, eitp_error *error) {
+    const int64_t here = mine->batch_size * mine->grad_accum, there = theirs->batch_size * theirs->grad_accum;
+    if (here == there)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "'%s' was made with %lld samples per step (batch_size %lld, grad_accum %lld), and this run has "
+                      "%lld (%lld, %lld); set them to the same product, or start from its weights",
+                      checkpoint, (long long)there, (long long)theirs->batch_size, (long long)theirs->grad_accum,
+                      (long long)here, (long long)mine->batch_size, (long long)mine->grad_accum);
+}
+
+static void eitp__log_split(const eitp_trainer *trainer, const eitp__state *written, const char *checkpoint) {
+    const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
+    const int same_bits = eitp__step_shapes_keep_bits(&trainer->plans, &mine, &theirs);
+    eitp__log(
+        &trainer->host, same_bits ? EITP_LOG_INFO : EITP_LOG_WARNING,
+        "batch_size and grad_accum were %lld and %lld in '%s' and are %lld and %lld from here on: the same samples "
+        "per step%s",
+        (long long)theirs.batch_size, (long long)theirs.grad_accum, checkpoint, (long long)mine.batch_size,
+        (long long)mine.grad_accum, same_bits ? "" : ", but the last bits of results differ");
+}
+
+/* Logs another optimizer, for which weights and moments are converted, precision, or kernels. */
+static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
+                               const eitp_checkpoint_info *theirs, const char *checkpoint) {
+    const char *here = eitp_optimizer_get(mine->config.optimizer)->name;
+    const char *there = eitp_optimizer_get(theirs->config.optimizer)->name;
+    if (strcmp(here, there))
         eitp__log(&trainer->host, EITP_LOG_WARNING,
                   "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
-                  checkpoint, eitp_optimizer_get(theirs->config.optimizer)->name, theirs->precision,
-                  eitp_optimizer_get(mine->config.optimizer)->name, mine->precision);
+                  checkpoint, there, theirs->precision, here, mine->precision);
     else if (strcmp(mine->precision, theirs->precision))
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "'%s' was made with precision %s, and this run has %s; use the same, or start from its weights", checkpoint,
-            theirs->precision, mine->precision);
-    else if (strcmp(mine->numerics, theirs->numerics))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%s' was made with the kernels %s, and this run has %s: results would differ; use the same "
-                          "EITP_ISA and build, or start from its weights",
-                          checkpoint, theirs->numerics, mine->numerics);
-    return EITP_OK;
+        eitp__log(&trainer->host, EITP_LOG_WARNING, "the precision was %s in '%s' and is %s from here on",
+                  theirs->precision, checkpoint, mine->precision);
+    if (!strcmp(mine->precision, theirs->precision) && strcmp(mine->numerics, theirs->numerics))
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "the kernels were %s in '%s' and are %s from here on: the last bits of results differ",
+                  theirs->numerics, checkpoint, mine->numerics);
 }
 
 /* Compares the number of items, their first position, and a hash, which a message need not show. */
@@ -33936,9 +37043,9 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
     eitp_status status = eitp__state_of(trainer, &current, error);
     if (status)
         return status;
-    if (eitp__follows_shrinking(trainer, written))
+    status = eitp__compare_samples(&current.info.config, &written->info.config, checkpoint, error);
+    if (eitp__follows_shrinking(trainer, written) || eitp__splits_otherwise(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
-    status = eitp__compare_numerics(trainer, &current.info, &written->info, checkpoint, error);
     if (!status)
         status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
     if (!status)
@@ -33947,11 +37054,19 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
         status = eitp__compare_data(trainer, &current, written, checkpoint, error);
     if (!status)
         status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
-    return status ? status
-                  : eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
+    if (status)
+        return status;
+    eitp__log_numerics(trainer, &current.info, &written->info, checkpoint);
+    if (!eitp__follows_shrinking(trainer, written) && eitp__splits_otherwise(trainer, written))
+        eitp__log_split(trainer, written, checkpoint);
+    return eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
 }
 
-/* ---- Loading: all files are read twice, and change nothing the first time ---- */
+/*
+ * ---- Loading: all files are read twice ----
+ *
+ * The first time they are compared with the manifest, or read as the second time if there is none. It changes nothing.
+ */
 
 static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int64_t expected, eitp_error *error) {
     return (int64_t)checksum == expected
@@ -33962,20 +37077,21 @@ static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int
 }
 
 /* Reads the weights, or the adapters. */
-static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected, int loads,
-                                          eitp_error *error) {
+static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected,
+                                          eitp__reading reading, eitp_error *error) {
     const int has_adapters = eitp_model_lora_config(trainer->plans.task.model).rank > 0;
     uint32_t checksum = 0;
     char *path =
         eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
     if (!status && has_adapters)
-        status = eitp__lora_read(trainer->plans.task.model, checkpoint, loads, &checksum, error);
+        status = eitp__lora_read(trainer->plans.task.model, checkpoint, reading, &checksum, error);
     else if (!status)
-        status = trainer->plans.task.model
-                     ? eitp__model_read(trainer->plans.task.model, path, loads, &checksum, error)
-                     : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, loads, &checksum, error);
-    if (!status)
+        status =
+            trainer->plans.task.model
+                ? eitp__model_read(trainer->plans.task.model, path, reading, &checksum, error)
+                : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, reading, &checksum, error);
+    if (!status && reading != EITP__READ_HEADER)
         status = eitp__check_checksum(path, checksum, expected, error);
     eitp__release_text(&trainer->host, path);
     return status;
@@ -33983,7 +37099,7 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
 
 /* Reads the parameters trained in addition to adapters. */
 static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                           int loads, eitp_error *error) {
+                                           eitp__reading reading, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
     uint32_t checksum = 0;
@@ -34000,8 +37116,8 @@ static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *ch
     path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
     if (!path)
         return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp__lora_read_others(context, path, loads, &checksum, error);
-    if (!status)
+    status = eitp__lora_read_others(context, path, reading, &checksum, error);
+    if (!status && reading != EITP__READ_HEADER)
         status = eitp__check_checksum(path, checksum, state->others_checksum, error);
     eitp__release_text(&trainer->host, path);
     return status;
@@ -34017,43 +37133,78 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
 
 /* Reads the optimizer state, and converts it if another optimizer or an earlier version wrote it. */
 static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                              int loads, eitp_error *error) {
+                                              eitp__reading reading, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     uint32_t checksum = 0;
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
     if (!status && eitp__has_same_optimizer(trainer, state)) {
-        status = eitp__variables_read(context, path, EITP_OPTIMIZER, loads, &checksum, error);
-        if (!status)
+        status = eitp__variables_read(context, path, EITP_OPTIMIZER, reading, &checksum, error);
+        if (!status && reading != EITP__READ_HEADER)
             status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
     } else if (!status) {
-        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config, loads, error);
+        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config,
+                                    reading == EITP__READ_LOAD, error);
     }
     eitp__release_text(&trainer->host, path);
     return status;
 }
 
 static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                        int loads, eitp_error *error) {
-    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, loads, error);
+                                        eitp__reading reading, eitp_error *error) {
+    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, reading, error);
     if (!status)
-        status = eitp__read_others_state(trainer, checkpoint, state, loads, error);
-    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, loads, error);
+        status = eitp__read_others_state(trainer, checkpoint, state, reading, error);
+    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, reading, error);
+}
+
+/* Compares the files with the manifest, or with the checksums of an earlier version. */
+static eitp_status eitp__verify_files(const eitp_trainer *trainer, const char *checkpoint, int64_t *step,
+                                      eitp_error *error) {
+    eitp__checkpoint_head head = EITP__ZERO;
+    eitp_status status = eitp__checkpoint_verify(&trainer->host, checkpoint, &head, error);
+    *step = head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
+}
+
+/* Checks everything that can be checked before anything is changed. */
+static eitp_status eitp__check_checkpoint(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+                                          eitp__state *state, eitp_error *error) {
+    int64_t step = -1;
+    eitp_status status = is_verified ? EITP_OK : eitp__verify_files(trainer, checkpoint, &step, error);
+    if (!status)
+        status = eitp__state_read(&trainer->host, checkpoint, state, error);
+    if (!status && !is_verified && step != state->info.step)
+        status = eitp__fail(error, EITP_ERROR_FORMAT,
+                            "'%s' is damaged: " EITP__STATE_FILE " has step %lld and " EITP__MANIFEST_FILE
+                            " step %lld; resume from another checkpoint",
+                            checkpoint, (long long)state->info.step, (long long)step);
+    if (!status)
+        status = eitp__compare_states(trainer, state, checkpoint, error);
+    return status ? status
+                  : eitp__read_variables(
+                        trainer, checkpoint, state,
+                        state->version >= EITP__MANIFEST_STATE_VERSION ? EITP__READ_HEADER : EITP__READ_ALL, error);
 }
 
 /* Loads a checkpoint that was read and checked. */
 static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                          eitp_error *error) {
+    const int is_split = eitp__splits_otherwise(trainer, state);
     eitp_status status;
     trainer->torn = 1;
-    status = eitp__read_variables(trainer, checkpoint, state, 1, error);
+    status = eitp__read_variables(trainer, checkpoint, state, EITP__READ_LOAD, error);
     if (status)
         return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
     trainer->step = state->info.step;
-    trainer->initial_shape = state->info.initial_shape;
-    trainer->loss_scale = state->loss_scale;
-    trainer->scale_steps = state->scale_steps;
+    trainer->initial_shape = is_split ? eitp_trainer_shape(trainer) : state->info.initial_shape;
     trainer->skipped = state->skipped;
+    /* In another precision the loss scale is that of its beginning. */
+    if (!strcmp(state->info.precision, eitp_context_precision_name(trainer->plans.task.context))) {
+        trainer->loss_scale = state->loss_scale;
+        trainer->scale_steps = state->scale_steps;
+    }
+    trainer->spikes = state->spikes;
     trainer->torn = 0;
     return EITP_OK;
 }
@@ -34061,13 +37212,15 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
+    return eitp__trainer_resume(trainer, checkpoint, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+                                               eitp_error *error) {
     eitp__state state;
-    eitp_status status = eitp__state_read(&trainer->host, checkpoint, &state, error);
-    eitp__read_ahead_wait(&trainer->plans.ahead);
-    if (!status)
-        status = eitp__compare_states(trainer, &state, checkpoint, error);
-    if (!status)
-        status = eitp__read_variables(trainer, checkpoint, &state, 0, error);
+    eitp_status status;
+    eitp__read_ahead_cancel(&trainer->plans.ahead);
+    status = eitp__check_checkpoint(trainer, checkpoint, is_verified, &state, error);
     if (!status && trainer->plans.task.model)
         status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
     if (status)
@@ -34081,6 +37234,357 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
     return status ? status : eitp__load_checkpoint(trainer, checkpoint, &state, error);
 }
 /* <<src/train/trainer_resume.c */
+
+/* >>src/train/checkpoint_set.c */
+/* Changing settings of a checkpoint: a changed copy takes its place. */
+
+#define EITP__CONFIG_FILE "config.json"
+#define EITP__COPIED_PIECE ((size_t)1 << 20)
+
+/* A checkpoint and its settings, before and after. */
+typedef struct eitp__checkpoint_edit {
+    const eitp_host *host;
+    const char *checkpoint;
+    char *directory; /* that it is in */
+    eitp__checkpoint_head head;
+    eitp__state state;
+    eitp_transformer_config config;
+    int has_config;     /* it has a config.json */
+    int changes_config; /* in which something changes */
+} eitp__checkpoint_edit;
+
+/* ---- Values ---- */
+
+/* Settings that are not in the table of the trainer's: the loss scale, and those of config.json. */
+typedef struct eitp__edit_number {
+    const char *name;
+    double low, high;
+    int excludes_bounds;
+    int members; /* bits: 1 embedding, 2 attention, 4 residual dropout; 0: the loss scale */
+} eitp__edit_number;
+
+static const eitp__edit_number eitp__edit_numbers[] = {
+    {"loss_scale", 0, 16777216, 1, 0},     {"dropout", 0, 0.999, 0, 7},          {"embedding_dropout", 0, 0.999, 0, 1},
+    {"attention_dropout", 0, 0.999, 0, 2}, {"residual_dropout", 0, 0.999, 0, 4},
+};
+
+/* Compares names; '-' is '_'. */
+static int eitp__is_setting_name(const char *name, const char *given) {
+    while (*name && (*name == *given || (*name == '_' && *given == '-'))) {
+        name++;
+        given++;
+    }
+    return !*name && !*given;
+}
+
+static eitp_status eitp__fail_setting_value(const char *name, const char *bounds, const char *value,
+                                            eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got '%.40s')", name, bounds, value);
+}
+
+/* Reads a decimal number; 0 if the text is anything else. */
+static int eitp__read_number(const char *text, double *number) {
+    char *end;
+    *number = strtod(text, &end);
+    return *text && !*end && !text[strspn(text, "0123456789+-.eE")];
+}
+
+static int eitp__read_integer(const char *text, int64_t *integer) {
+    char *end;
+    errno = 0;
+    *integer = strtoll(text, &end, 10);
+    return *text && !*end && !errno && !text[strspn(text, "0123456789+-")];
+}
+
+/* The index of a word of a list; -1 if it is not in it. */
+static int64_t eitp__find_word(const char *words, const char *word) {
+    const size_t size = strlen(word);
+    for (int64_t i = 0; *words; i++) {
+        const size_t length = strcspn(words, " ");
+        if (length == size && !memcmp(words, word, size))
+            return i;
+        words += length;
+        words += strspn(words, " ");
+    }
+    return -1;
+}
+
+/* Sets a setting of the trainer from text. */
+static eitp_status eitp__set_from_text(const eitp_setting *setting, const char *value, eitp_trainer_config *config,
+                                       eitp_error *error) {
+    char bounds[200];
+    int64_t integer = -1;
+    double number = 0;
+    int is_valid;
+    if (setting->kind == EITP_SETTING_NUMBER)
+        is_valid = eitp__read_number(value, &number);
+    else if (setting->kind == EITP_SETTING_CHOICE)
+        is_valid = (integer = eitp__find_word(setting->choices, value)) >= 0;
+    else if (setting->kind == EITP_SETTING_FLAG)
+        is_valid = (integer = eitp__find_word("false true", value)) >= 0;
+    else
+        is_valid = eitp__read_integer(value, &integer);
+    if (!is_valid) {
+        eitp_setting_bounds(setting, bounds, sizeof bounds);
+        return eitp__fail_setting_value(setting->name, *bounds ? bounds : "a whole number", value, error);
+    }
+    return setting->kind == EITP_SETTING_NUMBER ? eitp_setting_set_number(setting, number, config, error)
+                                                : eitp_setting_set_integer(setting, integer, config, error);
+}
+
+static void eitp__describe_number(const eitp__checkpoint_edit *edit, const eitp__edit_number *row, char *text,
+                                  size_t size) {
+    const double values[] = {edit->config.embedding_dropout, edit->config.attention_dropout,
+                             edit->config.residual_dropout};
+    size_t at = 0;
+    if (!row->members)
+        snprintf(text, size, "%.10g", edit->state.loss_scale);
+    for (int i = 0; i < 3 && row->members && at < size; i++) {
+        if (row->members >> i & 1)
+            at += (size_t)snprintf(text + at, size - at, "%s%.10g", at ? ", " : "", values[i]);
+        /* One figure if all are the same. */
+        if (row->members == 7 && !memcmp(&values[0], &values[1], sizeof *values) &&
+            !memcmp(&values[0], &values[2], sizeof *values))
+            return;
+    }
+}
+
+static eitp_status eitp__set_number(eitp__checkpoint_edit *edit, const eitp__edit_number *row,
+                                    eitp_setting_change *change, eitp_error *error) {
+    double *const values[] = {&edit->config.embedding_dropout, &edit->config.attention_dropout,
+                              &edit->config.residual_dropout};
+    double number;
+    char bounds[64];
+    snprintf(bounds, sizeof bounds, "%s %g and at most %g", row->excludes_bounds ? "above" : "at least", row->low,
+             row->high);
+    if (row->members && !edit->has_config)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no " EITP__CONFIG_FILE ", which %s is in",
+                          edit->checkpoint, row->name);
+    if (!eitp__read_number(change->value, &number) ||
+        !(row->excludes_bounds ? number > row->low : number >= row->low) || !(number <= row->high))
+        return eitp__fail_setting_value(row->name, bounds, change->value, error);
+    eitp__describe_number(edit, row, change->was, sizeof change->was);
+    if (!row->members) {
+        edit->state.loss_scale = number;
+        edit->state.scale_steps = 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (row->members >> i & 1)
+            *values[i] = number;
+    }
+    edit->changes_config |= row->members != 0;
+    eitp__describe_number(edit, row, change->is, sizeof change->is);
+    return EITP_OK;
+}
+
+/* Lists all names in the message. */
+static eitp_status eitp__fail_setting_name(const char *name, eitp_error *error) {
+    char list[500];
+    size_t count, at = 0;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    for (size_t i = 0; i < count && at < sizeof list; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s, ", settings[i].name);
+    for (size_t i = 0; i < EITP__COUNT(eitp__edit_numbers) && at < sizeof list; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", eitp__edit_numbers[i].name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown setting '%.40s' (choose from %s)", name, list);
+}
+
+/* With another shape of the steps the run is no longer one that was shrunk. */
+static void eitp__edit_shape(eitp__checkpoint_edit *edit, const eitp_trainer_config *before) {
+    const eitp_step_shape was = eitp__step_shape_of(before), is = eitp__step_shape_of(&edit->state.info.config);
+    if (!eitp__step_shapes_equal(&was, &is))
+        edit->state.info.initial_shape = is;
+}
+
+static eitp_status eitp__edit_setting(eitp__checkpoint_edit *edit, eitp_setting_change *change, eitp_error *error) {
+    eitp_trainer_config *config = &edit->state.info.config, before = *config;
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    eitp_status status;
+    if (!change->name || !change->value)
+        return eitp__fail_null(error, "eitp_checkpoint_set", "name and value of a change");
+    for (size_t i = 0; i < EITP__COUNT(eitp__edit_numbers); i++) {
+        if (eitp__is_setting_name(eitp__edit_numbers[i].name, change->name))
+            return eitp__set_number(edit, &eitp__edit_numbers[i], change, error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!eitp__is_setting_name(settings[i].name, change->name))
+            continue;
+        eitp_setting_format(&settings[i], config, change->was, sizeof change->was);
+        status = eitp__set_from_text(&settings[i], change->value, config, error);
+        eitp_setting_format(&settings[i], config, change->is, sizeof change->is);
+        if (!status && config->micro_batches_per_pass < 1)
+            status = eitp__fail_setting_value("micro_batches_per_pass", "at least 1", change->value, error);
+        eitp__edit_shape(edit, &before);
+        return status;
+    }
+    return eitp__fail_setting_name(change->name, error);
+}
+
+/* ---- Copying ---- */
+
+static eitp_status eitp__copy_file(const eitp_host *host, const char *from, const char *to, void *piece,
+                                   eitp_error *error) {
+    eitp__file source, copy = EITP__ZERO;
+    size_t done = EITP__COPIED_PIECE;
+    uint64_t at = 0;
+    eitp_status status = eitp__file_open(&source, host, from, EITP_FILE_READ, error);
+    if (!status)
+        status = eitp__file_open(&copy, host, to, EITP_FILE_REPLACE, error);
+    while (!status && done == EITP__COPIED_PIECE) {
+        status = eitp__file_read_some(&source, at, piece, EITP__COPIED_PIECE, &done, error);
+        if (!status && done)
+            status = eitp__file_write(&copy, at, piece, done, error);
+        at += done;
+    }
+    if (!status)
+        status = eitp__file_sync(&copy, error);
+    if (status)
+        eitp__file_close(&copy, NULL);
+    else
+        status = eitp__file_close(&copy, error);
+    eitp__file_close(&source, NULL);
+    return status;
+}
+
+static eitp_status eitp__copy_entry(const eitp_host *host, const char *from, const char *to, void *piece,
+                                    eitp_error *error);
+
+static eitp_status eitp__copy_files(const eitp_host *host, const char *from, const char *to, void *piece,
+                                    eitp_error *error) {
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status;
+    eitp__buffer_init(&names, host);
+    status = eitp__list_directory(host, from, &names, &count, error);
+    if (!status)
+        status = eitp__make_directories(host, to, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = names.data + at;
+        char *source = eitp__join_path(host, from, name), *copy = eitp__join_path(host, to, name);
+        at += strlen(name) + 1;
+        status = source && copy ? eitp__copy_entry(host, source, copy, piece, error)
+                                : eitp__fail_memory(error, strlen(from), "a path");
+        eitp__release_text(host, source);
+        eitp__release_text(host, copy);
+    }
+    eitp__buffer_release(&names);
+    return status;
+}
+
+static eitp_status eitp__copy_entry(const eitp_host *host, const char *from, const char *to, void *piece,
+                                    eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status = eitp__path_info(host, from, &info, error);
+    if (status)
+        return status;
+    if (info.kind == EITP_PATH_DIRECTORY)
+        return eitp__copy_files(host, from, to, piece, error);
+    return eitp__copy_file(host, from, to, piece, error);
+}
+
+/* Removes the old manifest from the copy, and writes what has changed. */
+static eitp_status eitp__write_changed(const eitp__checkpoint_edit *edit, const char *directory, eitp_error *error) {
+    const eitp_host *host = edit->host;
+    char *manifest = eitp__join_path(host, directory, EITP__MANIFEST_FILE);
+    char *state = eitp__join_path(host, directory, EITP__STATE_FILE);
+    char *config = eitp__join_path(host, directory, EITP__CONFIG_FILE);
+    eitp_status status = manifest && state && config ? eitp__remove_tree(host, manifest, error)
+                                                     : eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp__state_write(host, edit->config.architecture, state, &edit->state, error);
+    if (!status && edit->changes_config)
+        status = eitp_transformer_config_write(host, config, &edit->config, -1, EITP_F32, error);
+    eitp__release_text(host, manifest);
+    eitp__release_text(host, state);
+    eitp__release_text(host, config);
+    return status;
+}
+
+static eitp_status eitp__fill_changed(void *user, const char *directory, eitp_error *error) {
+    const eitp__checkpoint_edit *edit = (const eitp__checkpoint_edit *)user;
+    void *piece = eitp__allocate_uninitialized(edit->host, EITP__COPIED_PIECE);
+    eitp_status status = piece ? eitp__copy_files(edit->host, edit->checkpoint, directory, piece, error)
+                               : eitp__fail_memory(error, EITP__COPIED_PIECE, "copying a checkpoint");
+    eitp__release(edit->host, piece, EITP__COPIED_PIECE);
+    return status ? status : eitp__write_changed(edit, directory, error);
+}
+
+/* ---- The checkpoint ---- */
+
+static eitp_status eitp__edit_read(eitp__checkpoint_edit *edit, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(edit->host, edit->checkpoint, EITP__CONFIG_FILE);
+    eitp_status status = path ? eitp__checkpoint_verify(edit->host, edit->checkpoint, &edit->head, error)
+                              : eitp__fail_memory(error, strlen(edit->checkpoint), "a path");
+    if (!status)
+        status = eitp__state_read(edit->host, edit->checkpoint, &edit->state, error);
+    if (!status)
+        status = eitp__path_info(edit->host, path, &info, error);
+    edit->has_config = !status && info.kind == EITP_PATH_FILE;
+    if (edit->has_config)
+        status = eitp_transformer_config_read(edit->host, path, &edit->config, error);
+    eitp__release_text(edit->host, path);
+    return status;
+}
+
+/* The checkpoint is replaced under its name, "checkpoint-<step>". */
+static eitp_status eitp__edit_check_name(const eitp__checkpoint_edit *edit, eitp_error *error) {
+    char name[64];
+    const size_t length = strlen(edit->checkpoint);
+    const int size = snprintf(name, sizeof name, "checkpoint-%lld", (long long)edit->head.step);
+    const char *end = edit->checkpoint + length;
+    while (end > edit->checkpoint && end[-1] == '/')
+        end--;
+    if (end - edit->checkpoint >= size && !memcmp(end - size, name, (size_t)size) &&
+        (end - size == edit->checkpoint || end[-size - 1] == '/'))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has the checkpoint of step %lld; call it %s to change it",
+                      edit->checkpoint, (long long)edit->head.step, name);
+}
+
+static eitp_status eitp__edit_replace(eitp__checkpoint_edit *edit, eitp_setting_change *changes, size_t count,
+                                      eitp_error *error) {
+    eitp__manifest manifest;
+    eitp_status status = eitp__edit_read(edit, error);
+    if (!status)
+        status = eitp__edit_check_name(edit, error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = eitp__edit_setting(edit, &changes[i], error);
+    if (status)
+        return status;
+    eitp__manifest_init(&manifest, edit->host, edit->head.step, edit->head.is_counted);
+    status = eitp__checkpoint_create(edit->host, edit->directory, "", &manifest, eitp__fill_changed, edit, error);
+    eitp__manifest_release(&manifest);
+    return status;
+}
+
+eitp_status eitp_checkpoint_set(const eitp_host *host, const char *checkpoint, eitp_setting_change *changes,
+                                size_t count, eitp_error *error) {
+    eitp__checkpoint_edit edit = EITP__ZERO;
+    void *lock = NULL;
+    int code;
+    eitp_status status;
+    if (!host || !checkpoint || (!changes && count))
+        return eitp__fail_null(error, "eitp_checkpoint_set", "host, checkpoint and changes");
+    edit.host = host;
+    edit.checkpoint = checkpoint;
+    edit.directory = eitp__parent_directory(host, checkpoint);
+    if (!edit.directory)
+        return eitp__fail_memory(error, strlen(checkpoint), "a path");
+    code = host->files.lock ? host->files.lock(host->files.user, edit.directory, &lock) : 0;
+    if (code == EWOULDBLOCK)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "another process is training in '%s'; stop it first: it would not see the change",
+                            edit.directory);
+    else
+        status = eitp__edit_replace(&edit, changes, count, error);
+    if (host->files.lock && !code)
+        host->files.unlock(host->files.user, lock);
+    eitp__release_text(host, edit.directory);
+    return status;
+}
+/* <<src/train/checkpoint_set.c */
 
 /* >>src/train/planner.c */
 /*
@@ -34442,13 +37946,19 @@ eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eit
 
 #define EITP__JSONL_PIECE ((size_t)65536)
 #define EITP__JSONL_SECONDS 1.0
+#define EITP__JSONL_MOST_FAILURES 6                /* after which the time between two writes no longer doubles */
+#define EITP__JSONL_MOST_PENDING ((size_t)1 << 20) /* bytes of records kept while they cannot be written */
 
 struct eitp_jsonl {
     eitp_host host;
     eitp__file file;
-    uint64_t offset;      /* bytes in the file */
-    eitp__buffer pending; /* records to be written */
-    double written;       /* time of the last write */
+    uint64_t offset;       /* bytes in the file */
+    eitp__buffer line;     /* the record being added */
+    eitp__buffer pending;  /* records to be written */
+    int64_t pending_count; /* their number */
+    int64_t dropped;       /* number of records that were not kept */
+    int failures;          /* writes in a row that failed */
+    double tried;          /* time of the last write that failed */
 };
 
 eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
@@ -34461,6 +37971,7 @@ eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_json
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a file of records");
     created->host = *host;
+    eitp__buffer_init(&created->line, &created->host);
     eitp__buffer_init(&created->pending, &created->host);
     status = eitp__file_open(&created->file, &created->host, path, EITP_FILE_UPDATE, error);
     if (!status)
@@ -34525,6 +38036,7 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
     eitp_status status;
     eitp__buffer_clear(&jsonl->pending);
+    jsonl->pending_count = jsonl->dropped = 0;
     status = eitp__jsonl_find_end(jsonl, step, evaluated, error);
     return status ? status : eitp__file_resize(&jsonl->file, jsonl->offset, error);
 }
@@ -34533,14 +38045,34 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
 
 static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
     eitp_status status = EITP_OK;
-    jsonl->written = eitp__clock();
     if (jsonl->pending.size)
         status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->pending.data, jsonl->pending.size, error);
-    /* Records that could not be written are kept: a checkpoint has no steps that the records lack. */
-    if (status)
+    if (status) {
+        jsonl->failures++;
+        jsonl->tried = eitp__clock();
+        /* Readers should not find half a record. */
+        eitp__file_resize(&jsonl->file, jsonl->offset, NULL);
         return status;
+    }
+    jsonl->failures = 0;
     jsonl->offset += jsonl->pending.size;
+    jsonl->pending_count = 0;
     eitp__buffer_clear(&jsonl->pending);
+    return EITP_OK;
+}
+
+/* Adds the line to the records to be written. */
+static eitp_status eitp__jsonl_keep(eitp_jsonl *jsonl, eitp_error *error) {
+    const size_t size = jsonl->pending.size + jsonl->line.size;
+    if (size > EITP__JSONL_MOST_PENDING && jsonl->failures)
+        return eitp__fail(error, EITP_ERROR_IO, "'%s' still cannot be written", jsonl->file.path);
+    if (!jsonl->line.failed)
+        eitp__buffer_add(&jsonl->pending, jsonl->line.data, jsonl->line.size);
+    if (jsonl->line.failed || jsonl->pending.failed) {
+        jsonl->pending.failed = 0; /* its content is unchanged */
+        return eitp__fail_memory(error, size, "records");
+    }
+    jsonl->pending_count++;
     return EITP_OK;
 }
 
@@ -34558,16 +38090,37 @@ static void eitp__jsonl_add_value(eitp__buffer *text, const eitp_value *value) {
         eitp__json_write_number(text, value->number);
 }
 
+/* Each record is written at once; after failures the time between two attempts doubles. */
+static int eitp__jsonl_is_due(const eitp_jsonl *jsonl) {
+    const int doublings =
+        jsonl->failures < EITP__JSONL_MOST_FAILURES ? jsonl->failures - 1 : EITP__JSONL_MOST_FAILURES - 1;
+    return !jsonl->failures || eitp__clock() - jsonl->tried >= EITP__JSONL_SECONDS * (double)(1 << doublings);
+}
+
 static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eitp_error *error) {
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
-    eitp__buffer *text = &jsonl->pending;
+    eitp__buffer *text = &jsonl->line;
+    eitp_status status;
+    eitp__buffer_clear(text);
     eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
     for (size_t i = 0; i < record->count; i++)
         eitp__jsonl_add_value(text, &record->values[i]);
     eitp__buffer_add_text(text, "}\n");
-    if (text->failed)
-        return eitp__fail_memory(error, text->size, "records");
-    return eitp__clock() - jsonl->written < EITP__JSONL_SECONDS ? EITP_OK : eitp__jsonl_write(jsonl, error);
+    status = eitp__jsonl_keep(jsonl, error);
+    jsonl->dropped += status != EITP_OK;
+    if (eitp__jsonl_is_due(jsonl)) {
+        const eitp_status written = eitp__jsonl_write(jsonl, error);
+        return status ? status : written;
+    }
+    if (!status && jsonl->failures)
+        status = eitp__fail(error, EITP_ERROR_IO, "'%s' still cannot be written", jsonl->file.path);
+    return status;
+}
+
+/* What is kept and was never tried will be stored. */
+static int64_t eitp__jsonl_lost(void *user) {
+    const eitp_jsonl *jsonl = (const eitp_jsonl *)user;
+    return jsonl->dropped + (jsonl->failures ? jsonl->pending_count : 0);
 }
 
 static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {
@@ -34584,6 +38137,7 @@ eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl) {
     sink.record = eitp__jsonl_record;
     sink.resume = eitp__jsonl_resume;
     sink.sync = eitp__jsonl_sync;
+    sink.lost = eitp__jsonl_lost;
     return sink;
 }
 
@@ -34592,6 +38146,7 @@ void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
         return;
     eitp__jsonl_write(jsonl, NULL);
     eitp__file_close(&jsonl->file, NULL);
+    eitp__buffer_release(&jsonl->line);
     eitp__buffer_release(&jsonl->pending);
     eitp_host host = jsonl->host;
     eitp__release(&host, jsonl, sizeof *jsonl);
@@ -34649,19 +38204,42 @@ static void eitp__add_text(eitp__values *list, const char *name, const char *tex
     eitp__add_value(list, name, EITP_VALUE_TEXT)->text = text;
 }
 
-static eitp_status eitp__record(eitp_run *run, int64_t step, const eitp__values *list, eitp_error *error) {
+/* ---- Sinks that fail ---- */
+
+static void eitp__count_lost(eitp_run *run) {
+    run->report.lost_records = 0;
+    for (size_t i = 0; i < run->sink_count; i++)
+        run->report.lost_records +=
+            run->sinks[i].lost ? run->sinks[i].lost(run->sinks[i].user) : run->sink_states[i].lost;
+}
+
+/* Reports the first failure of a sink, and that it stores records again. */
+static void eitp__watch_sink(eitp_run *run, size_t sink, eitp_status status, const eitp_error *error) {
+    eitp__sink_state *state = &run->sink_states[sink];
+    const int was_failing = state->is_failing;
+    state->is_failing = status != EITP_OK;
+    eitp__count_lost(run);
+    if (!status && !was_failing)
+        return;
+    if (status && !was_failing)
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0,
+                         "records cannot be stored, and the run continues without them: %s", error->message);
+    else if (!status)
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_INFO, 0, "records are stored again (lost so far: %lld)",
+                         (long long)run->report.lost_records);
+}
+
+static void eitp__record(eitp_run *run, int64_t step, const eitp__values *list) {
     eitp_record record;
-    eitp_status status = EITP_OK;
     record.step = step;
     record.values = list->values;
     record.count = list->count;
-    /* A failing sink does not keep the others from getting the record: the step is done and will be saved. */
     for (size_t i = 0; i < run->sink_count; i++) {
-        eitp_error later;
-        eitp_status result = run->sinks[i].record(run->sinks[i].user, &record, status ? &later : error);
-        status = status ? status : result;
+        eitp_error error = EITP__ZERO;
+        const eitp_status status = run->sinks[i].record(run->sinks[i].user, &record, &error);
+        run->sink_states[i].lost += status != EITP_OK;
+        eitp__watch_sink(run, i, status, &error);
     }
-    return status;
 }
 
 /* The resident set of the process in bytes; 0 if unknown. */
@@ -34680,7 +38258,7 @@ static int64_t eitp__run_resident_bytes(const eitp_host *host) {
     return (int64_t)strtoull(end, NULL, 10) * (int64_t)sysconf(_SC_PAGESIZE);
 }
 
-EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_error *error) {
+EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds) {
     const eitp_step_report *report = &run->report.step;
     const char *unit = eitp__run_unit(run);
     eitp__values list;
@@ -34697,8 +38275,13 @@ EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_
     eitp__add_named(&list, "", unit, "_per_s", seconds > 0 ? (double)report->items / seconds : 0);
     eitp__add_number(&list, "step_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
+    if (report->spike)
+        eitp__add_text(&list, "spike",
+                       report->spike == EITP_SPIKE_LOSS       ? "loss"
+                       : report->spike == EITP_SPIKE_GRADIENT ? "grad_norm"
+                                                              : "loss and grad_norm");
     eitp__add_boolean(&list, "applied", report->applied);
-    return eitp__record(run, report->step, &list, error);
+    eitp__record(run, report->step, &list);
 }
 
 /* Adds the loss terms, if there are several, and the metrics. */
@@ -34711,7 +38294,7 @@ static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluat
     }
 }
 
-EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds, eitp_error *error) {
+EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     const char *unit = eitp__run_unit(run);
     eitp__values list;
@@ -34725,10 +38308,10 @@ EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds,
         evaluation->items;
     eitp__add_number(&list, "val_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
-    return eitp__record(run, run->report.evaluated_step, &list, error);
+    eitp__record(run, run->report.evaluated_step, &list);
 }
 
-EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error) {
+EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
     const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
     eitp__values list;
     list.count = 0;
@@ -34739,7 +38322,7 @@ EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_er
     eitp__add_integer(&list, "grad_accum", shape.grad_accum);
     eitp__add_integer(&list, "micro_batches_per_pass", shape.micro_batches_per_pass);
     eitp__add_boolean(&list, "shrunk", shrunk);
-    return eitp__record(run, eitp_trainer_steps_done(run->trainer), &list, error);
+    eitp__record(run, eitp_trainer_steps_done(run->trainer), &list);
 }
 
 EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
@@ -34751,13 +38334,26 @@ EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int 
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__records_sync(eitp_run *run, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < run->sink_count && !status; i++) {
-        if (run->sinks[i].sync)
-            status = run->sinks[i].sync(run->sinks[i].user, error);
+EITP__PRIVATE void eitp__records_sync(eitp_run *run) {
+    for (size_t i = 0; i < run->sink_count; i++) {
+        eitp_error error = EITP__ZERO;
+        const eitp_status status = run->sinks[i].sync ? run->sinks[i].sync(run->sinks[i].user, &error) : EITP_OK;
+        /* A sink that does not keep records has stored nothing by this. */
+        if (status || run->sinks[i].lost)
+            eitp__watch_sink(run, i, status, &error);
     }
-    return status;
+}
+
+EITP__PRIVATE void eitp__records_finish(eitp_run *run) {
+    int is_failing = 0;
+    for (size_t i = 0; i < run->sink_count; i++)
+        is_failing |= run->sink_states[i].is_failing;
+    if (is_failing)
+        eitp__records_sync(run);
+    eitp__count_lost(run);
+    if (run->report.lost_records)
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0, "%lld records could not be stored",
+                         (long long)run->report.lost_records);
 }
 /* <<src/run/records.c */
 
@@ -34810,25 +38406,30 @@ static void eitp__best_format_state(eitp__buffer *text, const char *name, const 
     eitp__buffer_format(text, ", \"evaluations_since\": %lld},\n", (long long)state->since);
 }
 
+EITP__PRIVATE void eitp__best_format(const eitp__best *best, const char *metric, int kept, eitp__buffer *text) {
+    eitp__buffer_add_text(text, "{\"metric\": ");
+    eitp__json_write_text(text, metric, strlen(metric));
+    eitp__buffer_format(text, ",\n\"kept\": %s,\n", kept ? "true" : "false");
+    eitp__best_format_state(text, "best", &best->now);
+    eitp__best_format_state(text, "before", &best->before);
+    eitp__buffer_add_text(text, "\"evaluations\": [");
+    for (size_t i = 0; i < best->count; i++) {
+        eitp__buffer_format(text, "%s\n{\"step\": %lld, \"value\": ", i ? "," : "",
+                            (long long)best->evaluations[i].step);
+        eitp__json_write_number(text, best->evaluations[i].value);
+        eitp__buffer_add_text(text, "}");
+    }
+    eitp__buffer_add_text(text, "]}");
+}
+
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
-                                           const char *metric, eitp_error *error) {
+                                           const char *metric, int kept, eitp_error *error) {
     char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
     eitp_status status;
     eitp__buffer text;
     eitp__buffer_init(&text, host);
-    eitp__buffer_add_text(&text, "{\"metric\": ");
-    eitp__json_write_text(&text, metric, strlen(metric));
-    eitp__buffer_add_text(&text, ",\n");
-    eitp__best_format_state(&text, "best", &best->now);
-    eitp__best_format_state(&text, "before", &best->before);
-    eitp__buffer_add_text(&text, "\"evaluations\": [");
-    for (size_t i = 0; i < best->count; i++) {
-        eitp__buffer_format(&text, "%s\n{\"step\": %lld, \"value\": ", i ? "," : "",
-                            (long long)best->evaluations[i].step);
-        eitp__json_write_number(&text, best->evaluations[i].value);
-        eitp__buffer_add_text(&text, "}");
-    }
-    eitp__buffer_add_text(&text, "]}\n");
+    eitp__best_format(best, metric, kept, &text);
+    eitp__buffer_add_text(&text, "\n");
     if (!path || text.failed)
         status = eitp__fail_memory(error, text.size, EITP__BEST_FILE);
     else
@@ -34874,8 +38475,8 @@ static eitp_status eitp__best_read_before(eitp__best *best, const eitp__json *ob
     return EITP_OK;
 }
 
-static eitp_status eitp__best_read_json(eitp__best *best, const eitp__json *root, const char *metric, int64_t step,
-                                        eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp__json *root, const char *metric, int64_t step,
+                                           eitp_error *error) {
     const eitp__json *list = eitp__json_member(root, "evaluations");
     const char *name = "";
     eitp_status status = eitp__json_get_text(root, "metric", &name, error);
@@ -34902,7 +38503,7 @@ EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *hos
     if (!status && info.kind == EITP_PATH_FILE) {
         status = eitp__json_read_file(host, path, EITP__BEST_FILE_LIMIT, &document, error);
         if (!status)
-            status = eitp__best_read_json(best, eitp__json_root(document), metric, step, error);
+            status = eitp__best_parse(best, eitp__json_root(document), metric, step, error);
         if (status && document)
             eitp__fail_prefix(error, status, "'%s'", path);
         eitp__json_release(document);
@@ -34910,105 +38511,457 @@ EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *hos
     eitp__release_text(host, path);
     return status;
 }
-/* <<src/run/best.c */
 
-/* >>src/run/guard.c */
-/* Number of checks in a row that find memory short before a run that cannot shrink stops. */
-#define EITP__GUARD_MAX_SHORT_CHECKS 3
-
-/* Formats bytes, such as "12.3 MB". */
-static const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size) {
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-    double amount = (double)bytes;
-    size_t unit = 0;
-    for (; amount >= 999.95 && unit + 1 < EITP__COUNT(units); unit++)
-        amount /= 1000;
-    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
-    return text;
+EITP__PRIVATE int64_t eitp__best_kept_step(const eitp__json *root) {
+    eitp_error ignored;
+    eitp__best_evaluation found;
+    int kept = 1; /* files of earlier versions do not say */
+    if (eitp__json_get_boolean(root, "kept", &kept, &ignored) || !kept ||
+        eitp__best_read_evaluation(eitp__json_member(root, "best"), &found, &ignored))
+        return -1;
+    return found.step;
 }
 
-static void eitp__guard_warn(eitp_run *run, const char *action) {
-    const eitp_memory_info *memory = &run->report.memory;
-    char left[32], least[32];
+EITP__PRIVATE int64_t eitp__best_read_kept_step(const eitp_host *host, const char *directory) {
+    eitp_error ignored;
+    eitp__json_document *document = NULL;
+    char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
+    int64_t step = -1;
+    if (path && !eitp__json_read_file(host, path, EITP__BEST_FILE_LIMIT, &document, &ignored))
+        step = eitp__best_kept_step(eitp__json_root(document));
+    eitp__json_release(document);
+    eitp__release_text(host, path);
+    return step;
+}
+/* <<src/run/best.c */
+
+/* >>src/run/pressure.c */
+/* The estimate follows a rise, and the end of a loss, within about three looks. It follows a fall more slowly: others
+   take memory in bursts. In seconds. */
+#define EITP__LOSS_RISES 0.15
+#define EITP__LOSS_FALLS 0.5
+
+/* Losses and durations may double. */
+#define EITP__PRESSURE_SAFETY 2
+
+EITP__PRIVATE void eitp__pressure_init(eitp__pressure *pressure, uint64_t bytes) {
+    const double written = 200e6, begin = 0.2; /* bytes per second, cautiously; and seconds */
+    memset(pressure, 0, sizeof *pressure);
+    pressure->save = begin + (double)bytes / written;
+    pressure->shrink = 0.3;
+}
+
+/* What the machine and the control groups leave, and what the run has of it. */
+static double eitp__pressure_total(const eitp__memory_state *state) {
+    return state->left_physical == UINT64_MAX ? 0 : (double)state->left_physical + (double)state->anonymous;
+}
+
+EITP__PRIVATE void eitp__pressure_add(eitp__pressure *pressure, const eitp__memory_state *state, double now,
+                                      double busy) {
+    const double total = eitp__pressure_total(state), passed = now - pressure->looked_at;
+    if (pressure->has_looked && passed > 0) {
+        const double loss = (pressure->total - total) / passed;
+        const int has_ended = loss < pressure->loss / 10;
+        const double follows = has_ended || loss > pressure->loss ? EITP__LOSS_RISES : EITP__LOSS_FALLS;
+        pressure->loss += (loss - pressure->loss) * (1 - exp(-passed / follows));
+    }
+    if (busy > pressure->blind_now)
+        pressure->blind_now = busy;
+    if (pressure->blind_now > pressure->blind)
+        pressure->blind = pressure->blind_now;
+    pressure->has_looked = 1;
+    pressure->looked_at = now;
+    pressure->total = total;
+}
+
+static uint64_t eitp__bytes_without(uint64_t bytes, uint64_t taken) {
+    return bytes > taken ? bytes - taken : 0;
+}
+
+/* Bytes of the arena that the run will touch, but has not touched. */
+static uint64_t eitp__untouched(const eitp__pressure *pressure, const eitp__memory_state *state,
+                                const eitp__arena_use *arena) {
+    const double bytes = pressure->expected - (double)state->anonymous;
+    if (bytes <= 0)
+        return 0;
+    return bytes < (double)arena->needed ? (uint64_t)bytes : arena->needed;
+}
+
+/* The same for memory alone, without the limits of the process, which count addresses. */
+static uint64_t eitp__physical_left(const eitp__pressure *pressure, const eitp__memory_state *state,
+                                    const eitp__arena_use *arena) {
+    return state->left_physical == UINT64_MAX
+               ? UINT64_MAX
+               : eitp__bytes_without(state->left_physical, eitp__untouched(pressure, state, arena));
+}
+
+EITP__PRIVATE uint64_t eitp__pressure_left(const eitp__pressure *pressure, const eitp__memory_state *state,
+                                           const eitp__arena_use *arena) {
+    const uint64_t physical = eitp__physical_left(pressure, state, arena);
+    uint64_t addresses = state->left_of_limits;
+    if (addresses != UINT64_MAX)
+        addresses = eitp__bytes_without(addresses, eitp__bytes_without(arena->needed, arena->reserved));
+    return physical < addresses ? physical : addresses;
+}
+
+/*
+ * Memory runs out if it could fall to the floor before the next look that can react; or, since the arena is released
+ * first, before a save and a shrink that begin now are done.
+ */
+EITP__PRIVATE eitp__shortage eitp__pressure_judge(const eitp__pressure *pressure, const eitp__memory_state *state,
+                                                  const eitp__arena_use *arena) {
+    const uint64_t floor_bytes = eitp_memory_floor(&state->info);
+    const uint64_t left = eitp__physical_left(pressure, state, arena);
+    const double loss = EITP__PRESSURE_SAFETY * pressure->loss;
+    double room, relieved;
+    if (!state->info.usable)
+        return EITP__MEMORY_AMPLE;
+    if (eitp__pressure_left(pressure, state, arena) < floor_bytes)
+        return EITP__MEMORY_LOW;
+    if (left == UINT64_MAX || loss <= 0)
+        return EITP__MEMORY_AMPLE;
+    room = (double)left - (double)floor_bytes;
+    relieved = room + (double)arena->needed;
+    return room < loss * pressure->blind || relieved < loss * (pressure->blind + pressure->save + pressure->shrink)
+               ? EITP__MEMORY_RUNS_OUT
+               : EITP__MEMORY_AMPLE;
+}
+
+EITP__PRIVATE double eitp__pressure_seconds(const eitp__pressure *pressure, const eitp__memory_state *state) {
+    return pressure->loss <= 0 || state->left_physical == UINT64_MAX ? HUGE_VAL
+                                                                     : (double)state->left_physical / pressure->loss;
+}
+
+EITP__PRIVATE void eitp__pressure_step_done(eitp__pressure *pressure) {
+    /* Recent steps count more: one that took long because the machine was busy is forgotten. */
+    const double kept = 0.8 * pressure->blind;
+    pressure->blind = pressure->blind_now > kept ? pressure->blind_now : kept;
+    pressure->blind_now = 0;
+    pressure->expected = 0;
+}
+
+EITP__PRIVATE void eitp__pressure_released(eitp__pressure *pressure, const eitp__memory_state *state,
+                                           const eitp__arena_use *arena) {
+    pressure->expected = (double)state->anonymous + (double)arena->needed;
+}
+
+EITP__PRIVATE void eitp__pressure_saved(eitp__pressure *pressure, double seconds) {
+    pressure->save = seconds;
+    /* On a machine so busy, a first shrink may take as long. */
+    if (!pressure->has_shrunk && seconds > pressure->shrink)
+        pressure->shrink = seconds;
+}
+
+EITP__PRIVATE void eitp__pressure_shrunk(eitp__pressure *pressure, double seconds) {
+    pressure->shrink = seconds;
+    pressure->has_shrunk = 1;
+}
+/* <<src/run/pressure.c */
+
+/* >>src/run/guard.c */
+/* ---- Looking ---- */
+
+/* The shortest interval between looks within a step, in seconds; and how many times their cost it is at least. */
+#define EITP__LOOK_INTERVAL 0.05
+#define EITP__LOOK_COST 200
+
+/* No neighbour takes more bytes per second: with much left, looks are rarer, up to a second apart. */
+#define EITP__FASTEST_LOSS 8e9
+
+/* Polls per reading of the clock. */
+#define EITP__POLLS_PER_CLOCK 16
+
+static eitp__arena_use eitp__run_arena(const eitp_run *run) {
+    const eitp_context *context = run->trainer->plans.task.context;
+    eitp__arena_use use;
+    use.needed = eitp__arena_needed(context);
+    use.reserved = eitp_context_arena_bytes(context);
+    return use;
+}
+
+static eitp__shortage eitp__guard_judge(const eitp_run *run) {
+    const eitp__arena_use arena = eitp__run_arena(run);
+    return eitp__pressure_judge(&run->guard.pressure, &run->guard.memory, &arena);
+}
+
+/* How long the same pressure may be reacted to only once: saves then take at most a twentieth of the time. */
+static double eitp__guard_quiet_seconds(const eitp_run *run) {
+    const double least = 10, saves = 20 * run->guard.pressure.save;
+    return saves > least ? saves : least;
+}
+
+/* True if the run should react: it has not yet reacted to this shortage, or that did not suffice. */
+static int eitp__guard_is_news(eitp_run *run, eitp__shortage found, double now) {
+    eitp__guard *guard = &run->guard;
+    const eitp_memory_info *memory = &guard->memory.info;
+    if (!found || guard->ignores)
+        return 0;
+    if (now >= guard->quiet_until)
+        return 1;
+    if (!run->config.auto_shrink) {
+        guard->quiet_until = now + eitp__guard_quiet_seconds(run);
+        return 0;
+    }
+    return found == EITP__MEMORY_LOW && (!guard->is_smallest || memory->left < eitp_memory_floor(memory) / 2);
+}
+
+static double eitp__look_interval(const eitp_run *run) {
+    const eitp_memory_info *memory = &run->guard.memory.info;
+    const uint64_t least = eitp_memory_floor(memory), room = memory->left > least ? memory->left - least : 0;
+    double interval = (double)room / EITP__FASTEST_LOSS;
+    interval = interval < 1 ? interval : 1;
+    interval = interval > EITP__LOOK_INTERVAL ? interval : EITP__LOOK_INTERVAL;
+    interval = interval > EITP__LOOK_COST * run->guard.look_cost ? interval : EITP__LOOK_COST * run->guard.look_cost;
+    return interval > run->config.memory_check_seconds ? interval : run->config.memory_check_seconds;
+}
+
+/* Reads what is left. `busy`: the seconds before in which a step could not. Without memory to read it, the last look
+   remains. */
+static void eitp__guard_look(eitp_run *run, double busy) {
+    eitp__guard *guard = &run->guard;
+    const double now = eitp__clock();
+    double after;
+    if (!eitp__memory_read(&run->host, &guard->memory, NULL))
+        eitp__pressure_add(&guard->pressure, &guard->memory, now, busy);
+    after = eitp__clock();
+    /* The least of all looks: on a busy machine one may take long. */
+    if (guard->look_cost <= 0 || after - now < guard->look_cost)
+        guard->look_cost = after - now;
+    guard->busy_from = after;
+    guard->look_at = after + eitp__look_interval(run);
+}
+
+static void eitp__guard_watch(eitp_run *run, double now, double busy) {
+    eitp__shortage found;
+    eitp__guard_look(run, busy);
+    found = eitp__guard_judge(run);
+    if (eitp__guard_is_news(run, found, now))
+        run->guard.alarm = found;
+}
+
+EITP__PRIVATE int eitp__guard_poll(eitp_run *run) {
+    eitp__guard *guard = &run->guard;
+    double now;
+    if (guard->alarm)
+        return 1;
+    if (!guard->watches || run->config.memory_check_seconds < 0 || ++guard->polls % EITP__POLLS_PER_CLOCK)
+        return 0;
+    now = eitp__clock();
+    if (now >= guard->look_at)
+        eitp__guard_watch(run, now, now - guard->busy_from);
+    return guard->alarm != EITP__MEMORY_AMPLE;
+}
+
+EITP__PRIVATE void eitp__guard_step_done(eitp_run *run) {
+    eitp__guard *guard = &run->guard;
+    const double now = eitp__clock();
+    guard->ignores = 0;
+    if (run->config.memory_check_seconds >= 0 && now >= guard->look_at)
+        eitp__guard_watch(run, now, now - guard->busy_from);
+    eitp__pressure_step_done(&guard->pressure);
+}
+
+EITP__PRIVATE void eitp__guard_begin(eitp_run *run) {
+    const eitp_context *context = run->trainer->plans.task.context;
+    memset(&run->guard, 0, sizeof run->guard);
+    eitp__pressure_init(&run->guard.pressure, eitp_context_variable_bytes(context, EITP_PARAMETER) +
+                                                  eitp_context_variable_bytes(context, EITP_OPTIMIZER));
+    run->guard.watches = 1;
+    run->guard.busy_from = eitp__clock();
+}
+
+/* ---- Reacting ---- */
+
+static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *action) {
+    const eitp_memory_info *memory = &run->guard.memory.info;
+    const double amount = found == EITP__MEMORY_RUNS_OUT ? run->guard.pressure.loss : (double)eitp_memory_floor(memory);
+    char left[32], other[32];
+    run->report.memory = *memory;
     eitp__run_notify(run, EITP_EVENT_MEMORY_SHORT, EITP_LOG_WARNING, 0,
-                     "memory is short: %s left (%s), at least %s needed; %s",
+                     found == EITP__MEMORY_RUNS_OUT
+                         ? "memory is short: %s left (%s), and other programs take %s more per second; %s"
+                         : "memory is short: %s left (%s), at least %s needed; %s",
                      eitp__format_bytes(memory->left, left, sizeof left), memory->source,
-                     eitp__format_bytes(eitp_memory_floor(memory), least, sizeof least), action);
+                     eitp__format_bytes((uint64_t)amount, other, sizeof other), action);
+}
+
+/* Returns the arena to the system: at once, and without memory. The step in progress was dropped. */
+static void eitp__guard_release_arena(eitp_run *run) {
+    eitp__arena_use arena;
+    eitp__arena_release(run->trainer->plans.task.context);
+    arena = eitp__run_arena(run);
+    eitp__guard_look(run, 0);
+    eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
+}
+
+/* True if there are steps that the newest checkpoint lacks. */
+static int eitp__guard_can_save(const eitp_run *run) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    return done > 0 && run->report.saved_step != done;
+}
+
+/* Looks again after what took time; true if memory is still short. */
+static int eitp__guard_is_short(eitp_run *run) {
+    eitp__guard_look(run, 0);
+    return eitp__guard_judge(run) != EITP__MEMORY_AMPLE;
 }
 
 /* Shrinks the run; *shrunk is 0 if that fails or is not possible. */
-static eitp_status eitp__guard_relieve(eitp_run *run, int *shrunk, eitp_error *error) {
+static void eitp__guard_shrink(eitp_run *run, int *shrunk) {
+    const double began = eitp__clock();
     eitp_shrink_report report;
     eitp_error second;
-    eitp_status status;
-    *shrunk = 0;
-    if (run->guard.is_smallest)
-        return EITP_OK;
-    eitp__guard_warn(run, "looking for a configuration that uses less");
-    status = eitp_trainer_shrink(run->trainer, &report, &second);
+    eitp_status status = eitp_trainer_shrink(run->trainer, &report, &second);
     *shrunk = !status && report.shrunk;
-    if (status) {
+    eitp__pressure_shrunk(&run->guard.pressure, eitp__clock() - began);
+    if (*shrunk) {
+        const eitp__arena_use arena = eitp__run_arena(run);
+        eitp__guard_look(run, 0);
+        eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
+        run->guard.quiet_until = 0; /* the next shortage needs another checkpoint */
+    } else if (status) {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
-                         "cannot reduce the memory of the run, which continues unchanged: %s", second.message);
-    } else if (!*shrunk) {
+                         "cannot reduce the memory of the run, which stays as it is: %s", second.message);
+    } else {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
                          "no configuration uses less memory; the run stops with a checkpoint if memory stays short");
         run->guard.is_smallest = 1;
     }
-    return eitp__record_memory(run, *shrunk, error);
+    eitp__record_memory(run, *shrunk);
 }
 
-static eitp_status eitp__guard_fail(const eitp_run *run, eitp_error *error) {
-    char left[32];
-    return eitp__fail(error, EITP_ERROR_PRESSURE,
-                      "memory stays short: %s left (%s), and no configuration uses less; stopped after step %lld",
-                      eitp__format_bytes(run->report.memory.left, left, sizeof left), run->report.memory.source,
-                      (long long)eitp_trainer_steps_done(run->trainer));
+/* True if memory would run out while the run shrinks. */
+static int eitp__guard_has_no_time(const eitp_run *run) {
+    const eitp__guard *guard = &run->guard;
+    return eitp__pressure_seconds(&guard->pressure, &guard->memory) < 3 * guard->pressure.shrink;
 }
 
-static eitp_status eitp__guard_act(eitp_run *run, eitp_error *error) {
-    eitp__guard *guard = &run->guard;
-    int shrunk = 0;
-    eitp_status status;
-    if (!run->config.auto_shrink) {
-        if (guard->has_warned)
-            return EITP_OK;
-        guard->has_warned = 1;
-        eitp__guard_warn(run, "the run continues unchanged");
-        return eitp__record_memory(run, 0, error);
+/*
+ * Waits, with nothing to lose, until memory is no longer short or, if the run `can_shrink`, others take no more.
+ * Returns 1 if that does not happen within seconds, or memory is being used up.
+ */
+static int eitp__guard_wait(eitp_run *run, int can_shrink) {
+    const double patience = 2, alert = 0.4, began = eitp__clock(); /* seconds */
+    const eitp__guard *guard = &run->guard;
+    const int waits = run->config.memory_check_seconds > 0;
+    for (int looks = 0; !run->stop; looks++) {
+        const uint64_t left = guard->memory.left_physical;
+        if (waits)
+            eitp__sleep(EITP__LOOK_INTERVAL);
+        if (!eitp__guard_is_short(run) || (can_shrink && !eitp__guard_has_no_time(run)))
+            return 0;
+        if (waits ? eitp__clock() - began > patience : looks == 2)
+            return 1;
+        if (guard->memory.left_physical < left && eitp__pressure_seconds(&guard->pressure, &guard->memory) < alert)
+            return 1;
     }
-    status = eitp__guard_relieve(run, &shrunk, error);
-    guard->short_checks = shrunk ? 0 : guard->short_checks + 1;
-    if (!status && guard->short_checks >= EITP__GUARD_MAX_SHORT_CHECKS)
-        status = eitp__guard_fail(run, error);
-    return status;
+    return 0;
+}
+
+static eitp_status eitp__guard_fail(eitp_run *run, eitp_error *error) {
+    const eitp_memory_info *memory = &run->guard.memory.info;
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    const double soon = 5; /* seconds */
+    char left[32];
+    run->report.memory = *memory;
+    eitp__format_bytes(memory->left, left, sizeof left);
+    if (done > 0)
+        return eitp__fail(error, EITP_ERROR_PRESSURE,
+                          run->guard.is_smallest
+                              ? "memory stays short: %s left (%s), and no configuration uses less; stopped after step "
+                                "%lld"
+                              : "memory stays short: %s left (%s), and other programs take more; stopped after step "
+                                "%lld",
+                          left, memory->source, (long long)done);
+    /* Before step 1 there is nothing to lose, unless others go on taking memory. */
+    run->guard.ignores = 1;
+    return eitp__pressure_seconds(&run->guard.pressure, &run->guard.memory) > soon
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_MEMORY,
+                            "other programs use up the memory before step 1: %s left (%s); nothing was trained", left,
+                            memory->source);
+}
+
+static const char *eitp__guard_action(const eitp_run *run) {
+    if (!run->config.auto_shrink)
+        return eitp__guard_can_save(run) ? "saving; then the run continues unchanged" : "the run continues unchanged";
+    if (run->guard.is_smallest)
+        return eitp__guard_can_save(run) ? "saving" : "waiting";
+    return eitp__guard_can_save(run) ? "saving; then looking for a configuration that uses less"
+                                     : "looking for a configuration that uses less";
+}
+
+/* The first reaction: gives the arena back, and saves what the run would lose if it were killed now. */
+static eitp_status eitp__guard_secure(eitp_run *run, eitp_error *error) {
+    eitp__guard_warn(run, run->guard.alarm, eitp__guard_action(run));
+    eitp__guard_release_arena(run);
+    return eitp__guard_can_save(run) ? eitp__run_save_early(run, error) : EITP_OK;
+}
+
+/* Shrinks until memory is no longer short. Fails if it stays short and no configuration uses less. */
+static eitp_status eitp__guard_reduce(eitp_run *run, eitp_error *error) {
+    int can_shrink = !run->guard.is_smallest, shrinks = 0;
+    for (;;) {
+        if (!can_shrink || eitp__guard_has_no_time(run)) {
+            if (eitp__guard_wait(run, can_shrink)) {
+                if (can_shrink)
+                    eitp__record_memory(run, 0);
+                return eitp__guard_fail(run, error);
+            }
+        } else {
+            if (shrinks++)
+                eitp__guard_warn(run, eitp__guard_judge(run), "looking for a configuration that uses still less");
+            eitp__guard_shrink(run, &can_shrink);
+        }
+        if (!eitp__guard_is_short(run) || run->stop)
+            return EITP_OK;
+    }
+}
+
+static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
+    eitp__guard *guard = &run->guard;
+    const int again = eitp__clock() < guard->quiet_until && !guard->is_smallest;
+    eitp_status status = eitp__guard_secure(run, error);
+    guard->alarm = EITP__MEMORY_AMPLE;
+    guard->quiet_until = eitp__clock() + eitp__guard_quiet_seconds(run);
+    if (status)
+        return status;
+    if (run->config.auto_shrink && (eitp__guard_is_short(run) || again))
+        return eitp__guard_reduce(run, error);
+    eitp__record_memory(run, 0);
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error) {
     eitp__guard *guard = &run->guard;
     const double now = eitp__clock(), interval = run->config.memory_check_seconds;
-    eitp_memory_info info;
-    eitp_status status;
-    if (interval < 0 || (guard->has_checked && now - guard->checked_at < interval))
+    eitp_status status = EITP_OK;
+    if (interval < 0)
         return EITP_OK;
-    guard->has_checked = 1;
-    guard->checked_at = now;
-    status = eitp_memory_info_read(&run->host, &info, error);
-    if (status)
-        return status;
-    if (!eitp_memory_is_short(&info)) {
-        guard->short_checks = 0;
-        return EITP_OK;
+    if (!guard->alarm && (interval == 0 || now >= guard->look_at))
+        eitp__guard_watch(run, now, 0);
+    if (guard->alarm)
+        status = eitp__guard_react(run, error);
+    guard->busy_from = eitp__clock();
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
+                                             eitp_error *error) {
+    eitp_status status = work(run, error);
+    while (status == EITP_ERROR_INTERRUPTED && run->guard.alarm && !run->stop) {
+        status = eitp__guard_check(run, error);
+        if (!status)
+            status = work(run, error);
     }
-    run->report.memory = info;
-    status = eitp__guard_act(run, error);
-    /* Shrinking may take long: the interval starts after it. */
-    guard->checked_at = eitp__clock();
     return status;
 }
 /* <<src/run/guard.c */
 
 /* >>src/run/run_directory.c */
+#define EITP__WRITE_TEST ".eitp.partial"
+#define EITP__DAMAGED_SIZE 64 /* of the name of a damaged checkpoint */
+
 EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path) {
     size_t size = strlen(path);
     while (size > 1 && path[size - 1] == '/')
@@ -35051,7 +39004,6 @@ EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
     eitp__release_text(host, path);
 }
 
-/* Any failure is EITP_ERROR_IO, except for memory. */
 static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
     int missing = 0;
     eitp_status status = eitp__count_missing(&run->host, run->directory, &missing, error);
@@ -35059,16 +39011,15 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
         run->created_directories = missing;
         status = eitp__make_directories(&run->host, run->directory, error);
     }
-    if (!status || status == EITP_ERROR_MEMORY)
-        return status;
-    if (error && !strstr(error->message, run->directory))
+    /* A process that was killed may have created it without syncing its name. */
+    if (!status)
+        status = eitp__sync_parent(&run->host, run->directory, error);
+    if (status && status != EITP_ERROR_MEMORY && error && !strstr(error->message, run->directory))
         eitp__fail_prefix(error, status, "'%s'", run->directory);
-    if (error)
-        error->status = EITP_ERROR_IO;
-    return EITP_ERROR_IO;
+    return status;
 }
 
-static eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     const eitp_files *files = &run->host.files;
     int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
     run->has_lock = files->lock && !code;
@@ -35097,15 +39048,15 @@ static eitp_status eitp__run_use_newest(eitp_run *run, int64_t newest, eitp_erro
     return run->checkpoint ? EITP_OK : eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
 }
 
-static eitp_status eitp__run_use_named(eitp_run *run, eitp_error *error) {
-    eitp_checkpoint_info info;
+static eitp_status eitp__run_use_named(eitp_run *run, const char *checkpoint, eitp_error *error) {
+    eitp__checkpoint_head head = EITP__ZERO;
     eitp_status status;
-    run->checkpoint = eitp__copy_text(&run->host, run->config.checkpoint);
+    run->checkpoint = eitp__copy_text(&run->host, checkpoint);
     if (!run->checkpoint)
-        return eitp__fail_memory(error, strlen(run->config.checkpoint), "a path");
-    status = eitp_checkpoint_read_info(&run->host, run->checkpoint, &info, error);
-    run->checkpoint_step = status ? -1 : info.step;
-    return status;
+        return eitp__fail_memory(error, strlen(checkpoint), "a path");
+    status = eitp__checkpoint_verify(&run->host, run->checkpoint, &head, error);
+    run->checkpoint_step = status ? -1 : head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 /* True if both files exist and seem to be the same, by size and time: eitp_files has no better identity of files. */
@@ -35147,38 +39098,130 @@ static eitp_status eitp__run_check_other(const eitp_run *run, int64_t newest, ei
     return EITP_OK;
 }
 
-static eitp_status eitp__run_find_checkpoint(eitp_run *run, eitp_error *error) {
-    int64_t newest;
-    eitp_status status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
-    if (!status && run->config.resume == EITP_RESUME_NEWEST && newest >= 0)
-        status = eitp__run_use_newest(run, newest, error);
-    else if (!status && run->config.resume == EITP_RESUME_NAMED)
-        status = eitp__run_use_named(run, error);
+/* Finds the name of a damaged checkpoint. */
+static int eitp__take_damaged(void *user, const char *name) {
+    char *found = (char *)user;
+    if (!*found && !strncmp(name, "checkpoint-", sizeof "checkpoint-" - 1) && strstr(name, ".damaged"))
+        snprintf(found, EITP__DAMAGED_SIZE, "%s", name);
+    return 0;
+}
+
+/* A run all of whose checkpoints are damaged does not start again without being told. */
+static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *error) {
+    char found[EITP__DAMAGED_SIZE] = "";
+    run->host.files.list(run->host.files.user, run->directory, eitp__take_damaged, found);
+    return *found
+               ? eitp__fail(error, EITP_ERROR_FORMAT,
+                            "'%s' has no checkpoint to resume from, only damaged ones such as '%s'; restore one from "
+                            "a copy, or choose another directory to start from step 0",
+                            run->directory, found)
+               : EITP_OK;
+}
+
+static eitp_status eitp__run_find_newest(eitp_run *run, eitp_error *error) {
+    int64_t newest = -1;
+    eitp_status status = eitp_checkpoint_recover(&run->host, run->directory, &newest, error);
+    if (status)
+        return status;
+    return newest < 0 ? eitp__run_check_damaged(run, error) : eitp__run_use_newest(run, newest, error);
+}
+
+static eitp_status eitp__run_find_checkpoint(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+    int64_t newest = -1;
+    eitp_status status;
+    if (config->resume == EITP_RESUME_NEWEST)
+        return eitp__run_find_newest(run, error);
+    status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
+    if (!status && config->resume == EITP_RESUME_NAMED)
+        status = eitp__run_use_named(run, config->checkpoint, error);
     return status ? status : eitp__run_check_other(run, newest, error);
 }
 
-/* Checks that files can be written, by writing one and removing it. */
-static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
-    static const char content[] = "a test for write access\n";
-    char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
-    eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, error)
-                              : eitp__fail_memory(error, strlen(run->directory), "a path");
-    if (path)
-        run->host.files.remove(run->host.files.user, path);
-    eitp__release_text(&run->host, path);
+/* ---- Leftovers ---- */
+
+/* True for the names of temporary files in the directory of a run. */
+static int eitp__is_temporary(const char *name) {
+    static const char *const names[] = {"best.json.tmp", "run.json.partial", ".latest_model.partial",
+                                        ".best_model.partial", EITP__WRITE_TEST};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!strcmp(name, names[i]))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error) {
+    const eitp_host *host = &run->host;
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status = eitp_checkpoint_prune(host, run->directory, 0, error);
+    eitp__buffer_init(&names, host);
+    if (!status)
+        status = eitp__list_directory(host, run->directory, &names, &count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = names.data + at;
+        char *path = eitp__is_temporary(name) ? eitp__join_path(host, run->directory, name) : NULL;
+        if (path)
+            status = eitp__remove_tree(host, path, error);
+        else if (eitp__is_temporary(name))
+            status = eitp__fail_memory(error, strlen(name), "a path");
+        at += strlen(name) + 1;
+        eitp__release_text(host, path);
+    }
+    eitp__buffer_release(&names);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error *error) {
+/* Checks that files can be written, by writing one and removing it. A full disk is not refused yet: pruning may make
+   room, which eitp__disk_check knows. */
+static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
+    static const char content[] = "a test for write access\n";
+    char *path = eitp__join_path(&run->host, run->directory, EITP__WRITE_TEST);
+    eitp_error why;
+    eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, &why)
+                              : eitp__fail_memory(&why, strlen(run->directory), "a path");
+    if (path)
+        run->host.files.remove(run->host.files.user, path);
+    eitp__release_text(&run->host, path);
+    if (status && eitp__is_disk_full(&why))
+        return EITP_OK;
+    if (status && error)
+        *error = why;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     eitp_status status = eitp__run_make_directory(run, error);
     if (!status)
         status = eitp__run_lock(run, error);
     if (!status)
-        status = eitp__run_find_checkpoint(run, error);
+        status = eitp__run_find_checkpoint(run, config, error);
     if (!status)
         status = eitp__run_check_writable(run, error);
-    if (!status && run->checkpoint)
-        status = eitp_checkpoint_prune(&run->host, run->directory, 0, error); /* only unfinished checkpoints */
+    return status ? status : eitp__run_clean(run, error);
+}
+
+/* ---- metrics.jsonl ---- */
+
+EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run) {
+    eitp_jsonl_destroy(run->metrics);
+    if (run->metrics && (!run->started || run->stopped_before_step_1) && run->created_metrics)
+        run->host.files.remove(run->host.files.user, run->metrics_path);
+    eitp__release_text(&run->host, run->metrics_path);
+    run->metrics = NULL;
+    run->metrics_path = NULL;
+}
+
+EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status;
+    run->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
+    if (!run->metrics_path)
+        return eitp__fail_memory(error, strlen(run->directory), "a path");
+    status = eitp__path_info(&run->host, run->metrics_path, &info, error);
+    if (!status)
+        status = eitp_jsonl_create(&run->host, run->metrics_path, &run->metrics, error);
+    run->created_metrics = !status && info.kind == EITP_PATH_MISSING;
     return status;
 }
 /* <<src/run/run_directory.c */
@@ -35211,63 +39254,948 @@ EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eit
 /* <<src/run/events.c */
 
 /* >>src/run/health.c */
-EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
-    const eitp_step_report *step = &run->report.step;
-    if (step->applied) {
-        run->nonfinite = 0;
+static size_t eitp__health_count(const eitp__health *health) {
+    return health->losses < EITP__HEALTH_LOSSES ? (size_t)health->losses : (size_t)EITP__HEALTH_LOSSES;
+}
+
+EITP__PRIVATE void eitp__health_add_loss(eitp__health *health, double loss) {
+    const size_t count = eitp__health_count(health);
+    if (!isfinite(loss))
+        return;
+    if (count < EITP__HEALTH_LOSSES)
+        health->first[count] = loss;
+    else
+        memmove(health->recent, health->recent + 1, (EITP__HEALTH_LOSSES - 1) * sizeof *health->recent);
+    health->recent[count < EITP__HEALTH_LOSSES ? count : EITP__HEALTH_LOSSES - 1] = loss;
+    health->losses++;
+}
+
+EITP__PRIVATE double eitp__health_loss(const eitp__health *health) {
+    return eitp__median(health->recent, eitp__health_count(health));
+}
+
+EITP__PRIVATE double eitp__health_limit(const eitp__health *health, double guess) {
+    const size_t count = eitp__health_count(health);
+    const double first = eitp__median(health->first, count);
+    double known = health->has_saved ? health->saved_loss : guess > 0 ? health->first[0] : first;
+    double deviation = health->has_saved ? health->saved_deviation : eitp__median_deviation(health->first, count);
+    double limit = known + fabs(known);
+    if (!count)
+        return HUGE_VAL;
+    if (guess > 0)
+        return limit > guess + 1 ? limit : guess + 1;
+    if (limit < known + 10 * deviation)
+        limit = known + 10 * deviation;
+    if (limit < 0.5 * known + 0.5 * first)
+        limit = 0.5 * known + 0.5 * first;
+    return limit > known ? limit : HUGE_VAL;
+}
+
+EITP__PRIVATE int eitp__health_has_diverged(const eitp__health *health, double guess) {
+    const size_t count = eitp__health_count(health);
+    const double limit = eitp__health_limit(health, guess);
+    size_t above = 0;
+    while (above < EITP__HEALTH_LAST && above < count && health->recent[count - 1 - above] > limit)
+        above++;
+    return above == EITP__HEALTH_LAST || (count > 1 && eitp__health_loss(health) > limit);
+}
+
+EITP__PRIVATE void eitp__health_saved(eitp__health *health) {
+    const size_t count = eitp__health_count(health);
+    const double loss = eitp__health_loss(health);
+    if (!count || (health->has_saved && loss >= health->saved_loss))
+        return;
+    health->has_saved = 1;
+    health->saved_loss = loss;
+    health->saved_deviation = eitp__median_deviation(health->recent, count);
+}
+
+/* ---- In a checkpoint ---- */
+
+static void eitp__health_write_losses(const char *name, const double *losses, size_t count, eitp__buffer *text) {
+    eitp__buffer_format(text, ", \"%s\": [", name);
+    for (size_t i = 0; i < count; i++) {
+        eitp__buffer_add_text(text, i ? ", " : "");
+        eitp__json_write_number(text, losses[i]);
+    }
+    eitp__buffer_add_text(text, "]");
+}
+
+EITP__PRIVATE void eitp__health_write(const eitp__health *health, eitp__buffer *text) {
+    const size_t count = eitp__health_count(health);
+    eitp__buffer_format(text, "{\"nonfinite\": %lld, \"losses\": %lld", (long long)health->nonfinite,
+                        (long long)health->losses);
+    eitp__health_write_losses("first", health->first, count, text);
+    eitp__health_write_losses("recent", health->recent, count, text);
+    if (health->has_saved) {
+        eitp__buffer_add_text(text, ", \"saved_loss\": ");
+        eitp__json_write_number(text, health->saved_loss);
+        eitp__buffer_add_text(text, ", \"saved_deviation\": ");
+        eitp__json_write_number(text, health->saved_deviation);
+    }
+    eitp__buffer_format(text, ", \"overflowed\": %s}", health->overflowed ? "true" : "false");
+}
+
+static eitp_status eitp__health_read_losses(const eitp__json *object, const char *name, size_t count, double *losses,
+                                            eitp_error *error) {
+    const eitp__json *list = eitp__json_member(object, name), *item;
+    size_t i = 0;
+    if (!list || list->kind != EITP__JSON_ARRAY || list->count != count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an array of %zu numbers",
+                          (unsigned long long)(list ? list->line : object->line), name, count);
+    for (item = list->first_child; item; item = item->next) {
+        if (item->kind != EITP__JSON_NUMBER || !isfinite(item->number))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must hold finite numbers",
+                              (unsigned long long)item->line, name);
+        losses[i++] = item->number;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp__json *object, eitp_error *error) {
+    eitp__health read = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    if (!object) {
+        *health = read;
         return EITP_OK;
     }
-    /* With a loss scale above 1 the trainer reports it, and tries a smaller scale in the next step. */
-    if (step->loss_scale > 1)
-        return EITP_OK;
-    run->nonfinite++;
-    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0, "step %lld skipped: the gradient is not finite",
-                     (long long)step->step);
-    if (run->nonfinite < run->config.max_nonfinite)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_NOT_FINITE,
-                      "%lld steps in a row were skipped because the gradient is not finite; stopped after step %lld; "
-                      "lower the learning rate, or resume from an earlier checkpoint",
-                      (long long)run->nonfinite, (long long)step->step);
+    if (object->kind != EITP__JSON_OBJECT)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: 'health' must be an object",
+                            (unsigned long long)object->line);
+    if (!status)
+        status = eitp__json_get_integer(object, "nonfinite", 0, INT64_MAX - 1, &read.nonfinite, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "losses", 0, INT64_MAX - 1, &read.losses, error);
+    if (!status)
+        status = eitp__health_read_losses(object, "first", eitp__health_count(&read), read.first, error);
+    if (!status)
+        status = eitp__health_read_losses(object, "recent", eitp__health_count(&read), read.recent, error);
+    read.has_saved = eitp__json_member(object, "saved_loss") != NULL;
+    if (!status)
+        status = eitp__json_get_number(object, "saved_loss", -HUGE_VAL, HUGE_VAL, &read.saved_loss, error);
+    if (!status)
+        status = eitp__json_get_number(object, "saved_deviation", 0, HUGE_VAL, &read.saved_deviation, error);
+    if (!status)
+        status = eitp__json_get_boolean(object, "overflowed", &read.overflowed, error);
+    if (!status)
+        *health = read;
+    return status;
 }
 /* <<src/run/health.c */
 
-/* >>src/run/run_save.c */
-/* The metric that decides about the best checkpoint and early stopping. */
+/* >>src/run/run_state.c */
+#define EITP__RUN_STATE_FILE "run_state.json"
+#define EITP__RUN_STATE_FORMAT "eitp run"
+#define EITP__RUN_STATE_VERSION 1
+#define EITP__RUN_STATE_LIMIT ((size_t)1 << 22)
+
+EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
+    return run->keep_best || run->config.patience > 0;
+}
+
 EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
     return run->keep_best ? run->keep_best : "loss";
 }
 
-EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error) {
-    return eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit,
-                                  run->keep_best ? run->best.now.step : -1, error);
+EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {
+    kept[0] = run->keep_best ? run->best.now.step : -1;
+    kept[1] = run->kept_step;
 }
 
-EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error) {
-    eitp_status status = eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), error);
-    run->best_is_behind = status != EITP_OK;
+/* ---- Writing ---- */
+
+static void eitp__run_state_format(const eitp_run *run, int is_counted, eitp__buffer *text) {
+    eitp__health health = run->health;
+    eitp__buffer_format(text, "{\n\"format\": \"%s\",\n\"version\": %d,\n", EITP__RUN_STATE_FORMAT,
+                        EITP__RUN_STATE_VERSION);
+    /* A resume from this checkpoint compares losses with it. An undisturbed run does not write one that is not
+       counted. */
+    if (is_counted)
+        eitp__health_saved(&health);
+    eitp__buffer_add_text(text, "\"health\": ");
+    eitp__health_write(&health, text);
+    if (eitp__run_follows_best(run)) {
+        eitp__buffer_add_text(text, ",\n\"best\": ");
+        eitp__best_format(&run->best, eitp__run_metric_name(run), run->keep_best != NULL, text);
+    }
+    eitp__buffer_add_text(text, "\n}\n");
+}
+
+EITP__PRIVATE eitp_status eitp__run_state_write(const eitp_run *run, int is_counted, const char *directory,
+                                                eitp_error *error) {
+    const eitp_host *host = &run->host;
+    char *path = eitp__join_path(host, directory, EITP__RUN_STATE_FILE);
+    eitp_status status;
+    eitp__buffer text;
+    eitp__buffer_init(&text, host);
+    eitp__run_state_format(run, is_counted, &text);
+    if (!path || text.failed)
+        status = eitp__fail_memory(error, text.size, EITP__RUN_STATE_FILE);
+    else
+        status = eitp__write_file(host, path, text.data, text.size, error);
+    eitp__buffer_release(&text);
+    eitp__release_text(host, path);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
-    const eitp__save_options options = {"", 0, NULL, NULL};
-    double began = eitp__clock();
-    /* Records are synced first: a checkpoint has no steps that they lack, and no evaluations that best.json lacks. */
-    eitp_status status = eitp__records_sync(run, error);
-    run->save = 0;
-    run->cannot_save = 1;
-    if (!status && run->best_is_behind)
-        status = eitp__run_write_best(run, error);
+/* ---- Reading ---- */
+
+/* Parses a checkpoint's run_state.json. *document is NULL if there is none. */
+static eitp_status eitp__run_state_open(const eitp_host *host, const char *checkpoint, eitp__json_document **document,
+                                        eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(host, checkpoint, EITP__RUN_STATE_FILE);
+    eitp_status status = path ? eitp__path_info(host, path, &info, error)
+                              : eitp__fail_memory(error, strlen(checkpoint), EITP__RUN_STATE_FILE);
+    *document = NULL;
+    if (!status && info.kind != EITP_PATH_MISSING)
+        status = eitp__json_read_file(host, path, EITP__RUN_STATE_LIMIT, document, error);
+    eitp__release_text(host, path);
+    return status;
+}
+
+static eitp_status eitp__run_state_check(const eitp__json *root, eitp_error *error) {
+    const char *format = "";
+    int64_t version = 0;
+    eitp_status status = eitp__json_get_text(root, "format", &format, error);
     if (!status)
-        status = eitp__trainer_save(run->trainer, run->directory, &options, error);
+        status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &version, error);
+    if (!status && strcmp(format, EITP__RUN_STATE_FORMAT))
+        status =
+            eitp__fail(error, EITP_ERROR_FORMAT, "'format' must be '%s' (got '%s'); resume from another checkpoint",
+                       EITP__RUN_STATE_FORMAT, format);
+    if (!status && version != EITP__RUN_STATE_VERSION)
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                            "unsupported version %lld (supported: %d); resume with the version that wrote it",
+                            (long long)version, EITP__RUN_STATE_VERSION);
+    return status;
+}
+
+static eitp_status eitp__run_state_parse(eitp_run *run, const eitp__json *root, eitp_error *error) {
+    const eitp__json *best = eitp__json_member(root, "best");
+    eitp_status status = eitp__run_state_check(root, error);
+    if (!status)
+        status = eitp__health_read(&run->health, eitp__json_member(root, "health"), error);
+    if (!status && best && eitp__run_follows_best(run))
+        status = eitp__best_parse(&run->best, best, eitp__run_metric_name(run), run->checkpoint_step, error);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_state_read(eitp_run *run, int *found, eitp_error *error) {
+    eitp__json_document *document;
+    eitp_status status = eitp__run_state_open(&run->host, run->checkpoint, &document, error);
+    *found = document != NULL;
+    if (!status && document) {
+        status = eitp__run_state_parse(run, eitp__json_root(document), error);
+        if (status)
+            eitp__fail_prefix(error, status, "'%s/%s'", run->checkpoint, EITP__RUN_STATE_FILE);
+    }
+    eitp__json_release(document);
+    return status;
+}
+
+EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *checkpoint) {
+    eitp_error ignored;
+    eitp__json_document *document;
+    const eitp__json *best = NULL;
+    int64_t step = -1;
+    if (!eitp__run_state_open(host, checkpoint, &document, &ignored) && document)
+        best = eitp__json_member(eitp__json_root(document), "best");
+    if (best)
+        step = eitp__best_kept_step(best);
+    eitp__json_release(document);
+    return step;
+}
+/* <<src/run/run_state.c */
+
+/* >>src/run/run_links.c */
+/* What is at a path, found without failing: a link to nothing is missing, as what cannot be looked up. */
+static eitp_path_kind eitp__kind_of(const eitp_run *run, const char *path) {
+    eitp_path_info info = EITP__ZERO;
+    return eitp__path_info(&run->host, path, &info, NULL) ? EITP_PATH_MISSING : info.kind;
+}
+
+static int eitp__has_checkpoint(const eitp_run *run, const char *name) {
+    char *path = eitp__join_path(&run->host, run->directory, name);
+    const int has = path && eitp__kind_of(run, path) == EITP_PATH_DIRECTORY;
+    eitp__release_text(&run->host, path);
+    return has;
+}
+
+/* Replaces the link at `path` by way of a temporary one. A directory or file of that name is not ours. */
+static int eitp__replace_link(const eitp_run *run, const char *target, const char *path, const char *temporary) {
+    const eitp_files *files = &run->host.files;
+    const eitp_path_kind kind = eitp__kind_of(run, path);
+    int code;
+    if (kind == EITP_PATH_FILE || kind == EITP_PATH_OTHER)
+        return EEXIST;
+    files->remove(files->user, temporary);
+    code = files->link(files->user, target, temporary);
+    if (code)
+        return code;
+    code = files->rename(files->user, temporary, path);
+    if (code)
+        files->remove(files->user, temporary);
+    return code;
+}
+
+/* Links `name` to the checkpoint of a step, or removes a link to nothing. Returns an errno. */
+static int eitp__link_checkpoint(const eitp_run *run, const char *name, const char *temporary_name, int64_t step) {
+    const eitp_files *files = &run->host.files;
+    char target[64], *path = eitp__join_path(&run->host, run->directory, name);
+    char *temporary = eitp__join_path(&run->host, run->directory, temporary_name);
+    int code = path && temporary ? 0 : ENOMEM;
+    snprintf(target, sizeof target, "checkpoint-%lld", (long long)step);
+    if (!code && step >= 0 && eitp__has_checkpoint(run, target))
+        code = eitp__replace_link(run, target, path, temporary);
+    else if (!code && eitp__kind_of(run, path) != EITP_PATH_FILE)
+        files->remove(files->user, path); /* an older run's; a directory with files in it stays */
+    eitp__release_text(&run->host, path);
+    eitp__release_text(&run->host, temporary);
+    return code;
+}
+
+EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
+    const eitp_files *files = &run->host.files;
+    int code;
+    if (!files->link)
+        return;
+    code = eitp__link_checkpoint(run, EITP__LATEST_LINK, "." EITP__LATEST_LINK ".partial", run->report.saved_step);
+    if (!code)
+        code = eitp__link_checkpoint(run, EITP__BEST_LINK, "." EITP__BEST_LINK ".partial",
+                                     run->keep_best ? run->best.now.step : -1);
+    /* Before what they referred to is removed: otherwise a power failure may leave links to nothing. */
+    if (!code)
+        code = files->sync_directory(files->user, run->directory);
+    if (code && !run->links_have_failed)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "the links %s and %s in '%s' cannot be made: %s; the run continues without them",
+                         EITP__LATEST_LINK, EITP__BEST_LINK, run->directory, strerror(code));
+    run->links_have_failed |= code != 0;
+}
+/* <<src/run/run_links.c */
+
+/* >>src/run/disk.c */
+/* The disk of a run. */
+
+/* Number of files that a save, and what a program does beside it, open at once. Those of data are open already. */
+#define EITP__DISK_FILES 4
+
+/* Seconds between two attempts to be interrupted by a request to stop. */
+#define EITP__DISK_SLICE 0.1
+
+/* Number of the newest checkpoints that stay when a new one needs room: it will be one of save_total_limit. The newest
+   stays in any case. 0: all. */
+static int64_t eitp__disk_limit(const eitp_run *run) {
+    const int64_t limit = run->config.save_total_limit;
+    return limit > 1 ? limit - 1 : limit;
+}
+
+/* ---- Before the first step ---- */
+
+/* Opens as many files as a save. */
+static eitp_status eitp__disk_open_files(const eitp_run *run, eitp_error *error) {
+    char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
+    eitp__file files[EITP__DISK_FILES];
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(run->directory), "a path");
+    memset(files, 0, sizeof files);
+    for (int i = 0; i < EITP__DISK_FILES && !status; i++)
+        status = eitp__file_open(&files[i], &run->host, path, EITP_FILE_REPLACE, error);
+    for (int i = 0; i < EITP__DISK_FILES; i++)
+        eitp__file_close(&files[i], NULL);
+    if (path)
+        eitp__remove_tree(&run->host, path, NULL);
+    eitp__release_text(&run->host, path);
+    /* The room is checked with figures. */
+    if (status && eitp__is_disk_full(error))
+        return EITP_OK;
+    return status && status != EITP_ERROR_MEMORY
+               ? eitp__fail_prefix(error, status, "saving a checkpoint opens %d files at once", EITP__DISK_FILES)
+               : status;
+}
+
+/* Number of checkpoints that the run will write at most; INT64_MAX: unknown. */
+static int64_t eitp__disk_saves(const eitp_run *run) {
+    const eitp_run_config *config = &run->config;
+    if (config->save_seconds > 0 || config->save_epochs > 0 || run->keep_best)
+        return INT64_MAX;
+    if (!config->save_steps)
+        return 1;
+    return run->report.steps ? (run->report.steps - run->report.start_step) / config->save_steps + 1 : INT64_MAX;
+}
+
+/* Number of checkpoints that will be in the directory at once: a new one is written before an old one is removed, the
+   best one is kept in addition, and one may be written when the run is stopped. */
+static int64_t eitp__disk_most(const eitp_run *run, int64_t present) {
+    const int64_t limit = run->config.save_total_limit, saves = eitp__disk_saves(run);
+    const int64_t most = saves < INT64_MAX - present ? present + saves : limit ? INT64_MAX : present + 2;
+    const int64_t counted = limit && limit < most ? limit + 1 : most;
+    return counted + (limit && run->keep_best) + 1;
+}
+
+static void eitp__disk_warn(eitp_run *run, uint64_t size, uint64_t free_bytes, const eitp__checkpoint_use *use) {
+    const int64_t most = eitp__disk_most(run, use->count);
+    const double needed = (double)most * (double)size - (double)use->bytes;
+    char has[32], needs[32], each[32];
+    if ((double)free_bytes >= needed)
+        return;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                     "the disk of '%s' has %s free, and checkpoints will need %s: up to %lld of %s each, of which %lld "
+                     "exist; free some space, or the run may end early",
+                     run->directory, eitp__format_bytes(free_bytes, has, sizeof has),
+                     eitp__format_bytes((uint64_t)needed, needs, sizeof needs), (long long)most,
+                     eitp__format_bytes(size, each, sizeof each), (long long)use->count);
+}
+
+EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
+    eitp__checkpoint_use use;
+    uint64_t size, largest, free_bytes, limit, room;
+    int64_t kept[EITP__KEPT_STEPS];
+    char needs[32], has[32];
+    eitp_status status = eitp__disk_open_files(run, error);
+    if (status || !eitp__path_space(&run->host, run->directory, &free_bytes, &limit))
+        return status;
+    eitp__trainer_checkpoint_size(run->trainer, &size, &largest);
+    if (largest > limit)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "a checkpoint has a file of %s, and the files of this process may have %s at most; raise the "
+                          "limit (ulimit -f)",
+                          eitp__format_bytes(largest, needs, sizeof needs), eitp__format_bytes(limit, has, sizeof has));
+    eitp__run_list_kept(run, kept);
+    status = eitp__checkpoint_measure(&run->host, run->directory, eitp__disk_limit(run), kept, EITP__KEPT_STEPS, &use,
+                                      error);
+    if (status)
+        return status;
+    room = free_bytes < UINT64_MAX - use.prunable_bytes ? free_bytes + use.prunable_bytes : free_bytes;
+    if (size > room)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "a checkpoint needs %s, and the disk of '%s' has room for %s; free some space, or choose "
+                          "another directory",
+                          eitp__format_bytes(size, needs, sizeof needs), run->directory,
+                          eitp__format_bytes(room, has, sizeof has));
+    eitp__disk_warn(run, size, free_bytes, &use);
+    return EITP_OK;
+}
+
+/* ---- Saves that fail ---- */
+
+/* True for failures that may pass within a minute. The whole checkpoint is written again: after a failed sync the
+   system may have dropped what was written. */
+static int eitp__disk_may_pass(const eitp_error *error) {
+    const int code = error->system_code;
+    return code == EIO || code == EAGAIN || code == EINTR || code == ETIMEDOUT || code == ENFILE || code == EMFILE;
+}
+
+/* Removes the checkpoints that would be removed after the save; returns 1 if there were any. */
+static int eitp__disk_make_room(eitp_run *run) {
+    const int64_t limit = eitp__disk_limit(run);
+    int64_t kept[EITP__KEPT_STEPS];
+    eitp__checkpoint_use use;
+    char size[32];
+    eitp__run_list_kept(run, kept);
+    if (eitp__checkpoint_measure(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, &use, NULL) ||
+        !use.prunable || eitp__checkpoint_prune(&run->host, run->directory, limit, kept, EITP__KEPT_STEPS, NULL))
+        return 0;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                     "the disk of '%s' is full: removed the oldest %lld of %lld checkpoints (%s) before saving, rather "
+                     "than afterwards",
+                     run->directory, (long long)use.prunable, (long long)use.count,
+                     eitp__format_bytes(use.prunable_bytes, size, sizeof size));
+    return 1;
+}
+
+static void eitp__disk_wait(const eitp_run *run, double seconds) {
+    for (; seconds > 0 && !run->stop; seconds -= EITP__DISK_SLICE)
+        eitp__wait(&run->host, EITP__DISK_SLICE);
+}
+
+/* After a save that failed: makes room, or waits; returns 1 to try again. */
+static int eitp__disk_tries_again(eitp_run *run, const eitp_error *error, int *waits) {
+    static const int seconds[] = {1, 2, 4, 8, 15, 30};
+    const int is_full = eitp__is_disk_full(error), most = is_full ? (int)EITP__COUNT(seconds) : 3;
+    if (is_full && eitp__disk_make_room(run))
+        return 1;
+    if ((!is_full && !eitp__disk_may_pass(error)) || *waits >= most || run->stop)
+        return 0;
+    eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0, "saving failed, trying again in %d s: %s",
+                     seconds[*waits], error->message);
+    eitp__disk_wait(run, seconds[(*waits)++]);
+    return 1;
+}
+
+/* "; 1.2 MB are missing: ...", or "" if unknown. */
+static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *error, char *text, size_t size) {
+    uint64_t total, largest, free_bytes, limit;
+    char missing[32], needs[32], has[32];
+    *text = 0;
+    eitp__trainer_checkpoint_size(run->trainer, &total, &largest);
+    if (eitp__is_disk_full(error) && eitp__path_space(&run->host, run->directory, &free_bytes, &limit) &&
+        free_bytes < total)
+        snprintf(text, size, "; %s are missing: a checkpoint needs %s, and %s are free",
+                 eitp__format_bytes(total - free_bytes, missing, sizeof missing),
+                 eitp__format_bytes(total, needs, sizeof needs), eitp__format_bytes(free_bytes, has, sizeof has));
+    return text;
+}
+
+/* Adds what is missing, and what a resume takes. What was to be written is not an argument of the program. */
+static eitp_status eitp__disk_fail(const eitp_run *run, eitp_status status, eitp_error *error) {
+    const eitp_error cause = *error;
+    const int64_t saved = run->report.saved_step;
+    char room[160];
+    if (!cause.system_code)
+        return status;
+    eitp__disk_missing(run, &cause, room, sizeof room);
+    if (run->checkpoint && saved == run->report.start_step)
+        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; resume from '%s'", cause.message, room, run->checkpoint);
+    else if (saved >= 0)
+        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; resume from '%s/checkpoint-%lld'", cause.message, room,
+                   run->directory, (long long)saved);
+    else
+        eitp__fail(error, EITP_ERROR_IO, "%.300s%s; there is no checkpoint to resume from", cause.message, room);
+    error->system_code = cause.system_code;
+    return EITP_ERROR_IO;
+}
+
+EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_options *options, eitp_error *error) {
+    eitp_status status;
+    int waits = 0;
+    do
+        status = eitp__trainer_save(run->trainer, run->directory, options, error);
+    while (status && eitp__disk_tries_again(run, error, &waits));
+    return status ? eitp__disk_fail(run, status, error) : EITP_OK;
+}
+/* <<src/run/disk.c */
+
+/* >>src/run/run_health.c */
+/* Steps after a spike that was told in which none is. */
+#define EITP__SPIKE_INTERVAL 20
+
+/* Squares of numbers below are finite in F32. */
+#define EITP__LARGEST_SQUARED 1e19
+
+typedef enum eitp__verdict {
+    EITP__MODEL_GOOD,
+    EITP__MODEL_UNKNOWN, /* the loss of the next step tells */
+    EITP__MODEL_NOT_FINITE,
+    EITP__MODEL_OVERFLOWED,
+    EITP__STEPS_NOT_FINITE,
+    EITP__LOSS_DIVERGED
+} eitp__verdict;
+
+static double eitp__run_guess(const eitp_run *run) {
+    return run->trainer->plans.task.guess_loss;
+}
+
+/*
+ * A step's loss is that of the model before its update. So a single bad loss, and an update as large as the weights,
+ * which may have ruined them, prove nothing: the next step does, or an evaluation of the model.
+ */
+static eitp__verdict eitp__health_unproven(const eitp_run *run, double limit) {
+    const eitp_run_report *report = &run->report;
+    if (report->step.loss <= limit && !(report->step.update_norm > 0.5 * report->step.parameter_norm))
+        return EITP__MODEL_GOOD;
+    if (report->evaluations && report->evaluated_step == report->step.step)
+        return report->evaluation.loss <= limit ? EITP__MODEL_GOOD
+               : run->is_ending                 ? EITP__LOSS_DIVERGED
+                                                : EITP__MODEL_UNKNOWN;
+    return run->is_ending ? EITP__MODEL_GOOD : EITP__MODEL_UNKNOWN;
+}
+
+static eitp__verdict eitp__health_verdict(const eitp_run *run) {
+    const eitp__health *health = &run->health;
+    const double guess = eitp__run_guess(run);
+    if (!run->report.step.step)
+        return EITP__MODEL_GOOD;
+    if (health->nonfinite)
+        return EITP__STEPS_NOT_FINITE;
+    if (!eitp__health_has_finite_weights(run))
+        return EITP__MODEL_NOT_FINITE;
+    if (health->overflowed)
+        return EITP__MODEL_OVERFLOWED;
+    if (eitp__health_has_diverged(health, guess))
+        return EITP__LOSS_DIVERGED;
+    return eitp__health_unproven(run, eitp__health_limit(health, guess));
+}
+
+EITP__PRIVATE int eitp__health_has_finite_weights(const eitp_run *run) {
+    return isfinite(run->report.step.parameter_norm) != 0;
+}
+
+EITP__PRIVATE int eitp__health_is_good(const eitp_run *run) {
+    return eitp__health_verdict(run) == EITP__MODEL_GOOD;
+}
+
+EITP__PRIVATE int eitp__health_is_ruined(const eitp_run *run) {
+    return eitp__health_verdict(run) > EITP__MODEL_UNKNOWN;
+}
+
+/* ---- Words ---- */
+
+/* "57.52 after step 2, up from 5.551 (a uniform guess: 5.549)" */
+static void eitp__describe_loss(const eitp_run *run, char *text, size_t size) {
+    const eitp__health *health = &run->health;
+    const double guess = eitp__run_guess(run);
+    char uniform[48] = "";
+    if (guess > 0 && isfinite(guess))
+        snprintf(uniform, sizeof uniform, " (a uniform guess: %.4g)", guess);
+    snprintf(text, size, "%.4g after step %lld, up from %.4g%s", eitp__health_loss(health),
+             (long long)run->report.step.step, health->has_saved ? health->saved_loss : health->first[0], uniform);
+}
+
+static void eitp__describe_verdict(const eitp_run *run, eitp__verdict verdict, char *text, size_t size) {
+    const long long step = (long long)run->report.step.step;
+    char loss[160];
+    eitp__describe_loss(run, loss, sizeof loss);
+    if (verdict == EITP__MODEL_NOT_FINITE)
+        snprintf(text, size, "weights are not finite after step %lld", step);
+    else if (verdict == EITP__MODEL_OVERFLOWED)
+        snprintf(text, size, "the optimizer's state has overflowed: a gradient norm was above %g",
+                 EITP__LARGEST_SQUARED);
+    else if (verdict == EITP__STEPS_NOT_FINITE)
+        snprintf(text, size, "%lld step%s skipped because the gradient is not finite, up to step %lld%s",
+                 (long long)run->health.nonfinite, run->health.nonfinite > 1 ? "s in a row were" : " was", step,
+                 eitp__health_has_finite_weights(run) ? "" : "; weights are not finite");
+    else
+        snprintf(text, size, "the loss diverged: %s", loss);
+}
+
+/* The checkpoint that a resume takes. */
+static void eitp__describe_last_good(const eitp_run *run, char *text, size_t size) {
+    const eitp_run_report *report = &run->report;
+    if (report->saved_step < 0)
+        snprintf(text, size, "there is no checkpoint to resume from");
+    else if (run->checkpoint && report->saved_step == report->start_step)
+        snprintf(text, size, "the last good checkpoint is %s", run->checkpoint);
+    else
+        snprintf(text, size, "the last good checkpoint is %s/checkpoint-%lld", run->directory,
+                 (long long)report->saved_step);
+}
+
+/* ---- After each step ---- */
+
+/* True if numbers of the last step are not finite and that says something about the model. In fp16 a gradient that
+   overflows at a loss scale above 1 does not: the next step has a smaller scale. A loss does not depend on the scale.
+   */
+static int eitp__step_is_nonfinite(const eitp_step_report *step) {
+    return !step->applied && !isfinite(step->grad_norm) && (step->loss_scale <= 1 || !isfinite(step->loss));
+}
+
+/* True if the loss is well above what it was: on the way from a good model to a uniform guess. */
+static int eitp__health_is_leaving(const eitp__health *health, double guess) {
+    const double first = health->first[0], loss = eitp__health_loss(health);
+    return guess > 0 && isfinite(guess) && health->losses > EITP__HEALTH_LAST && loss > first + 1 &&
+           loss > 1.5 * first && loss > guess / 2;
+}
+
+/* Warns when the loss explodes, once until it has recovered. */
+static void eitp__health_watch_loss(eitp_run *run) {
+    eitp__health *health = &run->health;
+    const double guess = eitp__run_guess(run);
+    const int diverges = eitp__health_has_diverged(health, guess) || eitp__health_is_leaving(health, guess);
+    char loss[160];
+    if (diverges && !health->has_warned) {
+        eitp__describe_loss(run, loss, sizeof loss);
+        eitp__run_notify(run, EITP_EVENT_DIVERGING, EITP_LOG_WARNING, 0,
+                         "the loss diverges: %s; lower the learning rate (now %.3g), or raise the warm-up", loss,
+                         run->report.step.learning_rate);
+    }
+    health->has_warned = diverges;
+}
+
+/* The norm of the gradient bounds each of its elements, whose squares the optimizer averages. */
+static void eitp__health_watch_state(eitp_run *run) {
+    const eitp_step_report *step = &run->report.step;
+    const double limit = run->trainer->plans.config.max_grad_norm;
+    const double norm = limit > 0 && limit < step->grad_norm ? limit : step->grad_norm;
+    if (step->applied && norm >= EITP__LARGEST_SQUARED)
+        run->health.overflowed = 1;
+}
+
+/* Tells of a spike, unless one was told a few steps before. */
+static void eitp__health_watch_spikes(eitp_run *run) {
+    const eitp_step_report *step = &run->report.step;
+    eitp__health *health = &run->health;
+    char loss[80] = "", norm[80] = "", more[48] = "";
+    if (!step->spike)
+        return;
+    if (health->spike_step && step->step - health->spike_step < EITP__SPIKE_INTERVAL) {
+        health->untold_spikes++;
+        return;
+    }
+    if (step->spike & EITP_SPIKE_LOSS)
+        snprintf(loss, sizeof loss, "loss %.4g (usually %.4g)", step->loss, step->usual_loss);
+    if (step->spike & EITP_SPIKE_GRADIENT)
+        snprintf(norm, sizeof norm, "gradient norm %.3g (usually %.3g)", step->grad_norm, step->usual_grad_norm);
+    if (health->untold_spikes)
+        snprintf(more, sizeof more, "; %lld more since step %lld", (long long)health->untold_spikes,
+                 (long long)health->spike_step);
+    health->spike_step = step->step;
+    health->untold_spikes = 0;
+    eitp__run_notify(run, EITP_EVENT_SPIKE, EITP_LOG_WARNING, 0, "spike in step %lld: %s%s%s%s%s",
+                     (long long)step->step, loss, *loss && *norm ? ", " : "", norm,
+                     step->applied ? "" : "; the step was skipped", more);
+}
+
+EITP__PRIVATE eitp_status eitp__health_check(eitp_run *run, eitp_error *error) {
+    const eitp_step_report *step = &run->report.step;
+    eitp__health *health = &run->health;
+    char cause[500];
+    eitp__health_add_loss(health, step->loss);
+    eitp__health_watch_state(run);
+    eitp__health_watch_loss(run);
+    eitp__health_watch_spikes(run);
+    if (!eitp__step_is_nonfinite(step)) {
+        health->nonfinite = 0;
+        return EITP_OK;
+    }
+    health->nonfinite++;
+    if (run->config.check_finite == EITP_CHECK_FINITE_NO)
+        return EITP_OK;
+    eitp_nonfinite_format(&run->nonfinite, cause, sizeof cause);
+    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0,
+                     "step %lld skipped: the gradient is not finite%s%s", (long long)step->step, *cause ? ": " : "",
+                     cause);
+    if (health->nonfinite < run->config.max_nonfinite)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_NOT_FINITE,
+                      "%lld steps were skipped because the gradient is not finite, up to step %lld",
+                      (long long)health->nonfinite, (long long)step->step);
+}
+
+/* ---- Before each save, and at the end ---- */
+
+EITP__PRIVATE int eitp__health_may_save(eitp_run *run) {
+    const eitp__verdict verdict = eitp__health_verdict(run);
+    char reason[240], good[400];
+    if (verdict == EITP__MODEL_GOOD) {
+        run->health.has_refused = 0;
+        return 1;
+    }
+    if (verdict == EITP__MODEL_UNKNOWN || run->health.has_refused)
+        return 0;
+    run->health.has_refused = 1;
+    if (run->is_ending) /* the error says it */
+        return 0;
+    eitp__describe_verdict(run, verdict, reason, sizeof reason);
+    eitp__describe_last_good(run, good, sizeof good);
+    eitp__run_notify(run, EITP_EVENT_NOT_SAVED, EITP_LOG_WARNING, 0,
+                     "no checkpoint is written until the model recovers: %s; %s", reason, good);
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__health_fail(eitp_run *run, const char *kept, eitp_error *error) {
+    const eitp__verdict verdict = eitp__health_verdict(run);
+    char reason[240], good[200];
+    run->report.end = verdict == EITP__LOSS_DIVERGED ? EITP_RUN_DIVERGED : EITP_RUN_NOT_FINITE;
+    eitp__describe_verdict(run, verdict, reason, sizeof reason);
+    eitp__describe_last_good(run, good, sizeof good);
+    return eitp__fail(error, EITP_ERROR_NOT_FINITE, "%s; %s; lower the learning rate (now %.3g)%s%s", reason, good,
+                      run->report.step.learning_rate, kept ? "; the model is kept as " : "", kept ? kept : "");
+}
+/* <<src/run/run_health.c */
+
+/* >>src/run/run_restore.c */
+/* The old metrics.jsonl has no name any more. Its sink is the last. */
+static eitp_status eitp__run_replace_metrics(eitp_run *run, eitp_error *error) {
+    eitp_status status;
+    if (!run->metrics)
+        return EITP_OK;
+    run->sink_count--;
+    eitp__run_close_metrics(run);
+    status = eitp__run_open_metrics(run, error);
+    if (!status)
+        run->sinks[run->sink_count++] = eitp_jsonl_sink(run->metrics);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status = eitp__path_info(&run->host, run->directory, &info, error);
+    if (status || info.kind != EITP_PATH_MISSING)
+        return status;
+    status = eitp__make_directories(&run->host, run->directory, error);
+    if (status)
+        return status;
+    eitp__run_unlock(run);
+    status = eitp__run_lock(run, error);
+    if (!status)
+        status = eitp__run_replace_metrics(run, error);
+    if (status)
+        return status;
+    run->best_is_behind = eitp__run_follows_best(run);
+    eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                     "'%s' was removed, with its checkpoints and records; it is created again, and the run continues",
+                     run->directory);
+    return EITP_OK;
+}
+/* <<src/run/run_restore.c */
+
+/* >>src/run/run_save.c */
+/* ---- When ---- */
+
+EITP__PRIVATE int eitp__steps_are_due(int64_t interval, int64_t step) {
+    return interval > 0 && step % interval == 0;
+}
+
+EITP__PRIVATE int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
+    const eitp__step_plans *plans = &run->trainer->plans;
+    const double samples = (double)plans->config.batch_size * (double)plans->config.grad_accum;
+    const double parts = samples / (double)plans->task.samples[EITP_TRAINING] / epochs;
+    /* 10 steps of 0.1 epochs are 1, however they are rounded. */
+    const double rounding = 1e-9;
+    if (!(epochs > 0))
+        return 0;
+    return step == 0 || floor((double)step * parts + rounding) > floor((double)(step - 1) * parts + rounding);
+}
+
+EITP__PRIVATE int eitp__run_schedules_save(const eitp_run *run, int64_t step) {
+    return eitp__steps_are_due(run->config.save_steps, step) ||
+           eitp__epochs_are_due(run, run->config.save_epochs, step);
+}
+
+/* The limit counts the checkpoint of a disturbed run if one without disturbance saves after this step too. So both keep
+   the same checkpoints in the end. */
+static int eitp__run_counts(const eitp_run *run, int64_t step) {
+    return eitp__run_schedules_save(run, step) || step == run->report.steps;
+}
+
+/* ---- Pruning and saving ---- */
+
+EITP__PRIVATE void eitp__run_prune(eitp_run *run) {
+    const int has_failed = run->prune_has_failed;
+    int64_t kept[EITP__KEPT_STEPS];
+    eitp_error error;
+    eitp__run_list_kept(run, kept);
+    eitp__run_update_links(run);
+    run->prune_has_failed = eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept,
+                                                   EITP__KEPT_STEPS, &error) != EITP_OK;
+    if (run->prune_has_failed && !has_failed)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; old checkpoints stay, and the run tries again after the next save", error.message);
+}
+
+/* best.json is information for programs and people: a resume takes the evaluations from its checkpoint. */
+EITP__PRIVATE void eitp__run_write_best(eitp_run *run) {
+    eitp_error error;
+    if (!eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), run->keep_best != NULL,
+                          &error)) {
+        run->best_is_behind = 0;
+        return;
+    }
+    run->best_is_behind = 1;
+    if (!run->best_has_failed)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; the run continues, and tries again with each checkpoint", error.message);
+    run->best_has_failed = 1;
+}
+
+/* A checkpoint of a run. */
+typedef struct eitp__run_checkpoint {
+    const eitp_run *run;
+    int is_counted;
+} eitp__run_checkpoint;
+
+/* Writes the files of the run and of the program into a checkpoint. */
+static eitp_status eitp__run_fill(void *user, const char *directory, eitp_error *error) {
+    const eitp__run_checkpoint *checkpoint = (const eitp__run_checkpoint *)user;
+    const eitp_run *run = checkpoint->run;
+    eitp_status status = eitp__run_state_write(run, checkpoint->is_counted, directory, error);
+    if (!status && run->config.save)
+        status = run->config.save(run->config.save_user, directory, error);
+    return status;
+}
+
+/* Writes a checkpoint of the last step. */
+static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, eitp_error *error) {
+    eitp__run_checkpoint checkpoint;
+    eitp__save_options options = {"", !is_counted, eitp__run_fill, NULL};
+    double began = eitp__clock();
+    eitp_status status;
+    checkpoint.run = run;
+    checkpoint.is_counted = is_counted;
+    options.user = &checkpoint;
+    status = eitp__run_restore_directory(run, error);
+    if (status)
+        return status;
+    run->cannot_save = 1;
+    /* Written first: unless that fails, a checkpoint has no steps and evaluations that these files lack. */
+    eitp__records_sync(run);
+    if (run->best_is_behind)
+        eitp__run_write_best(run);
+    status = eitp__disk_save(run, &options, error);
     if (status)
         return status;
     run->cannot_save = 0;
     run->report.saved_step = eitp_trainer_steps_done(run->trainer);
+    if (is_counted)
+        eitp__health_saved(&run->health);
     run->saved_at = eitp__clock();
+    eitp__pressure_saved(&run->guard.pressure, run->saved_at - began);
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
                      run->directory, (long long)run->report.saved_step, run->saved_at - began);
-    return eitp__run_prune(run, error);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
+    eitp_status status;
+    run->save = !eitp__health_may_save(run);
+    if (run->save) /* after the next step, if it may be then */
+        return EITP_OK;
+    status = eitp__run_write_checkpoint(run, 1, error);
+    if (!status)
+        eitp__run_prune(run);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    eitp_status status =
+        eitp__health_may_save(run) ? eitp__run_write_checkpoint(run, eitp__run_counts(run, done), error) : EITP_OK;
+    run->saved_early =
+        run->report.saved_step == done && run->report.evaluated_step != done && eitp__run_follows_best(run);
+    if (!status)
+        eitp__run_prune(run);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    eitp_status status;
+    if (done == 0 || run->report.saved_step == done || eitp_trainer_is_torn(run->trainer))
+        return EITP_OK;
+    status = eitp__run_write_checkpoint(run, eitp__run_counts(run, done), error);
+    eitp__run_update_links(run);
+    return status;
+}
+
+/* Writes the checkpoint. One of an earlier attempt is removed first: while it is being replaced, a crash would leave it
+   under a name that looks like a checkpoint's. */
+static eitp_status eitp__run_keep_ruined(eitp_run *run, const char *name, const char *suffix, eitp_error *error) {
+    eitp__run_checkpoint checkpoint;
+    eitp__save_options options = {suffix, 1, eitp__run_fill, NULL};
+    char *path = eitp__join_path(&run->host, run->directory, name);
+    eitp_status status =
+        path ? eitp__remove_tree(&run->host, path, error) : eitp__fail_memory(error, strlen(run->directory), "a path");
+    eitp__release_text(&run->host, path);
+    eitp__records_sync(run);
+    checkpoint.run = run;
+    checkpoint.is_counted = 0;
+    options.user = &checkpoint;
+    return status ? status : eitp__trainer_save(run->trainer, run->directory, &options, error);
+}
+
+EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error) {
+    static const char suffix[] = ".diverged";
+    char name[64];
+    eitp_error second;
+    int is_kept = eitp__health_has_finite_weights(run);
+    snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)eitp_trainer_steps_done(run->trainer), suffix);
+    if (is_kept && eitp__run_keep_ruined(run, name, suffix, &second)) {
+        is_kept = 0;
+        eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_WARNING, 0, "%s could not be written: %s", name,
+                         second.message);
+    }
+    return eitp__health_fail(run, is_kept ? name : NULL, error);
 }
 /* <<src/run/run_save.c */
 
@@ -35299,33 +40227,37 @@ static void eitp__notify_evaluation(eitp_run *run, double seconds) {
                      (long long)evaluation->items, eitp__run_unit(run));
 }
 
-EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
-    return run->keep_best || run->config.patience > 0;
-}
-
 static void eitp__run_update_best(eitp_run *run) {
     run->report.best_step = run->best.now.step;
     run->report.best_value = run->best.now.value;
     run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
 }
 
-/* Adds the last evaluation to those of best.json; returns 1 if it is the best. */
+/* Adds the last evaluation to those of best.json; returns 1 if it is the best. That of a model that
+   may not be saved never is. */
 static int eitp__run_add_best(eitp_run *run) {
-    const double value = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
+    const double metric = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
+    const double value = run->keep_best && !eitp__health_is_good(run) ? (double)NAN : metric;
     const int is_best = eitp__best_add(&run->best, run->report.evaluated_step, value);
     eitp__run_update_best(run);
     run->best_is_behind = 1;
     return is_best;
 }
 
-/* best.json is written before the checkpoint, so that it has all evaluations up to the step of any checkpoint. */
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     const int64_t step = run->report.evaluated_step;
     const int is_best = eitp__run_add_best(run);
-    eitp_status status = eitp__run_write_best(run, error);
+    eitp_status status = eitp__run_restore_directory(run, error);
+    if (!status)
+        eitp__run_write_best(run);
     if (status || !run->keep_best || !is_best)
         return status;
-    return run->report.saved_step == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
+    if (run->report.saved_step != step || run->saved_early) {
+        run->saved_early = 0;
+        return eitp__run_save(run, error);
+    }
+    eitp__run_prune(run);
+    return EITP_OK;
 }
 
 /* Validation samples of an evaluation; 0: all. */
@@ -35345,35 +40277,63 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     run->report.evaluated_step = eitp_trainer_steps_done(run->trainer);
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
-    status = eitp__record_evaluation(run, seconds, error);
+    eitp__record_evaluation(run, seconds);
     if (!eitp__run_follows_best(run) || run->report.evaluated_step == 0)
-        return status;
+        return EITP_OK;
+    return eitp__run_follow_best(run, error);
+}
+
+/* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
+static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
+    char *parent = eitp__parent_path(&run->host, run->checkpoint);
+    eitp_status status = parent ? EITP_OK : eitp__fail_memory(error, strlen(run->checkpoint), "a path");
     if (!status)
-        return eitp__run_follow_best(run, error);
-    eitp__run_add_best(run);
+        status =
+            eitp__best_read(&run->best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
+    if (status == EITP_ERROR_FORMAT) {
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; the evaluations before step %lld do not count for the best or for stopping early",
+                         error->message, (long long)run->checkpoint_step + 1);
+        eitp__best_init(&run->best, run->config.higher_is_better);
+        status = EITP_OK;
+    }
+    eitp__release_text(&run->host, parent);
     return status;
 }
 
-/* Restores the evaluations up to the checkpoint. Later ones will be repeated, and are removed from the file. */
-EITP__PRIVATE eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *error) {
+    int found;
     eitp_status status;
-    char *parent;
     eitp__best_init(&run->best, run->config.higher_is_better);
     if (!run->checkpoint)
         return eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
-    if (!eitp__run_follows_best(run))
-        return EITP_OK;
-    parent = eitp__parent_path(&run->host, run->checkpoint);
-    if (!parent)
-        return eitp__fail_memory(error, strlen(run->checkpoint), "a path");
-    status = eitp__best_read(&run->best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
-    eitp__release_text(&run->host, parent);
+    status = eitp__run_state_read(run, &found, error);
+    if (status || !eitp__run_follows_best(run))
+        return status;
+    if (!found)
+        status = eitp__run_read_best(run, error);
     if (!status)
-        status = eitp__run_write_best(run, error);
+        eitp__run_write_best(run);
     eitp__run_update_best(run);
     return status;
 }
 /* <<src/run/run_evaluate.c */
+
+/* >>src/run/poll.c */
+EITP__PRIVATE int eitp__run_poll(void *run) {
+    return ((const eitp_run *)run)->stop || eitp__guard_poll((eitp_run *)run);
+}
+
+EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {
+    eitp_context *context = run->trainer->plans.task.context;
+    run->program_poll = context->poll;
+    eitp_context_set_poll(context, eitp__run_poll, run);
+}
+
+EITP__PRIVATE void eitp__run_end_polling(eitp_run *run) {
+    eitp_context_set_poll(run->trainer->plans.task.context, run->program_poll.ask, run->program_poll.user);
+}
+/* <<src/run/poll.c */
 
 /* >>src/run/run_loop.c */
 /* ---- A step ---- */
@@ -35389,52 +40349,40 @@ static void eitp__notify_step(eitp_run *run, double seconds) {
                      eitp__run_unit(run));
 }
 
-static int eitp__is_due(int64_t interval, int64_t step) {
-    return interval > 0 && step % interval == 0;
-}
-
-/* True if a multiple of `epochs` ends in this step, and for step 0, before the first. */
-static int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
-    const eitp__step_plans *plans = &run->trainer->plans;
-    const double samples = (double)plans->config.batch_size * (double)plans->config.grad_accum;
-    const double parts = samples / (double)plans->task.samples[EITP_TRAINING] / epochs;
-    /* 10 steps of 0.1 epochs are 1, however they are rounded. */
-    const double rounding = 1e-9;
-    if (!(epochs > 0))
-        return 0;
-    return step == 0 || floor((double)step * parts + rounding) > floor((double)(step - 1) * parts + rounding);
-}
-
+/* That after the last step comes before its save, so that the last checkpoint has it. */
 static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
-    return eitp__is_due(run->config.eval_steps, step) || eitp__epochs_are_due(run, run->config.eval_epochs, step);
+    return (step > 0 && step == run->report.steps) || eitp__steps_are_due(run->config.eval_steps, step) ||
+           eitp__epochs_are_due(run, run->config.eval_epochs, step);
 }
 
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
-    const eitp_run_config *config = &run->config;
+    const double seconds = run->config.save_seconds;
     if (run->report.saved_step == step)
-        return 0;
-    return run->save || eitp__is_due(config->save_steps, step) ||
-           eitp__epochs_are_due(run, config->save_epochs, step) ||
-           (config->save_seconds > 0 && eitp__clock() - run->saved_at >= config->save_seconds);
+        return run->saved_early;
+    return run->save || eitp__run_schedules_save(run, step) ||
+           (seconds > 0 && eitp__clock() - run->saved_at >= seconds);
 }
 
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     double seconds, began = eitp__clock();
     eitp_run_report *report = &run->report;
-    eitp_status status = eitp_trainer_step(run->trainer, &report->step, error);
+    eitp_status status;
+    run->nonfinite.op = NULL;
+    status = eitp_trainer_step(run->trainer, &report->step, error);
     if (status)
         return status;
+    run->saved_early = 0;
+    eitp__guard_step_done(run);
     seconds = eitp__clock() - began;
     report->items += report->step.items;
     report->seconds += seconds;
-    status = eitp__record_step(run, seconds, error);
+    eitp__record_step(run, seconds);
     eitp__notify_step(run, seconds);
-    if (!status)
-        status = eitp__health_check(run, error);
+    status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
-        status = eitp__run_evaluate(run, error);
+        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
     if (!status && eitp__save_is_due(run, report->step.step))
-        status = eitp__run_save(run, error);
+        status = run->saved_early ? eitp__run_save_early(run, error) : eitp__run_save(run, error);
     return status;
 }
 
@@ -35460,7 +40408,7 @@ static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     if (!run->checkpoint || (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer)))
         return EITP_OK;
-    return eitp_trainer_resume(run->trainer, run->checkpoint, error);
+    return eitp__trainer_resume(run->trainer, run->checkpoint, 1, error);
 }
 
 static int64_t eitp__run_last_step(const eitp_run *run) {
@@ -35473,20 +40421,30 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     int evaluated = 0;
     int64_t done;
     eitp_status status = eitp__run_resume_trainer(run, error);
-    done = eitp_trainer_steps_done(run->trainer);
+    done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;
     report->saved_step = run->checkpoint ? done : -1;
     run->saved_at = eitp__clock();
+    eitp__guard_begin(run);
     if (!status)
         status = eitp__run_check_config(run, error);
     if (!status)
         status = eitp__records_resume(run, run->checkpoint ? done : -1, &evaluated, error);
     if (!status)
-        status = eitp__run_resume_best(run, error);
+        status = eitp__run_resume_state(run, error);
+    if (!status && run->checkpoint)
+        eitp__run_update_links(run);
     report->evaluated_step = evaluated ? done : -1;
+    if (!status && done < eitp__run_last_step(run)) {
+        status = eitp__disk_check(run, error);
+        run->is_refused = status != EITP_OK;
+        if (!status)
+            eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld",
+                             (long long)done + 1);
+    }
     if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
         eitp__evaluation_is_due(run, done))
-        status = eitp__run_evaluate(run, error);
+        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
     return status;
 }
 
@@ -35499,7 +40457,10 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
            eitp_trainer_steps_done(run->trainer) < eitp__run_last_step(run)) {
         status = eitp__guard_check(run, error);
         if (!status)
-            status = eitp__run_step(run, error);
+            status = eitp__guard_repeat(run, eitp__run_step, error);
+        /* What was valid at the start, and is not now, is a failure of its storage rather than of the program. */
+        if (status == EITP_ERROR_FORMAT)
+            status = error->status = EITP_ERROR_IO;
     }
     if (status == EITP_END_OF_DATA) {
         report->end = EITP_RUN_END_OF_DATA;
@@ -35509,8 +40470,9 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     }
     if (!status && !run->stop && eitp__run_validates(run) && report->evaluated_step != report->steps &&
         eitp_trainer_steps_done(run->trainer) == report->steps)
-        status = eitp__run_evaluate(run, error);
-    return status;
+        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+    /* What a stop has dropped has changed nothing. */
+    return status == EITP_ERROR_INTERRUPTED && run->stop ? EITP_OK : status;
 }
 
 static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
@@ -35525,6 +40487,16 @@ static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
     return run->stops_early ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;
 }
 
+/* A ruined model decides about the end, unless something else has failed. */
+static eitp_status eitp__run_finish_ruined(eitp_run *run, eitp_status status, eitp_error *error) {
+    const int is_end = status == EITP_ERROR_NOT_FINITE || status == EITP_ERROR_PRESSURE;
+    const eitp_run_end end = run->report.end;
+    eitp_error ruined;
+    eitp__run_save_ruined(run, is_end ? error : &ruined);
+    run->report.end = is_end ? run->report.end : end;
+    return is_end ? EITP_ERROR_NOT_FINITE : status;
+}
+
 /* Saves the steps before a failure: the failed step has changed nothing. */
 static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
@@ -35532,14 +40504,23 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
     eitp__fail(&second, EITP_ERROR_IO, "no checkpoint could be written");
     if (eitp_trainer_is_torn(run->trainer))
         return status;
+    if (run->report.saved_step != done && eitp__health_is_ruined(run))
+        return eitp__run_finish_ruined(run, status, error);
     if (run->report.saved_step != done && done > run->report.start_step && !run->cannot_save)
         eitp__run_save(run, &second);
-    if ((status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE) || run->report.saved_step == done)
+    if (status != EITP_ERROR_PRESSURE || run->report.saved_step == done)
         return status;
-    /* These errors promise a checkpoint. */
+    /* This error promises a checkpoint. */
     eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_ERROR, 0, "%s", error->message);
     *error = second;
     return second.status;
+}
+
+static eitp_status eitp__run_finish_stopped(eitp_run *run, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    if (run->report.saved_step != done && eitp__health_is_ruined(run))
+        return eitp__run_save_ruined(run, error);
+    return eitp__run_save_stopped(run, error);
 }
 
 static void eitp__notify_early_stop(eitp_run *run) {
@@ -35552,34 +40533,266 @@ static void eitp__notify_early_stop(eitp_run *run) {
                      eitp__run_metric_name(run), (long long)best->since, found);
 }
 
-static void eitp__notify_nothing(eitp_run *run) {
+static void eitp__run_finish_idle(eitp_run *run) {
     const long long done = (long long)run->report.saved_step, steps = (long long)run->report.steps;
     eitp__run_notify(run, EITP_EVENT_NOTHING_TO_DO, EITP_LOG_INFO, 0,
                      done > steps && steps ? "nothing to do: step %lld is done, %lld steps were requested"
                                            : "nothing to do: step %lld of %lld is done",
                      done, steps);
+    /* The last save may have left what it could not remove. */
+    if (run->config.resume == EITP_RESUME_NEWEST)
+        eitp__run_prune(run);
 }
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_status status = eitp__run_all_steps(run, error);
+    eitp_context *context = run->trainer->plans.task.context;
+    eitp_status status;
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(context, &run->nonfinite);
+    status = eitp__run_all_steps(run, error);
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(context, NULL);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
+    run->is_ending = 1;
     if (report->end == EITP_RUN_EARLY_STOP)
         eitp__notify_early_stop(run);
     if (status) {
         status = eitp__run_finish_failed(run, status, error);
+    } else if (report->end == EITP_RUN_STOPPED) {
+        status = eitp__run_finish_stopped(run, error);
     } else if (report->saved_step != eitp_trainer_steps_done(run->trainer)) {
-        status = eitp__run_save(run, error);
-    } else if (report->start_step == report->saved_step) {
-        eitp__notify_nothing(run);
+        status = eitp__health_is_ruined(run) ? eitp__run_save_ruined(run, error) : eitp__run_save(run, error);
+    } else if (report->start_step == report->saved_step && !report->evaluations) {
+        eitp__run_finish_idle(run);
+    } else {
+        eitp__run_prune(run); /* it may have failed after the last save */
     }
+    eitp__records_finish(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
-    report->steps_done = eitp_trainer_steps_done(run->trainer);
+    if (!eitp_trainer_is_torn(run->trainer))
+        report->steps_done = eitp_trainer_steps_done(run->trainer);
     return status;
 }
 /* <<src/run/run_loop.c */
+
+/* >>src/run/run_find.c */
+/* Finding the checkpoint that a path means, for programs that only read it. */
+
+/* How often checkpoints are listed that are removed before they are read. */
+#define EITP__FIND_ATTEMPTS 100
+
+/* ---- Names ---- */
+
+/* What a name in an output directory means, whether or not there is a link. */
+typedef struct eitp__link_name {
+    const char *name;
+    eitp_run_choice choice;
+    int is_ours; /* 0: a guide's name, which a directory may have as well */
+} eitp__link_name;
+
+static const eitp__link_name eitp__link_names[] = {{EITP__LATEST_LINK, EITP_RUN_LATEST, 1},
+                                                   {EITP__BEST_LINK, EITP_RUN_BEST, 1},
+                                                   {"latest", EITP_RUN_LATEST, 0},
+                                                   {"best", EITP_RUN_BEST, 0}};
+
+/* The entry for the last component of a path, or NULL. */
+static const eitp__link_name *eitp__find_link_name(const char *path) {
+    size_t end = strlen(path), begin;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    for (begin = end; begin && path[begin - 1] != '/';)
+        begin--;
+    for (size_t i = 0; i < EITP__COUNT(eitp__link_names); i++) {
+        const char *name = eitp__link_names[i].name;
+        if (strlen(name) == end - begin && !memcmp(name, path + begin, end - begin))
+            return &eitp__link_names[i];
+    }
+    return NULL;
+}
+
+static eitp_path_kind eitp__find_kind(const eitp_host *host, const char *directory, const char *name) {
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(host, directory, name);
+    const int is_found = path && !eitp__path_info(host, path, &info, NULL);
+    eitp__release_text(host, path);
+    return is_found ? info.kind : EITP_PATH_MISSING;
+}
+
+static int eitp__is_model_directory(const eitp_host *host, const char *path) {
+    return eitp__find_kind(host, path, "config.json") == EITP_PATH_FILE ||
+           eitp__find_kind(host, path, EITP__LORA_CONFIG_FILE) == EITP_PATH_FILE ||
+           eitp__find_kind(host, path, EITP__STATE_FILE) == EITP_PATH_FILE;
+}
+
+/* ---- Checkpoints of an output directory ---- */
+
+/* The newest checkpoint of a list that is older than `before`; -1 if there is none. */
+static int64_t eitp__next_older(const eitp__buffer *names, size_t count, int64_t before) {
+    int64_t found = -1;
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t step = eitp__checkpoint_step(names->data + at);
+        if (step > found && step < before)
+            found = step;
+        at += strlen(names->data + at) + 1;
+    }
+    return found;
+}
+
+static eitp_status eitp__format_checkpoint(const eitp_host *host, const char *directory, int64_t step, char **path,
+                                           eitp_error *error) {
+    char name[64];
+    snprintf(name, sizeof name, "checkpoint-%lld", (long long)step);
+    *path = eitp__join_path(host, directory, name);
+    return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + sizeof name, "a path");
+}
+
+/* Sets *path to the checkpoint of a step if a reader may use it, else to NULL: if it is damaged, which is said, or
+   *vanished, since a run that trains there removed it. */
+static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *directory, int64_t step, char **path,
+                                        int *vanished, eitp_error *error) {
+    eitp__checkpoint_head head;
+    eitp_error problem;
+    eitp_status status = eitp__format_checkpoint(host, directory, step, path, error);
+    if (status)
+        return status;
+    status = eitp__checkpoint_verify(host, *path, &head, &problem);
+    if (!status)
+        return EITP_OK;
+    if (eitp__find_kind(host, *path, "") == EITP_PATH_MISSING) {
+        *vanished = 1;
+        status = EITP_OK;
+    } else if (status == EITP_ERROR_FORMAT) {
+        eitp__log(host, EITP_LOG_WARNING, "%s; another checkpoint is used", problem.message);
+        status = EITP_OK;
+    } else if (error) {
+        *error = problem;
+    }
+    eitp__release_text(host, *path);
+    *path = NULL;
+    return status;
+}
+
+/* Tries the checkpoints from the newest on. */
+static eitp_status eitp__try_all(const eitp_host *host, const char *directory, char **path, int *vanished,
+                                 eitp_error *error) {
+    eitp__buffer names;
+    size_t count = 0;
+    int64_t step = INT64_MAX;
+    eitp_status status;
+    eitp__buffer_init(&names, host);
+    status = eitp__list_directory(host, directory, &names, &count, error);
+    while (!status && !*path && (step = eitp__next_older(&names, count, step)) >= 0)
+        status = eitp__try_checkpoint(host, directory, step, path, vanished, error);
+    eitp__buffer_release(&names);
+    return status;
+}
+
+/* Sets *path to the newest checkpoint that a reader may use; NULL if there is none. */
+static eitp_status eitp__find_latest(const eitp_host *host, const char *directory, char **path, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    int vanished = 1;
+    *path = NULL;
+    /* If one was removed there are newer ones by now. */
+    for (int i = 0; i < EITP__FIND_ATTEMPTS && !status && !*path && vanished; i++) {
+        vanished = 0;
+        status = eitp__try_all(host, directory, path, &vanished, error);
+    }
+    return status;
+}
+
+/* Sets *path to the best checkpoint if the run kept one, else to NULL. */
+static eitp_status eitp__find_best(const eitp_host *host, const char *directory, const char *latest, char **path,
+                                   eitp_error *error) {
+    int64_t step = eitp__run_state_best(host, latest);
+    int vanished = 0;
+    *path = NULL;
+    if (step < 0)
+        step = eitp__best_read_kept_step(host, directory);
+    if (step < 0)
+        return EITP_OK;
+    return eitp__try_checkpoint(host, directory, step, path, &vanished, error);
+}
+
+/* Sets *path to the best or the latest checkpoint in an output directory, NULL if there is none. `must`: without a best
+   one the latest does not do. */
+static eitp_status eitp__find_in_output(const eitp_host *host, const char *directory, eitp_run_choice choice, int must,
+                                        char **path, eitp_error *error) {
+    char *latest, *best = NULL;
+    eitp_status status = eitp__find_latest(host, directory, &latest, error);
+    *path = NULL;
+    if (!status && latest && choice == EITP_RUN_BEST)
+        status = eitp__find_best(host, directory, latest, &best, error);
+    if (!status && latest && must && choice == EITP_RUN_BEST && !best)
+        status =
+            eitp__fail(error, EITP_ERROR_ARGUMENT,
+                       "'%s' has no best checkpoint: its run did not keep one; the newest is '%s'", directory, latest);
+    if (!status)
+        *path = best ? best : latest;
+    if (*path != best)
+        eitp__release_text(host, best);
+    if (*path != latest)
+        eitp__release_text(host, latest);
+    return status;
+}
+
+/* ---- Any path ---- */
+
+/* Sets *found for a name such as "best_model" in an output directory; NULL if the path is not one. */
+static eitp_status eitp__find_by_name(const eitp_host *host, const char *path, char **found, eitp_error *error) {
+    const eitp__link_name *link = eitp__find_link_name(path);
+    eitp_path_info info = EITP__ZERO;
+    char *parent;
+    eitp_status status;
+    *found = NULL;
+    if (!link || (!link->is_ours && eitp__find_kind(host, path, "") != EITP_PATH_MISSING))
+        return EITP_OK;
+    parent = eitp__parent_path(host, path);
+    status = parent ? eitp__path_info(host, parent, &info, error) : eitp__fail_memory(error, strlen(path), "a path");
+    if (!status && info.kind == EITP_PATH_DIRECTORY)
+        status = eitp__find_in_output(host, parent, link->choice, 1, found, error);
+    eitp__release_text(host, parent);
+    return status;
+}
+
+static eitp_status eitp__find_checkpoint(const eitp_host *host, const char *path, eitp_run_choice choice, char **found,
+                                         eitp_error *error) {
+    eitp_status status = eitp__find_by_name(host, path, found, error);
+    if (status || *found)
+        return status;
+    if (eitp__find_kind(host, path, "") != EITP_PATH_DIRECTORY)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no directory '%s'; name a model directory", path);
+    if (eitp__is_model_directory(host, path)) {
+        *found = eitp__copy_text(host, path);
+        return *found ? EITP_OK : eitp__fail_memory(error, strlen(path), "a path");
+    }
+    status = eitp__find_in_output(host, path, choice, 0, found, error);
+    if (!status && !*found)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' is not a model directory: it has neither a config.json nor a whole checkpoint", path);
+    return status;
+}
+
+eitp_status eitp_run_find_checkpoint(const eitp_host *host, const char *path, eitp_run_choice choice, char *checkpoint,
+                                     size_t size, eitp_error *error) {
+    char *found = NULL;
+    eitp_status status;
+    if (!host || !path || !checkpoint || !size)
+        return eitp__fail_null(error, "eitp_run_find_checkpoint", "host, path, checkpoint and size");
+    *checkpoint = 0;
+    status = eitp__find_checkpoint(host, path, choice, &found, error);
+    if (!status && strlen(found) >= size)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the path '%s' is longer than %llu bytes", found,
+                            (unsigned long long)size);
+    if (!status)
+        memcpy(checkpoint, found, strlen(found) + 1);
+    eitp__release_text(host, found);
+    return status;
+}
+/* <<src/run/run_find.c */
 
 /* >>src/run/run.c */
 /* Creating, starting and destroying runs. */
@@ -35593,21 +40806,18 @@ eitp_run_config eitp_run_config_default(void) {
     config.save_steps = 500;
     config.save_total_limit = 2;
     config.max_nonfinite = 5;
-    config.memory_check_seconds = 1;
+    config.memory_check_seconds = 0.05;
     config.metrics = 1;
     return config;
 }
 
+/* Checks all but the directory and the checkpoint. */
 static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *error) {
-    if (!config->directory)
-        return eitp__fail_null(error, "eitp_run_create", "config.directory");
-    if (config->resume == EITP_RESUME_NAMED && !config->checkpoint)
-        return eitp__fail_null(error, "eitp_run_create", "config.checkpoint with EITP_RESUME_NAMED");
     if (config->sink_count && !config->sinks)
-        return eitp__fail_null(error, "eitp_run_create", "config.sinks");
+        return eitp__fail_null(error, "eitp_run_config", "config.sinks");
     for (size_t i = 0; i < config->sink_count; i++) {
         if (!config->sinks[i].record)
-            return eitp__fail_null(error, "eitp_run_create", "the record function of a sink");
+            return eitp__fail_null(error, "eitp_run_config", "the record function of a sink");
     }
     if (config->steps < 0 || config->eval_steps < 0 || config->eval_samples < 0 || config->save_steps < 0 ||
         !(config->eval_epochs >= 0) || !(config->save_epochs >= 0) || !(config->save_seconds >= 0) ||
@@ -35615,44 +40825,95 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "eitp_run_config: steps, eval_steps, eval_epochs, eval_samples, save_steps, save_epochs, "
                           "save_seconds, save_total_limit and patience must be 0 or more, max_nonfinite 1 or more");
+    if ((unsigned)config->check_finite > EITP_CHECK_FINITE_OP)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_run_config: unknown check_finite %d (see eitp_check_finite)",
+                          (int)config->check_finite);
     if (!(config->eval_fraction >= 0 && config->eval_fraction <= 1))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_run_config: eval_fraction must be 0 to 1 (got %g)",
                           config->eval_fraction);
     return EITP_OK;
 }
 
-/* Copies strings and sinks, so that the program need not keep them. */
-static eitp_status eitp__run_copy_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
-    const eitp_host *host = &run->host;
-    const size_t sinks = config->sink_count + 1;
-    run->config = *config;
-    run->directory = eitp__copy_text(host, config->directory);
-    run->keep_best = config->keep_best ? eitp__copy_text(host, config->keep_best) : NULL;
-    run->sinks = (eitp_record_sink *)eitp__allocate(host, sinks * sizeof *run->sinks);
-    if (!run->directory || (config->keep_best && !run->keep_best) || !run->sinks)
-        return eitp__fail_memory(error, sinks * sizeof *run->sinks, "a run");
+/* What a run owns of its configuration: copies, so that the program need not keep the originals. */
+typedef struct eitp__run_copies {
+    char *keep_best;
+    eitp_record_sink *sinks; /* with room for one more */
+    eitp__sink_state *sink_states;
+    size_t sink_count;
+} eitp__run_copies;
+
+static void eitp__run_release_copies(const eitp_host *host, eitp__run_copies *copies) {
+    if (copies->sinks)
+        eitp__release(host, copies->sinks, (copies->sink_count + 1) * sizeof *copies->sinks);
+    if (copies->sink_states)
+        eitp__release(host, copies->sink_states, (copies->sink_count + 1) * sizeof *copies->sink_states);
+    eitp__release_text(host, copies->keep_best);
+}
+
+static eitp_status eitp__run_copy(const eitp_host *host, const eitp_run_config *config, eitp__run_copies *copies,
+                                  eitp_error *error) {
+    const size_t bytes = (config->sink_count + 1) * sizeof *copies->sinks;
+    copies->sink_count = config->sink_count;
+    copies->keep_best = config->keep_best ? eitp__copy_text(host, config->keep_best) : NULL;
+    copies->sinks = (eitp_record_sink *)eitp__allocate(host, bytes);
+    copies->sink_states =
+        (eitp__sink_state *)eitp__allocate(host, (config->sink_count + 1) * sizeof *copies->sink_states);
+    if (!copies->sinks || !copies->sink_states || (config->keep_best && !copies->keep_best)) {
+        eitp__run_release_copies(host, copies);
+        return eitp__fail_memory(error, bytes, "a run");
+    }
     if (config->sink_count)
-        memcpy(run->sinks, config->sinks, config->sink_count * sizeof *run->sinks);
-    run->sink_count = config->sink_count;
+        memcpy(copies->sinks, config->sinks, config->sink_count * sizeof *copies->sinks);
     return EITP_OK;
 }
 
-static eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error) {
-    eitp_path_info info = EITP__ZERO;
+/* ---- Creating and configuring ---- */
+
+/* Replaces what the run owns of its configuration. */
+static void eitp__run_take_config(eitp_run *run, const eitp_run_config *config, const eitp__run_copies *copies) {
+    eitp__run_copies old;
+    old.keep_best = run->keep_best;
+    old.sinks = run->sinks;
+    old.sink_states = run->sink_states;
+    old.sink_count = run->config.sink_count;
+    eitp__run_release_copies(&run->host, &old);
+    run->config = *config;
+    run->keep_best = copies->keep_best;
+    run->sinks = copies->sinks;
+    run->sink_states = copies->sink_states;
+    run->sink_count = copies->sink_count;
+    if (run->metrics)
+        run->sinks[run->sink_count++] = eitp_jsonl_sink(run->metrics);
+    /* Only the copies outlive the program's configuration. */
+    run->config.directory = run->directory;
+    run->config.checkpoint = run->checkpoint;
+    run->config.keep_best = run->keep_best;
+    run->config.sinks = run->sinks;
+}
+
+eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+    eitp__run_copies copies;
     eitp_status status;
-    if (!run->config.metrics)
-        return EITP_OK;
-    run->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
-    if (!run->metrics_path)
-        return eitp__fail_memory(error, strlen(run->directory), "a path");
-    status = eitp__path_info(&run->host, run->metrics_path, &info, error);
+    if (!run || !config)
+        return eitp__fail_null(error, "eitp_run_set_config", "run and config");
+    status = eitp__run_check(config, error);
+    if (!status && run->started)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' was trained already; create another run",
+                            run->directory);
     if (!status)
-        status = eitp_jsonl_create(&run->host, run->metrics_path, &run->metrics, error);
+        status = eitp__run_copy(&run->host, config, &copies, error);
     if (status)
         return status;
-    run->created_metrics = info.kind == EITP_PATH_MISSING;
-    run->sinks[run->sink_count++] = eitp_jsonl_sink(run->metrics);
-    return EITP_OK;
+    if (config->metrics && !run->metrics)
+        status = eitp__run_open_metrics(run, error);
+    if (status || !config->metrics)
+        eitp__run_close_metrics(run);
+    if (status)
+        eitp__run_release_copies(&run->host, &copies);
+    else
+        eitp__run_take_config(run, config, &copies);
+    return status;
 }
 
 eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
@@ -35661,24 +40922,23 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
     if (!host || !config || !run)
         return eitp__fail_null(error, "eitp_run_create", "host, config and run");
     *run = NULL;
-    status = eitp__run_check(config, error);
+    status = config->directory ? EITP_OK : eitp__fail_null(error, "eitp_run_create", "config.directory");
+    if (!status && config->resume == EITP_RESUME_NAMED && !config->checkpoint)
+        status = eitp__fail_null(error, "eitp_run_create", "config.checkpoint with EITP_RESUME_NAMED");
+    if (!status)
+        status = eitp__run_check(config, error);
     if (status)
         return status;
     created = (eitp_run *)eitp__allocate(host, sizeof *created);
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a run");
     created->host = *host;
-    created->checkpoint_step = -1;
-    status = eitp__run_copy_config(created, config, error);
+    created->checkpoint_step = created->kept_step = -1;
+    created->directory = eitp__copy_text(host, config->directory);
+    status = created->directory ? eitp__run_prepare_directory(created, config, error)
+                                : eitp__fail_memory(error, strlen(config->directory), "a run");
     if (!status)
-        status = eitp__run_prepare_directory(created, error);
-    if (!status)
-        status = eitp__run_open_metrics(created, error);
-    /* Only the copies outlive this call. */
-    created->config.directory = created->directory;
-    created->config.checkpoint = created->checkpoint;
-    created->config.keep_best = created->keep_best;
-    created->config.sinks = created->sinks;
+        status = eitp_run_set_config(created, config, error);
     if (status)
         eitp_run_destroy(created);
     else
@@ -35687,27 +40947,37 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
 }
 
 void eitp_run_destroy(eitp_run *run) {
+    eitp__run_copies copies;
     eitp_host host;
+    int is_unused;
     if (!run)
         return;
     host = run->host;
-    eitp_jsonl_destroy(run->metrics);
-    if (!run->started && run->created_metrics)
-        host.files.remove(host.files.user, run->metrics_path);
-    if (!run->started && run->directory)
+    is_unused = !run->started || run->stopped_before_step_1;
+    if (run->started)
+        eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
+    eitp__run_close_metrics(run);
+    if (is_unused && run->directory)
         eitp__run_remove_directories(run);
     eitp__run_unlock(run);
-    if (run->sinks)
-        eitp__release(&host, run->sinks, (run->config.sink_count + 1) * sizeof *run->sinks);
-    eitp__release_text(&host, run->metrics_path);
+    copies.keep_best = run->keep_best;
+    copies.sinks = run->sinks;
+    copies.sink_states = run->sink_states;
+    copies.sink_count = run->config.sink_count;
+    eitp__run_release_copies(&host, &copies);
     eitp__release_text(&host, run->checkpoint);
-    eitp__release_text(&host, run->keep_best);
     eitp__release_text(&host, run->directory);
     eitp__release(&host, run, sizeof *run);
 }
 
 const char *eitp_run_checkpoint(const eitp_run *run) {
     return run ? run->checkpoint : NULL;
+}
+
+eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error) {
+    if (!run || !trainer)
+        return eitp__fail_null(error, "eitp_run_resume_trainer", "run and trainer");
+    return run->checkpoint ? eitp__trainer_resume(trainer, run->checkpoint, 1, error) : EITP_OK;
 }
 
 void eitp_run_set_steps(eitp_run *run, int64_t steps) {
@@ -35731,7 +41001,11 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     memset(&run->report, 0, sizeof run->report);
     run->report.steps = run->config.steps;
     run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
+    eitp__run_begin_polling(run);
     status = eitp__run_loop(run, error ? error : &ignored);
+    eitp__run_end_polling(run);
+    run->stopped_before_step_1 = run->report.end == EITP_RUN_STOPPED && !run->report.steps_done && !run->checkpoint;
+    run->started = !run->is_refused;
     if (report)
         *report = run->report;
     return status;
@@ -35747,6 +41021,11 @@ void eitp_run_request_stop(eitp_run *run, int reason) {
 void eitp_run_request_save(eitp_run *run) {
     if (run)
         run->save = 1;
+}
+
+void eitp_run_keep_checkpoint(eitp_run *run, int64_t step) {
+    if (run)
+        run->kept_step = step;
 }
 /* <<src/run/run.c */
 

@@ -11,13 +11,24 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 3
+#define EITP__BACKEND_API_VERSION 4
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: one for each processor */
     const char *isa;      /* NULL or "": EITP_ISA if set, else the best available */
     const char *products; /* "own" or "openblas"; NULL or "": EITP_PRODUCTS if set, else "own" */
 } eitp__backend_config;
+
+/* A question whether to stop, asked while calls are executed: nonzero stops. */
+typedef struct eitp__poll {
+    int (*ask)(void *user); /* called by the thread that executes, every few microseconds; NULL: never stop */
+    void *user;
+} eitp__poll;
+
+/* Asks; 1 if the answer is to stop. */
+static inline EITP__UNUSED int eitp__poll_ask(const eitp__poll *poll) {
+    return poll->ask && poll->ask(poll->user);
+}
 
 /* The fields of eitp_limits. */
 typedef struct eitp__backend_limits {
@@ -78,9 +89,13 @@ struct eitp__backend_interface {
     /* Bytes of scratch memory that this call needs, for all threads together. */
     size_t (*workspace)(const eitp__backend *backend, const eitp__call *call);
 
-    /* Executes the calls in order. `workspace` has the bytes that the most demanding call needs. */
+    /*
+     * Executes the calls in order. `workspace` has the bytes that the most demanding call needs. Until the first
+     * `stoppable` calls are done, `poll` is asked about once for each of them, and within long ones. If the
+     * answer is nonzero and no later call has begun, the rest is dropped: EITP_ERROR_INTERRUPTED.
+     */
     eitp_status (*execute)(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                           eitp_error *error);
+                           const eitp__poll *poll, size_t stoppable, eitp_error *error);
 
     /* Measures the limits of the device: see eitp_limits. NULL if it cannot. */
     eitp_status (*measure)(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);
@@ -89,7 +104,12 @@ struct eitp__backend_interface {
 EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void);
 EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void);
 
-/* The number of calls that the null backend has received. */
+/* EITP_ERROR_INTERRUPTED, as a backend reports it. */
+static inline EITP__UNUSED eitp_status eitp__fail_interrupted(eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_INTERRUPTED, "stopped by request");
+}
+
+/* The number of calls that the null backend has executed. */
 EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);
 
 /*

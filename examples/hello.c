@@ -30,7 +30,7 @@ int main(void) {
     eitp_task task = {0};
     eitp_trainer *trainer = NULL;
     eitp_step_report step = {0};
-    eitp_error error = {EITP_OK, "trained"};
+    eitp_error error = {EITP_OK, "trained", 0};
     task.rows = 1, task.samples[0] = 1000, task.build = build, task.read = draw, config.schedule.peak = 0.01;
     int ok = !eitp_context_create(&settings, &task.context, &error) &&
              !eitp_trainer_create(&task, &config, &trainer, &error) &&

@@ -108,11 +108,11 @@ static eitp_status create_trainer(run *r) {
     return eitp_trainer_create(&r->task, &config, &r->trainer, &error);
 }
 
-/* Resumes from the newest checkpoint, if there is one. */
+/* Resumes from the newest checkpoint that is whole, if there is one. */
 static eitp_status resume(run *r, const eitp_host *host) {
     char checkpoint[PATH_SIZE];
     int64_t step = -1;
-    eitp_status status = eitp_checkpoint_newest(host, r->output, &step, &error);
+    eitp_status status = eitp_checkpoint_recover(host, r->output, &step, &error);
     if (status || step < 0)
         return status;
     snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-%lld", r->output, (long long)step);

@@ -124,9 +124,10 @@ typedef enum eitp__family {
  *                        row with each direction
  *   COLUMN_PRODUCTS      (x, p F32 [rows, k], before F32 [k, c] or none) -> y F32 [k, c]; row t is the sum of p[i, t]
  *                        times row i of x, added to row t of before in the order of the rows, as for COLUMN_SQUARES
- *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
- *                        commit is the factor of the gradient, and 1 to apply this step's updates or 0 to skip them;
- *                        the gradient includes the loss scale, norm and limit do not
+ *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none, bound F32 [1] or none) -> commit F32
+ *                        [2], norm F32 [1]; commit is the factor of the gradient, and 1 to apply this step's updates or
+ *                        0 to skip them: if the norm is not finite, or above a bound other than 0; the gradient
+ *                        includes the loss scale, norm, limit and bound do not
  *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale
  *                        BF16 [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
  *                        [blocks, 2], then remainder, m_scale, v_scale if present; every output but the sums is the
@@ -303,13 +304,24 @@ static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *cal
 
 typedef void (*eitp__kernel_function)(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
+/* A function of a library that was opened at run time, of any type. */
+typedef void (*eitp__imported)(void);
+
 typedef struct eitp__kernel {
     eitp__kernel_function run;                   /* NULL: the slot has no kernel for this dtype */
+    eitp__imported imported;                     /* what `run` finds at the start of its workspace; NULL: nothing */
     size_t (*workspace)(const eitp__call *call); /* bytes for each thread, at EITP__ALIGNMENT; NULL: none */
     int64_t tile_rows;                           /* TILES only */
     int64_t tile_columns;
     const char *set; /* "ref", "avx2", ... */
 } eitp__kernel;
+
+static inline EITP__UNUSED void eitp__kernel_run(const eitp__kernel *kernel, const eitp__call *call, int64_t begin,
+                                                 int64_t end, void *workspace) {
+    if (kernel->imported)
+        memcpy(workspace, &kernel->imported, sizeof kernel->imported);
+    kernel->run(call, begin, end, workspace);
+}
 
 /* The kernel of each slot and dtype. It starts with the `ref` kernels; each further set overwrites those it has. */
 typedef struct eitp__kernel_table {

@@ -119,7 +119,7 @@
  *        eitp_model_initialize.
  *     5. eitp_language_task describes the data: eitp_token_file_source, eitp_token_memory_source, or a callback.
  *        eitp_trainer_config_default, eitp_trainer_create: allocates everything that training needs. To continue from a
- *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
+ *        checkpoint: eitp_checkpoint_recover, eitp_trainer_resume.
  *     6. In your loop: eitp_trainer_step; from time to time eitp_trainer_evaluate, eitp_trainer_save,
  *        eitp_checkpoint_prune. A failed step changes nothing, unless eitp_trainer_is_torn returns 1: then resume from
  *        the last checkpoint. Instead of a loop of your own you can use a run (below).
@@ -172,9 +172,9 @@
  * THREADS
  *   A context and everything created from it belong to one thread at a time. Different contexts are independent.
  *   Tokenizers and open token files may be shared between threads. Callbacks (allocator, files, log, progress, tasks,
- *   sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an offload file, and
- *   with eitp_trainer_config.data_workers a task's `read`, are called from threads of eitp's own. With OpenMP a context
- *   computes with config.threads threads.
+ *   sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an offload file (and
+ *   `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file functions that it
+ *   calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads threads.
  *
  * SWITCHES: define them before the #include, or with -D
  *   EITP_IMPLEMENTATION    undefined   creates the implementation; in exactly one file.
@@ -185,15 +185,17 @@
  *                          0           1 leaves these kernels out; where the implementation is. It compiles faster.
  *   EITP_FILE              its name    the name of this file in quotes, if you rename it and compile with gcc 11,
  *                                      clang 8 or older; newer compilers know it.
- *   EITP_WITH_OPENBLAS     0           1: OpenBLAS is available for matrix products (EITP_PRODUCTS=openblas); where the
- *                                      implementation is. Needs cblas.h and -lopenblas. It sets OpenBLAS to one thread,
- *                                      for the whole process, because eitp divides the work itself.
  *   -fopenmp               off         divides work among threads; where the implementation is, and when linking.
  *
  * ENVIRONMENT VARIABLES
  *   EITP_ISA               ref, avx2, avx512, avx512bf16 or amx: the kernels to use, instead of the best that the
  *                          processor supports. One that it does not support is an error.
- *   EITP_PRODUCTS          own (the default) or openblas: who computes matrix products
+ *   EITP_PRODUCTS          own (the default) or openblas: who computes matrix products in fp32. OpenBLAS is opened when
+ *                          a context is created that asks for it, and stays open. eitp sets it to one thread, for the
+ *                          whole process, because eitp divides the work itself. Programs for glibc before 2.34 need
+ *                          -Wl,-no-as-needed -ldl; static programs cannot open it. OPENBLAS_NUM_THREADS=1 prevents
+ *                          threads of its own, for which the process may lack addresses (ulimit -v).
+ *   EITP_LIBOPENBLAS       the name or path of OpenBLAS; default: libopenblas.so.0, then libopenblas.so
  *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
  *                          nothing
  *   CUDA_VISIBLE_DEVICES   only read to report why no GPU is used: there is no GPU backend yet

@@ -8,6 +8,7 @@ case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
 eitp=${EITP:-$BUILD/eitp}
 case $eitp in /*) ;; *) eitp=$PWD/$eitp ;; esac
 precision=${EITP_TEST_PRECISION:-fp32}
+starts=
 passed=0
 failed=0
 mkdir -p "$BUILD"
@@ -69,14 +70,14 @@ refuses() {
     rm -rf gone
 }
 
-# start_until PATTERN ARGUMENTS...: starts eitp in the background as $process, with its output in running.out and
+# start_until PATTERN ARGUMENTS...: starts eitp in the background, by the command $starts if set, as $process, with its output in running.out and
 # running.err. Returns once the pattern is on standard error, or fails if eitp ends without it.
 start_until() {
     pattern=$1
     shift
     rm -f said
     mkfifo said
-    "$eitp" "$@" >running.out 2>said </dev/null &
+    $starts "$eitp" "$@" >running.out 2>said </dev/null &
     process=$!
     exec 3<said
     : >running.err
@@ -151,6 +152,13 @@ large="train --data text.txt --init large.json --block-size 32 --batch-size 8 --
 # Twelve steps of the tiny model, with every checkpoint, in the directory "straight".
 train_straight() {
     exits 0 "train" $train --steps 12 --save-steps 4 --save-total-limit 0 --eval-steps 5 --lr 3e-3 --output-dir straight
+}
+
+# Makes a checkpoint one of an earlier version, which had no files of the run in it.
+make_earlier() {
+    rm -f "$1/run.json" "$1/run_state.json" "$1/manifest.json"
+    sed 's/"version": [0-9]*/"version": 4/' "$1/trainer_state.json" >earlier.json
+    mv earlier.json "$1/trainer_state.json"
 }
 
 # A copy of its model, to damage.

@@ -116,7 +116,7 @@ static int64_t item_count(const eitp__kernel *kernel, const eitp__call *call) {
 }
 
 static void run_all(const eitp__kernel *kernel, const eitp__call *call) {
-    kernel->run(call, 0, item_count(kernel, call), scratch());
+    eitp__kernel_run(kernel, call, 0, item_count(kernel, call), scratch());
 }
 
 /* Sets output `index` of a call, between guards. */
@@ -294,7 +294,7 @@ static void check_items(const eitp__kernel *kernel, eitp__call *call) {
     for (int i = 0; i < call->output_count; i++)
         other.outputs[i].data = (char *)memory_z[i] + ((char *)call->outputs[i].data - (char *)memory_y[i]);
     for (int64_t i = item_count(kernel, call); i > 0; i--)
-        kernel->run(&other, i - 1, i, scratch());
+        eitp__kernel_run(kernel, &other, i - 1, i, scratch());
     for (int i = 0; i < call->output_count; i++) {
         size_t size = eitp_dtype_size(call->outputs[i].dtype);
         CHECK_THAT(memcmp(memory_y[i], memory_z[i], ((size_t)call->outputs[i].elements + 2 * GUARD) * size) == 0,
@@ -567,7 +567,7 @@ static void check_head(const eitp__kernel *kernel, eitp_dtype dtype, int64_t row
     memset(&at, 0xff, sizeof at);
     call.outputs[0].data = (char *)memory_z[0] + GUARD * 2;
     for (int64_t i = item_count(kernel, &call); i > 0; i--)
-        kernel->run(&call, i - 1, i, scratch());
+        eitp__kernel_run(kernel, &call, i - 1, i, scratch());
     CHECK_THAT(memcmp(&at, &other, sizeof at) == 0 && memcmp(memory_y[0], memory_z[0], sizeof memory_y[0]) == 0,
                "%s: its items one by one give other bits", kernel->set);
 }

@@ -91,7 +91,6 @@ optimizer.name "Adafactor" optimizer "factored"
 optimizer "SGD" optimizer "sgd"
 optimizer.lr 0.5 lr 0.5
 optimizer.params.lr 0.5 lr 0.5
-optimizer.params.betas [0.8] beta1 0.8
 scheduler.type "cosine" lr-schedule "cosine"
 training.lr_scheduler.name "linear" lr-schedule "linear"
 scheduler.eta_min 0.1 final-lr 0.1
@@ -192,6 +191,9 @@ refuses_text "amp sets precision, which line 1 already sets; remove one" '{"prec
 refuses_text "dropout sets dropout, which line 1 already sets" '{"dropout": 0, "model": {"dropout": 0.1}}'
 refuses_text "betas takes a list of 2 values" '{"betas": 0.9}'
 refuses_text "betas takes a list of 2 values" '{"betas": [0.9, 0.9, 0.9]}'
+refuses_text "betas takes a list of 2 values" '{"betas": [0.9]}'
+refuses_text "betas takes a list of 2 values" '{"betas": [0.9, null]}'
+refuses_line 2 "adam_betas takes a list of 2 values" '{"seed": 1,\n"optimizer": {"adam_betas": [0.9]},\n"steps": [1, 2]}'
 refuses_text "betas sets beta2, which line 1 already sets" '{"beta2": 0.9, "betas": [0.9, 0.9]}'
 refuses_text "data sets data, which line 1 already sets" '{"data": ["a"],\n"x": {"data": ["b"]}}'
 refuses_text "save-strategy: invalid value 'often' (choose from no, steps, epoch)" '{"save_strategy": "often"}'

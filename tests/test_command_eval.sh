@@ -35,7 +35,7 @@ check "other data: no warning" sh -c '! grep -q warning: err'
 refuses 1 "the run was trained on other data ('straight/checkpoint-12'); evaluate with --split all" $evaluate \
     --data small.txt --split validation
 spoil
-rm spoiled/trainer_state.json
+rm spoiled/trainer_state.json spoiled/run.json
 refuses 1 "a model is not a checkpoint" eval --model spoiled --data text.txt --split validation
 refuses 1 "--data is required: no run.json next to 'spoiled'" eval --model spoiled --split validation
 exits 0 "validation data of its own" $train --steps 2 --val-data small.txt --output-dir own -q

@@ -8,7 +8,7 @@ cp err epochs.err
 
 # Training ends with the samples, even if the schedule is longer.
 cp -r epochs ended
-sed 's/"schedule_steps": 4/"schedule_steps": 9/' epochs/checkpoint-4/trainer_state.json >ended/checkpoint-4/trainer_state.json
+exits 0 "a longer schedule" set ended schedule-steps=9
 exits 0 "the data ends" train --resume auto --output-dir ended --threads 1
 check "the data ends: logged" grep -q 'training ends after step 4: all [0-9]* samples were used' err
 check "the data ends: without a step" test "$(ls -d ended/checkpoint-*)" = ended/checkpoint-4
@@ -21,7 +21,7 @@ printf '\000\000\300\177' | dd of=spoiled/model.safetensors bs=1 conv=notrunc \
     seek=$(($(wc -c <spoiled/model.safetensors) - 4)) 2>/dev/null
 refuses 4 "the loss of 'spoiled' on this data is not finite" eval --model spoiled --data text.txt \
     --threads 1
-exits 0 "training a model that is not finite" train --data text.txt --model spoiled --block-size 16 --threads 1 --steps 1 \
+exits 4 "training a model that is not finite" train --data text.txt --model spoiled --block-size 16 --threads 1 --steps 1 \
     --eval-steps 1 --output-dir not_finite
 check "a validation loss that is not finite is logged" grep -q \
     '^warning: the validation loss after step 0 is not finite' err
@@ -31,10 +31,10 @@ check "nothing is nan" sh -c '! grep -q nan out err'
 
 # ---- a loss that explodes ----
 
-exits 0 "a rate that is too high" $train --steps 12 --lr 3 --max-grad-norm 0 --eval-steps 0 --output-dir diverged
-check "it diverges: a warning at once" test "$(grep -c '^warning: the loss diverges: .* after step [2-6], up from 5.* lower --lr (now 3)' \
+exits 4 "a rate that is too high" $train --steps 12 --lr 3 --max-grad-norm 0 --eval-steps 0 --output-dir diverged
+check "it diverges: a warning at once" test "$(grep -c '^warning: the loss diverges: .* after step [2-6], up from 5.* lower the learning rate .* (--lr 3, --warmup-steps)' \
     err)" -eq 1
-check "it diverges: a warning at the end" test "$(tail -n 1 err | grep -c '^warning: the run diverged: .* lower --lr (was 3)')" -eq 1
+check "it diverges: an error at the end" test "$(tail -n 1 err | grep -c '^error: the loss diverged: .* lower the learning rate .*--lr')" -eq 1
 check "it does not diverge: no warning" sh -c '! grep -q diverge epochs.err'
 export EITP_BACKEND=null
 exits 0 "the null backend" $train --steps 1 --output-dir null
@@ -51,7 +51,7 @@ for file in unread/data/*; do
     : >"$file"
 done
 wait_for_end
-check "a step that cannot be read: exit code" test $? -eq 1
+check "a step that cannot be read: exit code" test $? -eq 5
 check "a step that cannot be read: logged" grep -q '^error: step [0-9]* failed, and nothing was changed: ' running.err
 check "a step that cannot be read: the steps before it are saved" test "$(ls -d unread/checkpoint-* | wc -l)" -eq 1
 

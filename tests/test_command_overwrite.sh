@@ -19,6 +19,8 @@ check "another run: the earlier one is kept" same_checkpoints before/checkpoint-
 for file in run.json metrics.jsonl; do
     check "another run: the earlier $file" same before/$file run/replaced-1/$file
 done
+check "another run: the links of the earlier" test "$(readlink run/replaced-1/latest_model)" = checkpoint-3 -a \
+    -d run/replaced-1/latest_model
 check "another run: a checkpoint of its own" test "$(ls -d run/checkpoint-[0-9]*)" = run/checkpoint-2
 check "another run: its records" test "$(lines run/metrics.jsonl)" -eq 2
 check "other files stay" test -e run/notes.txt -a -d run/checkpoint-of-mine

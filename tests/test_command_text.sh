@@ -47,13 +47,25 @@ printf 'x' | dd of="$(ls tuned2/data/*)" bs=1 seek=3000 conv=notrunc 2>/dev/null
 exits 0 "damaged packed data" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned2
 check "damaged packed data is packed again" same "$(ls tuned2/data/*)" "$(ls tuned/data/*)"
 
+# What is packed for other texts, or not finished, goes when a run with these texts begins; other files stay.
+kept=$(basename "$(ls tuned2/data/*)")
+touch tuned2/data/0123456789abcdef.tokens tuned2/data/0123456789abcdef.tokens.partial tuned2/data/mine.tokens \
+    tuned2/offload.tmp tuned2/run.json.partial
+exits 0 "resume beside packed data of other texts" train --resume auto --output-dir tuned2 --steps 3 --threads 1
+check "packed data that is not used is removed" test "$(ls tuned2/data | sort | tr '\n' ' ')" = \
+    "$(printf '%s\nmine.tokens\n' "$kept" | sort | tr '\n' ' ')"
+check "unfinished files are removed" test ! -e tuned2/offload.tmp -a ! -e tuned2/run.json.partial
+touch tuned2/data/0123456789abcdef.tokens
+refuses 1 "training data differ" train --resume auto --output-dir tuned2 --data small.txt --steps 4 --threads 1
+check "a run that is refused removes nothing" test -e tuned2/data/0123456789abcdef.tokens -a -e "tuned2/data/$kept"
+
 # The configuration of a model is read more than once.
 sed 's/^{/{"tie_word_embeddings": false, /' tiny.json >untied.json
 exits 0 "a head of its own" train --data text.txt --init untied.json --block-size 16 --steps 1 --threads 1 \
     --precision "$precision" --eval-steps 0 --output-dir untied -q
 sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' untied/checkpoint-1/config.json >config.json
 mv config.json untied/checkpoint-1/config.json
-exits 0 "a head of its own, said to be tied" train --data text.txt --model untied --block-size 16 --steps 1 --threads 1 \
+exits 0 "a head of its own, said to be tied" train --data text.txt --model untied/checkpoint-1 --block-size 16 --steps 1 --threads 1 \
     --precision "$precision" --eval-steps 0 --output-dir warned
 check "a warning is not repeated" test "$(grep -c '^warning: .* the head is not tied' err)" -eq 1
 

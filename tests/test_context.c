@@ -443,8 +443,27 @@ static void every_allocation_may_fail(void) {
     }
 }
 
+/* Stacks larger than all addresses: OpenMP would end the program. */
+static void threads_that_cannot_start_are_left_out(void) {
+    CHECK(eitp__team_start(1) == 1 && eitp__team_start(4) == 4);
+#if EITP__WITH_OPENMP
+    CHECK(eitp__team_stack() >= 16384);
+    CHECK(setenv("OMP_STACKSIZE", "1000000G", 1) == 0);
+    CHECK(eitp__team_stack() == (size_t)1000000 << 30);
+    CHECK(eitp__team_start(4) == 1);
+    CHECK(setenv("OMP_STACKSIZE", "2048", 1) == 0);
+    CHECK(eitp__team_stack() == 2048 * 1024);
+    CHECK(setenv("OMP_STACKSIZE", "many", 1) == 0);
+    CHECK(eitp__team_stack() >= 16384);
+    CHECK(unsetenv("OMP_STACKSIZE") == 0);
+#else
+    CHECK(eitp__team_stack() == 0);
+#endif
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
+        TEST(threads_that_cannot_start_are_left_out),
         TEST(devices_are_chosen_by_name),
         TEST(kernel_sets_can_be_forced),
         TEST(variables_are_described),

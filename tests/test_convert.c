@@ -125,6 +125,8 @@ static void crc32c_can_be_computed_in_pieces(void) {
     for (size_t begin = 0; begin < 9; begin++) {
         for (size_t size = 0; size < 40; size++)
             CHECK(eitp__crc32c(0, bytes + begin, size) == crc32c_by_definition(0, bytes + begin, size));
+        for (size_t size = 0; size < 40; size++)
+            CHECK(~eitp__crc32c_by_table(~0u, bytes + begin, size) == crc32c_by_definition(0, bytes + begin, size));
     }
     uint32_t whole = crc32c_by_definition(0, bytes, sizeof bytes), pieces = 0;
     for (size_t at = 0, size = 0; at < sizeof bytes; at += size) {
@@ -135,6 +137,10 @@ static void crc32c_can_be_computed_in_pieces(void) {
     }
     CHECK(pieces == whole);
     CHECK(eitp__crc32c(0, bytes, sizeof bytes) == whole);
+    for (size_t first = 0; first <= sizeof bytes; first += first < 20 || first > 2970 ? 1 : 67) {
+        const uint32_t second = eitp__crc32c(0, bytes + first, sizeof bytes - first);
+        CHECK(eitp__crc32c_join(eitp__crc32c(0, bytes, first), second, sizeof bytes - first) == whole);
+    }
 }
 
 static long comparisons;

@@ -699,6 +699,33 @@ static void test_text_files_are_a_source(void) {
 
 /* Reading token files */
 
+/* The tokens of a shorter file are found at the beginning of a longer one, wherever they end. */
+static void test_prefix_is_found(void) {
+    eitp_host host = eitp_host_default();
+    eitp_error error = EITP__ZERO;
+    eitp_token_file *file = NULL;
+    static int32_t ids[20000];
+    static const size_t sizes[] = {1, 8191, 8192, 8193, 19999, 20000};
+    uint64_t count;
+    REQUIRE(scratch_make(scratch));
+    for (size_t i = 0; i < EITP__COUNT(ids); i++)
+        ids[i] = (int32_t)(noise(i) % 70000);
+    REQUIRE_OK(write_ids("long", 70000, ids, EITP__COUNT(ids), &error), error);
+    REQUIRE_OK(eitp_token_file_open(&host, at("long"), 0, &file, &error), error);
+    for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
+        const eitp_token_range all = {0, sizes[i]};
+        const uint64_t hash = eitp_token_memory_source(ids, sizes[i], all).hash;
+        REQUIRE_OK(eitp_token_file_find_prefix(file, hash, &count, &error), error);
+        CHECK_THAT(count == sizes[i], "%llu", (unsigned long long)count);
+        REQUIRE_OK(eitp_token_file_find_prefix(file, hash ^ 1, &count, &error), error);
+        CHECK(count == 0);
+    }
+    CHECK(eitp_token_file_find_prefix(NULL, 1, &count, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_token_file_find_prefix(file, 1, NULL, &error) == EITP_ERROR_ARGUMENT);
+    eitp_token_file_close(file);
+    scratch_remove(scratch);
+}
+
 static void test_wide_ids(void) {
     eitp_host host = eitp_host_default();
     eitp_error error = EITP__ZERO;
@@ -1182,6 +1209,7 @@ int main(int argc, char **argv) {
         TEST(test_pack_reports_progress_and_stops),
         TEST(test_pack_memory_is_bounded),
         TEST(test_text_files_are_a_source),
+        TEST(test_prefix_is_found),
         TEST(test_wide_ids),
         TEST(test_reading_is_bounded),
         TEST(test_llmc_files),

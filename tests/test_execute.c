@@ -964,6 +964,144 @@ static void outputs_can_be_read_until_the_arena_is_reused(void) {
     two_plans_end(&t);
 }
 
+/* ---- Polls ---- */
+
+typedef struct stopper {
+    int asked, stop_at; /* numbers of questions; 0: never stop */
+} stopper;
+
+static int ask_stopper(void *user) {
+    stopper *s = (stopper *)user;
+    return ++s->asked == s->stop_at;
+}
+
+/* A hash of all parameters and optimizer state. */
+static uint64_t hash_of_state(eitp_context *context) {
+    uint64_t hash = 14695981039346656037u;
+    eitp_error error = EITP__ZERO;
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        const eitp_variable variable = eitp_variable_at(context, i);
+        unsigned char *bytes = (unsigned char *)malloc(variable.size + 1);
+        if (eitp__role_of(variable.role)->is_training_state) {
+            CHECK_THAT(!eitp_variable_read(context, variable.name, 0, bytes, variable.size, &error), "%s",
+                       error.message);
+            for (size_t b = 0; b < variable.size; b++)
+                hash = (hash ^ bytes[b]) * 1099511628211u;
+        }
+        free(bytes);
+    }
+    return hash;
+}
+
+/* An execution that is stopped at any question changes no state, and gives the same bits when it is repeated. With
+   clipping no parameter changes before the whole gradient is known; without, some change early. */
+static void polls_stop_executions(int threads, float limit, const char *device) {
+    uint64_t before, after = 0;
+    int questions = 0, stopped = 0;
+    for (int stop_at = 0; stop_at <= questions; stop_at++) {
+        eitp_context_config config = eitp_context_config_default();
+        eitp_context *context = NULL;
+        eitp_error error = EITP__ZERO;
+        training s;
+        stopper asked = EITP__ZERO;
+        eitp_status status;
+        config.device = device;
+        config.threads = threads;
+        REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
+        if (!training_begin_initialized(&s, context, &tiny_transformer))
+            return;
+        REQUIRE_OK(training_step(&s, 1, limit, NULL, &error), error);
+        before = hash_of_state(context);
+        asked.stop_at = stop_at;
+        eitp_context_set_poll(context, ask_stopper, &asked);
+        status = training_step(&s, 2, limit, NULL, &error);
+        if (!stop_at) {
+            questions = asked.asked;
+            after = hash_of_state(context);
+        }
+        /* Threads that are ahead of the one that asks may have begun what must not stop. */
+        CHECK_THAT(!status == !stop_at || (!status && threads > 1), "%s at question %d of %d", error.message, stop_at,
+                   questions);
+        if (status) {
+            CHECK(status == EITP_ERROR_INTERRUPTED);
+            CHECK_THAT(hash_of_state(context) == before, "state changed at question %d of %d", stop_at, questions);
+            CHECK(asked.asked == stop_at);
+            CHECK(!eitp__plan_changed_state(s.plan));
+            eitp_context_set_poll(context, NULL, NULL);
+            REQUIRE_OK(training_step(&s, 2, limit, NULL, &error), error);
+            stopped++;
+        }
+        CHECK(eitp__plan_changed_state(s.plan));
+        CHECK_THAT(hash_of_state(context) == after, "other bits after question %d of %d", stop_at, questions);
+        training_end(&s);
+        eitp_context_destroy(context);
+    }
+    CHECK_THAT(questions > 50 && (stopped > 50 || threads > 1), "%d questions, %d stops", questions, stopped);
+}
+
+static void polls_stop_executions_on_one_thread(void) {
+    polls_stop_executions(1, 0, "cpu");
+    polls_stop_executions(1, 1, "cpu");
+    polls_stop_executions(1, 1, "null");
+}
+
+static void polls_stop_executions_on_threads(void) {
+    polls_stop_executions(3, 0, "cpu");
+    polls_stop_executions(3, 1, "cpu");
+}
+
+static void count_step(void *user, const eitp_profile *profile) {
+    (void)profile;
+    ++*(int *)user;
+}
+
+/* Profiled executions ask too, and report no step that was dropped. */
+static void polls_stop_profiled_executions(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_error error = EITP__ZERO;
+    stopper asked = {0, 4};
+    int steps = 0;
+    training s;
+    eitp_profiler profiler;
+    profiler.user = &steps;
+    profiler.step = count_step;
+    if (!training_begin_initialized(&s, context, &tiny_transformer))
+        return;
+    eitp_context_profile(context, &profiler);
+    eitp_context_set_poll(context, ask_stopper, &asked);
+    CHECK(training_step(&s, 1, 1, NULL, &error) == EITP_ERROR_INTERRUPTED);
+    CHECK(steps < 4);
+    training_end(&s);
+    eitp_context_destroy(context);
+}
+
+/* A large call asks while it is executed. */
+static void polls_stop_within_a_call(void) {
+    const int64_t shape[] = {1 << 20};
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *x, *y;
+    eitp_error error = EITP__ZERO;
+    stopper asked = EITP__ZERO;
+    float *values = (float *)calloc((size_t)shape[0], sizeof *values);
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    x = eitp_input(graph, "x", EITP_F32, 1, shape);
+    y = eitp_output(eitp_exp(x));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+    CHECK(plan->step_count == 1);
+    eitp_context_set_poll(context, ask_stopper, &asked);
+    REQUIRE_OK(eitp_plan_write(plan, x, values, (size_t)shape[0] * sizeof *values, &error), error);
+    REQUIRE_OK(eitp_plan_execute(plan, &error), error);
+    CHECK_THAT(asked.asked > 4, "%d questions", asked.asked);
+    REQUIRE_OK(eitp_plan_read(plan, y, values, (size_t)shape[0] * sizeof *values, &error), error);
+    CHECK(values[shape[0] - 1] == 1);
+    free(values);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(rows_equal_those_of_a_smaller_graph),
@@ -986,6 +1124,10 @@ int main(int argc, char **argv) {
         TEST(inputs_must_be_written_for_all_rows),
         TEST(kept_inputs_keep_their_value),
         TEST(outputs_can_be_read_until_the_arena_is_reused),
+        TEST(polls_stop_executions_on_one_thread),
+        TEST(polls_stop_executions_on_threads),
+        TEST(polls_stop_profiled_executions),
+        TEST(polls_stop_within_a_call),
     };
     return RUN_TESTS(tests, argc, argv);
 }

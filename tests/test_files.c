@@ -217,6 +217,111 @@ static void messages_say_what_to_do(void) {
     }
 }
 
+/* All kinds of calls on a directory "names", which is gone afterwards. */
+static eitp_status use_files(const eitp_host *host, eitp_error *error) {
+    eitp__buffer buffer;
+    size_t count;
+    eitp__file file;
+    eitp_status status = eitp__make_directories(host, in("names"), error);
+    eitp__buffer_init(&buffer, host);
+    if (!status)
+        status = eitp__replace_file(host, in("names/a"), "text", 4, error);
+    if (!status)
+        status = eitp__file_open(&file, host, in("names/a"), EITP_FILE_UPDATE, error);
+    if (!status) {
+        status = eitp__file_resize(&file, 3, error);
+        eitp__file_close(&file, NULL);
+    }
+    if (!status)
+        status = eitp__read_file(host, in("names/a"), 10, &buffer, error);
+    CHECK(status || !strcmp(buffer.data, "tex"));
+    if (!status)
+        status = eitp__list_directory(host, in("names"), &buffer, &count, error);
+    CHECK(status || (count == 1 && !strcmp(buffer.data, "a")));
+    eitp__buffer_release(&buffer);
+    return status ? status : eitp__remove_tree(host, in("names"), error);
+}
+
+/* A call that fails a few times is repeated where that helps, and nothing else is. */
+static void what_passes_is_repeated(void) {
+    static const struct {
+        int code, times;
+        double seconds;      /* that are waited if all of them are repeated */
+        const char *repeats; /* the functions that are; "*" all but close */
+    } cases[] = {
+        {EINTR, 20, 0, "*"},   {EAGAIN, 5, 0.31, "open size resize read write info make_directory rename remove list"},
+        {EAGAIN, 6, 0.31, ""}, {EIO, 5, 0.31, "read write"},
+        {EIO, 6, 0.31, ""},    {ENOSPC, 1, 0, ""},
+        {EMFILE, 1, 0, ""}};
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        int more = 1, repeated = 0;
+        for (long n = 1; more; n++) {
+            faults f;
+            eitp_error error;
+            eitp_status status;
+            const char *where;
+            faults_begin(&f);
+            f.fail_file_call = n;
+            f.code = cases[i].code;
+            f.times = cases[i].times;
+            status = use_files(&f.host, &error);
+            more = faults_end(&f);
+            where = more ? strstr(cases[i].repeats, f.failed_call) : "";
+            /* "size" is also the end of "resize", which is repeated alike. */
+            where = where || !strcmp(cases[i].repeats, "*") ? f.failed_call : NULL;
+            if (!more || !strcmp(f.failed_call, "close")) {
+                eitp__remove_tree(&f.real, in("names"), NULL);
+                continue;
+            }
+            repeated += where != NULL;
+            CHECK_THAT(!status == (where != NULL) || (!status && !where && !strcmp(f.failed_call, "remove")),
+                       "%s fails with %d %d times: %s", f.failed_call, cases[i].code, cases[i].times,
+                       status ? error.message : "succeeded");
+            CHECK(!status || error.system_code == cases[i].code);
+            CHECK_THAT(!where || fabs(f.waited - cases[i].seconds) < 1e-9, "waited %g s", f.waited);
+            eitp__remove_tree(&f.real, in("names"), NULL);
+        }
+        CHECK((repeated > 0) == (*cases[i].repeats != 0));
+    }
+}
+
+/* A table that is always interrupted does not stop the process. */
+static void endless_interruptions_end(void) {
+    faults f;
+    eitp_error error;
+    faults_begin(&f);
+    f.fail_file_call = 1;
+    f.all_file_calls = 1;
+    f.code = EINTR;
+    CHECK(use_files(&f.host, &error) == EITP_ERROR_IO && f.waited <= 0);
+    faults_end(&f);
+}
+
+static void the_space_of_a_disk_is_known(void) {
+    const eitp_host host = eitp_host_default();
+    uint64_t free_bytes = 0, largest = 0;
+    CHECK(eitp__path_space(&host, directory, &free_bytes, &largest) && free_bytes > 0 && largest > 0);
+    CHECK(!eitp__path_space(&host, in("no such"), &free_bytes, &largest));
+    CHECK(free_bytes == UINT64_MAX && largest == UINT64_MAX);
+}
+
+/* /proc/self/mem is a regular file without a size, and cannot be read at its beginning. */
+static void a_file_without_content_is_an_argument_error(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__buffer buffer;
+    eitp_error error;
+    eitp_path_info info;
+    eitp__buffer_init(&buffer, &host);
+    if (eitp__path_info(&host, "/proc/self/mem", &info, NULL) || info.kind != EITP_PATH_FILE) {
+        printf("SKIPPED a file without content: there is no /proc/self/mem\n");
+        return;
+    }
+    CHECK(eitp__read_file(&host, "/proc/self/mem", 100, &buffer, &error) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error.message, "cannot read '/proc/self/mem'") && strstr(error.message, "regular file"), "%s",
+               error.message);
+    eitp__buffer_release(&buffer);
+}
+
 static void replacing_is_atomic(void) {
     faults f;
     eitp_error error;
@@ -397,6 +502,10 @@ int main(int argc, char **argv) {
         TEST(reads_files_of_unknown_size),
         TEST(broken_tables_are_errors),
         TEST(messages_say_what_to_do),
+        TEST(what_passes_is_repeated),
+        TEST(endless_interruptions_end),
+        TEST(the_space_of_a_disk_is_known),
+        TEST(a_file_without_content_is_an_argument_error),
         TEST(replacing_is_atomic),
         TEST(every_allocation_may_fail),
         TEST(makes_directories_with_their_parents),

@@ -475,7 +475,7 @@ static void a_head_equal_to_the_embedding_stays_tied(void) {
         without_embedding.prefix = "";
         without_embedding.config = NULL;
         REQUIRE_OK(eitp__variables_save(context, scratch_path(directory, "model.safetensors"), &without_embedding,
-                                        EITP_F32, NULL, &error_),
+                                        EITP_F32, NULL, NULL, &error_),
                    error_);
         eitp_model_destroy(model);
         eitp_context_destroy(context);

@@ -22,7 +22,7 @@ check() { # what, command...
 }
 
 run_make() {
-    "$MAKE" --no-print-directory BUILD="$work/build" CC="$CC" CFLAGS=-O0 OPENMP=0 OPENBLAS=0 SANITIZE=0 FUZZER=0 \
+    "$MAKE" --no-print-directory BUILD="$work/build" CC="$CC" CFLAGS=-O0 OPENMP=0 SANITIZE=0 FUZZER=0 \
         DLOPEN_LIBRARY= "$@" >"$work/out" 2>&1
 }
 

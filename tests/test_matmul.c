@@ -12,6 +12,8 @@ static void register_set(eitp__kernel_table *table, eitp__isa isa) {
 }
 
 static void find_sets(void) {
+    eitp__openblas_core core;
+    eitp_error error;
     product_set *best = NULL;
     for (int i = 0; i < EITP__ISA_COUNT; i++) {
         const char *name = eitp__isa_name((eitp__isa)i);
@@ -28,10 +30,10 @@ static void find_sets(void) {
     sets[set_count] = *best;
     sets[set_count].name = "openblas";
     sets[set_count].step = 0;
-    if (eitp__register_openblas_kernels(&sets[set_count].table))
-        printf("    tested: %s\n", sets[set_count++].name);
+    if (eitp__register_openblas_kernels(&sets[set_count].table, &core, &error))
+        printf("SKIPPED products by openblas: %s\n", error.message);
     else
-        printf("    skipped, not in this build: openblas\n");
+        printf("    tested: %s\n", sets[set_count++].name);
 }
 
 /* Sets with fused multiply-add and one chain per element agree to the bit, whatever their blocks. */

@@ -499,6 +499,8 @@ static void files_with_null(void) {
     CHECK(names_null(eitp_checkpoint_create(&host, "x", 1, NULL, NULL, &error_), "fill"));
     CHECK(names_null(eitp_checkpoint_newest(&host, NULL, &step, &error_), "output_directory"));
     CHECK(names_null(eitp_checkpoint_newest(&host, "x", NULL, &error_), "step"));
+    CHECK(names_null(eitp_checkpoint_verify(&host, NULL, &error_), "checkpoint"));
+    CHECK(names_null(eitp_checkpoint_recover(&host, "x", NULL, &error_), "step"));
     CHECK(names_null(eitp_checkpoint_prune(NULL, "x", 1, &error_), "host"));
     CHECK(names_null(eitp_checkpoint_read_info(&host, "x", NULL, &error_), "info"));
     CHECK(names_null(eitp_checkpoint_read_info(NULL, "x", &info, &error_), "host"));
@@ -591,6 +593,7 @@ static void trainers_with_null(void) {
     CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "fit"));
     CHECK(names_null(eitp_fit_choose(&fit, NULL, NULL, &error_), "chosen"));
     CHECK(names_null(eitp_setting_set_integer(NULL, 1, &config, &error_), "setting"));
+    CHECK(names_null(eitp_setting_set_unsigned(NULL, 1, &config, &error_), "setting"));
     CHECK(names_null(eitp_setting_set_number(NULL, 1, &config, &error_), "setting"));
 }
 

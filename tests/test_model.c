@@ -743,13 +743,13 @@ static void check_layouts(int64_t width, int64_t inner, const char *precision) {
     eitp__safetensors_close(file);
     REQUIRE_OK(eitp_model_create(b, &config, &loaded, &error_), error_);
     REQUIRE_OK(eitp_model_initialize(loaded, 1, &error_), error_);
-    REQUIRE_OK(eitp__model_read(loaded, path, 0, &read, &error_), error_);
+    REQUIRE_OK(eitp__model_read(loaded, path, EITP__READ_ALL, &read, &error_), error_);
     CHECK(read == written);
     CHECK(differing(a, b) > 20);
     REQUIRE_OK(eitp_model_load_weights(loaded, directory, &error_), error_);
     CHECK(!differing(a, b));
     fill_all(b, 9);
-    REQUIRE_OK(eitp__model_read(loaded, path, 1, &read, &error_), error_);
+    REQUIRE_OK(eitp__model_read(loaded, path, EITP__READ_LOAD, &read, &error_), error_);
     CHECK(!differing(a, b));
     eitp_model_destroy(model);
     eitp_model_destroy(loaded);
@@ -798,7 +798,7 @@ static void pieces_are_found_and_checked(void) {
         CHECK_THAT(way != 1 || strstr(error_.message, "base.block.0.self.k.weight"), "%s", error_.message);
         CHECK_THAT(way != 2 || strstr(error_.message, "has shape [20, 12], expected [12, 20]"), "%s", error_.message);
         CHECK(way || !differing(a, b));
-        CHECK_THAT(eitp__model_read(loaded, path, 1, NULL, &error_) == EITP_ERROR_FORMAT, "%d", way);
+        CHECK_THAT(eitp__model_read(loaded, path, EITP__READ_LOAD, NULL, &error_) == EITP_ERROR_FORMAT, "%d", way);
     }
     eitp_model_destroy(model);
     eitp_model_destroy(loaded);

@@ -1,4 +1,5 @@
 /* Runs: records, requests to stop and save, pruning, best checkpoint, early stopping, memory, errors. */
+#include "tests/checkpoints.h"
 #include "tests/trainer_run.h"
 
 #include <sys/wait.h>
@@ -8,7 +9,7 @@
 typedef struct watcher {
     eitp_run *run;
     int64_t stop_after, save_after, exit_after, exit_saved; /* steps; 0: never */
-    int events[16];                                         /* of each kind */
+    int events[24];                                         /* of each kind */
     int64_t saved[32];
     int saves;
     int64_t recorded[64];
@@ -16,12 +17,15 @@ typedef struct watcher {
     int records, syncs;
     int64_t resumed;
     eitp_status refuses; /* what the sink returns */
+    char said[8192];     /* the messages of all events but steps, each with a newline */
 } watcher;
 
 static void notice(void *user, const eitp_run_event *event) {
     watcher *w = (watcher *)user;
     w->events[event->kind]++;
     CHECK(event->message[0] && event->report);
+    if (event->kind != EITP_EVENT_STEP && strlen(w->said) + strlen(event->message) + 2 < sizeof w->said)
+        strcat(strcat(w->said, event->message), "\n");
     if (event->kind == EITP_EVENT_SAVED && w->saves < 32)
         w->saved[w->saves++] = event->report->saved_step;
     if (event->kind == EITP_EVENT_SAVED && event->report->saved_step == w->exit_saved)
@@ -162,6 +166,20 @@ static void read_text(const fixture *f, const char *name, char *text, size_t siz
         fclose(file);
 }
 
+static void write_file(const fixture *f, const char *name, const char *text) {
+    CHECK_THAT(!eitp__write_file(&f->host, scratch_path(f->output, name), text, strlen(text), &error_), "%s",
+               error_.message);
+}
+
+/* Makes a checkpoint one that no run wrote, as of earlier versions. */
+static void forget_run_state(const fixture *f, int64_t step) {
+    char name[64];
+    snprintf(name, sizeof name, "checkpoint-%lld/run_state.json", (long long)step);
+    CHECK(!remove(scratch_path(f->output, name)));
+    snprintf(name, sizeof name, "checkpoint-%lld", (long long)step);
+    CHECK(renew_manifest(scratch_path(f->output, name)));
+}
+
 static int count_of(const char *text, const char *word) {
     int count = 0;
     while ((text = strstr(text, word)) != NULL) {
@@ -194,12 +212,19 @@ static void records_go_to_every_sink(void) {
     scratch_remove(f.directory);
 }
 
-static void a_failing_sink_ends_the_run(void) {
+/* A sink that always fails: said once, counted, and the run goes on to the same end. */
+static void a_failing_sink_ends_nothing(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
     f.w.refuses = EITP_ERROR_IO;
-    CHECK(train(&f) == EITP_ERROR_IO && strstr(error_.message, "the sink is full"));
-    CHECK(f.report.end == EITP_RUN_FAILED);
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.end == EITP_RUN_FINISHED && f.report.saved_step == 6 && has_checkpoint(&f, 6));
+    /* 6 steps, and the evaluation at the end; a warning when it fails, and the number at the end. */
+    CHECK_THAT(f.report.lost_records == 7, "%d", (int)f.report.lost_records);
+    CHECK_THAT(f.w.events[EITP_EVENT_RECORDS] == 2, "%d", f.w.events[EITP_EVENT_RECORDS]);
+    CHECK_THAT(strstr(f.w.said, "records cannot be stored, and the run continues without them: the sink is full\n") &&
+                   strstr(f.w.said, "7 records could not be stored\n"),
+               "%s", f.w.said);
     scratch_remove(f.directory);
 }
 
@@ -210,7 +235,7 @@ static eitp_status refuse_step_2(void *user, const eitp_record *record, eitp_err
                : EITP_OK;
 }
 
-/* A record that one sink refuses reaches the others and best.json; the checkpoint left behind is of that step. */
+/* A record that one sink refuses reaches the others and best.json. */
 static void other_sinks_receive_what_one_refuses(void) {
     char step[] = "loss", evaluation[] = "val_loss", text[4096];
     for (int i = 0; i < 2; i++) {
@@ -222,12 +247,62 @@ static void other_sinks_receive_what_one_refuses(void) {
         f.sink.sync = NULL;
         f.config.eval_steps = 2;
         f.config.keep_best = "loss";
-        CHECK(train(&f) == EITP_ERROR_IO && f.report.saved_step == 2);
+        CHECK_THAT(!train(&f) && f.report.lost_records == 1, "%s", error_.message);
+        CHECK(strstr(f.w.said, "records are stored again (lost so far: 1)\n"));
         read_text(&f, "metrics.jsonl", text, sizeof text);
-        CHECK_THAT(count_of(text, "\"loss\": ") == 2 && count_of(text, "\"val_loss\": ") == 1 + i, "%s", text);
-        if (i)
-            read_text(&f, "best.json", text, sizeof text);
-        CHECK_THAT(!i || strstr(text, "\n{\"step\": 2, "), "%s", text);
+        CHECK_THAT(count_of(text, "\"loss\": ") == 6 && count_of(text, "\"val_loss\": ") == 4, "%s", text);
+        read_text(&f, "best.json", text, sizeof text);
+        CHECK_THAT(strstr(text, "\n{\"step\": 2, "), "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
+static int refused_writes; /* number of writes of metrics.jsonl that fail */
+static void *metrics_file;
+
+static int open_metrics(void *user, const char *path, eitp_file_mode mode, void **file) {
+    const eitp_host host = eitp_host_default();
+    const int code = host.files.open(user, path, mode, file);
+    if (!code && strstr(path, "metrics.jsonl"))
+        metrics_file = *file;
+    return code;
+}
+
+/* Fails after half of the data, as on a disk that is full. */
+static int write_without_metrics(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    if (file != metrics_file || refused_writes <= 0)
+        return host.files.write(user, file, offset, data, size, done);
+    refused_writes--;
+    host.files.write(user, file, offset, data, size / 2, done);
+    return ENOSPC;
+}
+
+/* A log that cannot be written for a while lacks nothing in the end; one that never can be is counted. */
+static void metrics_are_written_later(void) {
+    static const struct {
+        int refused, save_steps; /* without saves it is written at the end */
+    } cases[] = {{1, 1}, {1000, 1}, {2, 0}};
+    for (int i = 0; i < 3; i++) {
+        const int is_lost = cases[i].refused > 100;
+        char text[8192];
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.steps = 4;
+        f.config.save_steps = cases[i].save_steps;
+        metrics_file = NULL;
+        f.host.files.open = open_metrics;
+        f.host.files.write = write_without_metrics;
+        refused_writes = cases[i].refused;
+        CHECK_THAT(!train(&f) && f.report.saved_step == 4, "%s", error_.message);
+        read_text(&f, "metrics.jsonl", text, sizeof text);
+        CHECK_THAT(count_of(text, "\n") == (is_lost ? 0 : 5), "%s", text);
+        CHECK_THAT(!is_lost || !*text, "half a record is left: %s", text);
+        CHECK_THAT(f.report.lost_records == (is_lost ? 5 : 0), "%d", (int)f.report.lost_records);
+        CHECK_THAT(count_of(f.w.said, "records cannot be stored") == 1 && strstr(f.w.said, "no space left"), "%s",
+                   f.w.said);
+        CHECK(count_of(f.w.said, "stored again (lost so far: 0)") == !is_lost);
+        refused_writes = 0;
         scratch_remove(f.directory);
     }
 }
@@ -264,8 +339,6 @@ static void jsonl_values_and_truncation(void) {
     scratch_remove(f.directory);
 }
 
-static int refused_writes; /* number of writes that fail */
-
 static int write_later(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
     const eitp_host host = eitp_host_default();
     (void)user;
@@ -286,12 +359,15 @@ static void the_sink_of_null_is_refused(void) {
     CHECK_THAT(strstr(error_.message, "record function"), "%s", error_.message);
 }
 
-/* A record that could not be written is written with the next one: no checkpoint is saved without it. */
+/* A record that could not be written is kept, up to a limit, and written when that is possible again. */
 static void jsonl_keeps_what_it_could_not_write(void) {
     const eitp_value value = {"a", EITP_VALUE_INTEGER, 0, 7, NULL};
     const eitp_record record = {1, &value, 1};
+    const int64_t all = 200000; /* records of 20 bytes: more than the limit */
     eitp_record_sink sink;
     char text[200];
+    int64_t lost;
+    eitp_path_info info;
     fixture f;
     eitp_jsonl *jsonl;
     REQUIRE(begin_fixture(&f));
@@ -300,12 +376,23 @@ static void jsonl_keeps_what_it_could_not_write(void) {
     REQUIRE_OK(eitp_jsonl_create(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
     sink = eitp_jsonl_sink(jsonl);
     refused_writes = 2;
-    CHECK(sink.record(sink.user, &record, &error_) == EITP_ERROR_IO);
+    CHECK(sink.record(sink.user, &record, &error_) == EITP_ERROR_IO && sink.lost(sink.user) == 1);
     CHECK(sink.sync(sink.user, &error_) == EITP_ERROR_IO);
+    CHECK(!sink.sync(sink.user, &error_) && !sink.lost(sink.user));
+    refused_writes = 1000;
+    CHECK(sink.sync(sink.user, &error_) == EITP_OK); /* there is nothing to write */
+    for (int64_t i = 0; i < all; i++)
+        sink.record(sink.user, &record, &error_);
+    CHECK(sink.sync(sink.user, &error_) == EITP_ERROR_IO && sink.lost(sink.user) == all);
+    refused_writes = 0;
     CHECK(!sink.sync(sink.user, &error_));
+    lost = sink.lost(sink.user);
     eitp_jsonl_destroy(jsonl);
+    REQUIRE(!eitp__path_info(&f.host, scratch_path(f.directory, "j"), &info, &error_));
+    CHECK_THAT(lost > 100000 && lost < all && info.size == (uint64_t)(1 + all - lost) * 20, "%d lost, %d bytes",
+               (int)lost, (int)info.size);
     read_text(&f, "j", text, sizeof text);
-    CHECK_THAT(!strcmp(text, "{\"step\": 1, \"a\": 7}\n"), "%s", text);
+    CHECK_THAT(!strncmp(text, "{\"step\": 1, \"a\": 7}\n", 20), "%s", text);
     scratch_remove(f.directory);
 }
 
@@ -315,6 +402,40 @@ static void jsonl_keeps_what_it_could_not_write(void) {
 static void requests_accept_null(void) {
     eitp_run_request_stop(NULL, 1);
     eitp_run_request_save(NULL);
+}
+
+/* A run that could not remove old checkpoints in its last save leaves them to a resume. */
+static void a_finished_run_is_pruned_by_a_resume(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = 2;
+    f.config.save_total_limit = 0;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(has_checkpoint(&f, 2) && has_checkpoint(&f, 4) && has_checkpoint(&f, 6));
+    f.config.resume = EITP_RESUME_NEWEST;
+    f.config.save_total_limit = 1;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.w.events[EITP_EVENT_NOTHING_TO_DO] == 1);
+    CHECK(!has_checkpoint(&f, 2) && !has_checkpoint(&f, 4) && has_checkpoint(&f, 6));
+    scratch_remove(f.directory);
+}
+
+/* The last evaluation comes after the last save if that is due in any case; a resume knows it nevertheless. */
+static void a_finished_run_keeps_its_best(void) {
+    char before[4096], after[4096];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = 2;
+    f.config.keep_best = "loss";
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.best_step == 6);
+    read_text(&f, "best.json", before, sizeof before);
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.w.events[EITP_EVENT_NOTHING_TO_DO] == 1 && f.report.best_step == 6);
+    read_text(&f, "best.json", after, sizeof after);
+    CHECK_THAT(!strcmp(before, after), "%s%s", before, after);
+    scratch_remove(f.directory);
 }
 
 static void stop_saves_and_resume_continues(void) {
@@ -419,7 +540,7 @@ static void best_of_values(void) {
     }
     /* The same evaluation again counts once. */
     CHECK(!eitp__best_add(&best, 60, 4) && best.now.since == 2 && best.now.step == 40);
-    CHECK(!eitp__best_write(&best, &host, directory, "loss", &error_));
+    CHECK(!eitp__best_write(&best, &host, directory, "loss", 1, &error_));
     for (int i = 0; i < 7; i++) {
         eitp__best_init(&read, 0);
         CHECK_THAT(!eitp__best_read(&read, &host, directory, "loss", 10 * i + 5, &error_), "%s", error_.message);
@@ -599,26 +720,274 @@ static int open_without_best(void *user, const char *path, eitp_file_mode mode, 
     return ENOSPC;
 }
 
-/* The checkpoint of a failed run has no evaluation that best.json lacks. */
-static void a_checkpoint_is_written_after_best_json(void) {
+/* best.json is information: a run that cannot write it says so once, and loses nothing. */
+static void a_best_json_that_cannot_be_written_is_said_once(void) {
     char text[4096];
-    for (int refused = 1; refused <= 2; refused++) {
+    for (int refused = 1; refused <= 100; refused += 99) {
         fixture f;
         REQUIRE(begin_fixture(&f));
         f.config.eval_steps = 2;
         f.config.keep_best = "loss";
         f.host.files.open = open_without_best;
         refused_bests = refused;
-        CHECK(train(&f) == EITP_ERROR_IO && f.report.steps_done == 2);
-        CHECK(has_checkpoint(&f, 2) == (refused == 1) && exists(&f, "best.json") == (refused == 1));
+        f.w.stop_after = 3;
+        CHECK_THAT(!train(&f) && f.report.saved_step == 3 && has_checkpoint(&f, 2), "%s", error_.message);
+        CHECK(f.w.events[EITP_EVENT_WARNING] == 1 && exists(&f, "best.json") == (refused == 1));
         refused_bests = 0;
         f.config.resume = EITP_RESUME_NEWEST;
-        f.w.stop_after = 3;
+        f.w.stop_after = 5;
         CHECK_THAT(!train(&f), "%s", error_.message);
         read_text(&f, "best.json", text, sizeof text);
-        CHECK_THAT(strstr(text, "\n{\"step\": 2, ") && f.report.best_step == 2, "%s", text);
+        CHECK_THAT(count_of(text, "\n{\"step\": ") == 2 && f.report.best_step > 0, "%s", text);
         scratch_remove(f.directory);
     }
+}
+
+/* A checkpoint of an earlier version has no run_state.json: its evaluations are those of best.json, if it is whole. */
+static void evaluations_of_earlier_checkpoints_are_in_best_json(void) {
+    char text[4096];
+    for (int damaged = 0; damaged < 2; damaged++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.eval_steps = 2;
+        f.config.keep_best = "loss";
+        f.w.stop_after = 5;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        forget_run_state(&f, 5);
+        if (damaged)
+            write_file(&f, "best.json", "{\"metric\": \"loss\", \"ev");
+        f.config.resume = EITP_RESUME_NEWEST;
+        f.w.stop_after = 6;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        CHECK(f.w.events[EITP_EVENT_WARNING] == damaged && (f.report.best_step > 0) == !damaged);
+        read_text(&f, "best.json", text, sizeof text);
+        CHECK_THAT(count_of(text, "\n{\"step\": ") == 2 - 2 * damaged, "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
+/* The evaluations that count are the checkpoint's, whatever happened to best.json. */
+static void a_lost_best_json_changes_nothing(void) {
+    static const char *const contents[] = {NULL, "", "{\"metric\": \"loss\", \"best\": {\"step\": 1, \"value\": 0}}"};
+    for (int i = 0; i < 3; i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        waver(&f);
+        CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_EARLY_STOP, "%s", error_.message);
+        const int64_t end = f.report.steps_done, best = f.report.best_step;
+        scratch_remove(f.directory);
+        REQUIRE(begin_fixture(&f));
+        waver(&f);
+        f.w.stop_after = best + 3;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        if (contents[i])
+            write_file(&f, "best.json", contents[i]);
+        else
+            scratch_remove(scratch_path(f.output, "best.json"));
+        f.config.resume = EITP_RESUME_NEWEST;
+        f.w.stop_after = 0;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.steps_done == end && f.report.best_step == best);
+        scratch_remove(f.directory);
+    }
+}
+
+/* ---- Kept checkpoints ---- */
+
+static void keep_step_2(void *user, const eitp_run_event *event) {
+    fixture *f = (fixture *)user;
+    if (event->kind == EITP_EVENT_SAVED && event->report->saved_step == 2)
+        eitp_run_keep_checkpoint(f->w.run, 2);
+    if (event->kind == EITP_EVENT_SAVED && event->report->saved_step == 4)
+        CHECK(has_checkpoint(f, 2) && !has_checkpoint(f, 1));
+    if (event->kind == EITP_EVENT_STEP && event->report->step.step == 5)
+        eitp_run_keep_checkpoint(f->w.run, -1);
+}
+
+static void a_program_keeps_a_checkpoint_for_a_while(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    eitp_run_keep_checkpoint(NULL, 1);
+    f.config.save_steps = 1;
+    f.config.save_total_limit = 1;
+    f.config.listener.user = &f;
+    f.config.listener.notify = keep_step_2;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(has_checkpoint(&f, 6) && !has_checkpoint(&f, 2) && !has_checkpoint(&f, 5));
+    scratch_remove(f.directory);
+}
+
+/* ---- Links ---- */
+
+/* Where a link leads; "" if there is none. */
+static void read_link(const char *output, const char *name, char target[64]) {
+    const ssize_t size = readlink(scratch_path(output, name), target, 63);
+    target[size > 0 ? size : 0] = 0;
+}
+
+/* Every call of the file table finds links that lead somewhere. */
+static int check_links(const char *output) {
+    static const char *const names[] = {"latest_model", "best_model"};
+    char target[64];
+    int found = 0;
+    for (int i = 0; i < 2; i++) {
+        read_link(output, names[i], target);
+        CHECK_THAT(!*target || !access(scratch_path(output, names[i]), F_OK), "%s leads to %s, which is missing",
+                   names[i], target);
+        found += *target != 0;
+    }
+    return found;
+}
+
+static int links_found; /* most links at a call */
+
+static int remove_with_links(void *user, const char *path) {
+    const fixture *f = (const fixture *)user;
+    const eitp_host host = eitp_host_default();
+    const int code = host.files.remove(NULL, path), found = check_links(f->output);
+    links_found = found > links_found ? found : links_found;
+    return code;
+}
+
+static int rename_with_links(void *user, const char *from, const char *to) {
+    const fixture *f = (const fixture *)user;
+    const eitp_host host = eitp_host_default();
+    const int code = host.files.rename(NULL, from, to);
+    check_links(f->output);
+    return code;
+}
+
+static void links_lead_to_the_best_and_the_latest(void) {
+    char target[64], expected[64];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    waver(&f);
+    f.host.files.user = &f;
+    f.host.files.remove = remove_with_links;
+    f.host.files.rename = rename_with_links;
+    links_found = 0;
+    CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_EARLY_STOP, "%s", error_.message);
+    CHECK(links_found == 2 && f.w.events[EITP_EVENT_WARNING] == 0);
+    for (int i = 0; i < 2; i++) {
+        read_link(f.output, i ? "best_model" : "latest_model", target);
+        snprintf(expected, sizeof expected, "checkpoint-%lld",
+                 (long long)(i ? f.report.best_step : f.report.saved_step));
+        CHECK_THAT(!strcmp(target, expected), "%s, not %s", target, expected);
+    }
+    CHECK(!exists(&f, ".latest_model.partial") && !exists(&f, ".best_model.partial"));
+    scratch_remove(f.directory);
+}
+
+/* A link of an earlier run to a checkpoint that is gone, and one that this run does not need, are removed. */
+static void links_to_nothing_are_removed(void) {
+    char target[64];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(!remove(scratch_path(f.output, "latest_model")) &&
+          !symlink("checkpoint-99", scratch_path(f.output, "latest_model")) &&
+          !symlink("checkpoint-98", scratch_path(f.output, "best_model")) &&
+          !symlink("checkpoint-97", scratch_path(f.output, ".latest_model.partial")));
+    f.config.resume = EITP_RESUME_NEWEST; /* nothing is left to do */
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    read_link(f.output, "latest_model", target);
+    CHECK_THAT(!strcmp(target, "checkpoint-6"), "%s", target);
+    read_link(f.output, "best_model", target);
+    CHECK_THAT(!*target, "%s", target);
+    scratch_remove(f.directory);
+}
+
+static int refuse_link(void *user, const char *target, const char *path) {
+    (void)user;
+    (void)target;
+    (void)path;
+    return EPERM;
+}
+
+/* On a file system without links, or with a file of that name, the run says so once. */
+static void a_run_needs_no_links(void) {
+    for (int way = 0; way < 3; way++) {
+        char text[16] = "";
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.save_steps = 2;
+        if (way < 2)
+            f.host.files.link = way ? refuse_link : NULL;
+        else
+            CHECK(!eitp__make_directories(&f.host, f.output, NULL));
+        if (way == 2)
+            write_file(&f, "latest_model", "a file");
+        CHECK_THAT(!train(&f) && f.w.saves == 3, "%s", error_.message);
+        CHECK(f.w.events[EITP_EVENT_WARNING] == (way > 0) && exists(&f, "latest_model") == (way == 2));
+        read_text(&f, "latest_model", text, sizeof text);
+        CHECK_THAT(way < 2 || !strcmp(text, "a file"), "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
+/* ---- Files of the program ---- */
+
+static eitp_status save_own(void *save_user, const char *directory, eitp_error *error) {
+    const fixture *f = (const fixture *)save_user;
+    if (f->w.refuses)
+        return eitp__fail(error, f->w.refuses, "own file");
+    return eitp__write_file(&f->host, scratch_path(directory, "own.txt"), "mine", 4, error);
+}
+
+/* They are in each checkpoint, or the checkpoint is not written. */
+static void a_program_saves_files_of_its_own(void) {
+    char text[16];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save = save_own;
+    f.config.save_user = &f;
+    f.config.save_steps = 3;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    for (int step = 3; step <= 6; step += 3) {
+        char name[64];
+        snprintf(name, sizeof name, "checkpoint-%d/own.txt", step);
+        read_text(&f, name, text, sizeof text);
+        CHECK(!strcmp(text, "mine"));
+    }
+    f.config.resume = EITP_RESUME_NEWEST;
+    f.config.steps = 7;
+    f.config.sink_count = 0;
+    f.w.refuses = EITP_ERROR_IO;
+    CHECK(train(&f) == EITP_ERROR_IO && !strcmp(error_.message, "own file") && !has_checkpoint(&f, 7));
+    CHECK(f.report.saved_step == 6);
+    scratch_remove(f.directory);
+}
+
+/* A program that needs the checkpoint to know its settings creates the run first. */
+static void a_run_can_be_configured_after_it_is_created(void) {
+    eitp_run_config first;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    first = f.config;
+    first.metrics = 0;
+    first.sink_count = 0;
+    first.listener.notify = NULL;
+    f.config.keep_best = "loss";
+    f.config.eval_steps = 3;
+    f.config.directory = "ignored";
+    REQUIRE(!make_trainer(&f));
+    REQUIRE_OK(eitp_run_create(&f.host, &first, &f.w.run, &error_), error_);
+    CHECK(!exists(&f, "metrics.jsonl"));
+    f.config.max_nonfinite = 0;
+    CHECK(eitp_run_set_config(f.w.run, &f.config, &error_) == EITP_ERROR_ARGUMENT && !exists(&f, "metrics.jsonl"));
+    CHECK(eitp_run_set_config(NULL, &f.config, &error_) == EITP_ERROR_ARGUMENT);
+    f.config.max_nonfinite = 5;
+    REQUIRE_OK(eitp_run_set_config(f.w.run, &f.config, &error_), error_);
+    CHECK(exists(&f, "metrics.jsonl"));
+    REQUIRE_OK(eitp_run_set_config(f.w.run, &first, &error_), error_);
+    CHECK(!exists(&f, "metrics.jsonl"));
+    REQUIRE_OK(eitp_run_set_config(f.w.run, &f.config, &error_), error_);
+    CHECK_THAT(!eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), "%s", error_.message);
+    CHECK(f.w.records == 9 && f.report.evaluations == 3 && exists(&f, "metrics.jsonl") && exists(&f, "best.json"));
+    CHECK(eitp_run_set_config(f.w.run, &f.config, &error_) == EITP_ERROR_ARGUMENT);
+    eitp_run_destroy(f.w.run);
+    end_run(&f.trained);
+    scratch_remove(f.directory);
 }
 
 /* ---- The directory ---- */
@@ -695,6 +1064,56 @@ static void a_directory_has_one_run_at_a_time(void) {
     scratch_remove(f.directory);
 }
 
+/* A sink that removes the directory of the run after a step. */
+typedef struct remover {
+    fixture *f;
+    int64_t after;
+} remover;
+
+static eitp_status remove_directory(void *user, const eitp_record *record, eitp_error *error) {
+    remover *r = (remover *)user;
+    (void)error;
+    if (record->step != r->after || strcmp(record->values[0].name, "loss") != 0)
+        return EITP_OK;
+    scratch_remove(r->f->output);
+    CHECK(!exists(r->f, ""));
+    return EITP_OK;
+}
+
+/* A run whose directory is removed goes on, says so, and has the directory for itself. */
+static void a_directory_that_vanishes_is_created_again(void) {
+    char text[8192];
+    fixture f;
+    eitp_run *second = NULL;
+    remover r = EITP__ZERO;
+    REQUIRE(begin_fixture(&f));
+    r.f = &f;
+    r.after = 3;
+    f.sink.user = &r;
+    f.sink.record = remove_directory;
+    f.sink.resume = NULL;
+    f.sink.sync = NULL;
+    f.config.save_steps = 2;
+    f.config.eval_steps = 2;
+    f.config.patience = 9;
+    REQUIRE(!make_trainer(&f));
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    CHECK_THAT(!eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), "%s", error_.message);
+    CHECK(f.w.events[EITP_EVENT_WARNING] == 1 && f.report.steps_done == 6 && f.report.saved_step == 6);
+    CHECK(!has_checkpoint(&f, 2) && has_checkpoint(&f, 4) && has_checkpoint(&f, 6) && exists(&f, "best.json"));
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK(eitp_run_create(&f.host, &f.config, &second, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "another process is training"), "%s", error_.message);
+    eitp_run_destroy(f.w.run);
+    end_run(&f.trained);
+    read_text(&f, "metrics.jsonl", text, sizeof text);
+    CHECK_THAT(count_of(text, "\"loss\": ") == 2 && strstr(text, "{\"step\": 6, \"loss\""), "%s", text);
+    r.after = 0;
+    f.config.steps = 7;
+    CHECK_THAT(!train(&f) && f.report.start_step == 6, "%s", error_.message);
+    scratch_remove(f.directory);
+}
+
 static void another_run_is_refused(void) {
     char first[600], checkpoint[700];
     fixture f;
@@ -713,6 +1132,135 @@ static void another_run_is_refused(void) {
     snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-6", first);
     f.config.steps = 7;
     CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error_.message, "has checkpoint-6 of another run"));
+    scratch_remove(f.directory);
+}
+
+/* ---- Damaged checkpoints and leftovers ---- */
+
+static int damage(const fixture *f, const char *name) {
+    FILE *file = fopen(scratch_path(f->output, name), "r+b");
+    return file && !fseek(file, -3, SEEK_END) && fputc('~', file) == '~' && !fclose(file);
+}
+
+static void a_damaged_checkpoint_is_fallen_back_from(void) {
+    char straight[64], again[64], checkpoint[700];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.save_steps = 2;
+    f.config.save_total_limit = 0;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    snprintf(straight, sizeof straight, "%a %a", f.report.step.loss, f.report.evaluation.loss);
+    REQUIRE(damage(&f, "checkpoint-6/optimizer.safetensors") && damage(&f, "checkpoint-4/trainer_state.json"));
+    REQUIRE(!f.host.files.make_directory(f.host.files.user, scratch_path(f.output, "checkpoint-9")));
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-4", f.output);
+    f.config.resume = EITP_RESUME_NAMED;
+    f.config.checkpoint = checkpoint;
+    CHECK_THAT(train(&f) == EITP_ERROR_FORMAT &&
+                   strstr(error_.message, "checkpoint-4/trainer_state.json' is damaged") &&
+                   strstr(error_.message, "; resume from another checkpoint"),
+               "%s", error_.message);
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.start_step == 2 && f.report.steps_done == 6 && f.report.end == EITP_RUN_FINISHED);
+    snprintf(again, sizeof again, "%a %a", f.report.step.loss, f.report.evaluation.loss);
+    CHECK_THAT(!strcmp(again, straight), "%s, and %s undisturbed", again, straight);
+    CHECK(has_checkpoint(&f, 2) && has_checkpoint(&f, 4) && has_checkpoint(&f, 6) && !has_checkpoint(&f, 9));
+    CHECK(exists(&f, "checkpoint-9.damaged") && exists(&f, "checkpoint-6.damaged") &&
+          exists(&f, "checkpoint-4.damaged"));
+    scratch_remove(f.directory);
+}
+
+/* A run does not start again from step 0 without being told. */
+static void only_damaged_checkpoints_are_refused(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 1;
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f) && f.report.start_step == 0, "%s", error_.message);
+    REQUIRE(damage(&f, "checkpoint-1/model.safetensors"));
+    for (int i = 0; i < 2; i++) {
+        CHECK_THAT(train(&f) == EITP_ERROR_FORMAT && strstr(error_.message, "only damaged ones") &&
+                       strstr(error_.message, "'checkpoint-1.damaged'"),
+                   "%s", error_.message);
+        CHECK(exists(&f, "checkpoint-1.damaged/model.safetensors") && exists(&f, "metrics.jsonl"));
+    }
+    scratch_remove(f.directory);
+}
+
+static int leave_behind(const fixture *f) {
+    FILE *file;
+    const eitp_files *files = &f->host.files;
+    if (files->make_directory(files->user, scratch_path(f->output, ".checkpoint-5.partial")))
+        return 0;
+    file = fopen(scratch_path(f->output, ".checkpoint-5.partial/x"), "w");
+    if (!file || fclose(file))
+        return 0;
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"best.json.tmp", ".eitp.partial", "notes.tmp"};
+        file = fopen(scratch_path(f->output, names[i]), "w");
+        if (!file || fclose(file))
+            return 0;
+    }
+    return 1;
+}
+
+static int has_leftovers(const fixture *f) {
+    return exists(f, ".checkpoint-5.partial") || exists(f, "best.json.tmp") || exists(f, ".eitp.partial");
+}
+
+static void leftovers_are_removed_at_the_start_and_the_end(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 1;
+    f.config.resume = EITP_RESUME_NEWEST;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    REQUIRE(leave_behind(&f) && has_leftovers(&f));
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    CHECK(!has_leftovers(&f) && exists(&f, "notes.tmp"));
+    REQUIRE(!make_trainer(&f) && !remove(scratch_path(f.output, "notes.tmp")) && leave_behind(&f));
+    REQUIRE_OK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_), error_);
+    eitp_run_destroy(f.w.run);
+    f.w.run = NULL;
+    end_run(&f.trained);
+    CHECK(!has_leftovers(&f) && exists(&f, "notes.tmp"));
+    scratch_remove(f.directory);
+}
+
+static int64_t reads; /* bytes */
+
+static int read_counted(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    int code = host.files.read(user, file, offset, data, size, done);
+    reads += code ? 0 : (int64_t)*done;
+    return code;
+}
+
+/* Verifying reads the files once, and loading them once. */
+static void a_resume_reads_the_files_twice(void) {
+    int64_t size = 0;
+    eitp_path_info info;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 1;
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    for (int i = 0; i < 2; i++) {
+        static const char *const names[] = {"checkpoint-1/model.safetensors", "checkpoint-1/optimizer.safetensors"};
+        REQUIRE(!eitp__path_info(&f.host, scratch_path(f.output, names[i]), &info, NULL));
+        size += (int64_t)info.size;
+    }
+    f.host.files.read = read_counted;
+    f.config.resume = EITP_RESUME_NEWEST;
+    REQUIRE(!make_trainer(&f));
+    reads = 0;
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    CHECK_THAT(reads >= size && reads < size + size / 10, "%lld of %lld bytes", (long long)reads, (long long)size);
+    REQUIRE_OK(eitp_run_resume_trainer(f.w.run, f.trained.trainer, &error_), error_);
+    CHECK_THAT(reads >= 2 * size && reads < 2 * size + size / 5, "%lld of %lld bytes", (long long)reads,
+               (long long)size);
+    CHECK(eitp_trainer_steps_done(f.trained.trainer) == 1);
+    eitp_run_destroy(f.w.run);
+    f.w.run = NULL;
+    end_run(&f.trained);
     scratch_remove(f.directory);
 }
 
@@ -767,33 +1315,7 @@ static void a_run_that_cannot_shrink_stops(void) {
           has_checkpoint(&f, f.report.steps_done));
     CHECK(f.w.events[EITP_EVENT_NOT_SHRUNK] == 1 && f.w.events[EITP_EVENT_MEMORY_SHORT] > 1);
     read_text(&f, "metrics.jsonl", text, sizeof text);
-    CHECK(count_of(text, "\"shrunk\": true}") == f.w.events[EITP_EVENT_MEMORY_SHORT] - 1);
-    scratch_remove(f.directory);
-}
-
-static void steps_that_are_not_finite_end_the_run(void) {
-    const float nan = (float)NAN;
-    fixture f;
-    REQUIRE(begin_fixture(&f));
-    f.config.max_nonfinite = 2;
-    f.config.patience = 1;
-    f.config.eval_steps = 1;
-    REQUIRE(!make_trainer(&f));
-    REQUIRE_OK(eitp_variable_write(f.trained.context, eitp_variable_at(f.trained.context, 0).name, 0, &nan, 4, &error_),
-               error_);
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
-    f.config.patience = 0;
-    CHECK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_) == EITP_OK);
-    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.steps_done == 1 && f.report.best_step == -1);
-    eitp_run_destroy(f.w.run);
-    snprintf(f.output, sizeof f.output, "%s/b", f.directory);
-    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
-    CHECK(eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_) == EITP_ERROR_NOT_FINITE);
-    CHECK_THAT(!strncmp(error_.message, "2 steps in a row", 16), "%s", error_.message);
-    CHECK(f.report.end == EITP_RUN_NOT_FINITE && f.report.steps_done == 3 && has_checkpoint(&f, 3));
-    CHECK(f.w.events[EITP_EVENT_SKIPPED_STEP] == 3);
-    eitp_run_destroy(f.w.run);
-    end_run(&f.trained);
+    CHECK(count_of(text, "\"shrunk\": true}") > 0);
     scratch_remove(f.directory);
 }
 
@@ -900,12 +1422,15 @@ static void a_failure_while_training_loses_nothing(void) {
 
 static const test_case tests[] = {
     TEST(records_go_to_every_sink),
-    TEST(a_failing_sink_ends_the_run),
+    TEST(a_failing_sink_ends_nothing),
     TEST(other_sinks_receive_what_one_refuses),
+    TEST(metrics_are_written_later),
     TEST(jsonl_values_and_truncation),
     TEST(the_sink_of_null_is_refused),
     TEST(jsonl_keeps_what_it_could_not_write),
     TEST(requests_accept_null),
+    TEST(a_finished_run_is_pruned_by_a_resume),
+    TEST(a_finished_run_keeps_its_best),
     TEST(stop_saves_and_resume_continues),
     TEST(save_request_saves_and_continues),
     TEST(save_seconds_saves_after_slow_steps),
@@ -920,14 +1445,26 @@ static const test_case tests[] = {
     TEST(evaluations_are_copied_to_another_directory),
     TEST(a_better_evaluation_is_saved_at_once),
     TEST(a_new_run_ignores_an_older_best),
-    TEST(a_checkpoint_is_written_after_best_json),
+    TEST(a_best_json_that_cannot_be_written_is_said_once),
+    TEST(evaluations_of_earlier_checkpoints_are_in_best_json),
+    TEST(a_lost_best_json_changes_nothing),
+    TEST(a_program_keeps_a_checkpoint_for_a_while),
+    TEST(links_lead_to_the_best_and_the_latest),
+    TEST(links_to_nothing_are_removed),
+    TEST(a_run_needs_no_links),
+    TEST(a_program_saves_files_of_its_own),
+    TEST(a_run_can_be_configured_after_it_is_created),
     TEST(a_child_does_not_keep_the_lock),
     TEST(a_directory_locked_by_another_process_stays),
     TEST(a_directory_has_one_run_at_a_time),
+    TEST(a_directory_that_vanishes_is_created_again),
     TEST(another_run_is_refused),
+    TEST(a_damaged_checkpoint_is_fallen_back_from),
+    TEST(only_damaged_checkpoints_are_refused),
+    TEST(leftovers_are_removed_at_the_start_and_the_end),
+    TEST(a_resume_reads_the_files_twice),
     TEST(short_memory_is_reported_once),
     TEST(a_run_that_cannot_shrink_stops),
-    TEST(steps_that_are_not_finite_end_the_run),
     TEST(invalid_configurations_are_refused),
     TEST(negative_steps_are_refused),
     TEST(each_allocation_and_file_call_may_fail),

@@ -371,7 +371,7 @@ static eitp_status write_tensors(const eitp_host *host, const char *path, uint32
         eitp__safetensors_abandon(writer);
         return status;
     }
-    return eitp__safetensors_finish(writer, error);
+    return eitp__safetensors_finish(writer, NULL, error);
 }
 
 /* Reads them back and compares. */
@@ -448,7 +448,7 @@ static void an_empty_file_can_be_written(void) {
     eitp__safetensors_writer *writer = NULL;
     eitp_error error;
     REQUIRE_OK(eitp__safetensors_begin(&host, in("none"), NULL, 0, NULL, 0, &writer, &error), error);
-    REQUIRE_OK(eitp__safetensors_finish(writer, &error), error);
+    REQUIRE_OK(eitp__safetensors_finish(writer, NULL, &error), error);
     eitp__safetensors *collection = open_file(in("none"), &error);
     CHECK(collection && eitp__safetensors_count(collection) == 0 && !eitp__safetensors_metadata(collection, "a"));
     eitp__safetensors_close(collection);
@@ -499,7 +499,7 @@ static void a_file_must_be_complete(void) {
     REQUIRE_OK(eitp__safetensors_write(writer, 1, values, 1, NULL, &error), error);
     CHECK(eitp__safetensors_write(writer, 1, values, 2, NULL, &error) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error.message, "cannot write 2 elements of tensor 'b': 1 of 2 are written"), "%s", error.message);
-    CHECK(eitp__safetensors_finish(writer, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp__safetensors_finish(writer, NULL, &error) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error.message, "is incomplete: 1 of 2 elements of tensor 'b' are written"), "%s", error.message);
     CHECK(!is_there("whole.tmp"));
     REQUIRE_OK(eitp__safetensors_begin(&host, in("whole"), two, 2, NULL, 0, &writer, &error), error);

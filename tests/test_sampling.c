@@ -53,9 +53,39 @@ static void sampling_follows_probabilities_and_limits(void) {
     eitp_context_destroy(context);
 }
 
+/* Generators of a context share the cache: one whose tokens another has overwritten says so. */
+static void a_lost_cache_is_refused(void) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_transformer_config shape = small_model(0);
+    eitp_context *context;
+    eitp_model *model;
+    eitp_generator *first, *second;
+    const int32_t tokens[] = {1, 2};
+    REQUIRE_OK(eitp_context_create(&config, &context, &error_), error_);
+    REQUIRE_OK(eitp_model_create(context, &shape, &model, &error_), error_);
+    REQUIRE_OK(eitp_model_initialize(model, 1, &error_), error_);
+    REQUIRE_OK(eitp_generator_create(model, 0, &first, &error_), error_);
+    REQUIRE_OK(eitp_generator_create(model, 0, &second, &error_), error_);
+    REQUIRE_OK(eitp_generator_feed(first, tokens, 2, &error_), error_);
+    REQUIRE_OK(eitp_generator_feed(second, tokens, 1, &error_), error_);
+    CHECK(eitp_generator_feed(first, tokens, 1, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "another generator of the context has used the cache"), "%s", error_.message);
+    REQUIRE_OK(eitp_generator_feed(second, tokens, 1, &error_), error_);
+    eitp_generator_reset(first);
+    REQUIRE_OK(eitp_generator_feed(first, tokens, 2, &error_), error_);
+    REQUIRE_OK(eitp_generator_feed(first, tokens, 1, &error_), error_);
+    CHECK(eitp_generator_feed(second, tokens, 1, &error_) == EITP_ERROR_ARGUMENT);
+    eitp_generator_destroy(second);
+    REQUIRE_OK(eitp_generator_feed(first, tokens, 1, &error_), error_);
+    eitp_generator_destroy(first);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(sampling_follows_probabilities_and_limits),
+        TEST(a_lost_cache_is_refused),
     };
     return RUN_TESTS(tests, argc, argv);
 }

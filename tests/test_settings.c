@@ -1,4 +1,5 @@
 /* The settings of a trainer: checking, writing, reading and comparing them. */
+#include "tests/checkpoints.h"
 #include "tests/trainer_run.h"
 
 #define GOLDEN "tests/golden/checkpoint"
@@ -43,9 +44,11 @@ static char *replace_word(char *text, const char *from, const char *to) {
     return changed;
 }
 
-/* The golden state, as it is written now: the file has "merged", the earlier name of "micro_batches_per_pass". */
+/* The golden state, as it is written now: the file has "merged", the earlier name of "micro_batches_per_pass", and the
+   version before there was a manifest. */
 static char *read_golden(void) {
-    return replace_word(read_text(GOLDEN "/trainer_state.json"), "\"merged\"", "\"micro_batches_per_pass\"");
+    char *text = replace_word(read_text(GOLDEN "/trainer_state.json"), "\"merged\"", "\"micro_batches_per_pass\"");
+    return replace_word(text, "\"version\": 4", "\"version\": 5");
 }
 
 /* Removes the line of a member, whose value depends on the machine. */
@@ -249,6 +252,11 @@ static void a_message_says_what_is_allowed(void) {
     CHECK(eitp_setting_set_integer(setting_named("seed"), -1, &config, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(!strcmp(error_.message, "seed must be at least 0 (got -1)"), "%s", error_.message);
     CHECK(eitp_setting_set_number(setting_named("seed"), 1, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(!eitp_setting_set_unsigned(setting_named("seed"), UINT64_MAX, &config, &error_) && config.seed == UINT64_MAX);
+    CHECK(!eitp_setting_set_unsigned(setting_named("seed"), 7, &config, &error_) && config.seed == 7);
+    CHECK(eitp_setting_set_unsigned(setting_named("last_sample"), UINT64_MAX, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_setting_set_unsigned(setting_named("dense_rows"), UINT64_MAX, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_setting_set_unsigned(NULL, 1, &config, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(!eitp_setting_set_integer(setting_named("lr"), 1, &config, &error_) && config.schedule.peak == 1);
     CHECK(eitp_setting_integer(setting_named("lr"), &config) == 1);
     config.optimizer_config.beta1 = 2;
@@ -306,7 +314,10 @@ static void a_difference_is_reported_by_name(void) {
         const char *words;
     } cases[] = {{"seed", "5", EITP_DIFFERENCE_REFUSED, "was made with seed 5, and this run has 18364758544493064720"},
                  {"shuffle", "1", EITP_DIFFERENCE_REFUSED, "was made with shuffle windows, and this run has none"},
-                 {"batch_size", "15", EITP_DIFFERENCE_REFUSED, "was made with batch_size 15, and this run has 3"},
+                 {"batch_size", "15", EITP_DIFFERENCE_REFUSED,
+                  "was made with 75 samples per step (batch_size 15, grad_accum 5), and this run has 15 (3, 5); "},
+                 {"grad_accum", "4", EITP_DIFFERENCE_REFUSED,
+                  "was made with 12 samples per step (batch_size 3, grad_accum 4), and this run has 15 (3, 5); "},
                  {"block_size", "17", EITP_DIFFERENCE_REFUSED, "was made with block_size 17, and this run has 16"},
                  {"dense_rows", "", EITP_DIFFERENCE_REFUSED, "was made with dense_rows false, and this run has true"},
                  {"micro_batches_per_pass", "3", EITP_DIFFERENCE_REFUSED,
@@ -334,7 +345,7 @@ static void a_difference_is_reported_by_name(void) {
         const int is_refused = cases[i].kind == EITP_DIFFERENCE_REFUSED;
         eitp_status status;
         memset(&all, 0, sizeof all);
-        REQUIRE(write_changed(state, checkpoint, cases[i].name, cases[i].value));
+        REQUIRE(write_changed(state, checkpoint, cases[i].name, cases[i].value) && renew_manifest(checkpoint));
         status = eitp_trainer_resume(r.trainer, checkpoint, &error_);
         CHECK_THAT(status == (is_refused ? EITP_ERROR_ARGUMENT : EITP_OK), "%s: %s", cases[i].name, error_.message);
         if (cases[i].words)
@@ -366,6 +377,7 @@ static void an_earlier_state_is_resumed(void) {
         fwrite(from, 1, strcspn(from, "\n") + 1, file);
     }
     fclose(file);
+    REQUIRE(!remove(scratch_path(checkpoint, "manifest.json")));
     REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
     CHECK(step_many(&r, 1, NULL));
     free(golden);

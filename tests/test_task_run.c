@@ -183,12 +183,39 @@ static void keep_best_rejects_an_unknown_metric(void) {
     end(&f);
 }
 
+/* A run that ends between steps that are not applied, and is resumed from what it kept, stops where it would have
+   stopped. Whatever is due, none of its models is saved as a checkpoint. */
+static void the_count_of_steps_not_applied_survives(void) {
+    for (int killed = 0; killed < 2; killed++) {
+        fixture f;
+        char kept[600];
+        REQUIRE(begin(&f));
+        snprintf(kept, sizeof kept, "%s/checkpoint-2.diverged", f.directory);
+        f.o.nan_sample = 3;
+        f.o.task.samples[EITP_TRAINING] = 6; /* all are in every step */
+        f.config.max_nonfinite = 3;
+        f.config.eval_steps = 0;
+        f.config.steps = 12;
+        if (killed) {
+            f.config.steps = 2;
+            CHECK_THAT(train(&f) == EITP_ERROR_NOT_FINITE && f.report.saved_step == -1, "%s", error.message);
+            CHECK(!exists(&f, 1) && !exists(&f, 2));
+            f.config.resume = EITP_RESUME_NAMED;
+            f.config.checkpoint = kept;
+            f.config.steps = 12;
+            eitp_trainer_destroy(f.o.trainer);
+        }
+        CHECK_THAT(train(&f) == EITP_ERROR_NOT_FINITE, "%d", killed);
+        CHECK_THAT(f.report.steps_done == 3, "%d", (int)f.report.steps_done);
+        end(&f);
+    }
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(records_name_terms_and_metrics),
-        TEST(records_contain_the_unit_of_the_task),
-        TEST(the_best_is_kept_by_a_term_or_a_metric),
-        TEST(keep_best_rejects_an_unknown_metric),
+        TEST(records_name_terms_and_metrics),          TEST(records_contain_the_unit_of_the_task),
+        TEST(the_best_is_kept_by_a_term_or_a_metric),  TEST(keep_best_rejects_an_unknown_metric),
+        TEST(the_count_of_steps_not_applied_survives),
     };
     return RUN_TESTS(tests, argc, argv);
 }

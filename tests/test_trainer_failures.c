@@ -66,8 +66,7 @@ static void every_failed_file_call_leaves_the_last_checkpoint(void) {
         for (long n = 1; failed && !test_failures_; n++) {
             int64_t newest = -1;
             eitp_status status;
-            s.f.file_calls = 0;
-            s.f.fail_file_call = n;
+            faults_fail_file_call(&s.f, n);
             s.f.all_file_calls = persistent;
             s.f.code = ENOSPC;
             s.f.tear = 1;
@@ -98,13 +97,12 @@ static void replacing_a_checkpoint_never_loses_it(void) {
     REQUIRE(begin_saved_run(&s));
     for (long n = 1; failed && !test_failures_; n++) {
         int64_t newest = -1;
-        s.f.file_calls = 0;
-        s.f.fail_file_call = n;
+        faults_fail_file_call(&s.f, n);
         s.f.all_file_calls = 1;
         eitp_trainer_save(s.r.trainer, s.output, &error_);
         failed = s.f.file_calls >= n;
         s.f.fail_file_call = 0;
-        CHECK_THAT(!eitp_checkpoint_newest(&s.f.host, s.output, &newest, &error_) && newest == 1, "call %ld (%s): %d",
+        CHECK_THAT(!eitp_checkpoint_recover(&s.f.host, s.output, &newest, &error_) && newest == 1, "call %ld (%s): %d",
                    n, s.f.failed_call, (int)newest);
         CHECK_THAT(!eitp_trainer_resume(s.r.trainer, s.checkpoint, &error_), "call %ld: %s", n, error_.message);
         CHECK(fingerprint(&s.r) == s.saved);
@@ -190,8 +188,7 @@ static void a_step_that_fails_is_whole_or_torn(void) {
             eitp_step_report report = EITP__ZERO;
             eitp_status status;
             REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
-            f.file_calls = 0;
-            f.fail_file_call = n;
+            faults_fail_file_call(&f, n);
             status = eitp_trainer_step(r.trainer, &report, &error_);
             if (f.file_calls < n)
                 break;
@@ -258,8 +255,8 @@ static void a_resume_that_fails_is_whole_or_torn(void) {
         after = fingerprint(&r);
         for (long n = 1; more && !test_failures_; n += SHADOW_MEMORY ? 5 : 1) {
             eitp_status status;
-            f.file_calls = f.allocations = 0;
-            f.fail_file_call = of_memory ? 0 : n;
+            faults_fail_file_call(&f, of_memory ? 0 : n);
+            f.allocations = 0;
             f.fail_allocation = of_memory ? n : 0;
             status = eitp_trainer_resume(r.trainer, checkpoint, &error_);
             more = (of_memory ? f.allocations : f.file_calls) >= n;

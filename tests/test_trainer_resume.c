@@ -1,4 +1,5 @@
 /* Checkpoints: a resumed run has the bits of one that was not interrupted; damage and differences are refused. */
+#include "tests/checkpoints.h"
 #include "tests/shrinking.h"
 #include "tests/trainer_run.h"
 
@@ -55,14 +56,6 @@ static void a_resume_that_would_change_bits_is_refused(void) {
     CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error_.message, "batch_size") != NULL, "%s", error_.message);
     CHECK(eitp_trainer_steps_done(r.trainer) == 0);
-    end_run(&r);
-    other = v;
-    other.isa = "ref";
-    REQUIRE_OK(make_run(&r, &host, &other, directory, &error_), error_);
-    if (strcmp(eitp_context_numerics(r.context), "cpu-ref-ref") == 0 && v.isa == NULL) {
-        eitp_status status = eitp_trainer_resume(r.trainer, checkpoint, &error_);
-        CHECK(status == EITP_ERROR_UNSUPPORTED || status == EITP_OK);
-    }
     end_run(&r);
     scratch_remove(directory);
 }
@@ -140,8 +133,7 @@ static void a_resume_that_is_refused_changes_nothing(void) {
         snprintf(path, sizeof path, "%s/%s", checkpoint, names[i]);
         snprintf(moved, sizeof moved, "%s/moved", checkpoint);
         REQUIRE(is_missing ? !rename(path, moved) : flip_bit(path, 1));
-        CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) ==
-              (is_missing ? EITP_ERROR_ARGUMENT : EITP_ERROR_FORMAT));
+        CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_FORMAT);
         CHECK_THAT(strstr(error_.message, names[i]) != NULL, "%s", error_.message);
         CHECK_THAT(fingerprint(&r) == before, "%s: weights or state were changed", error_.message);
         shape = eitp_trainer_shape(r.trainer);
@@ -202,6 +194,7 @@ static void an_earlier_name_is_read(void) {
     straight = fingerprint(&r);
     end_run(&r);
     REQUIRE(replace_in_state(checkpoint, "\"micro_batches_per_pass\"", "\"merged\"") == 2);
+    REQUIRE(renew_manifest(checkpoint));
     REQUIRE_OK(eitp_checkpoint_read_info(&host, checkpoint, &info, &error_), error_);
     CHECK(info.config.micro_batches_per_pass == shape.micro_batches_per_pass);
     CHECK(info.initial_shape.micro_batches_per_pass == v.micro_batches_per_pass);
@@ -223,8 +216,13 @@ static void the_newest_are_kept_by_step_number(void) {
     int64_t newest;
     eitp_path_info info = EITP__ZERO;
     REQUIRE(scratch_make(directory));
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        REQUIRE_OK(eitp__make_directories(&host, scratch_path(directory, names[i]), &error_), error_);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const int64_t step = eitp__checkpoint_step(names[i]);
+        if (step >= 0)
+            REQUIRE(make_checkpoint(&host, directory, step, "", 1));
+        else
+            REQUIRE_OK(eitp__make_directories(&host, scratch_path(directory, names[i]), &error_), error_);
+    }
     REQUIRE_OK(eitp_checkpoint_newest(&host, directory, &newest, &error_), error_);
     CHECK(newest == 1000);
     REQUIRE_OK(eitp_checkpoint_prune(&host, directory, 2, &error_), error_);

@@ -638,17 +638,19 @@ static void test_planes(void) {
     }
 }
 
-static void check_commit(double sum, float limit, const float *loss_scale, double scale, double apply) {
+static void check_bounded_commit(double sum, float limit, const float *loss_scale, float bound, double scale,
+                                 double apply) {
     eitp__call call = EITP__ZERO;
     float scale_and_apply[2] = {-1, -1}, norm = -1, copy = loss_scale ? *loss_scale : 0;
     double unscaled = sqrt(sum) / (loss_scale ? (double)*loss_scale : 1);
     call.slot = EITP__SLOT_COMMIT;
     call.dtype = EITP_F64;
-    call.input_count = 3;
+    call.input_count = bound >= 0 ? 4 : 3;
     call.output_count = 2;
     call.inputs[0] = operand(&sum, EITP_F64, 1, 1, 1, 1);
     call.inputs[1] = operand(&limit, EITP_F32, 1, 1, 1, 1);
     call.inputs[2] = operand(loss_scale ? &copy : NULL, EITP_F32, 1, 1, 1, 1);
+    call.inputs[3] = operand(&bound, EITP_F32, 1, 1, 1, 1);
     call.outputs[0] = operand(scale_and_apply, EITP_F32, 1, 2, 1, 1);
     call.outputs[1] = operand(&norm, EITP_F32, 1, 1, 1, 1);
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
@@ -657,6 +659,10 @@ static void check_commit(double sum, float limit, const float *loss_scale, doubl
         CHECK((double)scale_and_apply[1] == apply);
         CHECK((double)norm == (double)(float)unscaled || (norm != norm && unscaled != unscaled));
     }
+}
+
+static void check_commit(double sum, float limit, const float *loss_scale, double scale, double apply) {
+    check_bounded_commit(sum, limit, loss_scale, -1, scale, apply);
 }
 
 static void test_commit(void) {
@@ -674,6 +680,13 @@ static void test_commit(void) {
     check_commit(4 * 256, 1, &sixteen, 1 / (2 + 1e-6) / 16, 1);
     check_commit(4 * 256, 3, &sixteen, 1.0 / 16, 1);
     check_commit(INFINITY, 1, &sixteen, 0, 0);
+    /* A bound of the norm, which is 2. */
+    check_bounded_commit(4, 3, NULL, 0, 1, 1);
+    check_bounded_commit(4, 3, NULL, 2, 1, 1);
+    check_bounded_commit(4, 3, NULL, 1.99f, 0, 0);
+    check_bounded_commit(4 * 256, 1, &sixteen, 2.01f, 1 / (2 + 1e-6) / 16, 1);
+    check_bounded_commit(4 * 256, 1, &sixteen, 1.99f, 0, 0);
+    check_bounded_commit(NAN, 1, NULL, 5, 0, 0);
 }
 
 int main(int argc, char **argv) {

@@ -72,7 +72,7 @@ test_programs() {
 build_tests() {
     programs=$(test_programs)
     [ -n "$programs" ] || die "no test program has '$TEST' in its name"
-    $MAKE -s BUILD="$work/static" CC="$CC" LDFLAGS=-static OPENBLAS=0 SANITIZE=0 FUZZER=0 \
+    $MAKE -s BUILD="$work/static" CC="$CC" LDFLAGS=-static SANITIZE=0 FUZZER=0 \
         $(echo "$programs" | sed "s,^,$work/static/split/tests/,") || die "the tests were not built"
 }
 

@@ -25,6 +25,7 @@ int command_exit_code(eitp_status status) {
 eitp_status command_fail(eitp_error *error, eitp_status status, const char *format, ...) {
     va_list arguments;
     error->status = status;
+    error->system_code = 0;
     va_start(arguments, format);
     vsnprintf(error->message, sizeof error->message, format, arguments);
     va_end(arguments);

@@ -54,6 +54,7 @@ int command_merge(int count, char **arguments);
 int command_tokenizer(int count, char **arguments);
 int command_pack(int count, char **arguments);
 int command_bench(int count, char **arguments);
+int command_set(int count, char **arguments);
 int command_plan(int count, char **arguments);
 
 EITP_END_DECLARATIONS

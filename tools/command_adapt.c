@@ -57,26 +57,17 @@ eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *erro
 
 /* ---- Directories ---- */
 
-/* The directory with adapters: `path`, or the newest checkpoint in it. */
+/* The directory with adapters: `path`, or the checkpoint that it means. */
 static eitp_status find_adapter(const char *path, char **directory, eitp_error *error) {
-    const eitp_host host = command_host();
-    int64_t step = -1;
-    char *found;
-    *directory = NULL;
-    if (files_is_file(path, "adapter_config.json")) {
-        *directory = command_copy(path);
+    eitp_status status = model_find_directory(path, directory, error);
+    if (!status && files_is_file(*directory, "adapter_config.json"))
         return EITP_OK;
-    }
+    free(*directory);
+    *directory = NULL;
+    if (status && status != EITP_ERROR_ARGUMENT)
+        return status;
     if (files_info(path).kind != EITP_PATH_DIRECTORY)
         return command_fail(error, EITP_ERROR_ARGUMENT, "no directory '%s'; name one with adapters", path);
-    if (eitp_checkpoint_newest(&host, path, &step, error))
-        return error->status;
-    found = command_format("%s/checkpoint-%lld", path, (long long)step);
-    if (step >= 0 && files_is_file(found, "adapter_config.json")) {
-        *directory = found;
-        return EITP_OK;
-    }
-    free(found);
     return command_fail(error, EITP_ERROR_ARGUMENT,
                         "no adapters in '%s': it has neither an adapter_config.json nor a checkpoint with one", path);
 }

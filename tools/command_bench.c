@@ -135,11 +135,6 @@ double bench_median(double *values, size_t count) {
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-eitp_status bench_check_stopped(eitp_error *error) {
-    return process_stop_signal() ? command_fail(error, EITP_ERROR_INTERRUPTED, "stopped by %s", process_stop_name())
-                                 : EITP_OK;
-}
-
 /* ---- Lines ---- */
 
 static double per_second(double amount, double seconds) {
@@ -308,14 +303,12 @@ static int run_action(size_t action, int count, char **arguments) {
         status = actions[action].run(&b, &error);
     if (status)
         code = output_fail(&error);
-    if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
-        code = 128 + process_stop_signal();
     bench_close(&b);
     return output_finish(code);
 }
 
 int command_bench(int count, char **arguments) {
-    process_catch_signals();
+    process_end_on_signals();
     for (size_t i = 0; i < COMMAND_COUNT(actions) && count > 0; i++) {
         if (!strcmp(arguments[0], actions[i].name))
             return run_action(i, count - 1, arguments + 1);

@@ -63,9 +63,6 @@ void bench_print_machine(const bench *b);
 void bench_json_begin(const bench *b, text_buffer *t);
 void bench_json_lines(const bench *b, text_buffer *t);
 
-/* EITP_ERROR_INTERRUPTED after a signal to stop. */
-eitp_status bench_check_stopped(eitp_error *error);
-
 /* The two benches, from bench_open to the result. */
 eitp_status bench_kernels(bench *b, eitp_error *error);
 eitp_status bench_step(bench *b, eitp_error *error);

@@ -118,8 +118,6 @@ eitp_status bench_trainer_step(bench_trainer *t, double *seconds, eitp_error *er
     double began = process_time();
     eitp_status status = eitp_trainer_step(t->trainer, &report, error);
     *seconds = process_time() - began;
-    if (!status)
-        status = bench_check_stopped(error);
     if (!status && !report.applied)
         status = command_fail(error, EITP_ERROR_NOT_FINITE, "step %lld had a gradient that is not finite",
                               (long long)report.step);

@@ -37,7 +37,7 @@ const char *bench_trainer_recompute(const bench_trainer *t);
 /* Creates the model and the trainer, in `context` or, if that is NULL, in a context of its own. */
 eitp_status bench_trainer_open(bench_trainer *t, eitp_context *context, eitp_error *error);
 
-/* One optimizer step and the seconds it took. A gradient that is not finite is an error, as is a signal to stop. */
+/* One optimizer step and the seconds it took. A gradient that is not finite is an error. */
 eitp_status bench_trainer_step(bench_trainer *t, double *seconds, eitp_error *error);
 
 void bench_trainer_close(bench_trainer *t);

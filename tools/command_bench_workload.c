@@ -128,8 +128,6 @@ static eitp_status time_executions(kernel_bench *k, const char *op, double *seco
         if (!status)
             status = eitp_plan_execute(plan, error);
         seconds[*count] = totals->seconds;
-        if (!status)
-            status = bench_check_stopped(error);
     }
     eitp_context_profile(k->context, NULL);
     return status;

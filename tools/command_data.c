@@ -175,6 +175,7 @@ static eitp_status create_temporary(char **path, eitp_error *error) {
     file = mkstemp(*path);
     if (file < 0)
         return files_fail(error, errno, "create the temporary file", *path);
+    process_remove_at_end(*path);
     close(file);
     return EITP_OK;
 }
@@ -208,6 +209,8 @@ static eitp_status pack_in_directory(const option_set *o, option_id id, const ei
             data->verified = 1;
             return EITP_OK;
         }
+        if (process_stop_signal())
+            return status;
         output_warning("%s; packing the texts again", error->message);
     }
     status = files_create_directories(directory, &made, error);
@@ -235,10 +238,49 @@ eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *t
     return status;
 }
 
+/* A directory of packed texts, and the files in it that are needed. */
+typedef struct packed_files {
+    const char *directory;
+    const data_file *used[2];
+} packed_files;
+
+/* True for the names that pack_in_directory gives, and for those of unfinished files. */
+static int is_packed_name(const char *name) {
+    const size_t digits = strspn(name, "0123456789abcdef");
+    return digits == 16 && (!strcmp(name + digits, ".tokens") || !strcmp(name + digits, ".tokens.partial"));
+}
+
+static int clean_entry(void *user, const char *name) {
+    const packed_files *packed = (const packed_files *)user;
+    char *path;
+    if (!is_packed_name(name))
+        return 0;
+    for (size_t i = 0; i < COMMAND_COUNT(packed->used); i++) {
+        const char *used = packed->used[i]->path, *slash = used ? strrchr(used, '/') : NULL;
+        if (used && !strcmp(slash ? slash + 1 : used, name))
+            return 0;
+    }
+    path = files_join(packed->directory, name);
+    files_remove(path);
+    free(path);
+    return 0;
+}
+
+void data_clean(const char *directory, const data_file *training, const data_file *validation) {
+    const eitp_host host = command_host();
+    packed_files packed;
+    packed.directory = directory;
+    packed.used[0] = training;
+    packed.used[1] = validation;
+    host.files.list(host.files.user, directory, clean_entry, &packed);
+}
+
 void data_close(data_file *data) {
     eitp_token_file_close(data->file);
-    if (data->temporary && data->path)
+    if (data->temporary && data->path) {
         files_remove(data->path);
+        process_remove_at_end(NULL);
+    }
     free(data->path);
     memset(data, 0, sizeof *data);
 }

@@ -22,6 +22,9 @@ typedef struct data_file {
 eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
                       const char *directory, data_file *data, eitp_error *error);
 
+/* Removes from `directory` what data_open packed there for other texts or tokenizers, or did not finish. */
+void data_clean(const char *directory, const data_file *training, const data_file *validation);
+
 /* Closes the file and removes a temporary one. */
 void data_close(data_file *data);
 

@@ -14,6 +14,7 @@ typedef struct evaluating {
     eitp_tokenizer *tokenizer;
     data_file data;
     eitp_token_range range;
+    int64_t block_size;
     eitp_evaluation result;
 } evaluating;
 
@@ -50,6 +51,33 @@ static eitp_status evaluating_open_data(evaluating *e, eitp_error *error) {
     return status ? status : split_find_range(o, evaluating_checkpoint(e), &e->data, &e->range, error);
 }
 
+static void evaluating_close(evaluating *e) {
+    data_close(&e->data);
+    eitp_model_destroy(e->model);
+    eitp_tokenizer_destroy(e->tokenizer);
+    eitp_context_destroy(e->context);
+    free(e->directory);
+    free(e->base);
+    free(e->adapter);
+    e->model = NULL;
+    e->tokenizer = NULL;
+    e->context = NULL;
+    e->directory = e->base = e->adapter = NULL;
+}
+
+/* Everything that is read from the checkpoint, and the data. */
+static eitp_status evaluating_open_once(evaluating *e, eitp_error *error) {
+    eitp_status status;
+    output_progress("loading the model ...");
+    status = evaluating_open_model(e, error);
+    if (!status) {
+        e->block_size = model_block_size(&e->options, evaluating_checkpoint(e), eitp_model_positions(e->model));
+        status = split_find_data(&e->options, evaluating_checkpoint(e), error);
+    }
+    output_progress("reading the data ...");
+    return status ? status : evaluating_open_data(e, error);
+}
+
 static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
     const option_set *o = &e->options;
     int is_token_file;
@@ -60,18 +88,15 @@ static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--data is required, or --split to evaluate the data of the model's run");
     status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
-    output_progress("loading the model ...");
-    if (!status)
-        status = evaluating_open_model(e, error);
-    if (!status)
-        status = split_find_data(&e->options, evaluating_checkpoint(e), error);
-    output_progress("reading the data ...");
-    return status ? status : evaluating_open_data(e, error);
-}
-
-/* The tokens of a sequence: --block-size, or as in the run of the checkpoint. */
-static int64_t evaluating_block(const evaluating *e) {
-    return model_block_size(&e->options, evaluating_checkpoint(e), eitp_model_positions(e->model));
+    /* A run that trains may remove the checkpoint meanwhile. */
+    for (int attempts = 0; !status; evaluating_close(e)) {
+        status = evaluating_open_once(e, error);
+        if (!status || !(model_read_again(options_text(o, OPTION_MODEL), e->directory, &attempts, error) ||
+                         model_read_again(options_text(o, OPTION_ADAPTER), e->adapter, &attempts, error)))
+            break;
+        status = EITP_OK;
+    }
+    return status ? error->status : EITP_OK;
 }
 
 /* --eval-windows or --eval-frac; 0: all. */
@@ -88,7 +113,7 @@ static eitp_status evaluating_run(evaluating *e, eitp_error *error) {
     memset(&config, 0, sizeof config);
     config.model = e->model;
     config.training = eitp_token_file_source(e->data.file, e->range);
-    config.block_size = evaluating_block(e);
+    config.block_size = e->block_size;
     status = eitp_language_task(&config, &task, error);
     output_progress("evaluating ...");
     if (!status)
@@ -125,7 +150,7 @@ static void evaluating_add_json(const evaluating *e, text_buffer *t) {
     text_json_member_number(t, "bytes_per_token", evaluating_bytes_per_token(e));
     text_json_member_integer(t, "tokens", e->result.items);
     text_json_member_integer(t, "first_token", (int64_t)e->range.first);
-    text_json_member_integer(t, "block_size", evaluating_block(e));
+    text_json_member_integer(t, "block_size", e->block_size);
     text_format(t, "}\n");
 }
 
@@ -154,7 +179,7 @@ int command_eval(int count, char **arguments) {
     int ended = 0, code = COMMAND_FINISHED;
     eitp_status status;
     memset(&e, 0, sizeof e);
-    process_catch_signals();
+    process_end_on_signals();
     status = options_read(&e.options, "eval", OPTIONS_EVAL, count, arguments, &ended, &error);
     if (!status && !ended && options_integer(&e.options, OPTION_PRINT_CONFIG)) {
         options_print(&e.options, (int)options_integer(&e.options, OPTION_JSON));
@@ -171,15 +196,7 @@ int command_eval(int count, char **arguments) {
     }
     if (status)
         code = output_fail(&error);
-    if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
-        code = 128 + process_stop_signal();
-    data_close(&e.data);
-    eitp_model_destroy(e.model);
-    eitp_tokenizer_destroy(e.tokenizer);
-    eitp_context_destroy(e.context);
-    free(e.directory);
-    free(e.base);
-    free(e.adapter);
+    evaluating_close(&e);
     options_release(&e.options);
     return output_finish(code);
 }

@@ -1,12 +1,29 @@
 #include "command_files.h"
 
 #include "command_output.h"
+#include "command_process.h"
 
 #include <unistd.h>
+
+/* ---- The host: the default one, in which a request to stop makes reading and allocating fail ---- */
+
+static int read_unless_cancelled(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    *done = 0;
+    return process_is_cancelled(PROCESS_CANCEL_READING) ? ECANCELED
+                                                        : host.files.read(user, file, offset, data, size, done);
+}
+
+static void *allocate_unless_cancelled(void *user, size_t size, size_t alignment) {
+    const eitp_host host = eitp_host_default();
+    return process_is_cancelled(PROCESS_CANCEL_ALLOCATING) ? NULL : host.allocator.allocate(user, size, alignment);
+}
 
 eitp_host command_host(void) {
     eitp_host host = eitp_host_default();
     host.log = output_log_sink();
+    host.files.read = read_unless_cancelled;
+    host.allocator.allocate = allocate_unless_cancelled;
     return host;
 }
 
@@ -48,8 +65,16 @@ int files_is_file(const char *directory, const char *name) {
     return is_file;
 }
 
+/* A path that the user has to correct, rather than a failure of the disk. */
+static eitp_status status_of(int code) {
+    return code == ENOENT || code == ENOTDIR || code == EISDIR || code == EEXIST || code == ENXIO ||
+                   code == ENAMETOOLONG
+               ? EITP_ERROR_ARGUMENT
+               : EITP_ERROR_IO;
+}
+
 eitp_status files_fail(eitp_error *error, int code, const char *action, const char *path) {
-    return command_fail(error, EITP_ERROR_IO, "cannot %s '%s': %s", action, path, strerror(code));
+    return command_fail(error, status_of(code), "cannot %s '%s': %s", action, path, strerror(code));
 }
 
 /* Reads an open file to its end. */
@@ -72,12 +97,8 @@ eitp_status files_read(const char *path, size_t limit, text_buffer *content, eit
     const eitp_host host = command_host();
     void *file;
     int code = host.files.open(host.files.user, path, EITP_FILE_READ, &file);
-    if (code) {
-        files_fail(error, code, "read", path);
-        if (code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENXIO || code == ENAMETOOLONG)
-            error->status = EITP_ERROR_ARGUMENT;
-        return error->status;
-    }
+    if (code)
+        return files_fail(error, code, "read", path);
     code = files_read_open(&host.files, file, limit, content);
     host.files.close(host.files.user, file);
     if (code == EFBIG)
@@ -164,7 +185,7 @@ eitp_status files_create_directories(const char *path, int *created, eitp_error 
         return EITP_OK;
     if (code) {
         *created = 0;
-        return command_fail(error, EITP_ERROR_IO, "cannot create the directory '%s': %s; choose another", path,
+        return command_fail(error, status_of(code), "cannot create the directory '%s': %s; choose another", path,
                             strerror(code));
     }
     ++*created;
@@ -190,7 +211,7 @@ eitp_status files_check_writable(const char *directory, eitp_error *error) {
         files_remove(path);
     }
     free(path);
-    return code ? command_fail(error, EITP_ERROR_IO,
+    return code ? command_fail(error, status_of(code),
                                "cannot write to the directory '%s': %s; free some space, or choose another", directory,
                                strerror(code))
                 : EITP_OK;

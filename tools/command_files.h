@@ -19,7 +19,8 @@ char *files_parent(const char *path);
 eitp_path_info files_info(const char *path);
 int files_is_file(const char *directory, const char *name);
 
-/* Fails with "cannot <action> '<path>': <text of code>"; `code` is an errno. */
+/* Fails with "cannot <action> '<path>': <text of code>"; `code` is an errno value. EITP_ERROR_ARGUMENT for a path that
+   the user has to correct, otherwise EITP_ERROR_IO. */
 eitp_status files_fail(eitp_error *error, int code, const char *action, const char *path);
 
 /* Reads a whole file of at most `limit` bytes. A missing one is EITP_ERROR_ARGUMENT. */

@@ -7,8 +7,14 @@
 
 enum { PROFILE_LOW_MEMORY = 1, PROFILE_SAFE = 2, PROFILE_TINY = 4 };
 
+/* Batch size, block size and accumulation of each profile; 0: its own choice. */
+static const int64_t profiles[][3] = {{0, 0, 0}, {1, 128, 16}, {4, 256, 4}, {8, 512, 1}, {1, 32, 4}};
+
+int64_t fit_profile_batch(const option_set *o) {
+    return profiles[options_choice(o, OPTION_PROFILE)][0];
+}
+
 void fit_set_profile(option_set *o) {
-    static const int64_t profiles[][3] = {{0, 0, 0}, {1, 128, 16}, {4, 256, 4}, {8, 512, 1}, {1, 32, 4}};
     static const option_id ids[] = {OPTION_BATCH_SIZE, OPTION_BLOCK_SIZE, OPTION_GRAD_ACCUM};
     const int choice = options_choice(o, OPTION_PROFILE);
     const int64_t *profile = profiles[choice];

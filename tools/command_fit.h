@@ -6,6 +6,9 @@
 
 EITP_BEGIN_DECLARATIONS
 
+/* The batch size of --profile; 0: it has none. */
+int64_t fit_profile_batch(const option_set *o);
+
 /* Sets batch size, length, accumulation and --auto-shrink by --profile, where they are not given. */
 void fit_set_profile(option_set *o);
 

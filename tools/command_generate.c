@@ -68,24 +68,55 @@ static eitp_status encode_prompt(generating *g, eitp_error *error) {
     return status;
 }
 
-static eitp_status generating_open(generating *g, eitp_error *error) {
+/* Finds the model and reads it once. */
+static eitp_status generating_read_model(generating *g, eitp_error *error) {
     const option_set *o = &g->options;
-    eitp_status status;
-    if (!options_has(o, OPTION_MODEL))
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "--model is required: a model directory or an output directory");
-    status = model_find_directory(options_text(o, OPTION_MODEL), &g->directory, error);
+    eitp_status status = model_find_directory(options_text(o, OPTION_MODEL), &g->directory, error);
     if (!status)
         status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), g->directory, &g->tokenizer, error);
     if (!status && !g->tokenizer)
         status =
             command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; name one with --tokenizer", g->directory);
     if (!status)
-        status = model_create_context(o, &g->context, error);
-    if (!status)
         status = adapt_open_model(o, g->directory, g->context, &g->model, &g->base, &g->adapter, error);
-    if (!status)
-        status = model_check_tokenizer(g->tokenizer, NULL, eitp_model_vocabulary(g->model), error);
+    return status ? status : model_check_tokenizer(g->tokenizer, NULL, eitp_model_vocabulary(g->model), error);
+}
+
+static void generating_close_model(generating *g) {
+    eitp_model_destroy(g->model);
+    eitp_tokenizer_destroy(g->tokenizer);
+    eitp_context_destroy(g->context);
+    free(g->directory);
+    free(g->base);
+    free(g->adapter);
+    g->model = NULL;
+    g->tokenizer = NULL;
+    g->context = NULL;
+    g->directory = g->base = g->adapter = NULL;
+}
+
+/* Reads the model, again if a run that trains removed it meanwhile. */
+static eitp_status generating_open_model(generating *g, eitp_error *error) {
+    const option_set *o = &g->options;
+    const char *model = options_text(o, OPTION_MODEL), *adapter = options_text(o, OPTION_ADAPTER);
+    int attempts = 0;
+    for (;;) {
+        eitp_status status = model_create_context(o, &g->context, error);
+        if (!status)
+            status = generating_read_model(g, error);
+        if (!status || !(model_read_again(model, g->directory, &attempts, error) ||
+                         model_read_again(adapter, g->adapter, &attempts, error)))
+            return status ? error->status : EITP_OK;
+        generating_close_model(g);
+    }
+}
+
+static eitp_status generating_open(generating *g, eitp_error *error) {
+    eitp_status status;
+    if (!options_has(&g->options, OPTION_MODEL))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--model is required: a model directory or an output directory");
+    status = generating_open_model(g, error);
     if (!status)
         status = read_prompt(g, error);
     if (!status)
@@ -259,12 +290,7 @@ int command_generate(int count, char **arguments) {
     if (status)
         code = output_fail(&error);
     eitp_generator_destroy(g.generator);
-    eitp_model_destroy(g.model);
-    eitp_tokenizer_destroy(g.tokenizer);
-    eitp_context_destroy(g.context);
-    free(g.directory);
-    free(g.base);
-    free(g.adapter);
+    generating_close_model(&g);
     free(g.tokens);
     text_release(&g.prompt);
     text_release(&g.bytes);

@@ -18,11 +18,13 @@ static const struct {
     {OPTION_DATA, OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN,
      "text files, or directories of text files; may be repeated (required)"},
     {OPTION_DATA, OPTIONS_TOKENIZER_ENCODE, "text files; may be repeated"},
-    {OPTION_MODEL, OPTIONS_TRAIN, "model to start from: its directory, or an output directory (its newest checkpoint)"},
+    {OPTION_MODEL, OPTIONS_TRAIN,
+     "model to start from: its directory, or an output directory (its best checkpoint, or the newest)"},
     {OPTION_MODEL, OPTIONS_EVAL | OPTIONS_GENERATE,
-     "model directory, or output directory (its newest checkpoint) (required)"},
+     "model directory, or output directory (its best checkpoint, or the newest) (required)"},
     {OPTION_MODEL, OPTIONS_PLAN | OPTIONS_BENCH_STEP,
-     "model directory, output directory (its newest checkpoint), or shape: gpt2, gpt2-medium, gpt2-large, gpt2-xl, "
+     "model directory, output directory (its best checkpoint, or the newest), or shape: gpt2, gpt2-medium, gpt2-large, "
+     "gpt2-xl, "
      "distilgpt2, tiny, or a config.json (default: gpt2)"},
     {OPTION_MODEL, OPTIONS_MERGE, "directory of the base model (default: the one that the adapters name)"},
     {OPTION_VOCAB_SIZE, TRAINS,
@@ -37,7 +39,8 @@ static const struct {
     {OPTION_DROPOUT, TRAINS, "probability of all three dropouts (default: the model configuration's)"},
     {OPTION_DROPOUT, OPTIONS_BENCH_STEP, "probability of all three dropouts (default: 0)"},
     {OPTION_ADAPTER, OPTIONS_MERGE,
-     "adapters of eitp or PEFT: their directory, or an output directory (its newest checkpoint) (required)"},
+     "adapters of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the newest) "
+     "(required)"},
     {OPTION_OUTPUT_DIR, OPTIONS_TRAIN, "directory of checkpoints, metrics.jsonl, run.json and packed data"},
     {OPTION_OUTPUT_DIR, OPTIONS_MERGE, "directory of the merged model (required)"},
     {OPTION_STEPS, OPTIONS_TRAIN, "optimizer steps in total"},

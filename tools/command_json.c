@@ -44,11 +44,17 @@ static int json_hex(json_scanner *s, unsigned *code) {
     return 1;
 }
 
-/* The character after "\u", which a high surrogate and a low one make up together. */
+/* The character after "\u", which a high surrogate and a low one make up together. A low one alone may be a byte of a
+   name that is not UTF-8: see text_json_string. */
 static eitp_status json_unicode(json_scanner *s, text_buffer *t) {
     unsigned code, low;
     char bytes[4];
     int valid = json_hex(s, &code) && code && (code < 0xDC00 || code > 0xDFFF);
+    if (!valid && code >= 0xDC80 && code <= 0xDCFF) {
+        bytes[0] = (char)(code & 0xFF);
+        text_add(t, bytes, 1);
+        return EITP_OK;
+    }
     if (valid && code >= 0xD800 && code < 0xDC00) {
         valid = s->end - s->at >= 2 && s->at[0] == '\\' && s->at[1] == 'u';
         s->at += valid ? 2 : 0;

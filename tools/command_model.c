@@ -5,22 +5,22 @@
 
 eitp_status model_find_directory(const char *path, char **directory, eitp_error *error) {
     const eitp_host host = command_host();
-    int64_t step;
-    eitp_status status;
-    *directory = NULL;
-    if (files_is_file(path, "config.json")) {
-        *directory = command_copy(path);
-        return EITP_OK;
-    }
-    if (files_info(path).kind != EITP_PATH_DIRECTORY)
-        return command_fail(error, EITP_ERROR_ARGUMENT, "no directory '%s'; name a model directory", path);
-    status = eitp_checkpoint_newest(&host, path, &step, error);
-    if (!status && step < 0)
-        status = command_fail(error, EITP_ERROR_ARGUMENT,
-                              "'%s' is not a model directory: it has neither a config.json nor a checkpoint", path);
-    if (!status)
-        *directory = command_format("%s/checkpoint-%lld", path, (long long)step);
+    char found[MODEL_PATH_SIZE];
+    eitp_status status = eitp_run_find_checkpoint(&host, path, EITP_RUN_BEST, found, sizeof found, error);
+    *directory = status ? NULL : command_copy(found);
     return status;
+}
+
+int model_read_again(const char *given, const char *directory, int *attempts, eitp_error *error) {
+    if (!given || !directory || files_info(directory).kind != EITP_PATH_MISSING)
+        return 0;
+    if (strcmp(given, directory))
+        return ++*attempts < MODEL_ATTEMPTS;
+    command_fail(error, EITP_ERROR_ARGUMENT,
+                 "'%s' was removed while it was read: a run that trains there keeps its newest checkpoints; name the "
+                 "output directory, or best_model or latest_model in it",
+                 directory);
+    return 0;
 }
 
 /* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives isa "avx512" and products "openblas". Any

@@ -6,10 +6,19 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/*
- * The model directory, in a new text: `path`, or the newest checkpoint in it. If it is neither, an error.
- */
+enum { MODEL_PATH_SIZE = 4096 };
+
+/* The model directory that a path means (see eitp_run_find_checkpoint), in a new text: of an output directory the best
+   checkpoint, or the newest. */
 eitp_status model_find_directory(const char *path, char **directory, eitp_error *error);
+
+/*
+ * After reading `directory`, which is what the path `given` meant, has failed: true if a run that trains there removed
+ * it, and the path may mean another checkpoint now. If the path is its name, the error becomes that it was removed.
+ * Both may be NULL. *attempts starts at 0.
+ */
+enum { MODEL_ATTEMPTS = 200 };
+int model_read_again(const char *given, const char *directory, int *attempts, eitp_error *error);
 
 /*
  * The configuration of a context by --device, --threads and --precision, without parameters to train. `numerics` (may

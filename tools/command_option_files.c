@@ -13,6 +13,9 @@ typedef struct config_reader {
     option_source source;
     size_t lines[OPTION_CAPACITY];  /* where each option was set */
     const config_name *reported[8]; /* entries for whole sections that were reported */
+    /* Of a list that sets several options: its line, its values, and how many of them have not come. */
+    size_t list_line, list_size, list_missing;
+    char list_name[64];
 } config_reader;
 
 /* The option that a value of a file sets, and to what. */
@@ -72,6 +75,12 @@ static eitp_status read_entry(config_reader *reader, const config_name *entry, c
     meaning->is_own_option = count > 1;
     if (count > 1 && (!value->in_array || value->index >= count))
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s takes a list of %zu values", where, value->name, count);
+    if (count > 1) {
+        reader->list_line = value->line;
+        reader->list_size = count;
+        reader->list_missing = count - value->index - 1;
+        snprintf(reader->list_name, sizeof reader->list_name, "%s", value->name);
+    }
     config_option(entry, count > 1 ? value->index : 0, option, sizeof option);
     meaning->id = option_find(option).id;
     replaced = config_meaning_of(entry, value->text, &size);
@@ -228,11 +237,20 @@ static eitp_status read_placed_value(config_reader *reader, const json_value *va
     return set_config_value(reader, value, where, &meaning, error);
 }
 
+/* A list of several options must set them all: which of them a shorter one means is not certain. */
+static eitp_status check_list(const config_reader *reader, eitp_error *error) {
+    return reader->list_missing ? command_fail(error, EITP_ERROR_FORMAT, "%.300s:%zu: %s takes a list of %zu values",
+                                               reader->path, reader->list_line, reader->list_name, reader->list_size)
+                                : EITP_OK;
+}
+
 static eitp_status read_config_value(void *user, const json_value *value, eitp_error *error) {
     config_reader *reader = (config_reader *)user;
     char where[400], *path;
     json_value placed = *value;
-    eitp_status status;
+    eitp_status status = value->in_array && value->index ? EITP_OK : check_list(reader, error);
+    if (status)
+        return status;
     if (value->kind == JSON_NULL)
         return EITP_OK;
     if (reader->source == SOURCE_RUN) {
@@ -257,6 +275,8 @@ eitp_status options_read_config(option_set *o, const char *path, const char *sec
     reader->section = section;
     reader->source = source;
     status = (yaml_is_name(path) ? yaml_read_file : json_read_file)(path, "run", read_config_value, reader, error);
+    if (!status)
+        status = check_list(reader, error);
     free(reader);
     return status;
 }
@@ -273,6 +293,8 @@ static void write_choice(const option_entry *row, const option_value *value, tex
 static void write_value(const option_entry *row, const option_value *value, size_t index, text_buffer *t) {
     if (row->kind == KIND_FLAG)
         text_format(t, "%s", value->integer ? "true" : "false");
+    else if (row->setting && row->setting->kind == EITP_SETTING_UNSIGNED)
+        text_format(t, "%llu", (unsigned long long)value->integer);
     else if (row->kind == KIND_INTEGER || row->kind == KIND_SIZE)
         text_format(t, "%lld", (long long)value->integer);
     else if (row->kind == KIND_NUMBER)
@@ -376,7 +398,10 @@ static void print_option_help(const option_entry *row, const char *help, text_bu
 
 void options_print_help(const char *name, unsigned command) {
     text_buffer t = {NULL, 0, 0};
-    text_format(&t, "usage: eitp %s [options]%s\n\n", name, command == OPTIONS_TOKENIZER_DECODE ? " [ID ...]" : "");
+    text_format(&t, "usage: eitp %s [options]%s\n\n", name,
+                command == OPTIONS_TOKENIZER_DECODE ? " [ID ...]"
+                : command == OPTIONS_SET            ? " DIR NAME=VALUE ..."
+                                                    : "");
     for (size_t place = 0; place < option_count(); place++) {
         const option_id i = option_at(place);
         if (option_of(i)->commands & command)

@@ -25,7 +25,8 @@ typedef struct option_row {
 #define FITS (OPTIONS_TRAIN | OPTIONS_PLAN)
 #define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE)
 #define BENCHES (OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP)
-#define WITH_TOKENIZER (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES))
+#define WITH_TOKENIZER (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET))
+#define CONFIGURED (OPTIONS_EVERY & ~(unsigned)OPTIONS_SET)
 
 static const option_row rows[] = {
     {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS, 1,
@@ -47,7 +48,8 @@ static const option_row rows[] = {
     {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"model", "model-name model-name-or-path model-path", KIND_TEXT, 0, 0, NULL, "DIR",
      RUNS | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_MERGE, 1,
-     "model directory, or output directory (its newest checkpoint); plan, bench: or a shape (default: gpt2)"},
+     "model directory, or output directory (its best checkpoint, or the newest); plan, bench: or a shape (default: "
+     "gpt2)"},
     {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS, 1,
      "random weights in the shape of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, or a config.json"},
     {"vocab-size", "vocabulary-size", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS | OPTIONS_TOKENIZER_TRAIN, 1,
@@ -76,13 +78,14 @@ static const option_row rows[] = {
      "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; as embeddings,layers:6"},
     {"adapter", "adapter-path lora-adapter", KIND_TEXT, 0, 0, NULL, "DIR",
      OPTIONS_EVAL | OPTIONS_GENERATE | OPTIONS_MERGE, 0,
-     "adapters for the model, of eitp or PEFT: their directory, or an output directory (its newest checkpoint)"},
+     "adapters for the model, of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
+     "newest)"},
     {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR", OPTIONS_TRAIN | OPTIONS_MERGE, 0,
      "directory of checkpoints, metrics.jsonl, run.json and packed data; merge: of the model (required)"},
     {"overwrite-output-dir", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
      "start a new run in an output directory that has one, which is moved to a directory replaced-N in it"},
     {"resume", "resume-from-checkpoint auto-resume=auto|no", KIND_TEXT, 0, 0, NULL, "DIR|auto", OPTIONS_TRAIN, 0,
-     "resume from a checkpoint; auto: from the newest in the output directory, or start if it has none"},
+     "resume from a checkpoint; auto: from the newest in the output directory that is whole, or start if it has none"},
     {"steps", "max-steps num-steps train-steps", KIND_INTEGER, 1, LARGEST, NULL, "N",
      OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, "optimizer steps in total (bench: steps to time; default: 5)"},
     {"epochs", "num-epochs num-train-epochs max-epochs", KIND_NUMBER, 0.000001, 1000000, NULL, "N", OPTIONS_TRAIN, 1,
@@ -109,8 +112,14 @@ static const option_row rows[] = {
     {"epsilon", "adam-epsilon eps", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
     {"max-grad-norm", "grad-clip gradient-clip gradient-clip-val gradient-clipping clip", KIND_SETTING, 0, 0, NULL, "X",
      OPTIONS_TRAIN, 1, ""},
+    {"spike-threshold", "", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
+    {"skip-spikes", "", KIND_SETTING, 0, 0, NULL, "", OPTIONS_TRAIN, 1, ""},
     {"max-nonfinite", "", KIND_INTEGER, 1, LARGEST, "5", "N", OPTIONS_TRAIN, 1,
      "stop after N steps in a row whose gradient is not finite"},
+    {"check-finite", "", KIND_CHOICE, 0, 0, "step", "step no=none=false op", OPTIONS_TRAIN, 0,
+     "look for numbers that are not finite: in the gradient of each step; not at all; or in the result of every op, to "
+     "find "
+     "the first one (slow)"},
     {"eval", "eval-strategy evaluation-strategy do-eval=steps|no", KIND_CHOICE, 0, 0, NULL,
      "no=none=false steps=true epoch", OPTIONS_TRAIN, 1,
      "when to validate: never; every --eval-steps; or every --eval-every-frac of an epoch (default: steps)"},
@@ -130,6 +139,11 @@ static const option_row rows[] = {
      "also write a checkpoint every X seconds; 0: do not"},
     {"save-total-limit", "keep-checkpoints", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TRAIN, 1,
      "checkpoints to keep; 0: all"},
+    {"post-save-cmd", "", KIND_TEXT, 0, 0, NULL, "CMD", OPTIONS_TRAIN, 1,
+     "shell command to run beside training after a checkpoint is written, as a copy to another disk; its environment "
+     "has EITP_CHECKPOINT and EITP_STEP"},
+    {"backup-steps", "", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
+     "run --post-save-cmd only for the first checkpoint after every N steps; 0: for each"},
     {"keep-best", "metric-for-best-model", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN, 1,
      "save when this metric of an evaluation, as loss, is the best so far, and keep that checkpoint as well"},
     {"patience", "early-stopping-patience", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
@@ -206,9 +220,9 @@ static const option_row rows[] = {
      "where to compute"},
     {"threads", "num-threads cpu-threads", KIND_INTEGER, 0, 4096, "0", "N",
      RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE, 0, "threads; results do not depend on it; 0: one per processor"},
-    {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_EVERY, 0,
+    {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", CONFIGURED, 0,
      "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
-    {"print-config", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0,
+    {"print-config", "", KIND_FLAG, 0, 1, "0", "", CONFIGURED, 0,
      "print each option's value and where it comes from, and exit"},
     {"json", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "print the result as one JSON object"},
     {"quiet", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-q: print only warnings and errors"},

@@ -9,7 +9,17 @@
 #define BOOLEANS "false=False=FALSE=0=no=No=off true=True=TRUE=1=yes=Yes=on"
 
 /* Commands with arguments that are not options. */
-#define OPTIONS_WITH_POSITIONAL (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP)
+#define OPTIONS_WITH_POSITIONAL (OPTIONS_TOKENIZER_DECODE | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_SET)
+
+/* An UNSIGNED above INT64_MAX is negative in `value`. */
+static eitp_status set_setting(const eitp_setting *setting, const option_value *value, eitp_trainer_config *config,
+                               eitp_error *error) {
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return eitp_setting_set_number(setting, value->number, config, error);
+    if (setting->kind == EITP_SETTING_UNSIGNED)
+        return eitp_setting_set_unsigned(setting, (uint64_t)value->integer, config, error);
+    return eitp_setting_set_integer(setting, value->integer, config, error);
+}
 
 eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -18,9 +28,7 @@ eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, 
         const option_value *value = &o->values[id];
         if (!setting || !value->count)
             continue;
-        status = setting->kind == EITP_SETTING_NUMBER
-                     ? eitp_setting_set_number(setting, value->number, config, error)
-                     : eitp_setting_set_integer(setting, value->integer, config, error);
+        status = set_setting(setting, value, config, error);
     }
     return status;
 }
@@ -68,9 +76,9 @@ static eitp_status check_setting(const option_entry *row, const char *value, con
                                  const char *where, eitp_error *error) {
     eitp_trainer_config config = eitp_trainer_config_default();
     char bounds[100];
-    eitp_status status = row->kind == KIND_NUMBER
-                             ? eitp_setting_set_number(row->setting, parsed->number, &config, error)
-                             : eitp_setting_set_integer(row->setting, parsed->integer, &config, error);
+    eitp_status status = *value == '-' && row->kind == KIND_INTEGER
+                             ? eitp_setting_set_integer(row->setting, parsed->integer, &config, error)
+                             : set_setting(row->setting, parsed, &config, error);
     if (!status)
         return EITP_OK;
     eitp_setting_bounds(row->setting, bounds, sizeof bounds);
@@ -82,7 +90,10 @@ static eitp_status parse_number(const option_entry *row, const char *value, opti
     char *end = NULL;
     int whole = row->kind == KIND_INTEGER, valid;
     errno = 0;
-    parsed->integer = whole ? strtoll(value, &end, 10) : 0;
+    if (whole && *value != '-' && row->setting && row->setting->kind == EITP_SETTING_UNSIGNED)
+        parsed->integer = (int64_t)strtoull(value, &end, 10);
+    else
+        parsed->integer = whole ? strtoll(value, &end, 10) : 0;
     parsed->number = whole ? (double)parsed->integer : strtod(value, &end);
     /* White space, hexadecimal numbers, "nan" and "infinity" are invalid. */
     valid = *value && end && !*end && (errno != ERANGE || !whole) && !value[strspn(value, "0123456789+-.eE")];

@@ -10,7 +10,7 @@ static struct {
     output_detail detail;
     int started;
     int progress; /* a progress line is shown */
-    int failed;   /* to write the result */
+    int failed;   /* errno of writing the result; 0: none */
     text_buffer held;
 } output = {OUTPUT_NORMAL, 0, 0, 0, {NULL, 0, 0}};
 
@@ -139,17 +139,25 @@ const char *output_bytes(double bytes) {
     return buffers[next];
 }
 
+void output_by_line(void) {
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+}
+
 void output_result(const char *data, size_t size) {
     output_clear_progress();
     if (fwrite(data, 1, size, stdout) != size)
-        output.failed = 1;
+        output.failed = errno;
 }
 
 int output_finish(int code) {
-    int failed = fflush(stdout) || output.failed;
+    int failed = output.failed;
+    if (fflush(stdout) && !failed)
+        failed = errno;
     output_clear_progress();
+    if (failed == EPIPE) /* nobody wants the result */
+        return code;
     if (failed && code == COMMAND_FINISHED) {
-        output_error("cannot write to standard output: %s; the result is incomplete", strerror(errno));
+        output_error("cannot write to standard output: %s; the result is incomplete", strerror(failed));
         return COMMAND_IO;
     }
     return code;

@@ -39,10 +39,14 @@ void output_progress(const char *line);
 /* "12.3 MB", in decimal units. The text is valid until the eighth next call. */
 const char *output_bytes(double bytes);
 
+/* From now on each line of standard output is written when it ends. */
+void output_by_line(void);
+
 /* Writes to standard output; a failure to write is reported by output_finish. */
 void output_result(const char *data, size_t size);
 
-/* Flushes standard output. Returns `code`, or, if writing failed, prints an error and returns COMMAND_IO. */
+/* Flushes standard output. Returns `code`, or, if writing failed, prints an error and returns COMMAND_IO. That nobody
+   reads a pipe is no failure. */
 int output_finish(int code);
 
 EITP_END_DECLARATIONS

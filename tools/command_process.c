@@ -10,21 +10,59 @@
 #include <time.h>
 #include <unistd.h>
 
+/* ---- Signals: written by handlers, which any thread may run ---- */
+
 static volatile sig_atomic_t stop_signal;
-static eitp_run *volatile attached_run; /* gets requests to stop and to save */
+static volatile sig_atomic_t cancels;        /* a process_cancel */
+static eitp_run *volatile attached_run;      /* gets requests to stop and to save */
+static volatile char removed_paths[2][4096]; /* files to remove at a hard end */
+static struct timespec stopped_at;
+
+static const struct {
+    int number;
+    const char *name;
+} stop_signals[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}, {SIGXCPU, "SIGXCPU"}};
+
+/*
+ * True if a signal is the first one again, sent by no second decision. The system repeats SIGXCPU each second of
+ * processor time. timeout(1) sends its signal to the process and, at once, to the process's group.
+ */
+static int is_repeated(int number) {
+    struct timespec now;
+    if (number != stop_signal)
+        return 0;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return number == SIGXCPU ||
+           (now.tv_sec - stopped_at.tv_sec) * 1000 + (now.tv_nsec - stopped_at.tv_nsec) / 1000000 < 200;
+}
 
 static void handle_stop(int number) {
+    if (is_repeated(number))
+        return;
     if (stop_signal)
         _exit(128 + number);
+    clock_gettime(CLOCK_MONOTONIC, &stopped_at);
     stop_signal = number;
     if (attached_run)
         eitp_run_request_stop(attached_run, number);
+}
+
+static void handle_end(int number) {
+    for (size_t i = 0; i < COMMAND_COUNT(removed_paths); i++) {
+        if (removed_paths[i][0])
+            unlink((const char *)removed_paths[i]);
+    }
+    _exit(128 + number);
 }
 
 static void handle_save(int number) {
     (void)number;
     if (attached_run)
         eitp_run_request_save(attached_run);
+}
+
+static void handle_nothing(int number) {
+    (void)number;
 }
 
 static void catch_signal(int number, void (*handle)(int number)) {
@@ -36,15 +74,53 @@ static void catch_signal(int number, void (*handle)(int number)) {
     sigaction(number, &action, NULL);
 }
 
+/* Signals that were ignored at the start stay ignored: nohup ignores SIGHUP, a shell SIGINT of its background jobs. */
+static void catch_stop_signals(void (*handle)(int number)) {
+    for (size_t i = 0; i < COMMAND_COUNT(stop_signals); i++) {
+        struct sigaction before;
+        if (!sigaction(stop_signals[i].number, NULL, &before) && before.sa_handler != SIG_IGN)
+            catch_signal(stop_signals[i].number, handle);
+    }
+}
+
 void process_catch_signals(void) {
-    catch_signal(SIGINT, handle_stop);
-    catch_signal(SIGTERM, handle_stop);
+    catch_stop_signals(handle_stop);
+    catch_signal(SIGUSR1, handle_save);
+}
+
+void process_end_on_signals(void) {
+    catch_stop_signals(handle_end);
+}
+
+/* A signal may come meanwhile: a path has its first character once it is whole. */
+static void set_removed(volatile char *removed, const char *path, const char *suffix) {
+    char text[4096];
+    const int length = snprintf(text, sizeof text, "%s%s", path, suffix);
+    removed[0] = 0;
+    if (length <= 0 || (size_t)length >= sizeof text)
+        return;
+    for (int i = 1; i <= length; i++)
+        removed[i] = text[i];
+    removed[0] = text[0];
+}
+
+void process_remove_at_end(const char *path) {
+    set_removed(removed_paths[0], path ? path : "", "");
+    set_removed(removed_paths[1], path ? path : "", path ? ".partial" : "");
+}
+
+/* Not SIG_IGN, which programs that the process starts would inherit. */
+void process_survive_closed_pipes(void) {
+    catch_signal(SIGPIPE, handle_nothing);
+}
+
+void process_begin(void) {
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGUSR1, SIG_IGN);
 }
 
 void process_attach_run(eitp_run *run) {
     attached_run = run;
-    if (run)
-        catch_signal(SIGUSR1, handle_save);
     if (run && stop_signal)
         eitp_run_request_stop(run, stop_signal);
 }
@@ -53,13 +129,27 @@ void process_ignore_file_limit(void) {
     signal(SIGXFSZ, SIG_IGN);
 }
 
+void process_cancel_on_stop(process_cancel what) {
+    cancels = (sig_atomic_t)what;
+}
+
+int process_is_cancelled(process_cancel what) {
+    return stop_signal && (cancels & (sig_atomic_t)what);
+}
+
 int process_stop_signal(void) {
     return stop_signal;
 }
 
 const char *process_stop_name(void) {
-    return stop_signal == SIGTERM ? "SIGTERM" : "SIGINT";
+    for (size_t i = 0; i < COMMAND_COUNT(stop_signals); i++) {
+        if (stop_signals[i].number == stop_signal)
+            return stop_signals[i].name;
+    }
+    return "a signal";
 }
+
+/* ---- Memory and time ---- */
 
 long process_processors(void) {
     const long count = sysconf(_SC_NPROCESSORS_ONLN);

@@ -6,11 +6,40 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Makes the first SIGINT or SIGTERM a request to stop. The second ends the process at once. */
+/*
+ * Makes the first SIGINT, SIGTERM, SIGHUP or SIGXCPU a request to stop. The second ends the process at once. Those that
+ * were ignored at the start stay ignored. SIGUSR1 does nothing until a run is attached.
+ */
 void process_catch_signals(void);
+
+/* Makes the first of them remove the files of process_remove_at_end and end the process: for commands without results
+   to lose. */
+void process_end_on_signals(void);
+
+/* Sets the file that a signal removes, with what is written of it under the name `path`.partial; NULL: none. */
+void process_remove_at_end(const char *path);
+
+/* Makes writing to a pipe that nobody reads an error rather than the end of the process. */
+void process_survive_closed_pipes(void);
+
+/* Signals at the start, whatever the process inherited: a command whose output nobody reads ends without a word, and
+   SIGUSR1 ends none. */
+void process_begin(void);
 
 /* Passes these signals on to a run, and SIGUSR1 as a request to save; NULL: to none. */
 void process_attach_run(eitp_run *run);
+
+/* What fails after a request to stop, in the host of command_host, so that whatever is in progress fails soon. */
+typedef enum process_cancel {
+    PROCESS_CANCEL_NOTHING = 0,
+    PROCESS_CANCEL_READING = 1,
+    PROCESS_CANCEL_ALLOCATING = 2, /* for planning, which does little else */
+    PROCESS_CANCEL_ALL = 3
+} process_cancel;
+void process_cancel_on_stop(process_cancel what);
+
+/* True if a signal asked to stop, and that is to fail. */
+int process_is_cancelled(process_cancel what);
 
 /* Makes a write beyond the limit of file sizes (ulimit -f) an error rather than the end of the process. */
 void process_ignore_file_limit(void);

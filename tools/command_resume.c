@@ -1,27 +1,64 @@
 #include "command_resume.h"
 
 #include "command_adapt.h"
+#include "command_directory.h"
 #include "command_files.h"
+#include "command_option_table.h"
 #include "command_output.h"
+#include "command_resume_changes.h"
+#include "command_record.h"
 
 /* ---- The checkpoint ---- */
-
-static eitp_status find_newest(run *r, eitp_error *error) {
-    const eitp_host host = command_host();
-    int64_t step;
-    eitp_status status = eitp_checkpoint_newest(&host, r->directory, &step, error);
-    if (status)
-        return status;
-    if (step < 0)
-        output_info("no checkpoint in '%s': starting a new run", r->directory);
-    else
-        r->checkpoint = command_format("%s/checkpoint-%lld", r->directory, (long long)step);
-    return EITP_OK;
-}
 
 int resume_is_requested(const option_set *o) {
     const char *resume = options_text(o, OPTION_RESUME);
     return resume && strcmp(resume, "no") && strcmp(resume, "false");
+}
+
+/* Finds the newest checkpoint that is whole. Where the options are only printed, nothing is locked or written. */
+static eitp_status find_newest(run *r, eitp_error *error) {
+    const eitp_host host = command_host();
+    char found[MODEL_PATH_SIZE];
+    eitp_status status;
+    if (!options_integer(&r->options, OPTION_PRINT_CONFIG))
+        return directory_open(r, EITP_RESUME_NEWEST, error);
+    if (!directory_is_output(r->directory))
+        return EITP_OK;
+    status = eitp_run_find_checkpoint(&host, r->directory, EITP_RUN_LATEST, found, sizeof found, error);
+    if (!status)
+        r->checkpoint = command_copy(found);
+    return status == EITP_ERROR_ARGUMENT ? EITP_OK : status;
+}
+
+/* The run that --resume names continues in its directory, unless another one is given. */
+static void take_directory(run *r, char *directory) {
+    free(r->directory);
+    r->directory = directory;
+    options_set_text(&r->options, OPTION_OUTPUT_DIR, r->directory, SOURCE_CHECKPOINT);
+}
+
+static eitp_status find_auto(run *r, eitp_error *error) {
+    eitp_status status = find_newest(r, error);
+    if (!status && !r->checkpoint)
+        output_info("no checkpoint in '%s': starting a new run", r->directory);
+    return status;
+}
+
+static eitp_status find_named(run *r, const char *path, eitp_error *error) {
+    const eitp_host host = command_host();
+    char found[MODEL_PATH_SIZE];
+    eitp_status status = eitp_run_find_checkpoint(&host, path, EITP_RUN_LATEST, found, sizeof found, error);
+    if (status)
+        return status;
+    r->checkpoint = command_copy(found);
+    if (!files_is_file(r->checkpoint, "trainer_state.json"))
+        return command_fail(
+            error, EITP_ERROR_ARGUMENT,
+            "'%s' is a model, not a checkpoint: it has no trainer_state.json; start from it with --model",
+            r->checkpoint);
+    if (!options_is_explicit(&r->options, OPTION_OUTPUT_DIR))
+        take_directory(r, files_parent(r->checkpoint));
+    return EITP_OK;
 }
 
 eitp_status resume_find_checkpoint(run *r, eitp_error *error) {
@@ -29,19 +66,21 @@ eitp_status resume_find_checkpoint(run *r, eitp_error *error) {
     eitp_status status;
     if (!resume_is_requested(&r->options))
         return EITP_OK;
+    if (options_integer(&r->options, OPTION_OVERWRITE_OUTPUT_DIR))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--overwrite-output-dir and --resume cannot be used together: start a new run, or "
+                            "continue the one in the directory");
     if (!strcmp(resume, "auto") || !strcmp(resume, "true"))
-        return find_newest(r, error);
-    status = model_find_directory(resume, &r->checkpoint, error);
-    if (!status && !files_is_file(r->checkpoint, "trainer_state.json"))
-        status =
-            command_fail(error, EITP_ERROR_ARGUMENT,
-                         "'%s' is a model, not a checkpoint: it has no trainer_state.json; start from it with --model",
-                         r->checkpoint);
-    if (!status && !options_is_explicit(&r->options, OPTION_OUTPUT_DIR)) {
-        free(r->directory);
-        r->directory = files_parent(r->checkpoint);
-        options_set_text(&r->options, OPTION_OUTPUT_DIR, r->directory, SOURCE_CHECKPOINT);
-    }
+        return find_auto(r, error);
+    /* The run's own directory is locked before its checkpoint is chosen. */
+    if (!directory_is_output(resume) ||
+        (options_is_explicit(&r->options, OPTION_OUTPUT_DIR) && !directory_is_same(resume, r->directory)))
+        return find_named(r, resume, error);
+    if (!options_is_explicit(&r->options, OPTION_OUTPUT_DIR))
+        take_directory(r, command_copy(resume));
+    status = find_newest(r, error);
+    if (!status && !r->checkpoint)
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no checkpoint to resume from", resume);
     return status;
 }
 
@@ -106,7 +145,7 @@ static void follow_shrinking(run *r) {
         if (options_integer(o, ids[i]) == values[i][0])
             options_set_integer(o, ids[i], values[i][1], o->values[ids[i]].source);
     }
-    if (is_shrunk)
+    if (is_shrunk && options_integer(o, OPTION_BATCH_SIZE) == c->batch_size)
         output_info("the run of '%s' was shrunk and continues with batch size %lld, accumulation %lld and %lld "
                     "micro-batches per pass (at its start: %lld, %lld and %lld)",
                     r->checkpoint, (long long)c->batch_size, (long long)c->grad_accum,
@@ -124,19 +163,59 @@ eitp_status resume_add_hint(eitp_status status, eitp_error *error) {
 }
 
 /* --init of another shape than the run's would be ignored. */
-static eitp_status check_init(const run *r, const char *record, eitp_error *error) {
-    option_set *recorded = (option_set *)command_allocate(sizeof *recorded);
+static eitp_status check_init(const run *r, const option_set *recorded, eitp_error *error) {
     const char *given = options_text(&r->options, OPTION_INIT);
+    if (!options_is_explicit(&r->options, OPTION_INIT) || !options_has(recorded, OPTION_INIT) ||
+        !strcmp(options_text(recorded, OPTION_INIT), given))
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_ARGUMENT,
+                        "'%s' was started with --init %s, not %s; leave --init out to resume it, or choose another "
+                        "--output-dir",
+                        r->checkpoint, options_text(recorded, OPTION_INIT), given);
+}
+
+static void report_change(const run *r, const char *name, const char *is, const char *was) {
+    output_info("%s is %s, as set in '%s' (run.json: %s)", name, is, r->checkpoint, was);
+}
+
+/* Says which values of the checkpoint are not those of its run.json: eitp set has changed them. */
+static void report_changes(const run *r, const option_set *recorded) {
+    static const option_id shape[] = {OPTION_BATCH_SIZE, OPTION_GRAD_ACCUM, OPTION_MICRO_BATCHES_PER_PASS};
+    eitp_trainer_config before = r->resumed.config;
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    char is[64], was[64];
+    eitp_error ignored;
+    if (options_to_config(recorded, &before, &ignored))
+        return;
+    for (size_t i = 0; i < COMMAND_COUNT(shape); i++) /* shrinking changes these */
+        eitp_setting_set_integer(option_of(shape[i])->setting,
+                                 eitp_setting_integer(option_of(shape[i])->setting, &r->resumed.config), &before,
+                                 &ignored);
+    for (size_t i = 0; i < count; i++) {
+        const option_id id = options_setting(&settings[i]);
+        if (id == OPTION_CAPACITY || !options_has(recorded, id) || options_is_explicit(&r->options, id))
+            continue;
+        eitp_setting_format(&settings[i], &r->resumed.config, is, sizeof is);
+        eitp_setting_format(&settings[i], &before, was, sizeof was);
+        if (strcmp(is, was))
+            report_change(r, options_name(id), is, was);
+    }
+}
+
+static eitp_status take_recorded_options(run *r, eitp_error *error) {
+    option_set *recorded = (option_set *)command_allocate(sizeof *recorded);
+    int found;
     eitp_status status;
     recorded->name = r->options.name;
     recorded->command = r->options.command;
-    status = options_read_config(recorded, record, NULL, SOURCE_RUN, error);
-    if (!status && options_has(recorded, OPTION_INIT) && strcmp(options_text(recorded, OPTION_INIT), given))
-        status =
-            command_fail(error, EITP_ERROR_ARGUMENT,
-                         "'%s' was started with --init %s, not %s; leave --init out to resume it, or choose another "
-                         "--output-dir",
-                         r->checkpoint, options_text(recorded, OPTION_INIT), given);
+    status = record_read(recorded, r->checkpoint, &found, error);
+    if (!status)
+        status = check_init(r, recorded, error);
+    if (!status) {
+        report_changes(r, recorded);
+        record_copy(recorded, &r->options);
+    }
     options_release(recorded);
     free(recorded);
     return status;
@@ -144,18 +223,15 @@ static eitp_status check_init(const run *r, const char *record, eitp_error *erro
 
 eitp_status resume_take_options(run *r, eitp_error *error) {
     const eitp_host host = command_host();
-    char *parent = files_parent(r->checkpoint), *record = files_join(parent, "run.json");
     eitp_status status = resume_add_hint(eitp_checkpoint_read_info(&host, r->checkpoint, &r->resumed, error), error);
     if (!status)
         status = take_checkpoint_options(r, error);
-    if (!status && files_info(record).kind == EITP_PATH_FILE && options_is_explicit(&r->options, OPTION_INIT))
-        status = check_init(r, record, error);
-    if (!status && files_info(record).kind == EITP_PATH_FILE)
-        status = options_read_config(&r->options, record, NULL, SOURCE_RUN, error);
     if (!status)
+        status = take_recorded_options(r, error);
+    if (!status) {
         follow_shrinking(r);
-    free(parent);
-    free(record);
+        changes_keep_samples(r);
+    }
     return status;
 }
 
@@ -164,13 +240,7 @@ eitp_status resume_take_options(run *r, eitp_error *error) {
 /* `was` and `is` are the values of a setting that a resumed run keeps. */
 static eitp_status refuse_setting(const run *r, const eitp_setting *setting, const char *was, const char *is,
                                   eitp_error *error) {
-    option_id id = options_setting(setting);
-    if (id == OPTION_BATCH_SIZE || id == OPTION_GRAD_ACCUM)
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' was trained with %s %s, and a resumed run keeps it (got %s); leave --%s out; to use "
-                            "less memory at a time set --micro-batches-per-pass or --memory-budget; for other batches "
-                            "start from the weights with --model and another --output-dir",
-                            r->checkpoint, setting->name, was, is, options_name(id));
+    const option_id id = options_setting(setting);
     return command_fail(error, EITP_ERROR_ARGUMENT,
                         "'%s' was trained with %s %s, and a resumed run keeps it (got %s); leave --%s out, or start "
                         "from the weights with --model",
@@ -183,8 +253,11 @@ static eitp_status check_settings(const run *r, eitp_error *error) {
     eitp_trainer_config requested = r->resumed.config;
     char is[64], was[64];
     eitp_status status = options_to_config(&r->options, &requested, error);
+    if (!status)
+        status = changes_check_samples(r, &requested, error);
     for (size_t i = 0; i < count && !status; i++) {
-        if (settings[i].difference != EITP_DIFFERENCE_REFUSED)
+        const option_id id = options_setting(&settings[i]);
+        if (settings[i].difference != EITP_DIFFERENCE_REFUSED || id == OPTION_BATCH_SIZE || id == OPTION_GRAD_ACCUM)
             continue;
         eitp_setting_format(&settings[i], &r->resumed.config, was, sizeof was);
         eitp_setting_format(&settings[i], &requested, is, sizeof is);
@@ -194,43 +267,10 @@ static eitp_status check_settings(const run *r, eitp_error *error) {
     return status;
 }
 
-/* True if the words, which ", " separates, include this one. */
-static int has_word(const char *words, const char *word) {
-    const size_t size = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)) != NULL; at += size) {
-        if ((at == words || at[-1] == ' ') && (at[size] == ',' || !at[size]))
-            return 1;
-    }
-    return 0;
-}
-
-/* A resumed run keeps its kernels, since others round differently. An environment that selects others is refused. */
-static eitp_status check_kernels(const run *r, eitp_error *error) {
-    char isa[MODEL_ISA_SIZE];
-    const eitp_context_config config = model_context_config(&r->options, r->resumed.numerics, isa);
-    const char *const kept[][3] = {{"EITP_ISA", config.isa, "ref, avx2, avx512, avx512bf16, amx"},
-                                   {"EITP_PRODUCTS", config.products, "own, openblas"}};
-    for (size_t i = 0; i < COMMAND_COUNT(kept); i++) {
-        const char *requested = getenv(kept[i][0]);
-        if (!requested || !*requested || !kept[i][1] || !strcmp(requested, kept[i][1]))
-            continue;
-        if (!has_word(kept[i][2], requested))
-            return command_fail(error, EITP_ERROR_ARGUMENT, "unknown %s '%s' (choose from %s)", kept[i][0], requested,
-                                kept[i][2]);
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' was trained with %s=%s, and the environment has %s, which rounds differently; unset "
-                            "it to resume, or start from the weights with --model",
-                            r->checkpoint, kept[i][0], kept[i][1], requested);
-    }
-    return EITP_OK;
-}
-
 eitp_status resume_check(const run *r, eitp_error *error) {
     eitp_status status = check_settings(r, error);
-    if (!status)
-        status = check_kernels(r, error);
     if (!status && !options_has(&r->options, OPTION_DATA))
-        status = command_fail(error, EITP_ERROR_ARGUMENT, "--data is required: no run.json next to '%s' names the data",
-                              r->checkpoint);
+        status = command_fail(error, EITP_ERROR_ARGUMENT,
+                              "--data is required: no run.json in or next to '%s' names the data", r->checkpoint);
     return status;
 }

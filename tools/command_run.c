@@ -1,13 +1,15 @@
 #include "command_run.h"
 
 #include "command_adapt.h"
+#include "command_directory.h"
 #include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
+#include "command_record.h"
 #include "command_resume.h"
+#include "command_resume_changes.h"
 
-#include <sys/statvfs.h>
 #include <time.h>
 
 /* ---- Options ---- */
@@ -59,10 +61,6 @@ static eitp_status check_schedule(const option_set *o, eitp_error *error) {
 static eitp_status check_combination(const run *r, eitp_error *error) {
     const option_set *o = &r->options;
     eitp_status status = adapt_check(o, r->checkpoint || starts_from_model(r), error);
-    if (!status && options_integer(o, OPTION_OVERWRITE_OUTPUT_DIR) && resume_is_requested(o))
-        status = command_fail(error, EITP_ERROR_ARGUMENT,
-                              "--overwrite-output-dir and --resume cannot be used together: start a new run, or "
-                              "continue the one in the directory");
     if (status)
         return status;
     return r->checkpoint ? resume_check(r, error) : check_start(r, error);
@@ -126,12 +124,19 @@ static int is_higher_better(const char *metric) {
     return !(size >= 4 && !strcmp(metric + size - 4, "loss")) && strcmp(metric, "perplexity") != 0;
 }
 
-static eitp_run_config run_config(const run *r) {
+/* Writes run.json into a checkpoint, which can be resumed without the one in the output directory. */
+static eitp_status save_record(void *user, const char *directory, eitp_error *error) {
+    const run *r = (const run *)user;
+    char *path = files_join(directory, "run.json");
+    eitp_status status = files_replace(path, r->record.data, r->record.size, error);
+    free(path);
+    return status;
+}
+
+static eitp_run_config run_config(run *r) {
     const option_set *o = &r->options;
     eitp_run_config config = eitp_run_config_default();
-    config.directory = r->directory;
-    config.resume = r->checkpoint ? EITP_RESUME_NAMED : EITP_RESUME_NONE;
-    config.checkpoint = r->checkpoint;
+    config.steps = r->steps;
     /* Those that are not in force have no value: see options_reconcile. */
     config.eval_steps = options_integer(o, OPTION_EVAL_STEPS);
     config.eval_epochs = options_number(o, OPTION_EVAL_EVERY_FRAC);
@@ -146,32 +151,16 @@ static eitp_run_config run_config(const run *r) {
     config.higher_is_better = config.keep_best && is_higher_better(config.keep_best);
     config.patience = options_integer(o, OPTION_PATIENCE);
     config.max_nonfinite = options_integer(o, OPTION_MAX_NONFINITE);
+    config.check_finite = (eitp_check_finite)options_choice(o, OPTION_CHECK_FINITE);
     config.auto_shrink = (int)options_integer(o, OPTION_AUTO_SHRINK);
     config.listener = r->listener;
+    config.save = save_record;
+    config.save_user = r;
     return config;
 }
 
-/* Adds the options that change what the library refuses. */
-static void name_options(eitp_error *error, const char *options) {
-    size_t size = strlen(error->message);
-    snprintf(error->message + size, sizeof error->message - size, " (%s)", options);
-}
-
 static eitp_status prepare_directory(run *r, eitp_error *error) {
-    const eitp_host host = command_host();
-    const eitp_run_config config = run_config(r);
-    eitp_status status = EITP_OK;
-    if (options_integer(&r->options, OPTION_OVERWRITE_OUTPUT_DIR))
-        status = replace_run(r->directory, &r->replaced, error);
-    if (status)
-        return status;
-    if (r->replaced.to)
-        output_info("the earlier run in '%s' is now in '%s'; delete it when it is no longer needed", r->directory,
-                    r->replaced.to);
-    status = eitp_run_create(&host, &config, &r->run, error);
-    if (status == EITP_ERROR_ARGUMENT)
-        name_options(error, "--output-dir, --resume auto, --overwrite-output-dir");
-    return status;
+    return r->run ? EITP_OK : directory_open(r, r->checkpoint ? EITP_RESUME_NAMED : EITP_RESUME_NONE, error);
 }
 
 /* Checked here, where the options have names. */
@@ -198,6 +187,26 @@ static eitp_status check_metric(run *r, eitp_error *error) {
 
 /* ---- Model and tokenizer ---- */
 
+/* The directory that --model means, in a new text. It is found once: a run that trains there has others later. */
+static eitp_status find_model(run *r, char **directory, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!r->model_directory)
+        status = model_find_directory(options_text(&r->options, OPTION_MODEL), &r->model_directory, error);
+    *directory = status ? NULL : command_copy(r->model_directory);
+    return status;
+}
+
+/* The same as an absolute path, which adapters are saved with. */
+static eitp_status find_base(run *r, char **base, eitp_error *error) {
+    eitp_status status = find_model(r, base, error);
+    char *absolute = status ? NULL : realpath(*base, NULL);
+    if (absolute) {
+        free(*base);
+        *base = absolute;
+    }
+    return status;
+}
+
 /* The model's shape, with --dropout. */
 static eitp_status read_shape(run *r, eitp_error *error) {
     const option_set *o = &r->options;
@@ -208,7 +217,7 @@ static eitp_status read_shape(run *r, eitp_error *error) {
     if (r->checkpoint)
         directory = command_copy(r->checkpoint);
     else if (starts_from_model(r))
-        status = model_find_directory(options_text(o, OPTION_MODEL), &directory, error);
+        status = find_model(r, &directory, error);
     else
         status = fit_read_shape(o, &r->shape, error);
     if (!status && directory)
@@ -236,7 +245,9 @@ static eitp_status create_model(run *r, eitp_error *error) {
     int has_base = adapt_is_requested(o) || (!r->checkpoint && starts_from_model(r));
     eitp_transformer_config config = r->shape;
     char *base = NULL;
-    eitp_status status = has_base ? adapt_find_base(o, r->checkpoint, &base, error) : EITP_OK;
+    eitp_status status = EITP_OK;
+    if (has_base)
+        status = r->checkpoint ? adapt_find_base(o, r->checkpoint, &base, error) : find_base(r, &base, error);
     /* With its own dropout, which set_dropout compares. */
     if (!status && r->checkpoint)
         status = eitp_model_config_read(&host, r->checkpoint, &config, error);
@@ -288,7 +299,7 @@ static eitp_status load_tokenizer(run *r, eitp_error *error) {
     if (!status && r->checkpoint)
         directory = command_copy(r->checkpoint);
     else if (!status && starts_from_model(r))
-        status = model_find_directory(options_text(o, OPTION_MODEL), &directory, error);
+        status = find_model(r, &directory, error);
     if (!status)
         status = model_load_tokenizer(given, directory, &r->tokenizer, error);
     if (!status && !r->tokenizer && has_text)
@@ -333,6 +344,8 @@ static eitp_status open_data(run *r, eitp_error *error) {
         status = model_check_tokenizer(r->tokenizer, NULL, vocabulary, error);
     if (!status)
         status = data_open(o, OPTION_DATA, r->tokenizer, vocabulary, directory, &r->training, error);
+    if (!status)
+        status = changes_keep_data(r, directory, error);
     if (!status && options_has(o, OPTION_VAL_DATA))
         status = data_open(o, OPTION_VAL_DATA, r->tokenizer, vocabulary, directory, &r->validation, error);
     if (!status && !r->tokenizer)
@@ -346,10 +359,11 @@ static eitp_status open_data(run *r, eitp_error *error) {
 }
 
 static eitp_status split_data(run *r, int64_t block_size, eitp_error *error) {
-    double fraction = r->validation.file ? 0 : options_number(&r->options, OPTION_VAL_FRACTION);
+    const double fraction = r->validation.file ? 0 : options_number(&r->options, OPTION_VAL_FRACTION);
+    const uint64_t count = r->kept_tokens ? r->kept_tokens : eitp_token_file_get_info(r->training.file).token_count;
     eitp_token_range nothing;
-    eitp_status status = eitp_split_tokens(eitp_token_file_get_info(r->training.file).token_count, fraction, block_size,
-                                           &r->training_range, &r->validation_range, error);
+    eitp_status status =
+        eitp_split_tokens(count, fraction, block_size, &r->training_range, &r->validation_range, error);
     if (!status && r->validation.file)
         status = eitp_split_tokens(eitp_token_file_get_info(r->validation.file).token_count, 0, block_size,
                                    &r->validation_range, &nothing, error);
@@ -364,6 +378,8 @@ static eitp_status create_task(run *r, eitp_error *error) {
     memset(&config, 0, sizeof config);
     config.model = r->model;
     config.training = eitp_token_file_source(r->training.file, r->training_range);
+    if (r->kept_tokens)
+        config.training.hash = r->resumed.data.hash;
     if (r->validates)
         config.validation =
             eitp_token_file_source(r->validation.file ? r->validation.file : r->training.file, r->validation_range);
@@ -423,7 +439,7 @@ static eitp_status create_trainer(run *r, eitp_error *error) {
         options_set_integer(&r->options, OPTION_MICRO_BATCHES_PER_PASS, eitp_trainer_micro_batches_per_pass(r->trainer),
                             o->values[OPTION_MICRO_BATCHES_PER_PASS].source);
     if (!status && r->checkpoint)
-        status = resume_add_hint(eitp_trainer_resume(r->trainer, r->checkpoint, error), error);
+        status = resume_add_hint(eitp_run_resume_trainer(r->run, r->trainer, error), error);
     return status;
 }
 
@@ -482,67 +498,51 @@ static void log_run(const run *r) {
                     (long long)r->steps);
 }
 
-static void check_disk(const run *r) {
-    struct statvfs disk;
-    int64_t keep = options_integer(&r->options, OPTION_SAVE_TOTAL_LIMIT);
-    int64_t saved = adapt_is_requested(&r->options) ? eitp_model_trained_parameter_count(r->model)
-                                                    : eitp_model_parameter_count(r->model);
-    double checkpoint = 4.0 * (double)saved + (double)eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
-    /* A new checkpoint is written before the oldest is removed. The best one is kept in addition. */
-    int64_t most = (keep && keep < r->steps ? keep + 1 : 2) + options_has(&r->options, OPTION_KEEP_BEST);
-    double needed = checkpoint * (double)most, available;
-    if (statvfs(r->directory, &disk))
-        return;
-    available = (double)disk.f_bavail * (double)disk.f_frsize;
-    if (available < needed)
-        output_warning("the disk of '%s' has %s free, and checkpoints will need about %s; free some space",
-                       r->directory, output_bytes(available), output_bytes(needed));
-}
-
-/* Makes the paths of an option absolute. */
-static void make_absolute(option_set *o, option_id id) {
-    for (size_t i = 0; i < o->values[id].count; i++) {
-        char *absolute = realpath(o->values[id].texts[i], NULL);
-        if (absolute) {
-            free(o->values[id].texts[i]);
-            o->values[id].texts[i] = absolute;
-        }
-    }
-}
-
 static eitp_status write_record(run *r, eitp_error *error) {
-    static const option_id paths[] = {OPTION_DATA, OPTION_VAL_DATA, OPTION_MODEL, OPTION_TOKENIZER};
-    text_buffer t = {NULL, 0, 0};
+    text_buffer *t = &r->record;
     char now[40], *path = files_join(r->directory, "run.json");
+    char *directory = realpath(r->directory, NULL);
     time_t seconds = time(NULL);
     struct tm utc;
     int is_new = files_info(path).kind == EITP_PATH_MISSING;
     eitp_status status;
     strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
-    for (size_t i = 0; i < COMMAND_COUNT(paths); i++)
-        make_absolute(&r->options, paths[i]);
-    text_format(&t, "{\"run\": {");
-    text_json_member_string(&t, "version", eitp_version());
-    text_json_member_string(&t, "build", eitp_build_info());
-    text_json_member_string(&t, "device", eitp_context_description(r->context));
-    text_json_member_string(&t, "numerics", eitp_context_numerics(r->context));
-    text_json_member_string(&t, "started", now);
-    text_json_member_integer(&t, "first_step", eitp_trainer_steps_done(r->trainer) + 1);
-    text_json_member_integer(&t, "last_step", r->steps);
-    text_json_member_integer(&t, "parameters", eitp_model_parameter_count(r->model));
-    text_json_member_string(&t, "token_file", r->training.path);
-    text_json_member_integer(&t, "training_tokens", (int64_t)r->training_range.count);
-    text_json_member_integer(&t, "validation_tokens", (int64_t)r->validation_range.count);
-    text_format(&t, "},\n\"configuration\": {");
-    options_write(&r->options, &t);
-    text_format(&t, "}}\n");
-    status = files_replace(path, t.data, t.size, error);
-    text_release(&t);
+    record_make_absolute(&r->options);
+    text_format(t, "{\"run\": {");
+    text_json_member_string(t, "version", eitp_version());
+    text_json_member_string(t, "build", eitp_build_info());
+    text_json_member_string(t, "device", eitp_context_description(r->context));
+    text_json_member_string(t, "numerics", eitp_context_numerics(r->context));
+    text_json_member_string(t, "started", now);
+    if (directory)
+        text_json_member_string(t, "directory", directory);
+    text_json_member_integer(t, "first_step", eitp_trainer_steps_done(r->trainer) + 1);
+    text_json_member_integer(t, "last_step", r->steps);
+    text_json_member_integer(t, "parameters", eitp_model_parameter_count(r->model));
+    text_json_member_string(t, "token_file", r->training.path);
+    text_json_member_integer(t, "training_tokens", (int64_t)r->training_range.count);
+    text_json_member_integer(t, "validation_tokens", (int64_t)r->validation_range.count);
+    text_format(t, "},\n\"configuration\": {");
+    options_write(&r->options, t);
+    text_format(t, "}}\n");
+    free(directory);
+    status = files_replace(path, t->data, t->size, error);
+    if (status)
+        output_warning("%s; the run continues, since each checkpoint has its own", error->message);
     if (!status && is_new)
         r->made_record = path;
     else
         free(path);
-    return status;
+    return EITP_OK;
+}
+
+/* Removes packed data that no longer belongs to the run, once nothing can refuse the run any more. */
+static eitp_status clean_data(run *r, eitp_error *error) {
+    char *directory = files_join(r->directory, "data");
+    (void)error;
+    data_clean(directory, &r->training, &r->validation);
+    free(directory);
+    return EITP_OK;
 }
 
 /* ---- Preparing ---- */
@@ -553,15 +553,24 @@ static eitp_status check_stopped(eitp_error *error) {
                : EITP_OK;
 }
 
+static int is_stopped(void *user) {
+    (void)user;
+    return process_stop_signal();
+}
+
 static eitp_status fit_run(run *r, eitp_error *error) {
     option_set *o = &r->options;
-    const char *numerics = r->checkpoint ? r->resumed.numerics : NULL;
-    eitp_status status = fit_from_options(o, &r->shape, numerics, r->isa, &r->plan, &r->fit, error);
+    const char *numerics = NULL;
+    eitp_status status = r->checkpoint ? changes_find_numerics(r, &numerics, error) : EITP_OK;
+    if (!status)
+        status = fit_from_options(o, &r->shape, numerics, r->isa, &r->plan, &r->fit, error);
     if (!status)
         status = split_data(r, r->plan.block_size, error);
     r->plan.validates = r->validates;
+    process_cancel_on_stop(PROCESS_CANCEL_ALL);
     if (!status)
         status = fit_choose(&r->fit, &r->choice, error);
+    process_cancel_on_stop(PROCESS_CANCEL_READING);
     /* run.json records what "auto" resolved to, so that a resumed run keeps it. */
     if (!status)
         options_set_text(o, OPTION_PRECISION, r->choice.precision, o->values[OPTION_PRECISION].source);
@@ -582,6 +591,7 @@ static eitp_status create_context(run *r, eitp_error *error) {
     config.offload = r->choice.offload;
     config.offload_path = path;
     status = eitp_context_create(&config, &r->context, error);
+    eitp_context_set_poll(r->context, is_stopped, NULL);
     free(path);
     return status;
 }
@@ -591,6 +601,11 @@ static void show_stage(const char *what, const char *path) {
     char line[200];
     snprintf(line, sizeof line, "%s%s%.120s%s ...", what, path ? " '" : "", path ? path : "", path ? "'" : "");
     output_progress(line);
+}
+
+static eitp_status configure_run(run *r, eitp_error *error) {
+    const eitp_run_config config = run_config(r);
+    return eitp_run_set_config(r->run, &config, error);
 }
 
 eitp_status run_prepare(run *r, eitp_error *error) {
@@ -610,23 +625,26 @@ eitp_status run_prepare(run *r, eitp_error *error) {
                   {set_dropout, NULL, NULL},
                   {create_trainer, "preparing the trainer", NULL},
                   {check_metric, NULL, NULL},
-                  {write_record, NULL, NULL}};
+                  {write_record, NULL, NULL},
+                  {clean_data, NULL, NULL}};
     eitp_status status = check_combination(r, error);
+    process_cancel_on_stop(PROCESS_CANCEL_READING);
     for (size_t i = 0; i < COMMAND_COUNT(stages) && !status; i++) {
         if (stages[i].what)
             show_stage(stages[i].what, stages[i].path);
         status = stages[i].run(r, error);
-        if (!status)
-            status = check_stopped(error);
+        if (process_stop_signal())
+            status = check_stopped(error); /* also if a stage failed: because of it */
     }
+    process_cancel_on_stop(PROCESS_CANCEL_NOTHING);
+    if (!status)
+        status = configure_run(r, error);
     if (status)
         return status;
-    eitp_run_set_steps(r->run, r->steps);
     model_warn_null(r->context);
     log_run(r);
     log_memory(r);
     log_offload(r);
-    check_disk(r);
     return EITP_OK;
 }
 
@@ -659,7 +677,9 @@ void run_release(run *r, int keep_data) {
         replace_undo(&r->replaced);
     free(r->directory);
     free(r->checkpoint);
+    free(r->model_directory);
     free(r->made_record);
+    text_release(&r->record);
     replace_release(&r->replaced);
     options_release(&r->options);
     memset(r, 0, sizeof *r);

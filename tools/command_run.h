@@ -14,6 +14,7 @@ typedef struct run {
     option_set options;
     char *directory;              /* --output-dir */
     char *checkpoint;             /* that it resumes from; NULL: a new run */
+    char *model_directory;        /* of --model; NULL: not looked up yet */
     eitp_checkpoint_info resumed; /* of that checkpoint */
     replaced_run replaced;
     eitp_transformer_config shape; /* of the model */
@@ -25,6 +26,7 @@ typedef struct run {
     eitp_model *model;
     eitp_tokenizer *tokenizer; /* NULL: unknown */
     data_file training, validation;
+    uint64_t kept_tokens; /* of training data that has grown since the checkpoint; 0: all */
     eitp_token_range training_range, validation_range;
     eitp_task task;
     eitp_trainer *trainer;
@@ -32,14 +34,16 @@ typedef struct run {
     int64_t steps; /* in all */
 
     eitp_run_listener listener;
-    eitp_run *run;     /* owns the directory: no other process writes in it */
-    char *made_record; /* the new run.json, removed again if there is no first step */
+    eitp_run *run;      /* owns the directory: no other process writes in it */
+    text_buffer record; /* the content of run.json */
+    char *made_record;  /* the new run.json, removed again if there is no first step */
     int started;
 } run;
 
 /*
  * Finds the checkpoint to resume from, and completes the options: from the checkpoint, its run.json, and defaults that
- * depend on other options.
+ * depend on other options. With --resume auto the directory is locked from here on, unless the options are only
+ * printed.
  */
 eitp_status run_resolve(run *r, eitp_error *error);
 

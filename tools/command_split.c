@@ -2,6 +2,7 @@
 
 #include "command_files.h"
 #include "command_output.h"
+#include "command_record.h"
 
 /* In the order of the option's choices. */
 typedef enum data_split { SPLIT_ALL, SPLIT_TRAINING, SPLIT_VALIDATION } data_split;
@@ -23,18 +24,16 @@ static void copy_paths(const option_set *from, option_id from_id, option_set *to
 
 /* Reads the options of a run from its run.json; `run` is to be released in any case. */
 static eitp_status read_record(const char *checkpoint, option_set *run, eitp_error *error) {
-    char *parent = files_parent(checkpoint), *record = files_join(parent, "run.json");
+    int found;
     eitp_status status;
     memset(run, 0, sizeof *run);
     run->name = "train";
     run->command = OPTIONS_TRAIN;
-    status = files_info(record).kind == EITP_PATH_FILE
-                 ? options_read_config(run, record, NULL, SOURCE_RUN, error)
-                 : command_fail(error, EITP_ERROR_ARGUMENT,
-                                "--data is required: no run.json next to '%s' names the data of its run", checkpoint);
-    free(parent);
-    free(record);
-    return status;
+    status = record_read(run, checkpoint, &found, error);
+    return status || found
+               ? status
+               : command_fail(error, EITP_ERROR_ARGUMENT,
+                              "--data is required: no run.json next to '%s' names the data of its run", checkpoint);
 }
 
 eitp_status split_find_data(option_set *o, const char *checkpoint, eitp_error *error) {
@@ -86,6 +85,20 @@ static void warn_trained(const char *checkpoint, const eitp_token_range *trainin
         output_warning("'%s' was trained on this data; evaluate on other text to measure what it learned", checkpoint);
 }
 
+/* Of data that has grown, only the tokens that the run had. */
+static eitp_status keep_beginning(const eitp_token_file *file, uint64_t hash, eitp_token_source *source,
+                                  eitp_token_range *range, eitp_error *error) {
+    uint64_t count = 0;
+    eitp_status status = EITP_OK;
+    if (hash && source->hash && source->hash != hash)
+        status = eitp_token_file_find_prefix(file, hash, &count, error);
+    if (status || !count)
+        return status;
+    range->count = count;
+    source->hash = hash;
+    return EITP_OK;
+}
+
 eitp_status split_find_range(const option_set *o, const char *checkpoint, const data_file *data,
                              eitp_token_range *range, eitp_error *error) {
     const eitp_host host = command_host();
@@ -103,6 +116,10 @@ eitp_status split_find_range(const option_set *o, const char *checkpoint, const 
     if (status)
         return status;
     source = eitp_token_file_source(data->file, *range);
+    if (split)
+        status = keep_beginning(data->file, info.data.hash, &source, range, error);
+    if (status)
+        return status;
     training.first = info.data.first;
     training.count = info.data.count;
     if (source.hash != info.data.hash || training.first + training.count > range->count)

@@ -81,8 +81,8 @@ void text_json_string(text_buffer *t, const char *value, size_t size) {
         if (length > 0)
             text_json_character(t, value + i, length);
         else
-            text_format(t, "\\ufffd");
-        i += length > 0 ? (size_t)length : length < 0 ? (size_t)-length : size - i;
+            text_format(t, "\\udc%02x", (unsigned)(unsigned char)value[i]);
+        i += length > 0 ? (size_t)length : 1;
     }
     text_add(t, "\"", 1);
 }

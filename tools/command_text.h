@@ -16,7 +16,8 @@ void text_release(text_buffer *t);
 void text_add(text_buffer *t, const void *data, size_t size);
 void text_format(text_buffer *t, const char *format, ...) COMMAND_PRINTF(2, 3);
 
-/* A quoted JSON string; bytes that are not UTF-8 become U+FFFD. */
+/* A quoted JSON string. A byte that is not UTF-8, as names of files may have, becomes a lone surrogate, U+DC00 plus the
+   byte, which command_json.h reads back: Python calls this surrogateescape. */
 void text_json_string(text_buffer *t, const char *value, size_t size);
 
 /* The shortest number that reads back as the same double; null if it is not finite. */

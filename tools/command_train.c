@@ -1,14 +1,13 @@
 /* eitp train: the lines of a run, and its end. */
-#include "command_divergence.h"
 #include "command_output.h"
+#include "command_post_save.h"
 #include "command_process.h"
 #include "command_run.h"
 
 typedef struct training {
     run *r;
     eitp_run_report report;
-    divergence divergence;
-    int has_warned;        /* that the loss diverges */
+    post_save post_save;
     int64_t logged_tokens; /* since the last line */
     double logged_seconds;
     double shown; /* time of the last line */
@@ -74,19 +73,6 @@ static void show_step(training *t, const eitp_run_event *event) {
     }
 }
 
-/* Warns once, when the loss explodes. */
-static void watch_loss(training *t, const eitp_step_report *step) {
-    divergence_add(&t->divergence, step->loss);
-    if (t->has_warned || !divergence_is_diverging(&t->divergence))
-        return;
-    t->has_warned = 1;
-    output_warning(
-        "the loss diverges: %.2f after step %lld, up from %.2f (guessing: %.2f); stop the run and lower --lr "
-        "(now %g), or raise --warmup-steps",
-        divergence_mean(&t->divergence), (long long)step->step, t->divergence.first[0], t->divergence.guess,
-        options_number(&t->r->options, OPTION_LR));
-}
-
 static void show_evaluation(const eitp_run_event *event) {
     if (isfinite(event->report->evaluation.loss))
         output_info("%s", event->message);
@@ -99,13 +85,22 @@ static void show_evaluation(const eitp_run_event *event) {
 /* Prints an event of the library, and adds options where they help. */
 static void notice(void *user, const eitp_run_event *event) {
     training *t = (training *)user;
-    if (event->kind == EITP_EVENT_STEP) {
+    /* A run that is refused has no events, and one line. */
+    output_start();
+    if (event->kind == EITP_EVENT_STARTED)
+        return;
+    if (event->kind == EITP_EVENT_SAVED)
+        post_save_saved(&t->post_save, event->report->saved_step);
+    else
+        post_save_poll(&t->post_save);
+    if (event->kind == EITP_EVENT_STEP)
         show_step(t, event);
-        watch_loss(t, &event->report->step);
-    } else if (event->kind == EITP_EVENT_EVALUATION)
+    else if (event->kind == EITP_EVENT_EVALUATION)
         show_evaluation(event);
     else if (event->kind == EITP_EVENT_MEMORY_SHORT && !options_integer(&t->r->options, OPTION_AUTO_SHRINK))
         output_warning("%s; --auto-shrink would make the run smaller", event->message);
+    else if (event->kind == EITP_EVENT_DIVERGING)
+        output_warning("%s (--lr %g, --warmup-steps)", event->message, options_number(&t->r->options, OPTION_LR));
     else if (event->level >= EITP_LOG_ERROR)
         output_error("%s", event->message);
     else if (event->level == EITP_LOG_WARNING)
@@ -123,6 +118,8 @@ static const char *stop_name(const eitp_run_report *report) {
         return process_stop_name();
     case EITP_RUN_NOT_FINITE:
         return "nonfinite";
+    case EITP_RUN_DIVERGED:
+        return "diverged";
     case EITP_RUN_MEMORY_PRESSURE:
         return "pressure";
     case EITP_RUN_EARLY_STOP:
@@ -132,10 +129,28 @@ static const char *stop_name(const eitp_run_report *report) {
     }
 }
 
+/* The path of the last good checkpoint, or NULL; the caller frees it. */
+static char *last_checkpoint(const training *t) {
+    const eitp_run_report *report = &t->report;
+    if (report->saved_step < 0)
+        return NULL;
+    if (t->r->checkpoint && report->saved_step == report->start_step)
+        return command_copy(t->r->checkpoint);
+    return command_format("%s/checkpoint-%lld", t->r->directory, (long long)report->saved_step);
+}
+
+static void add_text(text_buffer *result, const char *name, const char *text) {
+    text_json_name(result, name);
+    if (text)
+        text_json_string(result, text, strlen(text));
+    else
+        text_format(result, "null");
+}
+
 static void print_json(const training *t, const char *stopped) {
     const eitp_run_report *report = &t->report;
     text_buffer result = {NULL, 0, 0};
-    char *checkpoint = command_format("%s/checkpoint-%lld", t->r->directory, (long long)report->saved_step);
+    char *checkpoint = last_checkpoint(t);
     text_format(&result, "{");
     text_json_member_integer(&result, "step", report->steps_done);
     text_json_member_integer(&result, "steps", report->steps);
@@ -153,14 +168,13 @@ static void print_json(const training *t, const char *stopped) {
     text_json_member_integer(&result, "tokens", report->items);
     text_json_member_number(&result, "seconds", report->seconds);
     text_json_member_number(&result, "tokens_per_s", report->seconds > 0 ? (double)report->items / report->seconds : 0);
+    text_json_member_integer(&result, "spikes_skipped", report->step.spikes_skipped);
     text_json_member_integer(&result, "planned_bytes", (int64_t)t->r->choice.total);
     text_json_member_integer(&result, "peak_rss_bytes", (int64_t)process_peak_memory());
-    text_json_member_string(&result, "checkpoint", checkpoint);
-    text_json_name(&result, "stopped");
-    if (stopped)
-        text_json_string(&result, stopped, strlen(stopped));
-    else
-        text_format(&result, "null");
+    if (report->lost_records)
+        text_json_member_integer(&result, "lost_records", report->lost_records);
+    add_text(&result, "checkpoint", checkpoint);
+    add_text(&result, "stopped", stopped);
     text_format(&result, "}\n");
     output_result(result.data, result.size);
     free(checkpoint);
@@ -184,6 +198,8 @@ static const char *describe_end(const eitp_run_report *report) {
     switch (report->end) {
     case EITP_RUN_NOT_FINITE:
         return "stopped (gradients not finite)";
+    case EITP_RUN_DIVERGED:
+        return "stopped (the loss diverged)";
     case EITP_RUN_MEMORY_PRESSURE:
         return "stopped (short of memory)";
     case EITP_RUN_EARLY_STOP:
@@ -196,7 +212,7 @@ static const char *describe_end(const eitp_run_report *report) {
 static void print_summary(const training *t) {
     const eitp_run_report *report = &t->report;
     text_buffer line = {NULL, 0, 0};
-    char loss[32];
+    char loss[32], *checkpoint = last_checkpoint(t);
     if (report->end == EITP_RUN_STOPPED)
         text_format(&line, "stopped by %s", process_stop_name());
     else
@@ -212,19 +228,11 @@ static void print_summary(const training *t) {
     if (report->items)
         text_format(&line, ", %lld tokens at %.0f per second", (long long)report->items,
                     (double)report->items / report->seconds);
-    text_format(&line, ", peak memory %s; %s/checkpoint-%lld\n", output_bytes((double)process_peak_memory()),
-                t->r->directory, (long long)report->saved_step);
+    text_format(&line, ", peak memory %s; %s\n", output_bytes((double)process_peak_memory()),
+                checkpoint ? checkpoint : "no checkpoint");
     output_result(line.data, line.size);
+    free(checkpoint);
     text_release(&line);
-}
-
-static void warn_diverged(const training *t) {
-    if (divergence_is_diverging(&t->divergence))
-        output_warning(
-            "the run diverged: loss %.2f in the last steps, up from %.2f (guessing: %.2f); train again with a "
-            "lower --lr (was %g) or more --warmup-steps",
-            divergence_mean(&t->divergence), t->divergence.first[0], t->divergence.guess,
-            options_number(&t->r->options, OPTION_LR));
 }
 
 /* Says where to resume after a step that failed halfway, after which nothing can be saved. */
@@ -243,6 +251,8 @@ static void explain_torn(const training *t) {
 static int fail(const training *t, const eitp_error *error) {
     if (error->status == EITP_ERROR_PRESSURE)
         output_error("%s; resume with --resume auto when more memory is free", error->message);
+    else if (error->status == EITP_ERROR_NOT_FINITE)
+        output_error("%s (--lr, --warmup-steps)", error->message);
     else
         output_error("%s", error->message);
     if (eitp_trainer_is_torn(t->r->trainer))
@@ -250,28 +260,39 @@ static int fail(const training *t, const eitp_error *error) {
     return command_exit_code(error->status);
 }
 
+/* A run that was stopped before it did or saved anything new. What the command created for it is removed. */
+static int end_before_step(training *t) {
+    output_error("stopped by %s before the first step", process_stop_name());
+    t->r->started = t->report.start_step > 0;
+    return 128 + t->report.stop_reason;
+}
+
 static int run_training(training *t, eitp_error *error) {
     run *r = t->r;
     eitp_status status;
     int code = COMMAND_FINISHED;
     r->started = 1;
-    t->divergence.guess = log((double)eitp_model_vocabulary(r->model));
-    output_start();
     output_progress("starting ...");
     process_attach_run(r->run);
+    post_save_begin(&t->post_save, &r->options, r->directory, eitp_trainer_steps_done(r->trainer), r->run);
     status = eitp_run_train(r->run, r->trainer, &t->report, error);
     process_attach_run(NULL);
+    post_save_end(&t->post_save);
     if (status)
         code = fail(t, error);
+    /* Refused before the first step: nothing is left behind. */
+    if (status == EITP_ERROR_IO && !t->report.steps_done && t->report.saved_step < 0)
+        r->started = 0;
     if (t->report.end == EITP_RUN_FAILED)
         return code;
+    if (t->report.end == EITP_RUN_STOPPED && t->report.steps_done == t->report.start_step)
+        return end_before_step(t);
     if (t->report.end == EITP_RUN_STOPPED)
         code = 128 + t->report.stop_reason;
     if (options_integer(&r->options, OPTION_JSON))
         print_json(t, stop_name(&t->report));
     else
         print_summary(t);
-    warn_diverged(t);
     return code;
 }
 
@@ -287,6 +308,7 @@ int command_train(int count, char **arguments) {
     r.listener.user = &t;
     r.listener.notify = notice;
     process_catch_signals();
+    process_survive_closed_pipes();
     status = options_read(&r.options, "train", OPTIONS_TRAIN, count, arguments, &ended, &error);
     if (!status && !ended)
         status = run_resolve(&r, &error);
@@ -303,6 +325,6 @@ int command_train(int count, char **arguments) {
         code = run_training(&t, &error);
     if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
         code = 128 + process_stop_signal();
-    run_release(&r, status == EITP_ERROR_MEMORY || status == EITP_ERROR_INTERRUPTED);
+    run_release(&r, status == EITP_ERROR_MEMORY || process_stop_signal());
     return output_finish(code);
 }

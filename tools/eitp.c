@@ -16,6 +16,7 @@ static const struct {
     {"eval", command_eval, "loss, perplexity and bits per byte of a model on data"},
     {"generate", command_generate, "generate text with a model"},
     {"merge", command_merge, "merge adapters into the weights of their base model"},
+    {"set", command_set, "change settings of a checkpoint, as its learning rate"},
     {"tokenizer", command_tokenizer, "train or inspect a tokenizer, encode or decode text"},
     {"pack", command_pack, "write text as a token file"},
     {"bench", command_bench, "speed of kernels and training steps, next to the limits of the machine"},
@@ -35,7 +36,8 @@ static void print_overview(void) {
     text_format(&t, "  eitp help NAME    options of a command\n  eitp --version    version and build\n\n"
                     "Exit codes: 0 finished; 1 the command or the content of a file is invalid; 2 not enough memory;\n"
                     "3 stopped while training, short of memory, after saving; 4 too many losses or gradients that are\n"
-                    "not finite; 5 reading or writing failed; 130, 143 stopped by a signal.\n");
+                    "not finite; 5 reading or writing failed; 130, 143, 129, 152 stopped by SIGINT, SIGTERM, SIGHUP,\n"
+                    "SIGXCPU, after saving.\n");
     output_result(t.data, t.size);
     text_release(&t);
 }
@@ -85,6 +87,8 @@ static int print_help(int count, char **arguments) {
  * the program executes itself again with a low limit, unless the environment has a setting already.
  */
 static void limit_spinning(char **arguments) {
+    /* eitp uses one thread of OpenBLAS, which otherwise starts more, and never ends if one cannot be started. */
+    setenv("OPENBLAS_NUM_THREADS", "1", 0);
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
         return;
     if (setenv("GOMP_SPINCOUNT", "1000", 1) == 0)
@@ -94,8 +98,10 @@ static void limit_spinning(char **arguments) {
 int main(int count, char **arguments) {
     const char *name = count > 1 ? arguments[1] : "";
     int found = find_command(name);
+    process_begin();
     limit_spinning(arguments);
     process_ignore_file_limit();
+    output_by_line();
     if (found >= 0)
         return commands[found].run(count - 2, arguments + 2);
     if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs optional tools with apt-get, where it can do so without a question, and reports each:
-#   install_dependencies.sh quickstart | test | nightly | bochs
+#   install_dependencies.sh test | nightly | bochs
 # None is required: tests whose tools are missing are skipped with a line that says so. INSTALL=0 installs nothing.
 BUILD=${BUILD:-build} CC=${CC:-cc} CLANG=${CLANG:-clang}
 mkdir -p "$BUILD"
@@ -11,13 +11,8 @@ links() {
     "$@" "$BUILD/dependency.c" -o "$BUILD/dependency" >/dev/null 2>&1
 }
 
-has_openblas() {
-    printf '#include <cblas.h>\nint main(void) { return (int)cblas_dasum(0, 0, 1); }\n' >"$BUILD/dependency.c"
-    "$CC" "$BUILD/dependency.c" -o "$BUILD/dependency" -lopenblas >/dev/null 2>&1
-}
-
-has_libyaml() {
-    printf '#include <dlfcn.h>\nint main(void) { return !dlopen("libyaml-0.so.2", RTLD_NOW); }\n' >"$BUILD/dependency.c"
+opens() { # library
+    printf '#include <dlfcn.h>\nint main(void) { return !dlopen("%s", RTLD_NOW); }\n' "$1" >"$BUILD/dependency.c"
     "$CC" "$BUILD/dependency.c" -o "$BUILD/dependency" -ldl >/dev/null 2>&1 && "$BUILD/dependency"
 }
 
@@ -59,7 +54,6 @@ if [ "$1" = bochs ]; then
     needs xorriso xorriso
     exit 0
 fi
-has_openblas || install libopenblas-dev
 if [ "$1" = nightly ]; then
     needs musl-gcc musl-tools
     needs x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
@@ -71,7 +65,8 @@ if [ "$1" = nightly ]; then
     needs qemu-aarch64 qemu-user
 fi
 if [ "$1" = test ] || [ "$1" = nightly ]; then
-    has_libyaml || install libyaml-0-2
+    opens libyaml-0.so.2 || install libyaml-0-2
+    opens libopenblas.so.0 || install libopenblas0-pthread
     needs "$CLANG" clang
     if command -v "$CLANG" >/dev/null 2>&1 && ! has_fuzzer; then
         major=$("$CLANG" -dumpversion | sed 's/\..*//')

@@ -3,9 +3,12 @@
 #   test.sh test      every test
 #   test.sh quick     the tests with the modules apart that changed since they last passed
 #   test.sh nightly   the tests that take hours
+#   test.sh torture   every fault, power loss and kill that a run may meet
 # TEST=word           only tests with the word in their name
 # CHECK=1             `make check` too
 # JOBS                programs that run at a time
+# STRIDE, KILLS, SEEDS      of torture: every how many calls a fault, power loss or kill is tried (1: at all of them),
+#                           random kills (1000), random states of a disk for each power loss (8)
 # FUZZ_RUNS, FUZZ_SECONDS   for each fuzz target, at most
 # The seconds of each program are in $BUILD/logs/times; the next run starts with the longest.
 LC_ALL=C
@@ -17,7 +20,7 @@ export MAKE BUILD CC CLANG
 logs=$BUILD/logs
 known=$BUILD/quick
 limit=600
-[ "$mode" != nightly ] || limit=7200
+case $mode in nightly | torture) limit=7200 ;; esac
 mkdir -p "$logs" "$known"
 
 # Seconds, with a fraction if `date` prints one.
@@ -60,8 +63,10 @@ other_scripts() {
     done
 }
 
-killing() { # the program of examples/run.c, number of kills
-    echo "test_kill $1,tests/test_kill.sh env RUN=$1 KILLS=$2 sh tests/test_kill.sh"
+killing() { # the program of examples/run.c, number of kills, seed (the clock's if it is missing)
+    verify=$BUILD/split/tests/verify_checkpoints
+    echo "test_kill${3:+@seed-$3} $1,$verify,tests/test_kill.sh" \
+        "env RUN=$1 VERIFY=$verify KILLS=$2 ${3:+SEED=$3 }sh tests/test_kill.sh"
 }
 
 fuzzers() {
@@ -92,7 +97,7 @@ list_test() {
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts
-    killing "$BUILD/examples/run" 3
+    killing "$BUILD/examples/run" 30
     echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh pairwise"
     documents
 }
@@ -102,7 +107,17 @@ list_quick() {
     programs split emulated
     programs split real
     other_scripts
-    killing "$BUILD/split/examples/run" 3
+    killing "$BUILD/split/examples/run" 10
+}
+
+list_torture() {
+    all="env EITP_TEST_STRIDE=${STRIDE:-1} EITP_TEST_SEEDS=${SEEDS:-8}"
+    for test in test_run_faults test_power_loss test_run_kills; do
+        echo "split/$test@all $BUILD/split/tests/$test $all $BUILD/split/tests/$test"
+    done
+    for seed in 1 2 3 4; do
+        killing "$BUILD/examples/run" $(((${KILLS:-1000} + 3) / 4)) $seed
+    done
 }
 
 list_nightly() {
@@ -115,7 +130,7 @@ list_nightly() {
             scripts "$BUILD/eitp" "env EITP_ISA=$set EITP_TEST_PRECISION=$precision " "@$set-$precision"
         done
     done
-    killing "$BUILD/examples/run" 10
+    list_torture
     [ "$fuzzing" = 0 ] || fuzzers
     echo "analysis $BUILD/amalgamate succeeds sh tools/check.sh analysis"
     echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh all"
@@ -253,8 +268,8 @@ report_one() { # name, exit status
         tail -n 200 "$log"
         fail "$1" "exit status $2 and no result line"
     elif [ "$2" -eq 0 ] && [ "$result_failed" -eq 0 ]; then
-        # Skipped parts.
-        grep '^SKIPPED' "$log"
+        # Skipped parts, and how much was tried.
+        grep '^SKIPPED\|^[0-9]* \(faults injected\|power losses\|kills\|random kills\) ' "$log"
         echo "$1: $(tail -n 1 "$log")"
         [ ! -e "$state.now" ] || mv "$state.now" "$state.passed"
     else
@@ -297,6 +312,7 @@ summarize() {
         /^packed\// { kind = "test programs packed, all shapes" }
         /^sanitized\// { kind = "test programs under the sanitizers, all shapes and emulated sets" }
         /^split\/.*@/ { sub(/.*@/, ""); kind = "test programs with the instruction set " $0 }
+        $0 == "all" || /^test_kill/ { kind = "tests of faults, power losses and kills" }
         /^test_command.*@/ { sub(/.*@/, ""); kind = "tests of the command with " $0 }
         /^fuzz_/ { kind = "fuzz targets, '"$FUZZ_SECONDS"' s each" }
         /^analysis/ { kind = "cppcheck and clang-tidy, where they are installed" }

@@ -8,11 +8,14 @@
 #include "base/memory.h"
 #include "base/threads.h"
 
+#include <sys/resource.h>
+
 typedef struct eitp__cpu {
     eitp__backend base;
     int threads;
     eitp__isa isa;
     eitp__kernel_table table;
+    eitp__openblas_core openblas; /* if it computes products */
 } eitp__cpu;
 
 /* The columns of EITP__ISAS. */
@@ -71,18 +74,61 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
     return EITP_OK;
 }
 
+/* What limits on the process's addresses leave it; UINT64_MAX if nothing or something else limits it more. */
+static uint64_t eitp__addresses_left(const eitp_host *host) {
+    eitp_memory_info info;
+    struct rlimit addresses, data;
+    if (getrlimit(RLIMIT_AS, &addresses) || getrlimit(RLIMIT_DATA, &data) ||
+        (addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY) ||
+        eitp_memory_info_read(host, &info, NULL) || strncmp(info.source, "RLIMIT", 6))
+        return UINT64_MAX;
+    return info.left;
+}
+
+/* The number of threads whose stacks take at most half of the addresses that are left. */
+static int eitp__threads_within_limits(const eitp_host *host, int threads) {
+    const uint64_t stack = threads > 1 ? eitp__team_stack() : 0;
+    uint64_t room = stack ? eitp__addresses_left(host) / 2 / stack : UINT64_MAX;
+    return room >= (uint64_t)threads - 1 ? threads : 1 + (int)room;
+}
+
+/* OpenBLAS tries without end to map its buffer for each thread, so half of the addresses must have room for them. */
+static eitp_status eitp__check_openblas_room(const eitp__cpu *cpu, eitp_error *error) {
+    const uint64_t needed = EITP__OPENBLAS_BUFFER * (uint64_t)cpu->threads;
+    const uint64_t left = eitp__addresses_left(&cpu->base.host);
+    if (needed <= left / 2)
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_MEMORY,
+        "OpenBLAS maps %llu MB for %d thread%s, and limits on the process's addresses leave %llu MB for "
+        "that and as much for the rest; raise the limits (ulimit -v), or use fewer threads or the products "
+        "'own'",
+        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s",
+        (unsigned long long)left / 2000000);
+}
+
 /* Registers OpenBLAS's matrix product if it is requested. */
 static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
+    eitp_status status;
     if (!name || !*name)
         name = getenv("EITP_PRODUCTS");
     if (!name || !*name || !strcmp(name, "own"))
         return EITP_OK;
     if (strcmp(name, "openblas"))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s' (choose from own, openblas)", name);
-    if (!eitp__register_openblas_kernels(&cpu->table))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "this build has no OpenBLAS; compile with -DEITP_WITH_OPENBLAS=1 and link with -lopenblas");
-    return EITP_OK;
+    status = eitp__check_openblas_room(cpu, error);
+    return status ? status : eitp__register_openblas_kernels(&cpu->table, &cpu->openblas, error);
+}
+
+/* Threads that wait for work are there before memory is taken for other things. */
+static void eitp__start_threads(eitp__cpu *cpu) {
+    int threads = eitp__team_start(eitp__threads_within_limits(&cpu->base.host, cpu->threads));
+    if (threads < cpu->threads)
+        eitp__log(&cpu->base.host, EITP_LOG_WARNING,
+                  "%d thread%s instead of %d, for want of addresses or processes; raise these limits (ulimit -v, -u) "
+                  "or ask for %d",
+                  threads, threads == 1 ? "" : "s", cpu->threads, threads);
+    cpu->threads = threads;
 }
 
 static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
@@ -112,6 +158,7 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
 #endif
     for (int i = 0; i <= (int)isa; i++)
         eitp__cpu_sets[i].register_kernels(&cpu->table);
+    eitp__start_threads(cpu);
     status = eitp__choose_products(cpu, config->products, error);
     if (status) {
         eitp__release(host, cpu, sizeof *cpu);
@@ -140,9 +187,8 @@ static void eitp__cpu_describe(const eitp__backend *backend, char *text, size_t 
 static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     const char *set = eitp__matmul_set(cpu);
-    int openblas = !strcmp(set, "openblas");
-    snprintf(text, size, "cpu-%s-%s%s%s", eitp__isa_name(cpu->isa), set, openblas ? "." : "",
-             openblas ? eitp__openblas_core() : "");
+    snprintf(text, size, "cpu-%s-%s%s%s", eitp__isa_name(cpu->isa), set, *cpu->openblas.name ? "." : "",
+             cpu->openblas.name);
 }
 
 /* Without BF16 instructions 16 bits only save memory. */
@@ -273,7 +319,39 @@ typedef struct eitp__cpu_work {
     size_t count;
     char *workspace;
     eitp__pieces pieces;
+    const eitp__poll *poll;
+    size_t stoppable; /* number of calls before whose end the poll is asked */
+    int stopped;      /* of thread 0 */
 } eitp__cpu_work;
+
+/* How a call is divided into pieces of `size` of its items. */
+typedef struct eitp__division {
+    int64_t items, size, pieces;
+} eitp__division;
+
+static eitp__division eitp__divide_call(const eitp__call *call, const eitp__kernel *kernel) {
+    eitp__division division;
+    division.items = eitp__call_items(call, kernel);
+    division.size = division.items ? eitp__piece_items(call, division.items) : 1;
+    division.pieces = eitp__ceil_divide(division.items, division.size);
+    return division;
+}
+
+/* Pieces that thread 0 executes between two questions. */
+#define EITP__PIECES_BETWEEN_POLLS 8
+
+/*
+ * Asks the poll in thread 0, the one that called the backend, during call `i`, whose pieces begin at `first`. If the
+ * answer is to stop, no thread claims another piece, unless other threads are ahead and have begun what must not stop.
+ */
+static void eitp__cpu_ask(eitp__cpu_work *work, size_t i, int64_t first) {
+    if (!work->poll->ask(work->poll->user))
+        return;
+    for (; i < work->stoppable; i++)
+        first += eitp__divide_call(&work->calls[i], eitp__cpu_kernel(work->cpu, &work->calls[i])).pieces;
+    work->stopped = eitp__pieces_cancel(&work->pieces, first);
+    work->stoppable = 0; /* asks no more */
+}
 
 /* The loop of one thread: goes through the calls in order and takes pieces of each until none is left. */
 static void eitp__cpu_thread(void *argument, int thread) {
@@ -282,28 +360,35 @@ static void eitp__cpu_thread(void *argument, int thread) {
     for (size_t i = 0; i < work->count; i++) {
         const eitp__call *call = &work->calls[i];
         const eitp__kernel *kernel = eitp__cpu_kernel(work->cpu, call);
-        int64_t items = eitp__call_items(call, kernel), size = items ? eitp__piece_items(call, items) : 1, piece;
-        int64_t end = first + eitp__ceil_divide(items, size);
+        const eitp__division division = eitp__divide_call(call, kernel);
         char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
-        while ((piece = eitp__piece_claim(&work->pieces, first, end)) >= 0) {
-            int64_t begin = (piece - first) * size;
-            kernel->run(call, begin, begin + size < items ? begin + size : items, workspace);
+        for (unsigned done = 0;; done++) {
+            int64_t piece, begin, end;
+            if (thread == 0 && i < work->stoppable && done % EITP__PIECES_BETWEEN_POLLS == 0)
+                eitp__cpu_ask(work, i, first);
+            piece = eitp__piece_claim(&work->pieces, first, first + division.pieces);
+            if (piece < 0)
+                break;
+            begin = (piece - first) * division.size;
+            end = begin + division.size;
+            eitp__kernel_run(kernel, call, begin, end < division.items ? end : division.items, workspace);
             eitp__piece_finish(&work->pieces);
         }
-        first = end;
+        first += division.pieces;
     }
 }
 
 static eitp_status eitp__cpu_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                                     eitp_error *error) {
+                                     const eitp__poll *poll, size_t stoppable, eitp_error *error) {
     eitp__cpu_work work = EITP__ZERO;
-    (void)error;
     work.cpu = (const eitp__cpu *)(const void *)backend;
     work.calls = calls;
     work.count = count;
     work.workspace = (char *)workspace;
+    work.poll = poll;
+    work.stoppable = poll->ask ? stoppable : 0;
     eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
-    return EITP_OK;
+    return work.stopped ? eitp__fail_interrupted(error) : EITP_OK;
 }
 
 static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {

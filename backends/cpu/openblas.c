@@ -1,10 +1,23 @@
 #include "backends/cpu/openblas.h"
 #include "kernels/matmul.h"
 
-#if EITP_WITH_OPENBLAS
+#include "base/library.h"
 
-#include <cblas.h>
+/* The part of OpenBLAS's interface that is used; the enumerations of cblas.h are passed as int. */
+typedef void (*eitp__sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                            const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
 
+enum { EITP__CBLAS_ROW_MAJOR = 101, EITP__CBLAS_NO_TRANSPOSE = 111, EITP__CBLAS_TRANSPOSE = 112 };
+
+typedef struct eitp__openblas {
+    eitp__sgemm sgemm;
+    void (*set_threads)(int threads);
+    char *(*core)(void);
+    char *(*config)(void);
+} eitp__openblas;
+
+/* The library's function comes first in the workspace (eitp__kernel.imported), then the sums of a tile. */
+#define EITP__OPENBLAS_SUMS EITP__ALIGNMENT
 #define EITP__OPENBLAS_TILE_ROWS 256
 #define EITP__OPENBLAS_TILE_COLUMNS 192
 
@@ -24,24 +37,26 @@ static void eitp__openblas_start(const eitp__call *call, const eitp__matmul_tile
 
 /* Sums a tile in y, or in the workspace if an epilogue or a second output follows. */
 static void eitp__openblas_tile(const eitp__call *call, const eitp__matmul *sizes, const eitp__matmul_tile *tile,
-                                float *workspace, eitp__openblas_finish finish) {
+                                void *workspace, eitp__openblas_finish finish) {
+    eitp__sgemm sgemm = *(eitp__sgemm *)workspace;
     const float *a = (const float *)call->inputs[0].data + eitp__matmul_offset(call, 0, tile->batch) +
                      tile->row * (sizes->transpose_a ? 1 : sizes->lda);
     const float *b = (const float *)call->inputs[1].data + eitp__matmul_offset(call, 1, tile->batch) +
                      tile->column * (sizes->transpose_b ? sizes->ldb : 1);
     int is_plain = call->integers[2] == EITP__EPILOGUE_NONE && !eitp__matmul_output(call, 1);
     float *y = (float *)call->outputs[0].data + (tile->batch * sizes->m + tile->row) * sizes->n + tile->column;
-    float *sums = is_plain ? y : workspace, carry = eitp__matmul_carry(call);
+    float *sums = is_plain ? y : (float *)(void *)((char *)workspace + EITP__OPENBLAS_SUMS);
+    float carry = eitp__matmul_carry(call);
     int64_t stride = is_plain ? sizes->n : EITP__OPENBLAS_TILE_COLUMNS;
     if (eitp__matmul_input(call, 2) || sizes->k == 0) {
         eitp__openblas_start(call, tile, sums, stride);
         carry = 1.0f;
     }
     if (sizes->k > 0)
-        cblas_sgemm(CblasRowMajor, sizes->transpose_a ? CblasTrans : CblasNoTrans,
-                    sizes->transpose_b ? CblasTrans : CblasNoTrans, (blasint)tile->rows, (blasint)tile->columns,
-                    (blasint)sizes->k, 1.0f, a, (blasint)sizes->lda, b, (blasint)sizes->ldb, carry, sums,
-                    (blasint)stride);
+        sgemm(EITP__CBLAS_ROW_MAJOR, sizes->transpose_a ? EITP__CBLAS_TRANSPOSE : EITP__CBLAS_NO_TRANSPOSE,
+              sizes->transpose_b ? EITP__CBLAS_TRANSPOSE : EITP__CBLAS_NO_TRANSPOSE, (int)tile->rows,
+              (int)tile->columns, (int)sizes->k, 1.0f, a, (int)sizes->lda, b, (int)sizes->ldb, carry, sums,
+              (int)stride);
     if (!is_plain)
         finish(call, tile, sums, stride);
 }
@@ -52,7 +67,7 @@ static void eitp__openblas_tiles(const eitp__call *call, int64_t begin, int64_t 
     for (int64_t item = begin; item < end; item++) {
         eitp__matmul_tile tile =
             eitp__matmul_tile_at(&sizes, item, EITP__OPENBLAS_TILE_ROWS, EITP__OPENBLAS_TILE_COLUMNS);
-        eitp__openblas_tile(call, &sizes, &tile, (float *)workspace, finish);
+        eitp__openblas_tile(call, &sizes, &tile, workspace, finish);
     }
 }
 
@@ -75,12 +90,73 @@ static void eitp__openblas_on_avx512(const eitp__call *call, int64_t begin, int6
 
 static size_t eitp__openblas_workspace(const eitp__call *call) {
     (void)call;
-    return (size_t)EITP__OPENBLAS_TILE_ROWS * EITP__OPENBLAS_TILE_COLUMNS * sizeof(float);
+    return EITP__OPENBLAS_SUMS + (size_t)EITP__OPENBLAS_TILE_ROWS * EITP__OPENBLAS_TILE_COLUMNS * sizeof(float);
 }
 
-EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
+/* Opens the library that EITP_LIBOPENBLAS names, else the first that is there. */
+static eitp_status eitp__openblas_find(void **library, const char **name, eitp_error *error) {
+#ifdef __APPLE__
+    static const char *const names[] = {"libopenblas.0.dylib", "libopenblas.dylib"};
+#else
+    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
+#endif
+    char reasons[EITP__COUNT(names)][160];
+    *name = getenv("EITP_LIBOPENBLAS");
+    if (*name && **name) {
+        *library = eitp__open_library(*name, reasons[0], sizeof reasons[0]);
+        return *library ? EITP_OK
+                        : eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                                     "OpenBLAS cannot be opened (%s); correct EITP_LIBOPENBLAS, or use the products "
+                                     "'own'",
+                                     reasons[0]);
+    }
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        *name = names[i];
+        *library = eitp__open_library(names[i], reasons[i], sizeof reasons[i]);
+        if (*library)
+            return EITP_OK;
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "OpenBLAS cannot be opened (%s; %s); install it (on Debian the package libopenblas0), name its "
+                      "file in EITP_LIBOPENBLAS, or use the products 'own'",
+                      reasons[0], reasons[1]);
+}
+
+static eitp_status eitp__openblas_open(eitp__openblas *openblas, eitp_error *error) {
+    const char *name = NULL;
+    void *library = NULL;
+    eitp_status status;
+    if (!eitp__can_open_libraries())
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "OpenBLAS cannot be opened, since this program was linked statically or without dlopen; "
+                          "link it with shared libraries and -Wl,-no-as-needed -ldl, or use the products 'own'");
+    status = eitp__openblas_find(&library, &name, error);
+    if (status)
+        return status;
+    if (!eitp__find_function(library, "cblas_sgemm", &openblas->sgemm) ||
+        !eitp__find_function(library, "openblas_set_num_threads", &openblas->set_threads) ||
+        !eitp__find_function(library, "openblas_get_corename", &openblas->core) ||
+        !eitp__find_function(library, "openblas_get_config", &openblas->config))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%.300s' is not OpenBLAS with its functions for C; name another file in EITP_LIBOPENBLAS, "
+                          "or use the products 'own'",
+                          name);
+    if (strstr(openblas->config(), "USE64BITINT"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%.300s' is OpenBLAS with 64-bit integers; name one with 32-bit integers in "
+                          "EITP_LIBOPENBLAS, or use the products 'own'",
+                          name);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__register_openblas_kernels(eitp__kernel_table *table, eitp__openblas_core *core,
+                                                          eitp_error *error) {
     eitp__kernel *kernel = &table->kernels[EITP__SLOT_MATMUL][EITP_F32];
     eitp__kernel_function run = eitp__openblas_on_ref;
+    eitp__openblas openblas = EITP__ZERO;
+    eitp_status status = eitp__openblas_open(&openblas, error);
+    if (status)
+        return status;
 #if EITP__WITH_AVX2
     if (kernel->set && strcmp(kernel->set, "avx2") == 0)
         run = eitp__openblas_on_avx2;
@@ -90,27 +166,12 @@ EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
         run = eitp__openblas_on_avx512;
 #endif
     kernel->run = run;
+    kernel->imported = (eitp__imported)openblas.sgemm;
     kernel->workspace = eitp__openblas_workspace;
     kernel->tile_rows = EITP__OPENBLAS_TILE_ROWS;
     kernel->tile_columns = EITP__OPENBLAS_TILE_COLUMNS;
     kernel->set = "openblas";
-    openblas_set_num_threads(1);
-    return 1;
+    openblas.set_threads(1);
+    snprintf(core->name, sizeof core->name, "%s", openblas.core());
+    return EITP_OK;
 }
-
-EITP__PRIVATE const char *eitp__openblas_core(void) {
-    return openblas_get_corename();
-}
-
-#else
-
-EITP__PRIVATE const char *eitp__openblas_core(void) {
-    return "";
-}
-
-EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
-    (void)table;
-    return 0;
-}
-
-#endif

@@ -88,11 +88,14 @@ static size_t eitp__null_workspace(const eitp__backend *backend, const eitp__cal
 }
 
 static eitp_status eitp__null_execute(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
-                                      eitp_error *error) {
+                                      const eitp__poll *poll, size_t stoppable, eitp_error *error) {
     (void)calls;
     (void)workspace;
-    (void)error;
-    ((eitp__null *)backend)->calls += count;
+    for (size_t i = 0; i < count; i++) {
+        if (i < stoppable && eitp__poll_ask(poll))
+            return eitp__fail_interrupted(error);
+        ((eitp__null *)backend)->calls++;
+    }
     return EITP_OK;
 }
 

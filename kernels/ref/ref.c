@@ -84,21 +84,23 @@ static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double va
 
 /*
  * Computes scale and apply, with the scale of torch.nn.utils.clip_grad_norm_. A step is not applied if its norm is not
- * finite.
+ * finite or above the bound.
  */
 static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const float *loss_scale = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    const float *bound = call->input_count > 3 ? (const float *)call->inputs[3].data : NULL;
     double unscale = loss_scale ? 1 / (double)loss_scale[0] : 1;
     double norm = sqrt(((const double *)call->inputs[0].data)[0]) * unscale;
     double limit = (double)((const float *)call->inputs[1].data)[0], scale = 1;
     float *commit = (float *)call->outputs[0].data;
+    const int applies = isfinite(norm) && !(bound && bound[0] > 0 && norm > (double)bound[0]);
     (void)begin;
     (void)end;
     (void)workspace;
     if (limit > 0 && limit < norm + 1e-6)
         scale = limit / (norm + 1e-6);
-    commit[0] = isfinite(norm) ? (float)(scale * unscale) : 0;
-    commit[1] = isfinite(norm) ? 1 : 0;
+    commit[0] = applies ? (float)(scale * unscale) : 0;
+    commit[1] = applies ? 1 : 0;
     ((float *)call->outputs[1].data)[0] = (float)norm;
 }
 

@@ -51,7 +51,7 @@ EITP_BEGIN_DECLARATIONS
 /* Version of the linked implementation: "0.1.0". */
 EITP_API const char *eitp_version(void);
 
-/* How the implementation was built, in "key=value" words: version, compiler, optimized, openmp, openblas, kernels. */
+/* How the implementation was built, in "key=value" words: version, compiler, optimized, openmp, kernels. */
 EITP_API const char *eitp_build_info(void);
 
 /* Bytes per element; 0 for an unknown dtype. */
@@ -84,6 +84,7 @@ typedef enum eitp_status {
 typedef struct eitp_error {
     eitp_status status;
     char message[600]; /* one line, without its newline: what is wrong, where, what to do */
+    int system_code;   /* the errno value of the call of eitp_files that failed; 0 if it was none of these */
 } eitp_error;
 
 /* Short name of a status: "ok", "bad argument", ...; "unknown status" for any other value. */
@@ -120,12 +121,17 @@ typedef struct eitp_log_sink {
  * Files. Every access to the file system goes through this table, so that a program can redirect it and a test can make
  * any call fail. Each function returns 0 or an errno value.
  *
+ * A call that fails with EINTR is repeated; one that fails with EAGAIN, and a `read` or `write` that fails with EIO, is
+ * repeated up to five times, after `wait` of 10 ms, 20 ms and so on, 0.3 s in all. A failed `sync` is not: what it was
+ * to store must be written again. `close` is never repeated, and EINTR is no failure of it. A program that is not to be
+ * killed by a limit of file sizes (RLIMIT_FSIZE) ignores SIGXFSZ.
+ *
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
  * The functions are called by threads that call eitp, with one exception: `read` and `write` of an offload file
- * (eitp_context_config.offload_path) are called by a thread of eitp's own, while other functions of the table may be
- * running.
+ * (eitp_context_config.offload_path), and `wait` after they fail, are called by a thread of eitp's own, while other
+ * functions of the table may be running.
  */
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
@@ -169,6 +175,14 @@ typedef struct eitp_files {
        process holds the lock. Succeeds on file systems without locks. Both may be NULL: nothing is locked. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
+    /* The bytes that this user may still write to the file system of a path, and the size that a file of this process
+       may have (RLIMIT_FSIZE); UINT64_MAX: no limit. Fails if they are unknown. May be NULL: unknown. */
+    int (*space)(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file);
+    /* Waits before a failed call is repeated; may return early. May be NULL: nothing waits. */
+    void (*wait)(void *user, double seconds);
+    /* Creates a symbolic link at `path` to `target`, which is relative to the directory of `path`; EEXIST if the path
+       exists. May be NULL: no links are made. */
+    int (*link)(void *user, const char *target, const char *path);
 } eitp_files;
 
 /*

@@ -1,5 +1,9 @@
 #include "base/checksum.h"
 
+#if defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+#endif
+
 /*
  * Slicing-by-8: slice k of the table has the remainder of each byte value followed by k zero bytes. CRC is linear, so
  * an entry is the exclusive or of the entries of its bits: the compiler computes each slice from eight constants.
@@ -45,10 +49,8 @@ static uint32_t eitp__load_little_endian(const unsigned char *bytes) {
     return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size) {
-    const unsigned char *bytes = (const unsigned char *)data;
+EITP__PRIVATE uint32_t eitp__crc32c_by_table(uint32_t crc, const unsigned char *bytes, size_t size) {
     const uint32_t(*table)[256] = eitp__crc32c_table;
-    crc = ~crc;
     for (; size >= 8; size -= 8, bytes += 8) {
         uint32_t low = crc ^ eitp__load_little_endian(bytes), high = eitp__load_little_endian(bytes + 4);
         crc = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
@@ -56,5 +58,78 @@ EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size)
     }
     for (; size; size--, bytes++)
         crc = table[0][(crc ^ *bytes) & 255] ^ crc >> 8;
-    return ~crc;
+    return crc;
+}
+
+#if defined(__x86_64__)
+
+static int eitp__has_crc32c(void) {
+    return __builtin_cpu_supports("sse4.2") != 0;
+}
+
+__attribute__((target("sse4.2"))) static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes,
+                                                                              size_t size) {
+    unsigned long long wide = crc, word;
+    for (; size >= sizeof word; size -= sizeof word, bytes += sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        wide = __builtin_ia32_crc32di(wide, word);
+    }
+    for (crc = (uint32_t)wide; size; size--, bytes++)
+        crc = __builtin_ia32_crc32qi(crc, *bytes);
+    return crc;
+}
+
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+
+static int eitp__has_crc32c(void) {
+    return 1;
+}
+
+static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes, size_t size) {
+    uint64_t word;
+    for (; size >= sizeof word; size -= sizeof word, bytes += sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        crc = __crc32cd(crc, word);
+    }
+    for (; size; size--, bytes++)
+        crc = __crc32cb(crc, *bytes);
+    return crc;
+}
+
+#else
+
+static int eitp__has_crc32c(void) {
+    return 0;
+}
+
+static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes, size_t size) {
+    return eitp__crc32c_by_table(crc, bytes, size);
+}
+
+#endif
+
+EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    return eitp__has_crc32c() ? ~eitp__crc32c_by_instruction(~crc, bytes, size)
+                              : ~eitp__crc32c_by_table(~crc, bytes, size);
+}
+
+/* The product of two polynomials modulo that of the checksum. As in the checksum, the highest bit belongs to x^0. */
+static uint32_t eitp__crc32c_multiply(uint32_t a, uint32_t b) {
+    uint32_t product = 0;
+    for (uint32_t bit = (uint32_t)1 << 31; bit; bit >>= 1) {
+        product ^= a & bit ? b : 0;
+        b = b >> 1 ^ (b & 1 ? 0x82f63b78u : 0);
+    }
+    return product;
+}
+
+EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64_t size) {
+    uint32_t power = (uint32_t)1 << 23; /* x^8: a byte */
+    for (; size; size >>= 1) {
+        if (size & 1)
+            first = eitp__crc32c_multiply(first, power);
+        power = eitp__crc32c_multiply(power, power);
+    }
+    return first ^ second;
 }

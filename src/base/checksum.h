@@ -7,4 +7,16 @@
 /* Extends the checksum `crc` by `size` bytes at `data`. Start with 0. */
 EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size);
 
+/* The same without the processor's instruction for it, on inverted checksums. */
+EITP__PRIVATE uint32_t eitp__crc32c_by_table(uint32_t inverted, const unsigned char *bytes, size_t size);
+
+/* The checksum of two pieces one after the other, from the checksum of each and the `size` of the second. */
+EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64_t size);
+
+/* The size and the checksum of a whole file. */
+typedef struct eitp__file_sum {
+    uint64_t size;
+    uint32_t crc;
+} eitp__file_sum;
+
 #endif

@@ -44,19 +44,61 @@ static eitp_status eitp__fail_file(eitp_error *error, int code, const char *acti
     if (code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENXIO || code == ENAMETOOLONG)
         status = EITP_ERROR_ARGUMENT;
     if (explanation)
-        return eitp__fail(error, status, "cannot %s '%s': %s", action, path, explanation);
-    return eitp__fail(error, status, "cannot %s '%s': %s; check the path and its device", action, path, strerror(code));
+        eitp__fail(error, status, "cannot %s '%s': %s", action, path, explanation);
+    else
+        eitp__fail(error, status, "cannot %s '%s': %s; check the path and its device", action, path, strerror(code));
+    if (error)
+        error->system_code = code;
+    return status;
 }
+
+/* ---- Failures that pass ---- */
+
+/* Failures in a row of one call. */
+typedef struct eitp__failures {
+    int interrupted, other;
+} eitp__failures;
+
+EITP__PRIVATE void eitp__wait(const eitp_host *host, double seconds) {
+    if (host->files.wait)
+        host->files.wait(host->files.user, seconds);
+}
+
+/* True if the call that returned `code` is to be repeated; then it has waited. `passing` is a code that may pass. */
+static int eitp__repeats(const eitp_host *host, int code, int passing, eitp__failures *failures) {
+    const int most_interruptions = 1000; /* a table that always returns EINTR must not stop the process */
+    if (code == EINTR)
+        return failures->interrupted++ < most_interruptions;
+    if ((code != EAGAIN && code != passing) || failures->other >= EITP__FILE_RETRIES)
+        return 0;
+    eitp__wait(host, 0.01 * (double)(1 << failures->other++));
+    return 1;
+}
+
+/* The same for a call that changes or looks up names, or opens a file. */
+static int eitp__repeats_call(const eitp_host *host, int code, eitp__failures *failures) {
+    return code && eitp__repeats(host, code, EAGAIN, failures);
+}
+
+/* The same for a read or write. */
+static int eitp__repeats_transfer(const eitp_host *host, int code, eitp__failures *failures) {
+    return code && eitp__repeats(host, code, EIO, failures);
+}
+
+/* ---- Open files ---- */
 
 EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *host, const char *path,
                                           eitp_file_mode mode, eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     int code;
     void *handle = NULL;
     char *copy = eitp__copy_text(host, path);
     memset(file, 0, sizeof *file);
     if (!copy)
         return eitp__fail_memory(error, strlen(path) + 1, "a file path");
-    code = host->files.open(host->files.user, path, mode, &handle);
+    do
+        code = host->files.open(host->files.user, path, mode, &handle);
+    while (eitp__repeats_call(host, code, &failures));
     if (code) {
         eitp__release_text(host, copy);
         return eitp__fail_file(error, code, mode == EITP_FILE_READ ? "open" : "open for writing", path);
@@ -73,7 +115,8 @@ EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error) 
     if (!file->host)
         return EITP_OK;
     code = file->host->files.close(file->host->files.user, file->handle);
-    if (code)
+    /* An interrupted call has closed the file: closing it again could close another one. */
+    if (code && code != EINTR)
         status = eitp__fail_file(error, code, "close", file->path);
     eitp__release_text(file->host, file->path);
     memset(file, 0, sizeof *file);
@@ -81,24 +124,46 @@ EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error) 
 }
 
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     uint64_t found = 0;
-    int code = file->host->files.size(file->host->files.user, file->handle, &found);
+    int code;
+    do
+        code = file->host->files.size(file->host->files.user, file->handle, &found);
+    while (eitp__repeats_call(file->host, code, &failures));
     if (code)
         return eitp__fail_file(error, code, "get the size of", file->path);
     *size = found;
     return EITP_OK;
 }
 
+/* Some files of /proc seem to be regular and empty, and cannot be read. */
+static eitp_status eitp__fail_read(const eitp__file *file, int code, eitp_error *error) {
+    const eitp_files *files = &file->host->files;
+    uint64_t size = 1;
+    eitp_status status;
+    if (code != EIO || files->size(files->user, file->handle, &size) || size)
+        return eitp__fail_file(error, code, "read", file->path);
+    status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                        "cannot read '%s': it has no content of its own; give a regular file", file->path);
+    if (error)
+        error->system_code = code;
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__file_read_some(eitp__file *file, uint64_t offset, void *data, size_t size, size_t *done,
                                                eitp_error *error) {
     const eitp_files *files = &file->host->files;
+    eitp__failures failures = EITP__ZERO;
     size_t total = 0;
     *done = 0;
     while (total < size) {
         size_t got = 0;
         int code = files->read(files->user, file->handle, offset + total, (char *)data + total, size - total, &got);
+        if (eitp__repeats_transfer(file->host, code, &failures))
+            continue;
         if (code)
-            return eitp__fail_file(error, code, "read", file->path);
+            return eitp__fail_read(file, code, error);
+        memset(&failures, 0, sizeof failures);
         if (got > size - total)
             return eitp__fail(error, EITP_ERROR_INTERNAL,
                               "reading '%s' returned more bytes than requested; check eitp_host.files.read",
@@ -131,6 +196,7 @@ EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, 
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,
                                            eitp_error *error) {
     const eitp_files *files = &file->host->files;
+    eitp__failures failures = EITP__ZERO;
     size_t total = 0;
     while (total < size) {
         size_t put = 0;
@@ -139,20 +205,32 @@ EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, co
         /* Writing 0 bytes without an error would loop forever. */
         if (!code && (!put || put > size - total))
             code = EIO;
+        if (eitp__repeats_transfer(file->host, code, &failures))
+            continue;
         if (code)
             return eitp__fail_file(error, code, "write", file->path);
+        memset(&failures, 0, sizeof failures);
         total += put;
     }
     return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eitp_error *error) {
-    int code = file->host->files.resize(file->host->files.user, file->handle, size);
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    do
+        code = file->host->files.resize(file->host->files.user, file->handle, size);
+    while (eitp__repeats_call(file->host, code, &failures));
     return code ? eitp__fail_file(error, code, "resize", file->path) : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error) {
-    int code = file->host->files.sync(file->host->files.user, file->handle);
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    /* Only interruptions: after another failure the system may have dropped what was written. */
+    do
+        code = file->host->files.sync(file->host->files.user, file->handle);
+    while (code == EINTR && eitp__repeats_call(file->host, code, &failures));
     return code ? eitp__fail_file(error, code, "sync", file->path) : EITP_OK;
 }
 
@@ -237,8 +315,7 @@ EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *pa
     return eitp__file_close(&file, error);
 }
 
-/* The directory of `path` as a new string; NULL if out of memory. */
-static char *eitp__parent_directory(const eitp_host *host, const char *path) {
+EITP__PRIVATE char *eitp__parent_directory(const eitp_host *host, const char *path) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/')
         length--;
@@ -272,32 +349,72 @@ EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *
     return status;
 }
 
+EITP__PRIVATE int eitp__is_disk_full(const eitp_error *error) {
+    return error->system_code == ENOSPC || error->system_code == EDQUOT;
+}
+
+EITP__PRIVATE int eitp__path_space(const eitp_host *host, const char *path, uint64_t *free_bytes,
+                                   uint64_t *largest_file) {
+    *free_bytes = *largest_file = UINT64_MAX;
+    return host->files.space && !host->files.space(host->files.user, path, free_bytes, largest_file);
+}
+
 EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *path, eitp_path_info *info,
                                           eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     eitp_path_info found;
     int code;
-    memset(&found, 0, sizeof found);
-    code = host->files.info(host->files.user, path, &found);
+    do {
+        memset(&found, 0, sizeof found);
+        code = host->files.info(host->files.user, path, &found);
+    } while (eitp__repeats_call(host, code, &failures));
     if (code)
         return eitp__fail_file(error, code, "look up", path);
     *info = found;
     return EITP_OK;
 }
 
-static eitp_status eitp__make_one_directory(const eitp_host *host, const char *path, eitp_error *error) {
+/* A directory that may be written but not read cannot be synced. */
+EITP__PRIVATE eitp_status eitp__sync_parent(const eitp_host *host, const char *path, eitp_error *error) {
+    char *parent = eitp__parent_directory(host, path);
+    eitp_error why;
+    eitp_status status;
+    if (!parent)
+        return eitp__fail_memory(error, strlen(path) + 1, "a directory path");
+    status = eitp__sync_directory(host, parent, &why);
+    eitp__release_text(host, parent);
+    if (!status || why.system_code == EACCES || why.system_code == EPERM)
+        return EITP_OK;
+    if (error)
+        *error = why;
+    return status;
+}
+
+static eitp_status eitp__make_one_directory(const eitp_host *host, const char *path, int syncs, eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     eitp_path_info info;
     eitp_status status;
-    int code = host->files.make_directory(host->files.user, path);
+    int code;
+    do
+        code = host->files.make_directory(host->files.user, path);
+    while (eitp__repeats_call(host, code, &failures));
     if (!code)
-        return EITP_OK;
+        return syncs ? eitp__sync_parent(host, path, error) : EITP_OK;
     if (code != EEXIST)
         return eitp__fail_file(error, code, "create the directory", path);
     status = eitp__path_info(host, path, &info, error);
-    if (!status && info.kind != EITP_PATH_DIRECTORY)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "cannot create the directory '%s': a file has that name; remove it or choose another name",
-                          path);
+    if (!status && info.kind != EITP_PATH_DIRECTORY) {
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "cannot create the directory '%s': a file has that name; remove it or choose another name",
+                            path);
+        if (error)
+            error->system_code = code;
+    }
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__make_directory(const eitp_host *host, const char *path, eitp_error *error) {
+    return eitp__make_one_directory(host, path, 0, error);
 }
 
 EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const char *path, eitp_error *error) {
@@ -310,11 +427,11 @@ EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const ch
         if (path[i] != '/' || path[i - 1] == '/')
             continue;
         prefix[i] = 0;
-        status = eitp__make_one_directory(host, prefix, error);
+        status = eitp__make_one_directory(host, prefix, 1, error);
         prefix[i] = '/';
     }
     if (!status && !(length && path[length - 1] == '/' && length > 1))
-        status = eitp__make_one_directory(host, path, error);
+        status = eitp__make_one_directory(host, path, 1, error);
     eitp__release(host, prefix, length + 1);
     return status;
 }
@@ -337,31 +454,54 @@ static eitp_status eitp__remove_entries(const eitp_host *host, const char *path,
     return status;
 }
 
+/* Removes a file or an empty directory; returns an errno value. */
+static int eitp__remove_one(const eitp_host *host, const char *path) {
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    do
+        code = host->files.remove(host->files.user, path);
+    while (eitp__repeats_call(host, code, &failures));
+    return code;
+}
+
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error) {
     /* Tries to remove first and lists only what is not empty: this never follows a symbolic link out of the tree. */
-    int code = host->files.remove(host->files.user, path);
+    int code = eitp__remove_one(host, path);
     if (code == ENOTEMPTY || code == EEXIST) {
         eitp_status status = eitp__remove_entries(host, path, error);
         if (status)
             return status;
-        code = host->files.remove(host->files.user, path);
+        code = eitp__remove_one(host, path);
     }
     return code && code != ENOENT ? eitp__fail_file(error, code, "remove", path) : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to,
                                             eitp_error *error) {
+    eitp__failures failures = EITP__ZERO;
     const char *explanation;
-    int code = host->files.rename(host->files.user, from, to);
+    eitp_status status;
+    int code;
+    do
+        code = host->files.rename(host->files.user, from, to);
+    while (eitp__repeats_call(host, code, &failures));
     if (!code)
         return EITP_OK;
     explanation = eitp__explain_errno(code);
-    return eitp__fail(error, code == ENOENT || code == ENOTDIR || code == EISDIR ? EITP_ERROR_ARGUMENT : EITP_ERROR_IO,
-                      "cannot rename '%s' to '%s': %s", from, to, explanation ? explanation : strerror(code));
+    status =
+        eitp__fail(error, code == ENOENT || code == ENOTDIR || code == EISDIR ? EITP_ERROR_ARGUMENT : EITP_ERROR_IO,
+                   "cannot rename '%s' to '%s': %s", from, to, explanation ? explanation : strerror(code));
+    if (error)
+        error->system_code = code;
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
-    int code = host->files.sync_directory(host->files.user, path);
+    eitp__failures failures = EITP__ZERO;
+    int code;
+    do
+        code = host->files.sync_directory(host->files.user, path);
+    while (code == EINTR && eitp__repeats_call(host, code, &failures));
     return code ? eitp__fail_file(error, code, "sync the directory", path) : EITP_OK;
 }
 
@@ -406,12 +546,16 @@ EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char
     eitp_status status = EITP_OK;
     eitp__buffer unsorted;
     eitp__name_collector collector;
+    eitp__failures failures = EITP__ZERO;
     int code;
     eitp__buffer_clear(names);
     eitp__buffer_init(&unsorted, host);
     collector.names = &unsorted;
-    collector.count = 0;
-    code = host->files.list(host->files.user, path, eitp__collect_name, &collector);
+    do {
+        eitp__buffer_clear(&unsorted);
+        collector.count = 0;
+        code = host->files.list(host->files.user, path, eitp__collect_name, &collector);
+    } while (eitp__repeats_call(host, code, &failures));
     if (unsorted.failed || (!code && collector.count && !eitp__sort_names(host, &unsorted, collector.count, names)))
         status = eitp__fail_memory(error, unsorted.size, "the names in a directory");
     else if (code)
@@ -434,4 +578,25 @@ EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory
         path[head] = '/';
     memcpy(path + head + slash, name, tail + 1);
     return path;
+}
+
+EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__buffer names;
+    size_t count = 0, offset = 0;
+    uint64_t bytes;
+    if (eitp__path_info(host, path, &info, NULL) || info.kind != EITP_PATH_DIRECTORY)
+        return info.size;
+    bytes = 0;
+    eitp__buffer_init(&names, host);
+    if (eitp__list_directory(host, path, &names, &count, NULL))
+        count = 0;
+    for (size_t i = 0; i < count; i++) {
+        char *inner = eitp__join_path(host, path, names.data + offset);
+        bytes += inner ? eitp__tree_bytes(host, inner) : 0;
+        offset += strlen(names.data + offset) + 1;
+        eitp__release_text(host, inner);
+    }
+    eitp__buffer_release(&names);
+    return bytes;
 }

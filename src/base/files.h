@@ -8,6 +8,9 @@
 /* The operating system's files (POSIX). */
 EITP__PRIVATE eitp_files eitp__system_files(void);
 
+/* Number of times that a call is repeated after a failure that may pass; see eitp_files. */
+#define EITP__FILE_RETRIES 5
+
 /* An open file. A path that does not exist or is not a regular file is EITP_ERROR_ARGUMENT, any other failure of the
    file table EITP_ERROR_IO. */
 typedef struct eitp__file {
@@ -49,21 +52,42 @@ EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *pa
 EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                              eitp_error *error);
 
+/* True if the error is that of a full disk or an exhausted quota. */
+EITP__PRIVATE int eitp__is_disk_full(const eitp_error *error);
+
+/* eitp_files.space; returns 0 if it is unknown. */
+EITP__PRIVATE int eitp__path_space(const eitp_host *host, const char *path, uint64_t *free_bytes,
+                                   uint64_t *largest_file);
+
+/* Waits between two attempts at something. */
+EITP__PRIVATE void eitp__wait(const eitp_host *host, double seconds);
+
 EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *path, eitp_path_info *info,
                                           eitp_error *error);
 
-/* Creates a directory and its missing parents; succeeds if it exists. */
+/* Creates a directory and its missing parents, and makes their names durable; succeeds if it exists. */
 EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const char *path, eitp_error *error);
+
+/* Creates a directory whose parent exists and is synced by the caller; succeeds if it exists. */
+EITP__PRIVATE eitp_status eitp__make_directory(const eitp_host *host, const char *path, eitp_error *error);
 
 /* Removes a file, or a directory and everything in it; succeeds if it does not exist. */
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error);
 
+/* The size of a file, or of all files below a directory; 0 for what cannot be looked up. */
+EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path);
+
 EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error);
+/* Syncs the directory that contains `path`, where permissions allow it. */
+EITP__PRIVATE eitp_status eitp__sync_parent(const eitp_host *host, const char *path, eitp_error *error);
 
 /* Lists a directory: stores the names in `names`, sorted by bytes, each followed by a zero byte. */
 EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char *path, eitp__buffer *names,
                                                size_t *count, eitp_error *error);
+
+/* The directory part of a path as a new string, "." if it has none; NULL if out of memory. */
+EITP__PRIVATE char *eitp__parent_directory(const eitp_host *host, const char *path);
 
 /* A new string "directory/name"; NULL if out of memory. Release it with eitp__release_text. */
 EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory, const char *name);

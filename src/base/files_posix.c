@@ -4,8 +4,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Linux transfers at most 0x7ffff000 bytes per call. */
@@ -239,6 +242,38 @@ static void eitp__system_unlock(void *user, void *lock) {
     close(eitp__descriptor(lock));
 }
 
+static int eitp__system_space(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file) {
+    struct statvfs disk;
+    struct rlimit limit;
+    uint64_t blocks;
+    (void)user;
+    if (statvfs(path, &disk))
+        return errno;
+    /* Some file systems do not know their size. */
+    if (!disk.f_blocks || !disk.f_frsize)
+        return ENOSYS;
+    /* Some blocks may be reserved for the superuser. */
+    blocks = geteuid() ? (uint64_t)disk.f_bavail : (uint64_t)disk.f_bfree;
+    *free_bytes = blocks > UINT64_MAX / disk.f_frsize ? UINT64_MAX : blocks * disk.f_frsize;
+    *largest_file = UINT64_MAX;
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY)
+        *largest_file = (uint64_t)limit.rlim_cur;
+    return 0;
+}
+
+static void eitp__system_wait(void *user, double seconds) {
+    struct timespec time;
+    (void)user;
+    time.tv_sec = (time_t)seconds;
+    time.tv_nsec = (long)(1e9 * (seconds - (double)time.tv_sec));
+    nanosleep(&time, NULL);
+}
+
+static int eitp__system_link(void *user, const char *target, const char *path) {
+    (void)user;
+    return symlink(target, path) ? errno : 0;
+}
+
 EITP__PRIVATE eitp_files eitp__system_files(void) {
     eitp_files files;
     memset(&files, 0, sizeof files);
@@ -258,5 +293,8 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.prefetch = eitp__system_prefetch;
     files.lock = eitp__system_lock;
     files.unlock = eitp__system_unlock;
+    files.space = eitp__system_space;
+    files.wait = eitp__system_wait;
+    files.link = eitp__system_link;
     return files;
 }

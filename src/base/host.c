@@ -85,11 +85,6 @@ const char *eitp_build_info(void) {
 #else
            " openmp=0"
 #endif
-#if EITP_WITH_OPENBLAS
-           " openblas=1"
-#else
-           " openblas=0"
-#endif
            " kernels=ref"
 #if EITP__WITH_AVX2
            ",avx2"

@@ -38,6 +38,7 @@ typedef struct eitp__json_parser {
     size_t line;
     size_t text_used;
     int depth;
+    int has_names; /* lone surrogates are bytes */
     eitp__json_key *keys;
     size_t key_capacity;
     eitp_error *error;
@@ -122,6 +123,10 @@ static eitp_status eitp__json_parse_code_point(eitp__json_parser *parser, char *
     eitp_status status = eitp__json_parse_unit(parser, &code);
     if (status)
         return status;
+    if (parser->has_names && code >= 0xdc80 && code <= 0xdcff) {
+        *(*out)++ = (char)(unsigned char)(code & 0xff);
+        return EITP_OK;
+    }
     if (code >= 0xdc00 && code <= 0xdfff)
         return eitp__json_fail(parser, start, "expected a high surrogate before a low one");
     if (code >= 0xd800 && code <= 0xdbff) {
@@ -531,8 +536,8 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
-                                           eitp__json_document **document, eitp_error *error) {
+static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, int has_names,
+                                         eitp__json_document **document, eitp_error *error) {
     eitp__json_parser parser;
     eitp_status status;
     memset(&parser, 0, sizeof parser);
@@ -545,6 +550,7 @@ EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *da
     parser.start = parser.at = parser.line_start = data;
     parser.end = size ? data + size : data;
     parser.line = 1;
+    parser.has_names = has_names;
     parser.error = error;
     status = eitp__json_parse_document(&parser);
     eitp__release(host, parser.keys, parser.key_capacity * sizeof *parser.keys);
@@ -553,6 +559,11 @@ EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *da
     else
         *document = parser.document;
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
+                                           eitp__json_document **document, eitp_error *error) {
+    return eitp__json_parse_with(host, data, size, 0, document, error);
 }
 
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
@@ -573,17 +584,27 @@ EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *docum
     return document->root;
 }
 
-EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
-                                               eitp__json_document **document, eitp_error *error) {
+static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *path, size_t limit, int has_names,
+                                           eitp__json_document **document, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
     eitp__buffer_init(&text, host);
     status = eitp__read_file(host, path, limit, &text, error);
     if (!status) {
-        status = eitp__json_parse(host, text.data, text.size, document, error);
+        status = eitp__json_parse_with(host, text.data, text.size, has_names, document, error);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }
     eitp__buffer_release(&text);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
+                                               eitp__json_document **document, eitp_error *error) {
+    return eitp__json_read_file_as(host, path, limit, 0, document, error);
+}
+
+EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
+                                                          eitp__json_document **document, eitp_error *error) {
+    return eitp__json_read_file_as(host, path, limit, 1, document, error);
 }

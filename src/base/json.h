@@ -44,6 +44,13 @@ EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *docum
 EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
                                                eitp__json_document **document, eitp_error *error);
 
+/*
+ * The same for a file that has names of files: a lone surrogate from U+DC80 to U+DCFF stands for a byte that is not
+ * UTF-8, its lowest one. Python calls this surrogateescape. So texts of the document may not be UTF-8.
+ */
+EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
+                                                          eitp__json_document **document, eitp_error *error);
+
 /* Finds a member by name. Returns NULL if it is missing, or if `object` is NULL or another kind of value. */
 EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name);
 
@@ -58,8 +65,10 @@ EITP__PRIVATE eitp_status eitp__json_get_boolean(const eitp__json *object, const
 EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const char *name, const char **value,
                                               eitp_error *error);
 
-/* Adds `size` bytes of UTF-8 as a quoted JSON string. */
+/* Adds `size` bytes of UTF-8 as a quoted JSON string. Bytes that are not UTF-8 become U+FFFD. */
 EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size);
+/* Adds a name of a file, of which bytes that are not UTF-8 can be read back by eitp__json_read_file_with_names. */
+EITP__PRIVATE void eitp__json_write_name(eitp__buffer *buffer, const char *name);
 /* Writes a number with the fewest digits that read back as the same double, "null" if it is not finite. Returns the
    length. */
 EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]);

@@ -15,7 +15,8 @@ static size_t eitp__json_escape(unsigned char c, char escape[8]) {
     return c < 0x20 ? (size_t)snprintf(escape, 8, "\\u%04x", c) : 0;
 }
 
-EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size) {
+/* `as_bytes`: bytes that are not UTF-8 become lone surrogates, one each. */
+static void eitp__json_write_escaped(eitp__buffer *buffer, const char *text, size_t size, int as_bytes) {
     size_t plain = 0, at = 0;
     char escape[8];
     eitp__buffer_add(buffer, "\"", 1);
@@ -26,6 +27,9 @@ EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text,
         size_t length = eitp__utf8_next((const unsigned char *)text + at, size - at, &code, &valid), escaped = 0;
         if (code < 0x80) {
             escaped = eitp__json_escape((unsigned char)code, escape);
+        } else if (!valid && as_bytes) {
+            length = 1;
+            escaped = (size_t)snprintf(escape, sizeof escape, "\\udc%02x", (unsigned)(unsigned char)text[at]);
         } else if (!valid) {
             /* Invalid bytes become U+FFFD, so that the output is valid UTF-8. */
             escaped = 3;
@@ -40,6 +44,14 @@ EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text,
     }
     eitp__buffer_add(buffer, text + plain, at - plain);
     eitp__buffer_add(buffer, "\"", 1);
+}
+
+EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size) {
+    eitp__json_write_escaped(buffer, text, size, 0);
+}
+
+EITP__PRIVATE void eitp__json_write_name(eitp__buffer *buffer, const char *name) {
+    eitp__json_write_escaped(buffer, name, strlen(name), 1);
 }
 
 EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {

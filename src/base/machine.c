@@ -1,4 +1,6 @@
 /* Memory available to the process: limits of the machine, of control groups and of the process itself. */
+#include "base/machine.h"
+
 #include "base/cgroups.h"
 #include "base/system_text.h"
 
@@ -11,8 +13,9 @@ typedef struct eitp__process_size {
     uint64_t addresses; /* all mapped memory (VmSize), for RLIMIT_AS */
 } eitp__process_size;
 
-static eitp_status eitp__read_process(const eitp_host *host, eitp_memory_info *info, eitp__process_size *size,
+static eitp_status eitp__read_process(const eitp_host *host, eitp__memory_state *state, eitp__process_size *size,
                                       eitp_error *error) {
+    eitp_memory_info *info = &state->info;
     struct rusage usage;
     eitp__buffer text;
     eitp_status status;
@@ -22,6 +25,9 @@ static eitp_status eitp__read_process(const eitp_host *host, eitp_memory_info *i
         return status;
     info->resident = eitp__find_bytes(text.data, "VmRSS:");
     info->peak = eitp__find_bytes(text.data, "VmHWM:");
+    state->anonymous = eitp__find_bytes(text.data, "RssAnon:");
+    if (!state->anonymous)
+        state->anonymous = info->resident;
     size->data = eitp__find_bytes(text.data, "VmData:");
     size->addresses = eitp__find_bytes(text.data, "VmSize:");
     eitp__buffer_release(&text);
@@ -63,60 +69,63 @@ static uint64_t eitp__process_share(uint64_t limit, uint64_t used, uint64_t resi
     return share ? share : 1; /* 0 means unknown */
 }
 
-/* Applies a limit to `usable` and `left`. `page_cache` is the part of `used` that the system can reclaim. */
-static void eitp__apply_bound(eitp_memory_info *info, const char *source, uint64_t limit, uint64_t used,
-                              uint64_t page_cache) {
+/* Applies a limit to `usable`, `left` and *least. `page_cache` is the part of `used` that the system can reclaim. */
+static void eitp__apply_bound(eitp_memory_info *info, uint64_t *least, const char *source, uint64_t limit,
+                              uint64_t used, uint64_t page_cache) {
     const uint64_t share = eitp__process_share(limit, used, info->resident);
     const uint64_t occupied = used - (page_cache < used ? page_cache : used);
     const uint64_t left = limit > occupied ? limit - occupied : 0;
     if (!info->usable || left < info->left)
         info->left = left;
+    if (left < *least)
+        *least = left;
     if (info->usable && share >= info->usable)
         return;
     info->usable = share;
     info->source = source;
 }
 
-static void eitp__bound_by_machine(eitp_memory_info *info) {
-    if (info->available && info->total > info->available)
-        eitp__apply_bound(info, "MemAvailable", info->total, info->total - info->available, 0);
-    else if (info->available)
-        eitp__apply_bound(info, "MemAvailable", info->available, 0, 0);
+static void eitp__bound_by_machine(eitp__memory_state *state) {
+    eitp_memory_info *info = &state->info;
+    const uint64_t total = info->total > info->available ? info->total : info->available;
+    if (info->available)
+        eitp__apply_bound(info, &state->left_physical, "MemAvailable", total, total - info->available, 0);
 }
 
-static void eitp__bound_by_process(eitp_memory_info *info, const char *source, const struct rlimit *limit,
+static void eitp__bound_by_process(eitp__memory_state *state, const char *source, const struct rlimit *limit,
                                    uint64_t used) {
+    eitp_memory_info *info = &state->info;
     const uint64_t bytes = (uint64_t)limit->rlim_cur;
     if (limit->rlim_cur == RLIM_INFINITY)
         return;
     if (!info->data_limit || bytes < info->data_limit)
         info->data_limit = bytes;
-    eitp__apply_bound(info, source, bytes, used, 0);
+    eitp__apply_bound(info, &state->left_of_limits, source, bytes, used, 0);
 }
 
 static void eitp__bound_by_cgroup(void *visitor, const eitp__cgroup_memory *memory) {
-    eitp_memory_info *info = (eitp_memory_info *)visitor;
+    eitp__memory_state *state = (eitp__memory_state *)visitor;
+    eitp_memory_info *info = &state->info;
     const uint64_t limit = memory->limit, used = memory->used;
     if (!info->cgroup_limit || eitp__process_share(limit, used, info->resident) <
                                    eitp__process_share(info->cgroup_limit, info->cgroup_used, info->resident)) {
         info->cgroup_limit = limit;
         info->cgroup_used = used;
     }
-    eitp__apply_bound(info, "cgroup", limit, used, memory->page_cache);
+    eitp__apply_bound(info, &state->left_physical, "cgroup", limit, used, memory->page_cache);
 }
 
-eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error) {
-    eitp_memory_info found;
+EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_state *state, eitp_error *error) {
+    eitp__memory_state found;
     eitp__process_size size = {0, 0};
     struct rlimit limit;
     eitp_status status;
-    if (!host || !info)
-        return eitp__fail_null(error, "eitp_memory_info_read", "host and info");
     memset(&found, 0, sizeof found);
-    found.source = "unknown";
+    found.info.source = "unknown";
+    found.left_physical = found.left_of_limits = UINT64_MAX;
     status = eitp__read_process(host, &found, &size, error);
     if (!status)
-        status = eitp__read_machine(host, &found, error);
+        status = eitp__read_machine(host, &found.info, error);
     if (status)
         return status;
     eitp__bound_by_machine(&found);
@@ -127,8 +136,19 @@ eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info,
         eitp__bound_by_process(&found, "RLIMIT_DATA", &limit, size.data);
     if (!getrlimit(RLIMIT_AS, &limit))
         eitp__bound_by_process(&found, "RLIMIT_AS", &limit, size.addresses);
-    *info = found;
+    *state = found;
     return EITP_OK;
+}
+
+eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error) {
+    eitp__memory_state state;
+    eitp_status status;
+    if (!host || !info)
+        return eitp__fail_null(error, "eitp_memory_info_read", "host and info");
+    status = eitp__memory_read(host, &state, error);
+    if (!status)
+        *info = state.info;
+    return status;
 }
 
 /* The part of `usable` that the default budget leaves free. */

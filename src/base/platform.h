@@ -39,10 +39,6 @@
 #define EITP__RESTRICT restrict
 #endif
 
-#ifndef EITP_WITH_OPENBLAS
-#define EITP_WITH_OPENBLAS 0
-#endif
-
 /* Instruction sets that are left out of the build are 1. */
 #ifndef EITP_WITHOUT_AVX2
 #define EITP_WITHOUT_AVX2 0

@@ -14,6 +14,7 @@ EITP__PRIVATE eitp_status eitp__fail(eitp_error *error, eitp_status status, cons
     if (error) {
         va_list arguments;
         error->status = status;
+        error->system_code = 0;
         va_start(arguments, format);
         vsnprintf(error->message, sizeof error->message, format, arguments);
         va_end(arguments);
@@ -52,4 +53,22 @@ EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status statu
         eitp__append(error->message, sizeof error->message, message);
     }
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status status, const char *advice) {
+    if (error) {
+        eitp__append(error->message, sizeof error->message, "; ");
+        eitp__append(error->message, sizeof error->message, advice);
+    }
+    return status;
+}
+
+EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size) {
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    double amount = (double)bytes;
+    size_t unit = 0;
+    for (; amount >= 999.95 && unit + 1 < EITP__COUNT(units); unit++)
+        amount /= 1000;
+    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
+    return text;
 }

@@ -17,4 +17,10 @@ EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *functio
 EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status status, const char *format, ...)
     EITP__PRINTF(3, 4);
 
+/* Appends "; <advice>", which says what to do, to the message in *error, which may be NULL, and returns `status`. */
+EITP__PRIVATE eitp_status eitp__fail_advice(eitp_error *error, eitp_status status, const char *advice);
+
+/* Writes a number of bytes, such as "12.3 MB", and returns `text`. */
+EITP__PRIVATE const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size);
+
 #endif

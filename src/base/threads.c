@@ -4,6 +4,7 @@
 #include <unistd.h>
 #if EITP__WITH_OPENMP
 #include <omp.h>
+#include <pthread.h>
 #endif
 
 EITP__PRIVATE int eitp__processor_count(void) {
@@ -36,6 +37,90 @@ EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int 
     work(argument, 0);
 }
 
+#if EITP__WITH_OPENMP
+
+/* Bytes of a thread's stack by OMP_STACKSIZE, "16M" or in KiB; 0: the system's default. */
+static size_t eitp__chosen_stack(void) {
+    static const char units[] = "bkmgBKMG";
+    const char *text = getenv("OMP_STACKSIZE"), *unit;
+    char *end = NULL;
+    unsigned long long size = text ? strtoull(text, &end, 10) : 0;
+    if (!size || size > SIZE_MAX >> 40)
+        return 0;
+    end += strspn(end, " ");
+    unit = *end ? strchr(units, *end) : units + 1;
+    return unit ? (size_t)size << 10 * ((unit - units) % 4) : 0;
+}
+
+static int eitp__thread_attributes(pthread_attr_t *attributes) {
+    size_t stack = eitp__chosen_stack();
+    if (pthread_attr_init(attributes))
+        return 0;
+    if (stack)
+        pthread_attr_setstacksize(attributes, stack);
+    return 1;
+}
+
+/* Ends once the thread that started it unlocks the mutex. */
+static void *eitp__brief_thread(void *argument) {
+    pthread_mutex_t *mutex = (pthread_mutex_t *)argument;
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+enum { EITP__MOST_THREADS = 4096 };
+
+/* How many of `count` further threads can run at a time. */
+static int eitp__count_startable(int count) {
+    pthread_t threads[EITP__MOST_THREADS];
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_attr_t attributes;
+    int started = 0;
+    if (!eitp__thread_attributes(&attributes))
+        return 0;
+    pthread_mutex_lock(&mutex);
+    while (started < count && started < EITP__MOST_THREADS &&
+           !pthread_create(&threads[started], &attributes, eitp__brief_thread, &mutex))
+        started++;
+    pthread_mutex_unlock(&mutex);
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+static void eitp__no_work(void *argument, int thread) {
+    (void)argument;
+    (void)thread;
+}
+
+#endif
+
+EITP__PRIVATE size_t eitp__team_stack(void) {
+    size_t size = 0;
+#if EITP__WITH_OPENMP
+    pthread_attr_t attributes;
+    if (eitp__thread_attributes(&attributes)) {
+        pthread_attr_getstacksize(&attributes, &size);
+        pthread_attr_destroy(&attributes);
+    }
+#endif
+    return size;
+}
+
+EITP__PRIVATE int eitp__team_start(int threads) {
+#if EITP__WITH_OPENMP
+    if (threads > 1) {
+        /* The place of one further thread is left to what OpenMP allocates. */
+        int startable = eitp__count_startable(threads);
+        threads = startable > 1 ? startable : 1;
+        eitp__team_run(threads, eitp__no_work, NULL);
+    }
+#endif
+    return threads;
+}
+
 static void eitp__relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -61,6 +146,15 @@ EITP__PRIVATE int64_t eitp__piece_claim(eitp__pieces *pieces, int64_t first, int
             return next;
     }
     return -1;
+}
+
+EITP__PRIVATE int eitp__pieces_cancel(eitp__pieces *pieces, int64_t limit) {
+    int64_t next = __atomic_load_n(&pieces->next, __ATOMIC_RELAXED);
+    while (next <= limit) {
+        if (__atomic_compare_exchange_n(&pieces->next, &next, INT64_MAX, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return 1;
+    }
+    return 0;
 }
 
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces) {

@@ -11,6 +11,13 @@ EITP__PRIVATE int eitp__processor_count(void);
 /* Largest number of threads in a team; 1 without OpenMP. */
 EITP__PRIVATE int eitp__thread_limit(void);
 
+/* Bytes of addresses that each further thread of a team takes for its stack; 0 without OpenMP. */
+EITP__PRIVATE size_t eitp__team_stack(void);
+
+/* Starts the other threads of the calling thread's teams, which wait for work, and returns how many a team can have, at
+   most `threads`. Without it a thread that cannot be started, for want of addresses or processes, ends the program. */
+EITP__PRIVATE int eitp__team_start(int threads);
+
 /* Calls work(argument, thread) once on each of up to `threads` threads, `thread` from 0, and waits for them all. */
 EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int thread), void *argument);
 
@@ -26,6 +33,9 @@ typedef struct eitp__pieces {
 
 /* Claims a piece in [first, end), the pieces of one job, and returns its number; -1 if all are claimed. */
 EITP__PRIVATE int64_t eitp__piece_claim(eitp__pieces *pieces, int64_t first, int64_t end);
+
+/* If no piece from number `limit` on is claimed, lets no thread claim another, and returns 1. */
+EITP__PRIVATE int eitp__pieces_cancel(eitp__pieces *pieces, int64_t limit);
 
 /* Marks a claimed piece as done. */
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces);

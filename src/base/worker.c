@@ -2,6 +2,7 @@
 
 #if EITP__WITH_WORKER
 #include <pthread.h>
+#include <time.h>
 #endif
 
 enum { EITP__WORKER_QUEUE = 64 };
@@ -107,6 +108,27 @@ static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
         pthread_cond_wait(&worker->changed, &worker->mutex);
 }
 
+/* The same, until a time. */
+static void eitp__worker_await_until(eitp__worker *worker, uint64_t number, const struct timespec *end) {
+    while (worker->done < number && !pthread_cond_timedwait(&worker->changed, &worker->mutex, end))
+        continue;
+}
+
+EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t number, int milliseconds) {
+    struct timespec end;
+    int done;
+    clock_gettime(CLOCK_REALTIME, &end); /* the clock of pthread_cond_timedwait */
+    end.tv_nsec += milliseconds * 1000000L;
+    end.tv_sec += end.tv_nsec / 1000000000L;
+    end.tv_nsec %= 1000000000L;
+    eitp__worker_lock(worker);
+    if (worker->has_thread)
+        eitp__worker_await_until(worker, number, &end);
+    done = worker->done >= number;
+    eitp__worker_unlock(worker);
+    return done;
+}
+
 #else
 
 static void eitp__worker_lock(eitp__worker *worker) {
@@ -128,6 +150,11 @@ static void eitp__worker_end(eitp__worker *worker) {
 static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
     (void)worker;
     (void)number;
+}
+
+EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t number, int milliseconds) {
+    (void)milliseconds;
+    return worker->done >= number;
 }
 
 #endif

@@ -32,6 +32,9 @@ EITP__PRIVATE uint64_t eitp__worker_submit(eitp__worker *worker, eitp__work work
    failed one are skipped. */
 EITP__PRIVATE eitp_status eitp__worker_wait(eitp__worker *worker, uint64_t number, eitp_error *error);
 
+/* Waits for a job and all jobs before it, at most about `milliseconds`. Returns 1 if they are done. */
+EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t number, int milliseconds);
+
 /* Waits for all jobs, returns the first failure like eitp__worker_wait, and resets it. */
 EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *error);
 

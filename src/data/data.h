@@ -114,13 +114,22 @@ EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *fi
 EITP_API void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint64_t count);
 
 /* Stores tokens [first, first + count) in ids[count]. A range outside the file is EITP_ERROR_ARGUMENT, an id outside
-   the vocabulary EITP_ERROR_FORMAT. After a failure the content of `ids` is unspecified. */
+   the vocabulary EITP_ERROR_FORMAT, and a file that has become shorter EITP_ERROR_IO. After a failure the content of
+   `ids` is unspecified. */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                           eitp_error *error);
 
 /* Reads the whole file: EITP_ERROR_FORMAT if an id is outside the vocabulary or, in a file of eitp, the content hash
    does not match. */
 EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
+
+/*
+ * Finds the shortest beginning of the file whose tokens have this hash (content_hash, or that of a token source), and
+ * sets *count to its number of tokens; 0 if there is none. So a file that has grown is known to begin with the tokens
+ * of before. Reads the whole file at most.
+ */
+EITP_API eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
+                                                 eitp_error *error);
 
 /* Tokens [first, first + count). */
 typedef struct eitp_token_range {

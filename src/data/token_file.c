@@ -105,6 +105,11 @@ eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, ui
         const uint64_t now = count - done < chunk ? count - done : chunk;
         eitp_status status =
             eitp__file_read(&handle, file->offset + (first + done) * element, bytes, (size_t)(now * element), error);
+        /* Its size was checked when it was opened. */
+        if (status == EITP_ERROR_FORMAT)
+            status = eitp__fail(
+                error, EITP_ERROR_IO, "'%s' changed while it was read: it ends before token %llu of %llu; restore it",
+                file->file.path, (unsigned long long)(first + done + now), (unsigned long long)file->info.token_count);
         if (status == EITP_OK)
             status = eitp__token_file_decode(file, bytes, first + done, (size_t)now, ids + done, error);
         if (status != EITP_OK)
@@ -119,6 +124,31 @@ void eitp_token_file_prefetch(const eitp_token_file *file, uint64_t first, uint6
     if (!file)
         return;
     eitp__file_prefetch(&file->file, file->offset + first * element, (size_t)(count * element));
+}
+
+eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
+                                        eitp_error *error) {
+    int32_t ids[EITP__TOKEN_VERIFY_IDS];
+    uint64_t now = eitp__token_hash_start();
+    if (!file || !count)
+        return eitp__fail_null(error, "eitp_token_file_find_prefix", "file and count");
+    *count = 0;
+    for (uint64_t first = 0; first < file->info.token_count;) {
+        const uint64_t left = file->info.token_count - first;
+        const uint64_t size = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
+        const eitp_status status = eitp_token_file_read(file, first, size, ids, error);
+        if (status != EITP_OK)
+            return status;
+        for (uint64_t i = 0; i < size; i++) {
+            now = eitp__token_hash(now, ids + i, 1);
+            if (now != hash)
+                continue;
+            *count = first + i + 1;
+            return EITP_OK;
+        }
+        first += size;
+    }
+    return EITP_OK;
 }
 
 eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {

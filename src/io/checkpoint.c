@@ -1,33 +1,27 @@
-/* Checkpoint directories: created whole or not at all, found by step, pruned. */
+/*
+ * Checkpoint directories: created whole or not at all, found by step, recovered, pruned.
+ *
+ * A name "checkpoint-<step>" appears and disappears by one rename. A directory is filled as ".<name>.partial", one that
+ * is replaced by a newer write of the same step is meanwhile ".<name>.replaced", and one that is deleted
+ * ".<name>.removed".
+ */
+#include "io/checkpoint.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "io/checkpoint.h"
 
-/* Prefix of directories being written, and of those being replaced by a newer write of the same step. */
-#define EITP__PARTIAL_PREFIX ".checkpoint-"
-#define EITP__PREFIX_LENGTH (sizeof "checkpoint-" - 1)
+#define EITP__HIDDEN_PREFIX ".checkpoint-"
+#define EITP__REPLACED_SUFFIX ".replaced"
 
-/* The step of a name "checkpoint-<step>"; -1 for other names, leading zeros, and overflow. */
-static int64_t eitp__checkpoint_step(const char *name) {
-    int64_t step = 0;
-    const char *digits = name + EITP__PREFIX_LENGTH;
-    if (strncmp(name, "checkpoint-", EITP__PREFIX_LENGTH) || !*digits || (*digits == '0' && digits[1]))
-        return -1;
-    for (; *digits; digits++) {
-        if (*digits < '0' || *digits > '9' || step > (INT64_MAX - 9) / 10)
-            return -1;
-        step = step * 10 + (*digits - '0');
-    }
-    return step;
-}
-
+/* The path of "<prefix><step><suffix><ending>" in a directory. */
 static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *directory, const char *prefix, int64_t step,
-                                         const char *suffix, char **path, eitp_error *error) {
-    char name[64];
-    snprintf(name, sizeof name, "%s%lld%s", prefix, (long long)step, suffix);
+                                         const char *suffix, const char *ending, char **path, eitp_error *error) {
+    char name[96];
+    snprintf(name, sizeof name, "%s%lld%s%s", prefix, (long long)step, suffix, ending);
     *path = eitp__join_path(host, directory, name);
     return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + sizeof name, "a path");
 }
+
+/* ---- Creating ---- */
 
 /* Renames the finished directory to its name. A directory with that name is renamed first and removed last. */
 static eitp_status eitp__install(const eitp_host *host, const char *directory, const char *partial, const char *final,
@@ -36,6 +30,8 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
     int exists;
     eitp_status status = eitp__path_info(host, final, &info, error);
     exists = !status && info.kind != EITP_PATH_MISSING;
+    if (!status && exists)
+        status = eitp__remove_tree(host, replaced, error);
     if (!status && exists)
         status = eitp__rename_path(host, final, replaced, error);
     if (!status) {
@@ -53,28 +49,35 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
 eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                    eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                    void *user, eitp_error *error) {
+    eitp__manifest manifest;
     if (!host || !output_directory || !fill)
         return eitp__fail_null(error, "eitp_checkpoint_create", "host, output_directory and fill");
-    return eitp__checkpoint_create(host, output_directory, step, "", fill, user, error);
+    eitp__manifest_init(&manifest, host, step, 1);
+    return eitp__checkpoint_create(host, output_directory, "", &manifest, fill, user, error);
 }
 
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
-    const eitp_host *host, const char *output_directory, int64_t step, const char *suffix,
+    const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error) {
+    const int64_t step = manifest->step;
     char *partial = NULL, *final = NULL, *replaced = NULL;
     eitp_status status =
-        eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".partial", &partial, error);
+        eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, ".partial", &partial, error);
     if (!status)
-        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, &final, error);
+        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &final, error);
     if (!status)
-        status =
-            eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".replaced", &replaced, error);
+        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, EITP__REPLACED_SUFFIX,
+                                       &replaced, error);
     if (!status)
         status = eitp__remove_tree(host, partial, error);
     if (!status)
-        status = eitp__make_directories(host, partial, error);
+        status = eitp__make_directories(host, output_directory, error);
+    if (!status)
+        status = eitp__make_directory(host, partial, error);
     if (!status) {
         status = fill(user, partial, error);
+        if (!status)
+            status = eitp__manifest_write(manifest, partial, error);
         if (!status)
             status = eitp__sync_directory(host, partial, error);
         if (!status)
@@ -88,105 +91,307 @@ EITP__PRIVATE eitp_status eitp__checkpoint_create(
     return status;
 }
 
-/* Recovers from a crash in eitp__install between its two renames: gives a replaced checkpoint its name back. */
-static eitp_status eitp__restore_replaced(const eitp_host *host, const char *directory, const char *name,
-                                          eitp_error *error) {
-    char *from = NULL, *to = NULL, plain[64];
-    size_t length = strlen(name), suffix = sizeof ".replaced" - 1;
+/* ---- Entries of the output directory ---- */
+
+/* Calls `visit` for each name in a directory, sorted by bytes. A missing directory has none. */
+static eitp_status eitp__visit_names(const eitp_host *host, const char *directory,
+                                     eitp_status (*visit)(void *user, const char *name, eitp_error *error), void *user,
+                                     eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
-    eitp_status status;
-    if (length <= suffix || length >= sizeof plain || strcmp(name + length - suffix, ".replaced") || name[0] != '.')
-        return EITP_OK;
-    snprintf(plain, sizeof plain, "%.*s", (int)(length - suffix - 1), name + 1);
-    if (eitp__checkpoint_step(plain) < 0)
-        return EITP_OK;
-    from = eitp__join_path(host, directory, name);
-    to = eitp__join_path(host, directory, plain);
-    status = from && to ? eitp__path_info(host, to, &info, error) : eitp__fail_memory(error, 2 * length, "a path");
-    if (!status && info.kind == EITP_PATH_MISSING)
-        status = eitp__rename_path(host, from, to, error);
-    eitp__release_text(host, from);
-    eitp__release_text(host, to);
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status = eitp__path_info(host, directory, &info, error);
+    if (status || info.kind != EITP_PATH_DIRECTORY)
+        return status;
+    eitp__buffer_init(&names, host);
+    status = eitp__list_directory(host, directory, &names, &count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        status = visit(user, names.data + at, error);
+        at += strlen(names.data + at) + 1;
+    }
+    eitp__buffer_release(&names);
     return status;
+}
+
+static eitp_status eitp__take_newest(void *user, const char *name, eitp_error *error) {
+    int64_t *newest = (int64_t *)user, step = eitp__checkpoint_step(name);
+    (void)error;
+    *newest = step > *newest ? step : *newest;
+    return EITP_OK;
 }
 
 eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
                                    eitp_error *error) {
     if (!host || !output_directory || !step)
         return eitp__fail_null(error, "eitp_checkpoint_newest", "host, output_directory and step");
-    eitp_path_info info = EITP__ZERO;
-    eitp__buffer names;
-    size_t count = 0, at = 0;
-    eitp_status status = eitp__path_info(host, output_directory, &info, error);
     *step = -1;
-    if (status || info.kind != EITP_PATH_DIRECTORY)
-        return status;
-    eitp__buffer_init(&names, host);
-    status = eitp__list_directory(host, output_directory, &names, &count, error);
-    for (size_t i = 0; i < count && !status; i++) {
-        status = eitp__restore_replaced(host, output_directory, names.data + at, error);
-        at += strlen(names.data + at) + 1;
-    }
-    eitp__buffer_clear(&names);
-    if (!status)
-        status = eitp__list_directory(host, output_directory, &names, &count, error);
-    at = 0;
-    for (size_t i = 0; i < count && !status; i++) {
-        int64_t found = eitp__checkpoint_step(names.data + at);
-        if (found > *step)
-            *step = found;
-        at += strlen(names.data + at) + 1;
-    }
-    eitp__buffer_release(&names);
+    return eitp__visit_names(host, output_directory, eitp__take_newest, step, error);
+}
+
+/* An output directory whose entries are visited. */
+typedef struct eitp__output {
+    const eitp_host *host;
+    const char *directory;
+} eitp__output;
+
+/* Recovers from a crash in eitp__install between its two renames: gives a replaced checkpoint its name back. */
+static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_error *error) {
+    const eitp__output *output = (const eitp__output *)user;
+    const eitp_host *host = output->host;
+    const size_t length = strlen(name), ending = sizeof EITP__REPLACED_SUFFIX - 1;
+    eitp_path_info info = EITP__ZERO;
+    char *plain, *from, *to;
+    eitp_status status;
+    if (strncmp(name, EITP__HIDDEN_PREFIX, sizeof EITP__HIDDEN_PREFIX - 1) != 0 || length <= ending ||
+        strcmp(name + length - ending, EITP__REPLACED_SUFFIX) != 0)
+        return EITP_OK;
+    plain = eitp__copy_bytes(host, name + 1, length - ending - 1);
+    from = eitp__join_path(host, output->directory, name);
+    to = plain ? eitp__join_path(host, output->directory, plain) : NULL;
+    status = from && to ? eitp__path_info(host, to, &info, error) : eitp__fail_memory(error, 2 * length, "a path");
+    if (!status && info.kind == EITP_PATH_MISSING)
+        status = eitp__rename_path(host, from, to, error);
+    eitp__release_text(host, plain);
+    eitp__release_text(host, from);
+    eitp__release_text(host, to);
     return status;
 }
 
-/* Removes an entry of a directory. */
-static eitp_status eitp__remove_entry(const eitp_host *host, const char *directory, const char *name,
+/* Removes what an unfinished write or removal left. */
+static eitp_status eitp__remove_leftover(void *user, const char *name, eitp_error *error) {
+    const eitp__output *output = (const eitp__output *)user;
+    char *path;
+    eitp_status status;
+    if (strncmp(name, EITP__HIDDEN_PREFIX, sizeof EITP__HIDDEN_PREFIX - 1) != 0)
+        return EITP_OK;
+    path = eitp__join_path(output->host, output->directory, name);
+    status = path ? eitp__remove_tree(output->host, path, error)
+                  : eitp__fail_memory(error, strlen(output->directory) + strlen(name) + 2, "a path");
+    eitp__release_text(output->host, path);
+    return status;
+}
+
+/* ---- Recovering ---- */
+
+/* Renames a damaged checkpoint to the first free one of "<path>.damaged", "<path>.damaged-2", ... */
+static eitp_status eitp__set_aside(const eitp_host *host, const char *path, eitp_error *error) {
+    const eitp_error damage = *error;
+    eitp__buffer to;
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    eitp__buffer_init(&to, host);
+    info.kind = EITP_PATH_OTHER;
+    for (int i = 1; info.kind != EITP_PATH_MISSING && !status; i++) {
+        eitp__buffer_clear(&to);
+        eitp__buffer_format(&to, i > 1 ? "%s.damaged-%d" : "%s.damaged", path, i);
+        status =
+            to.failed ? eitp__fail_memory(error, strlen(path), "a path") : eitp__path_info(host, to.data, &info, error);
+    }
+    if (!status)
+        status = eitp__rename_path(host, path, to.data, error);
+    if (!status)
+        eitp__log(host, EITP_LOG_WARNING, "%s; renamed '%s' to '%s'", damage.message, path, to.data);
+    eitp__buffer_release(&to);
+    return status;
+}
+
+/* Verifies a checkpoint of the directory; one that is damaged is set aside, and *is_whole is 0. */
+static eitp_status eitp__recover_step(const eitp_host *host, const char *directory, int64_t step, int *is_whole,
                                       eitp_error *error) {
-    char *path = eitp__join_path(host, directory, name);
-    eitp_status status = path ? eitp__remove_tree(host, path, error)
-                              : eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
+    eitp__checkpoint_head head;
+    eitp_path_info info = EITP__ZERO;
+    char *path = NULL;
+    eitp_status status = eitp__checkpoint_path(host, directory, "checkpoint-", step, "", "", &path, error);
+    if (!status)
+        status = eitp__path_info(host, path, &info, error);
+    if (!status && info.kind == EITP_PATH_MISSING)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a link that leads nowhere", path);
+    else if (!status)
+        status = eitp__checkpoint_verify(host, path, &head, error);
+    *is_whole = !status;
+    if (status == EITP_ERROR_FORMAT)
+        status = eitp__set_aside(host, path, error);
+    if (!status && !*is_whole)
+        status = eitp__sync_directory(host, directory, error);
     eitp__release_text(host, path);
     return status;
 }
 
-/* The number of checkpoints in the list that are newer than `step`. */
-static int64_t eitp__newer(const eitp__buffer *names, size_t count, int64_t step) {
-    int64_t newer = 0;
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        newer += eitp__checkpoint_step(names->data + at) > step;
-        at += strlen(names->data + at) + 1;
+eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
+                                    eitp_error *error) {
+    eitp__output output;
+    eitp_error found;
+    eitp_status status;
+    int64_t newest = -1;
+    int is_whole = 0;
+    if (!host || !output_directory || !step)
+        return eitp__fail_null(error, "eitp_checkpoint_recover", "host, output_directory and step");
+    output.host = host;
+    output.directory = output_directory;
+    *step = -1;
+    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &output, &found);
+    while (!status && !is_whole) {
+        status = eitp_checkpoint_newest(host, output_directory, &newest, &found);
+        if (status || newest < 0)
+            break;
+        status = eitp__recover_step(host, output_directory, newest, &is_whole, &found);
     }
+    if (status && error)
+        *error = found;
+    if (!status)
+        *step = newest;
+    return status;
+}
+
+/* ---- Pruning ---- */
+
+/* A checkpoint of an output directory. */
+typedef struct eitp__listed_checkpoint {
+    int64_t step;
+    int is_counted;
+} eitp__listed_checkpoint;
+
+typedef struct eitp__checkpoint_list {
+    eitp__output output;
+    eitp__listed_checkpoint *items;
+    size_t count, capacity;
+} eitp__checkpoint_list;
+
+/* Adds a checkpoint, unless its manifest is damaged or cannot be read: then it is kept. */
+static eitp_status eitp__list_checkpoint(void *user, const char *name, eitp_error *error) {
+    eitp__checkpoint_list *list = (eitp__checkpoint_list *)user;
+    const eitp_host *host = list->output.host;
+    void *items = list->items;
+    eitp__checkpoint_head head;
+    eitp_error found;
+    int is_reserved;
+    char *path;
+    eitp_status status;
+    if (eitp__checkpoint_step(name) < 0)
+        return EITP_OK;
+    is_reserved = eitp__reserve(host, &items, &list->capacity, list->count + 1, sizeof *list->items);
+    list->items = (eitp__listed_checkpoint *)items;
+    path = eitp__join_path(host, list->output.directory, name);
+    status = path && is_reserved ? eitp__checkpoint_read_head(host, path, &head, &found)
+                                 : eitp__fail_memory(&found, strlen(name), "the list of checkpoints");
+    eitp__release_text(host, path);
+    if (!status) {
+        list->items[list->count].step = head.step;
+        list->items[list->count++].is_counted = head.is_counted;
+    }
+    if (status == EITP_ERROR_IO)
+        eitp__log(host, EITP_LOG_WARNING, "%s; the checkpoint is kept", found.message);
+    if (status == EITP_ERROR_MEMORY && error)
+        *error = found;
+    return status == EITP_ERROR_MEMORY ? status : EITP_OK;
+}
+
+/* The number of checkpoints that are newer than `step` and count. */
+static int64_t eitp__count_newer(const eitp__checkpoint_list *list, int64_t step) {
+    int64_t newer = 0;
+    for (size_t i = 0; i < list->count; i++)
+        newer += list->items[i].is_counted && list->items[i].step > step;
     return newer;
+}
+
+/* True for a checkpoint that does not count if there is a newer one that does not: they would fill the disk. */
+static int eitp__is_superseded(const eitp__checkpoint_list *list, int64_t step) {
+    int is_uncounted = 0, has_newer = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        is_uncounted |= list->items[i].step == step && !list->items[i].is_counted;
+        has_newer |= list->items[i].step > step && !list->items[i].is_counted;
+    }
+    return is_uncounted && has_newer;
+}
+
+/* The checkpoints that pruning leaves: the newest, and those of some steps. */
+typedef struct eitp__keep_rule {
+    int64_t keep; /* 0: all */
+    const int64_t *kept;
+    size_t count;
+} eitp__keep_rule;
+
+/* True if pruning removes the checkpoint of `step`. */
+static int eitp__is_prunable(const eitp__checkpoint_list *list, int64_t step, const eitp__keep_rule *rule) {
+    for (size_t i = 0; i < rule->count; i++) {
+        if (rule->kept[i] == step)
+            return 0;
+    }
+    return rule->keep > 0 && (eitp__count_newer(list, step) >= rule->keep || eitp__is_superseded(list, step));
+}
+
+/* Removes a checkpoint: its name disappears before the first of its files. */
+static eitp_status eitp__remove_checkpoint(const eitp__output *output, int64_t step, eitp_error *error) {
+    const eitp_host *host = output->host;
+    char *path = NULL, *removed = NULL;
+    eitp_status status = eitp__checkpoint_path(host, output->directory, "checkpoint-", step, "", "", &path, error);
+    if (!status)
+        status =
+            eitp__checkpoint_path(host, output->directory, EITP__HIDDEN_PREFIX, step, "", ".removed", &removed, error);
+    if (!status)
+        status = eitp__rename_path(host, path, removed, error);
+    if (!status)
+        status = eitp__sync_directory(host, output->directory, error);
+    if (!status)
+        status = eitp__remove_tree(host, removed, error);
+    eitp__release_text(host, path);
+    eitp__release_text(host, removed);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_measure(const eitp_host *host, const char *output_directory, int64_t keep,
+                                                   const int64_t *kept, size_t count, eitp__checkpoint_use *use,
+                                                   eitp_error *error) {
+    const eitp__keep_rule rule = {keep, kept, count};
+    eitp__checkpoint_list list = EITP__ZERO;
+    eitp_status status;
+    memset(use, 0, sizeof *use);
+    list.output.host = host;
+    list.output.directory = output_directory;
+    status = eitp__visit_names(host, output_directory, eitp__list_checkpoint, &list, error);
+    for (size_t i = 0; i < list.count && !status; i++) {
+        const int64_t step = list.items[i].step;
+        const int is_prunable = eitp__is_prunable(&list, step, &rule);
+        uint64_t bytes;
+        char *path;
+        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, "", "", &path, error);
+        if (status)
+            break;
+        bytes = eitp__tree_bytes(host, path);
+        eitp__release_text(host, path);
+        use->count++;
+        use->bytes += bytes;
+        use->prunable += is_prunable;
+        use->prunable_bytes += is_prunable ? bytes : 0;
+    }
+    eitp__release(host, list.items, list.capacity * sizeof *list.items);
+    return status;
 }
 
 eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                   eitp_error *error) {
     if (!host || !output_directory)
         return eitp__fail_null(error, "eitp_checkpoint_prune", "host and output_directory");
-    return eitp__checkpoint_prune(host, output_directory, keep, -1, error);
+    return eitp__checkpoint_prune(host, output_directory, keep, NULL, 0, error);
 }
 
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
-                                                 int64_t kept, eitp_error *error) {
-    eitp__buffer names;
-    size_t count = 0, at = 0;
-    int64_t newest;
-    /* This first restores replaced checkpoints, which would otherwise be removed as leftovers. */
-    eitp_status status = eitp_checkpoint_newest(host, output_directory, &newest, error);
-    eitp__buffer_init(&names, host);
+                                                 const int64_t *kept, size_t count, eitp_error *error) {
+    const eitp__keep_rule rule = {keep, kept, count};
+    eitp__checkpoint_list list = EITP__ZERO;
+    eitp_status status;
+    list.output.host = host;
+    list.output.directory = output_directory;
+    status = eitp__visit_names(host, output_directory, eitp__restore_replaced, &list.output, error);
     if (!status)
-        status = eitp__list_directory(host, output_directory, &names, &count, error);
-    for (size_t i = 0; i < count && !status; i++) {
-        const char *name = names.data + at;
-        int64_t step = eitp__checkpoint_step(name);
-        int unfinished = !strncmp(name, EITP__PARTIAL_PREFIX, sizeof EITP__PARTIAL_PREFIX - 1);
-        if (unfinished || (step >= 0 && step != kept && keep > 0 && eitp__newer(&names, count, step) >= keep))
-            status = eitp__remove_entry(host, output_directory, name, error);
-        at += strlen(name) + 1;
+        status = eitp__visit_names(host, output_directory, eitp__remove_leftover, &list.output, error);
+    if (!status && keep > 0)
+        status = eitp__visit_names(host, output_directory, eitp__list_checkpoint, &list, error);
+    for (size_t i = 0; i < list.count && !status; i++) {
+        const int64_t step = list.items[i].step;
+        if (eitp__is_prunable(&list, step, &rule))
+            status = eitp__remove_checkpoint(&list.output, step, error);
     }
-    eitp__buffer_release(&names);
+    eitp__release(host, list.items, list.capacity * sizeof *list.items);
     return status;
 }

@@ -1,17 +1,48 @@
-/* Checkpoints with other names, and removing old ones. */
+/* Names of checkpoints, and creating, verifying and removing them with options. */
 #ifndef EITP_CHECKPOINT_H
 #define EITP_CHECKPOINT_H
 
-#include "base/platform.h"
 #include "io/io.h"
+#include "io/manifest.h"
 
-/* eitp_checkpoint_create of "checkpoint-<step><suffix>". A resume finds only those without a suffix. */
+/* The step of a name "checkpoint-<step>"; -1 for other names, leading zeros, and overflow. */
+EITP__PRIVATE int64_t eitp__checkpoint_step(const char *name);
+
+/* What a checkpoint says about itself. */
+typedef struct eitp__checkpoint_head {
+    int64_t step;
+    int is_counted;   /* by save_total_limit */
+    int has_manifest; /* 0: an earlier version wrote it */
+} eitp__checkpoint_head;
+
+/* Reads the head and checks the manifest, but not the files. Errors are as in eitp_checkpoint_verify. */
+EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
+                                                     eitp__checkpoint_head *head, eitp_error *error);
+
+/* eitp_checkpoint_verify that also returns the head. The message of EITP_ERROR_FORMAT does not say what to do. */
+EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
+                                                  eitp__checkpoint_head *head, eitp_error *error);
+
+/*
+ * eitp_checkpoint_create of "checkpoint-<step><suffix>", where `manifest` has the step, whether the checkpoint is
+ * counted, and the files whose sums `fill` knows and adds. A resume finds only checkpoints without a suffix.
+ */
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
-    const eitp_host *host, const char *output_directory, int64_t step, const char *suffix,
+    const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error);
 
-/* eitp_checkpoint_prune that also keeps the checkpoint of step `kept`; -1: none. */
+/* eitp_checkpoint_prune that also keeps the checkpoints of the steps kept[count]. */
 EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
-                                                 int64_t kept, eitp_error *error);
+                                                 const int64_t *kept, size_t count, eitp_error *error);
+
+/* Checkpoints in a directory, and of these the ones that eitp__checkpoint_prune would remove. */
+typedef struct eitp__checkpoint_use {
+    int64_t count, prunable;
+    uint64_t bytes, prunable_bytes;
+} eitp__checkpoint_use;
+
+EITP__PRIVATE eitp_status eitp__checkpoint_measure(const eitp_host *host, const char *output_directory, int64_t keep,
+                                                   const int64_t *kept, size_t count, eitp__checkpoint_use *use,
+                                                   eitp_error *error);
 
 #endif

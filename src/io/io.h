@@ -91,22 +91,47 @@ EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *di
  * ---- Checkpoints ----
  *
  * A checkpoint is a directory "checkpoint-<step>" in an output directory. It is written under another name, synced, and
- * renamed when complete: a directory with that name is always whole.
+ * renamed when complete, and renamed again before it is deleted: a directory with that name is whole. manifest.json in
+ * it has the size and checksum of every file; docs/training.md describes it. Files that it does not list do not belong
+ * to the checkpoint.
  */
 
 /*
- * Creates the checkpoint of a step: fill(user, directory, error) writes its files. If fill or a file operation fails,
- * nothing is left. A checkpoint of the same step is replaced.
+ * Creates the checkpoint of a step: fill(user, directory, error) writes its files, in subdirectories too. They are read
+ * back for their checksums and synced, and manifest.json is added. If fill or a file operation fails, nothing is left.
+ * A checkpoint of the same step is replaced.
  */
 EITP_API eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                             eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                             void *user, eitp_error *error);
 
-/* Finds the step of the newest checkpoint; -1 if there is none, or no such directory. */
+/* Finds the step of the newest checkpoint by name alone; -1 if there is none, or no such directory. */
 EITP_API eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
                                             eitp_error *error);
 
-/* Removes unfinished checkpoints, and all but the `keep` newest; 0: keeps all. */
+/*
+ * Reads all files of a checkpoint and compares them with manifest.json; a directory "checkpoint-<step>" must have the
+ * checkpoint of that step. A checkpoint that eitp wrote before there was a manifest.json is checked by the checksums in
+ * trainer_state.json. A damaged checkpoint is EITP_ERROR_FORMAT, with the name of the file; one of a later version
+ * EITP_ERROR_UNSUPPORTED; a failure to read EITP_ERROR_IO or EITP_ERROR_MEMORY.
+ */
+EITP_API eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint, eitp_error *error);
+
+/*
+ * Finds the newest checkpoint that eitp_checkpoint_verify accepts; -1 if there is none, or no such directory. Damaged
+ * checkpoints that are newer are renamed "checkpoint-<step>.damaged", or ".damaged-2" and so on if that exists, with a
+ * warning in the log; eitp never resumes from them, counts or deletes them. If a checkpoint cannot be verified for
+ * another reason than damage, it keeps its name, and that is the error. No other process may write to the directory
+ * meanwhile.
+ */
+EITP_API eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
+                                             eitp_error *error);
+
+/*
+ * Removes what unfinished writes and removals left, and checkpoints than which `keep` others are newer; 0: none. Saves
+ * that a run made because it was stopped are not among the `keep`. No other process may write to the directory
+ * meanwhile.
+ */
 EITP_API eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                            eitp_error *error);
 

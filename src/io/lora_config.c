@@ -144,7 +144,7 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
     eitp_status status;
     if (!path)
         return eitp__fail_memory(error, strlen(directory), "a path");
-    status = eitp__json_read_file(host, path, LIMIT, &document, error);
+    status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
     if (!status) {
         status = eitp__lora_parse(eitp__json_root(document), &parsed, &text, error);
         if (!status) {
@@ -193,7 +193,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__buffer_add_text(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n");
     eitp__buffer_add_text(&text, "  \"base_model_name_or_path\": ");
     if (base)
-        eitp__json_write_text(&text, base, strlen(base));
+        eitp__json_write_name(&text, base);
     else
         eitp__buffer_add_text(&text, "null");
     eitp__buffer_format(&text, ",\n  \"r\": %lld,\n  \"lora_alpha\": ", (long long)config->rank);

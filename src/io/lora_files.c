@@ -20,11 +20,15 @@ static int eitp__is_adapter(const eitp_variable *variable) {
 
 eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
                            eitp_error *error) {
+    return model && directory ? eitp__lora_save(model, directory, base, checksum, NULL, error)
+                              : eitp__fail_null(error, "eitp_lora_save", "model and directory");
+}
+
+EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
+                                          uint32_t *checksum, eitp__file_sum *sum, eitp_error *error) {
     eitp__selection selection;
     char *path;
     eitp_status status;
-    if (!model || !directory)
-        return eitp__fail_null(error, "eitp_lora_save", "model and directory");
     if (!model->lora.rank)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
     status = eitp__make_directories(&model->host, directory, error);
@@ -43,7 +47,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
     selection.config = NULL;
-    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, error);
+    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, sum, error);
     eitp__release_text(&model->host, path);
     return status;
 }
@@ -122,21 +126,21 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
-                                          eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
+                                          uint32_t *checksum, eitp_error *error) {
     eitp_lora_config config;
     eitp__safetensors *collection;
     eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
-    if (!status)
-        status = eitp__lora_read_tensors(model, collection, loads, checksum, error);
+    if (!status && reading != EITP__READ_HEADER)
+        status = eitp__lora_read_tensors(model, collection, reading == EITP__READ_LOAD, checksum, error);
     eitp__safetensors_close(collection);
     return status;
 }
 
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    return model && directory ? eitp__lora_read(model, directory, 1, checksum, error)
+    return model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, checksum, error)
                               : eitp__fail_null(error, "eitp_lora_load", "model and directory");
 }
 
@@ -187,18 +191,18 @@ EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context) {
 }
 
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp_error *error) {
+                                                 eitp__file_sum *sum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__selection selection = eitp__select_trained_others();
     char *path = eitp__join_path(&host, directory, EITP__LORA_OTHERS_FILE);
-    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, error)
+    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, sum, error)
                               : eitp__fail_memory(error, strlen(directory), "a path");
     eitp__release_text(&host, path);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
-                                                 eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
+                                                 uint32_t *checksum, eitp_error *error) {
     const eitp__selection selection = eitp__select_trained_others();
-    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
 }

@@ -4,6 +4,7 @@
 
 #include "io/io.h"
 #include "model/lora.h"
+#include "io/variables.h"
 #include "model/transformer.h"
 
 #define EITP__LORA_CONFIG_FILE "adapter_config.json"
@@ -15,19 +16,23 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error);
 
-/* eitp_lora_load; if `loads` is 0, for a model with adapters, only its checks and the checksum. */
-EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
-                                          eitp_error *error);
+/* eitp_lora_load, or for a model with adapters only its checks. */
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
+                                          uint32_t *checksum, eitp_error *error);
+
+/* eitp_lora_save; `sum`, which may be NULL, receives the size and checksum of adapter_model.safetensors. */
+EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
+                                          uint32_t *checksum, eitp__file_sum *sum, eitp_error *error);
 
 /* The CRC-32C of the bytes of the frozen parameters. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 
 /* Parameters other than adapters that are trained as well, such as a task's own head: whether there are any, writing
-   their file, and reading it. If `loads` is 0 it is only checked. */
+   their file, and reading it. */
 EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp_error *error);
-EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
-                                                 eitp_error *error);
+                                                 eitp__file_sum *sum, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
+                                                 uint32_t *checksum, eitp_error *error);
 
 #endif

@@ -353,8 +353,13 @@ static int eitp__is_not_adapter(const eitp_variable *variable) {
 
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                             uint32_t *checksum, eitp_error *error) {
-    if (!model || !directory)
-        return eitp__fail_null(error, "eitp_model_save", "model and directory");
+    return model && directory ? eitp__model_save(model, directory, dtype, end_of_text, checksum, NULL, error)
+                              : eitp__fail_null(error, "eitp_model_save", "model and directory");
+}
+
+EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
+                                           int32_t end_of_text, uint32_t *checksum, eitp__file_sum *sum,
+                                           eitp_error *error) {
     eitp__selection selection;
     char *path;
     eitp_status status = eitp__make_directories(&model->host, directory, error);
@@ -378,17 +383,17 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
     selection.selects = model->lora.rank ? eitp__is_not_adapter : NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, error);
+    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, sum, error);
     eitp__release_text(&model->host, path);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
-                                           eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
+                                           uint32_t *checksum, eitp_error *error) {
     eitp__selection selection;
     selection.role = EITP_PARAMETER;
     selection.selects = NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    return eitp__variables_read_selected(model->context, path, &selection, loads, checksum, error);
+    return eitp__variables_read_selected(model->context, path, &selection, reading, checksum, error);
 }

@@ -1,5 +1,7 @@
 #include "io/pieces.h"
 
+#include "tensor/context.h"
+
 #define EITP__PIECE_BUFFER ((int64_t)1 << 18) /* elements copied at a time */
 
 EITP__PRIVATE int eitp__has_pieces(const eitp_transformer_config *config) {
@@ -105,8 +107,10 @@ EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_var
     eitp_status status = eitp__piece_begin(&copy, context, variable, piece, error);
     for (int64_t first = 0; first < copy.rows && !status; first += copy.rows_at_once) {
         int64_t count = copy.rows - first < copy.rows_at_once ? copy.rows - first : copy.rows_at_once;
-        status = eitp__safetensors_read_f32(collection, entry, first * copy.length, count * copy.length, copy.values,
-                                            checksum, error);
+        status = eitp__context_ask(context, error);
+        if (!status)
+            status = eitp__safetensors_read_f32(collection, entry, first * copy.length, count * copy.length,
+                                                copy.values, checksum, error);
         if (!status && loads)
             status = eitp__piece_copy_rows(&copy, first, count, 1, error);
     }

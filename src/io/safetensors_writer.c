@@ -1,5 +1,4 @@
 #include "io/safetensors_writer.h"
-#include "base/checksum.h"
 #include "base/convert.h"
 #include "base/json.h"
 #include "base/sort.h"
@@ -16,6 +15,8 @@ typedef struct eitp__safetensors_slot {
     int64_t written; /* elements so far */
     uint64_t offset; /* from the start of the data; once the header is complete, of the file */
     size_t name;     /* offset in the writer's names */
+    size_t next;     /* index of the slot that follows in the file */
+    uint32_t crc;    /* of what is written */
 } eitp__safetensors_slot;
 
 struct eitp__safetensors_writer {
@@ -27,6 +28,8 @@ struct eitp__safetensors_writer {
     eitp__buffer names;
     eitp__safetensors_slot *slots; /* in the caller's order */
     size_t count;
+    size_t first;            /* index of the first slot in the file */
+    eitp__file_sum head_sum; /* of the header */
 };
 
 /* A tensor of the caller's list, for sorting. */
@@ -104,6 +107,10 @@ static eitp_status eitp__place_slots(eitp__safetensors_writer *writer, eitp__ten
     for (size_t i = 0; i < writer->count; i++) {
         eitp__safetensors_slot *slot = &writer->slots[order[i].index];
         slot->offset = (uint64_t)end;
+        if (i)
+            writer->slots[order[i - 1].index].next = order[i].index;
+        else
+            writer->first = order[i].index;
         if (__builtin_add_overflow(end, slot->count * (int64_t)slot->element_size, &end))
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "the tensors are too large for one file");
     }
@@ -178,6 +185,10 @@ static eitp_status eitp__begin_file(eitp__safetensors_writer *writer, const eitp
         status = eitp__file_open(&writer->file, &writer->host, writer->temporary, EITP_FILE_REPLACE, error);
     if (!status)
         status = eitp__file_write(&writer->file, 0, header.data, header.size, error);
+    if (!status) {
+        writer->head_sum.size = header.size;
+        writer->head_sum.crc = eitp__crc32c(0, header.data, header.size);
+    }
     eitp__buffer_release(&header);
     return status;
 }
@@ -268,6 +279,7 @@ static eitp_status eitp__check_room(const eitp__safetensors_writer *writer, size
 EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writer, size_t index, const void *data,
                                                   int64_t count, uint32_t *crc, eitp_error *error) {
     eitp__safetensors_slot *slot;
+    uint32_t sum;
     size_t size;
     eitp_status status = eitp__check_room(writer, index, count, error);
     if (status)
@@ -280,8 +292,10 @@ EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writ
     if (status)
         return status;
     slot->written += count;
+    sum = eitp__crc32c(0, data, size);
+    slot->crc = eitp__crc32c_join(slot->crc, sum, size);
     if (crc)
-        *crc = eitp__crc32c(*crc, data, size);
+        *crc = eitp__crc32c_join(*crc, sum, size);
     return EITP_OK;
 }
 
@@ -323,7 +337,20 @@ static eitp_status eitp__check_whole(const eitp__safetensors_writer *writer, eit
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp_error *error) {
+/* The size and checksum of a complete file, from those of its parts. */
+static eitp__file_sum eitp__sum_file(const eitp__safetensors_writer *writer) {
+    eitp__file_sum sum = writer->head_sum;
+    for (size_t i = 0, at = writer->first; i < writer->count; i++, at = writer->slots[at].next) {
+        const eitp__safetensors_slot *slot = &writer->slots[at];
+        const uint64_t size = (uint64_t)slot->count * slot->element_size;
+        sum.crc = eitp__crc32c_join(sum.crc, slot->crc, size);
+        sum.size += size;
+    }
+    return sum;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp__file_sum *sum,
+                                                   eitp_error *error) {
     eitp_status status = eitp__check_whole(writer, error);
     if (!status)
         status = eitp__file_sync(&writer->file, error);
@@ -338,6 +365,8 @@ EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *wri
         writer->host.files.remove(writer->host.files.user, writer->temporary);
     else
         status = eitp__sync_directory(&writer->host, writer->directory, error);
+    if (!status && sum)
+        *sum = eitp__sum_file(writer);
     eitp__release_writer(writer);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef EITP_SAFETENSORS_WRITER_H
 #define EITP_SAFETENSORS_WRITER_H
 
+#include "base/checksum.h"
 #include "base/files.h"
 
 /* A tensor to be written. */
@@ -41,9 +42,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *
 
 /*
  * Checks that every tensor is complete, syncs, renames the file to its path and syncs the directory: the path always
- * has the whole old file or the whole new one. Releases the writer, on failure too.
+ * has the whole old file or the whole new one. `sum`, which may be NULL, receives the size and checksum of the file.
+ * Releases the writer, on failure too.
  */
-EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp__file_sum *sum,
+                                                   eitp_error *error);
 
 /* Removes what was written and releases the writer. NULL is fine. */
 EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer);

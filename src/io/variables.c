@@ -1,6 +1,7 @@
 /* Variables to and from safetensors files, through a small buffer. */
 #include "io/variables.h"
 #include "base/convert.h"
+#include "tensor/context.h"
 
 #define EITP__COPY_ELEMENTS ((int64_t)1 << 15) /* copied at a time */
 #define EITP__COPY_BYTES ((size_t)EITP__COPY_ELEMENTS * 8)
@@ -20,7 +21,9 @@ static eitp_status eitp__read_elements(eitp_context *context, const eitp_variabl
                                        int loads, int64_t first, int64_t count, void *buffer, uint32_t *checksum,
                                        eitp_error *error) {
     size_t element = eitp_dtype_size(variable->dtype);
-    eitp_status status;
+    eitp_status status = eitp__context_ask(context, error);
+    if (status)
+        return status;
     if (eitp__is_copied_as_f32(variable)) {
         status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
         return status || !loads
@@ -217,7 +220,7 @@ static eitp_status eitp__file_list_write(eitp_context *context, const eitp__file
 
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
-                                               eitp_error *error) {
+                                               eitp__file_sum *file_sum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__safetensors_text metadata = {"format", "pt"};
     eitp__safetensors_writer *writer = NULL;
@@ -234,7 +237,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
     if (status)
         eitp__safetensors_abandon(writer);
     else
-        status = eitp__safetensors_finish(writer, error);
+        status = eitp__safetensors_finish(writer, file_sum, error);
     eitp__release(&host, buffer, EITP__COPY_BYTES);
     eitp__file_list_release(&list);
     if (!status && checksum)
@@ -248,7 +251,13 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     if (!context || !path)
         return eitp__fail_null(error, "eitp_variables_save", "context and path");
     selection = eitp__select_role(role);
-    return eitp__variables_save(context, path, &selection, dtype, checksum, error);
+    return eitp__variables_save(context, path, &selection, dtype, checksum, NULL, error);
+}
+
+EITP__PRIVATE eitp_status eitp__variables_save_role(eitp_context *context, const char *path, eitp_role role,
+                                                    uint32_t *checksum, eitp__file_sum *sum, eitp_error *error) {
+    const eitp__selection selection = eitp__select_role(role);
+    return eitp__variables_save(context, path, &selection, EITP_F32, checksum, sum, error);
 }
 
 /* The tensor of a piece, or NULL. */
@@ -283,8 +292,9 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
 }
 
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
-                                                        const eitp__selection *selection, int loads, uint32_t *checksum,
-                                                        eitp_error *error) {
+                                                        const eitp__selection *selection, eitp__reading reading,
+                                                        uint32_t *checksum, eitp_error *error) {
+    const int loads = reading == EITP__READ_LOAD;
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
     uint32_t sum = 0;
@@ -292,7 +302,7 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
     if (status)
         return status;
     status = eitp__check_entries(context, collection, path, selection, error);
-    for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
+    for (size_t i = 0; i < eitp_variable_count(context) && !status && reading != EITP__READ_HEADER; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         eitp__piece pieces[EITP__PIECES];
         int count =
@@ -308,14 +318,14 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
-                                               uint32_t *checksum, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
+                                               eitp__reading reading, uint32_t *checksum, eitp_error *error) {
     const eitp__selection selection = eitp__select_role(role);
-    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                 eitp_error *error) {
-    return context && path ? eitp__variables_read(context, path, role, 1, checksum, error)
+    return context && path ? eitp__variables_read(context, path, role, EITP__READ_LOAD, checksum, error)
                            : eitp__fail_null(error, "eitp_variables_load", "context and path");
 }

@@ -2,6 +2,7 @@
    time. */
 #include "base/random.h"
 #include "model/transformer.h"
+#include "tensor/context.h"
 
 struct eitp_generator {
     const eitp_model *model;
@@ -151,6 +152,11 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
                               "token id %d is out of range for the model's vocabulary of %lld", (int)tokens[i],
                               (long long)generator->model->config.vocabulary);
     }
+    if (generator->fed && generator->model->context->cache_user != generator)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "another generator of the context has used the cache since this one was fed; reset this one "
+                          "and feed its tokens again");
+    generator->model->context->cache_user = generator;
     for (int64_t i = 0; i < count && !status; i += generator->chunk) {
         int64_t part = count - i < generator->chunk ? count - i : generator->chunk;
         status = eitp__feed_chunk(generator, tokens + i, part, error);

@@ -280,8 +280,8 @@ typedef struct eitp_generator eitp_generator;
 /*
  * Prepares generation with a key-value cache for `capacity` tokens, prompt included; 0: the model's
  * positions, which are also the maximum. EITP_ERROR_UNSUPPORTED for a bidirectional model. The cache is in variables of
- * the context, which all generators of the context share: use one at a time, with the same capacity. Destroy it before
- * the model.
+ * the context, which all generators of the context share: use one at a time, with the same capacity, and
+ * reset it before it follows another. Destroy it before the model.
  */
 EITP_API eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eitp_generator **generator,
                                            eitp_error *error);
@@ -292,7 +292,8 @@ EITP_API void eitp_generator_reset(eitp_generator *generator);
 
 /*
  * Appends `count` tokens, 1 or more, to the sequence; eitp_generator_sample then draws the next one.
- * EITP_ERROR_ARGUMENT if they exceed eitp_generator_remaining or an id is outside the vocabulary: nothing is fed then.
+ * EITP_ERROR_ARGUMENT if they exceed eitp_generator_remaining, an id is outside the vocabulary, or another generator
+ * has used the cache since this one was fed: nothing is fed then.
  */
 EITP_API eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens, int64_t count,
                                          eitp_error *error);

@@ -323,7 +323,7 @@ eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path
     const eitp_architecture *architecture = NULL;
     eitp__json_document *document;
     eitp_transformer_config parsed;
-    eitp_status status = eitp__json_read_file(host, path, LIMIT, &document, error);
+    eitp_status status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
     if (status)
         return status;
     status = eitp__read_architecture(eitp__json_root(document), &architecture, error);

@@ -12,6 +12,7 @@ eitp_optimizer_config eitp_optimizer_config_default(void) {
     config.moments = EITP_MOMENTS_F32;
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
+    config.skips = 0;
     config.unique = NULL;
     return config;
 }
@@ -160,7 +161,7 @@ static void eitp__add_check(eitp_tensor *input,
 static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_config *config,
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
     const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
-    eitp_tensor *inputs[3];
+    eitp_tensor *inputs[4];
     eitp__node *commit;
     int64_t two = 2, one = 1, three = 3;
     for (size_t i = 0; i < list->count && !update->key; i++) {
@@ -171,11 +172,16 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     update->max_norm = eitp_input(graph, "maximum gradient norm", EITP_F32, 1, &one);
     eitp__add_check(update->rate_and_step, eitp__check_hyper_values);
     eitp__add_check(update->max_norm, eitp__check_limit_value);
+    if (config->skips) {
+        update->skip_norm = eitp_input(graph, "norm of skipped gradients", EITP_F32, 1, &one);
+        eitp__add_check(update->skip_norm, eitp__check_limit_value);
+    }
     inputs[0] = eitp__gradient_squares(rule, list);
     inputs[1] = update->max_norm;
     inputs[2] = config->loss_scale;
-    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
-    if (commit)
+    inputs[3] = update->skip_norm;
+    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->skips ? 4 : config->loss_scale ? 3 : 2, NULL);
+    if (commit && config->loss_scale)
         eitp__add_check(config->loss_scale, eitp__check_scale_value);
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;

@@ -37,6 +37,7 @@ typedef struct eitp_optimizer_config {
     /* The factor of the loss, F32 [1] of the same graph, which the update divides out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1. */
     eitp_tensor *loss_scale;
+    int skips; /* 1: the update has the input eitp_update.skip_norm */
     /* For eitp_apply_gradients, if gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the
      * same graph. NULL: they were not. */
     eitp_tensor *unique;
@@ -49,19 +50,20 @@ EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 /* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */
 typedef struct eitp_update {
     eitp_tensor *rate_and_step; /* input F32 [2]: learning rate, 0 or more; step number, from 1 */
-    eitp_tensor *key;      /* input I64 [3]: seed, step number, 0. NULL if no parameter is rounded stochastically */
-    eitp_tensor *max_norm; /* input F32 [1]: maximum norm of the whole gradient; 0: no clipping */
-    eitp_tensor *commit;   /* output F32 [2]: factor of the gradient; 1 if the step was applied, 0 if not */
-    eitp_tensor *norm;     /* output F32 [1]: norm of the whole gradient before clipping */
-    eitp_tensor *norms;    /* output F64 [2]: norms of the whole update, and of all parameters after it */
+    eitp_tensor *key;       /* input I64 [3]: seed, step number, 0. NULL if no parameter is rounded stochastically */
+    eitp_tensor *max_norm;  /* input F32 [1]: maximum norm of the whole gradient; 0: no clipping */
+    eitp_tensor *skip_norm; /* input F32 [1]: steps with a larger norm are not applied; 0: any are. NULL: no `skips` */
+    eitp_tensor *commit;    /* output F32 [2]: factor of the gradient; 1 if the step was applied, 0 if not */
+    eitp_tensor *norm;      /* output F32 [1]: norm of the whole gradient before clipping */
+    eitp_tensor *norms;     /* output F64 [2]: norms of the whole update, and of all parameters after it */
 } eitp_update;
 
 /*
  * Adds one optimizer step to the graph of `loss`, a scalar: it computes the gradients of all parameters in the graph
  * that are not frozen, and updates them. The gradient is scaled by min(1, limit / (norm + 1e-6)), as
- * torch.nn.utils.clip_grad_norm_ does. A step whose norm is not finite is not applied: parameters and state are
- * unchanged. EITP_ERROR_ARGUMENT if an argument is NULL, a member of the configuration is out of range, or the graph
- * has no trained parameter.
+ * torch.nn.utils.clip_grad_norm_ does. A step whose norm is not finite, or above skip_norm, is not applied: parameters
+ * and state are unchanged. EITP_ERROR_ARGUMENT if an argument is NULL, a member of the configuration is out of range,
+ * or the graph has no trained parameter.
  *
  * State is kept in variables of role EITP_OPTIMIZER, named after the parameter:
  *     AdamW      adamw.m.<name>, adamw.v.<name>; of 8-bit moments also adamw.m_scale.<name>, adamw.v_scale.<name>

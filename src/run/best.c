@@ -51,25 +51,30 @@ static void eitp__best_format_state(eitp__buffer *text, const char *name, const 
     eitp__buffer_format(text, ", \"evaluations_since\": %lld},\n", (long long)state->since);
 }
 
+EITP__PRIVATE void eitp__best_format(const eitp__best *best, const char *metric, int kept, eitp__buffer *text) {
+    eitp__buffer_add_text(text, "{\"metric\": ");
+    eitp__json_write_text(text, metric, strlen(metric));
+    eitp__buffer_format(text, ",\n\"kept\": %s,\n", kept ? "true" : "false");
+    eitp__best_format_state(text, "best", &best->now);
+    eitp__best_format_state(text, "before", &best->before);
+    eitp__buffer_add_text(text, "\"evaluations\": [");
+    for (size_t i = 0; i < best->count; i++) {
+        eitp__buffer_format(text, "%s\n{\"step\": %lld, \"value\": ", i ? "," : "",
+                            (long long)best->evaluations[i].step);
+        eitp__json_write_number(text, best->evaluations[i].value);
+        eitp__buffer_add_text(text, "}");
+    }
+    eitp__buffer_add_text(text, "]}");
+}
+
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
-                                           const char *metric, eitp_error *error) {
+                                           const char *metric, int kept, eitp_error *error) {
     char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
     eitp_status status;
     eitp__buffer text;
     eitp__buffer_init(&text, host);
-    eitp__buffer_add_text(&text, "{\"metric\": ");
-    eitp__json_write_text(&text, metric, strlen(metric));
-    eitp__buffer_add_text(&text, ",\n");
-    eitp__best_format_state(&text, "best", &best->now);
-    eitp__best_format_state(&text, "before", &best->before);
-    eitp__buffer_add_text(&text, "\"evaluations\": [");
-    for (size_t i = 0; i < best->count; i++) {
-        eitp__buffer_format(&text, "%s\n{\"step\": %lld, \"value\": ", i ? "," : "",
-                            (long long)best->evaluations[i].step);
-        eitp__json_write_number(&text, best->evaluations[i].value);
-        eitp__buffer_add_text(&text, "}");
-    }
-    eitp__buffer_add_text(&text, "]}\n");
+    eitp__best_format(best, metric, kept, &text);
+    eitp__buffer_add_text(&text, "\n");
     if (!path || text.failed)
         status = eitp__fail_memory(error, text.size, EITP__BEST_FILE);
     else
@@ -115,8 +120,8 @@ static eitp_status eitp__best_read_before(eitp__best *best, const eitp__json *ob
     return EITP_OK;
 }
 
-static eitp_status eitp__best_read_json(eitp__best *best, const eitp__json *root, const char *metric, int64_t step,
-                                        eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__best_parse(eitp__best *best, const eitp__json *root, const char *metric, int64_t step,
+                                           eitp_error *error) {
     const eitp__json *list = eitp__json_member(root, "evaluations");
     const char *name = "";
     eitp_status status = eitp__json_get_text(root, "metric", &name, error);
@@ -143,11 +148,33 @@ EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *hos
     if (!status && info.kind == EITP_PATH_FILE) {
         status = eitp__json_read_file(host, path, EITP__BEST_FILE_LIMIT, &document, error);
         if (!status)
-            status = eitp__best_read_json(best, eitp__json_root(document), metric, step, error);
+            status = eitp__best_parse(best, eitp__json_root(document), metric, step, error);
         if (status && document)
             eitp__fail_prefix(error, status, "'%s'", path);
         eitp__json_release(document);
     }
     eitp__release_text(host, path);
     return status;
+}
+
+EITP__PRIVATE int64_t eitp__best_kept_step(const eitp__json *root) {
+    eitp_error ignored;
+    eitp__best_evaluation found;
+    int kept = 1; /* files of earlier versions do not say */
+    if (eitp__json_get_boolean(root, "kept", &kept, &ignored) || !kept ||
+        eitp__best_read_evaluation(eitp__json_member(root, "best"), &found, &ignored))
+        return -1;
+    return found.step;
+}
+
+EITP__PRIVATE int64_t eitp__best_read_kept_step(const eitp_host *host, const char *directory) {
+    eitp_error ignored;
+    eitp__json_document *document = NULL;
+    char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
+    int64_t step = -1;
+    if (path && !eitp__json_read_file(host, path, EITP__BEST_FILE_LIMIT, &document, &ignored))
+        step = eitp__best_kept_step(eitp__json_root(document));
+    eitp__json_release(document);
+    eitp__release_text(host, path);
+    return step;
 }

@@ -1,99 +1,307 @@
-#include "run/events.h"
+#include "run/run_loop.h"
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "run/events.h"
 #include "run/records.h"
+#include "run/run_save.h"
+#include "tensor/context.h"
+#include "train/trainer.h"
 
-/* Number of checks in a row that find memory short before a run that cannot shrink stops. */
-#define EITP__GUARD_MAX_SHORT_CHECKS 3
+/* ---- Looking ---- */
 
-/* Formats bytes, such as "12.3 MB". */
-static const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size) {
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-    double amount = (double)bytes;
-    size_t unit = 0;
-    for (; amount >= 999.95 && unit + 1 < EITP__COUNT(units); unit++)
-        amount /= 1000;
-    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
-    return text;
+/* The shortest interval between looks within a step, in seconds; and how many times their cost it is at least. */
+#define EITP__LOOK_INTERVAL 0.05
+#define EITP__LOOK_COST 200
+
+/* No neighbour takes more bytes per second: with much left, looks are rarer, up to a second apart. */
+#define EITP__FASTEST_LOSS 8e9
+
+/* Polls per reading of the clock. */
+#define EITP__POLLS_PER_CLOCK 16
+
+static eitp__arena_use eitp__run_arena(const eitp_run *run) {
+    const eitp_context *context = run->trainer->plans.task.context;
+    eitp__arena_use use;
+    use.needed = eitp__arena_needed(context);
+    use.reserved = eitp_context_arena_bytes(context);
+    return use;
 }
 
-static void eitp__guard_warn(eitp_run *run, const char *action) {
-    const eitp_memory_info *memory = &run->report.memory;
-    char left[32], least[32];
+static eitp__shortage eitp__guard_judge(const eitp_run *run) {
+    const eitp__arena_use arena = eitp__run_arena(run);
+    return eitp__pressure_judge(&run->guard.pressure, &run->guard.memory, &arena);
+}
+
+/* How long the same pressure may be reacted to only once: saves then take at most a twentieth of the time. */
+static double eitp__guard_quiet_seconds(const eitp_run *run) {
+    const double least = 10, saves = 20 * run->guard.pressure.save;
+    return saves > least ? saves : least;
+}
+
+/* True if the run should react: it has not yet reacted to this shortage, or that did not suffice. */
+static int eitp__guard_is_news(eitp_run *run, eitp__shortage found, double now) {
+    eitp__guard *guard = &run->guard;
+    const eitp_memory_info *memory = &guard->memory.info;
+    if (!found || guard->ignores)
+        return 0;
+    if (now >= guard->quiet_until)
+        return 1;
+    if (!run->config.auto_shrink) {
+        guard->quiet_until = now + eitp__guard_quiet_seconds(run);
+        return 0;
+    }
+    return found == EITP__MEMORY_LOW && (!guard->is_smallest || memory->left < eitp_memory_floor(memory) / 2);
+}
+
+static double eitp__look_interval(const eitp_run *run) {
+    const eitp_memory_info *memory = &run->guard.memory.info;
+    const uint64_t least = eitp_memory_floor(memory), room = memory->left > least ? memory->left - least : 0;
+    double interval = (double)room / EITP__FASTEST_LOSS;
+    interval = interval < 1 ? interval : 1;
+    interval = interval > EITP__LOOK_INTERVAL ? interval : EITP__LOOK_INTERVAL;
+    interval = interval > EITP__LOOK_COST * run->guard.look_cost ? interval : EITP__LOOK_COST * run->guard.look_cost;
+    return interval > run->config.memory_check_seconds ? interval : run->config.memory_check_seconds;
+}
+
+/* Reads what is left. `busy`: the seconds before in which a step could not. Without memory to read it, the last look
+   remains. */
+static void eitp__guard_look(eitp_run *run, double busy) {
+    eitp__guard *guard = &run->guard;
+    const double now = eitp__clock();
+    double after;
+    if (!eitp__memory_read(&run->host, &guard->memory, NULL))
+        eitp__pressure_add(&guard->pressure, &guard->memory, now, busy);
+    after = eitp__clock();
+    /* The least of all looks: on a busy machine one may take long. */
+    if (guard->look_cost <= 0 || after - now < guard->look_cost)
+        guard->look_cost = after - now;
+    guard->busy_from = after;
+    guard->look_at = after + eitp__look_interval(run);
+}
+
+static void eitp__guard_watch(eitp_run *run, double now, double busy) {
+    eitp__shortage found;
+    eitp__guard_look(run, busy);
+    found = eitp__guard_judge(run);
+    if (eitp__guard_is_news(run, found, now))
+        run->guard.alarm = found;
+}
+
+EITP__PRIVATE int eitp__guard_poll(eitp_run *run) {
+    eitp__guard *guard = &run->guard;
+    double now;
+    if (guard->alarm)
+        return 1;
+    if (!guard->watches || run->config.memory_check_seconds < 0 || ++guard->polls % EITP__POLLS_PER_CLOCK)
+        return 0;
+    now = eitp__clock();
+    if (now >= guard->look_at)
+        eitp__guard_watch(run, now, now - guard->busy_from);
+    return guard->alarm != EITP__MEMORY_AMPLE;
+}
+
+EITP__PRIVATE void eitp__guard_step_done(eitp_run *run) {
+    eitp__guard *guard = &run->guard;
+    const double now = eitp__clock();
+    guard->ignores = 0;
+    if (run->config.memory_check_seconds >= 0 && now >= guard->look_at)
+        eitp__guard_watch(run, now, now - guard->busy_from);
+    eitp__pressure_step_done(&guard->pressure);
+}
+
+EITP__PRIVATE void eitp__guard_begin(eitp_run *run) {
+    const eitp_context *context = run->trainer->plans.task.context;
+    memset(&run->guard, 0, sizeof run->guard);
+    eitp__pressure_init(&run->guard.pressure, eitp_context_variable_bytes(context, EITP_PARAMETER) +
+                                                  eitp_context_variable_bytes(context, EITP_OPTIMIZER));
+    run->guard.watches = 1;
+    run->guard.busy_from = eitp__clock();
+}
+
+/* ---- Reacting ---- */
+
+static void eitp__guard_warn(eitp_run *run, eitp__shortage found, const char *action) {
+    const eitp_memory_info *memory = &run->guard.memory.info;
+    const double amount = found == EITP__MEMORY_RUNS_OUT ? run->guard.pressure.loss : (double)eitp_memory_floor(memory);
+    char left[32], other[32];
+    run->report.memory = *memory;
     eitp__run_notify(run, EITP_EVENT_MEMORY_SHORT, EITP_LOG_WARNING, 0,
-                     "memory is short: %s left (%s), at least %s needed; %s",
+                     found == EITP__MEMORY_RUNS_OUT
+                         ? "memory is short: %s left (%s), and other programs take %s more per second; %s"
+                         : "memory is short: %s left (%s), at least %s needed; %s",
                      eitp__format_bytes(memory->left, left, sizeof left), memory->source,
-                     eitp__format_bytes(eitp_memory_floor(memory), least, sizeof least), action);
+                     eitp__format_bytes((uint64_t)amount, other, sizeof other), action);
+}
+
+/* Returns the arena to the system: at once, and without memory. The step in progress was dropped. */
+static void eitp__guard_release_arena(eitp_run *run) {
+    eitp__arena_use arena;
+    eitp__arena_release(run->trainer->plans.task.context);
+    arena = eitp__run_arena(run);
+    eitp__guard_look(run, 0);
+    eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
+}
+
+/* True if there are steps that the newest checkpoint lacks. */
+static int eitp__guard_can_save(const eitp_run *run) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    return done > 0 && run->report.saved_step != done;
+}
+
+/* Looks again after what took time; true if memory is still short. */
+static int eitp__guard_is_short(eitp_run *run) {
+    eitp__guard_look(run, 0);
+    return eitp__guard_judge(run) != EITP__MEMORY_AMPLE;
 }
 
 /* Shrinks the run; *shrunk is 0 if that fails or is not possible. */
-static eitp_status eitp__guard_relieve(eitp_run *run, int *shrunk, eitp_error *error) {
+static void eitp__guard_shrink(eitp_run *run, int *shrunk) {
+    const double began = eitp__clock();
     eitp_shrink_report report;
     eitp_error second;
-    eitp_status status;
-    *shrunk = 0;
-    if (run->guard.is_smallest)
-        return EITP_OK;
-    eitp__guard_warn(run, "looking for a configuration that uses less");
-    status = eitp_trainer_shrink(run->trainer, &report, &second);
+    eitp_status status = eitp_trainer_shrink(run->trainer, &report, &second);
     *shrunk = !status && report.shrunk;
-    if (status) {
+    eitp__pressure_shrunk(&run->guard.pressure, eitp__clock() - began);
+    if (*shrunk) {
+        const eitp__arena_use arena = eitp__run_arena(run);
+        eitp__guard_look(run, 0);
+        eitp__pressure_released(&run->guard.pressure, &run->guard.memory, &arena);
+        run->guard.quiet_until = 0; /* the next shortage needs another checkpoint */
+    } else if (status) {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
-                         "cannot reduce the memory of the run, which continues unchanged: %s", second.message);
-    } else if (!*shrunk) {
+                         "cannot reduce the memory of the run, which stays as it is: %s", second.message);
+    } else {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
                          "no configuration uses less memory; the run stops with a checkpoint if memory stays short");
         run->guard.is_smallest = 1;
     }
-    return eitp__record_memory(run, *shrunk, error);
+    eitp__record_memory(run, *shrunk);
 }
 
-static eitp_status eitp__guard_fail(const eitp_run *run, eitp_error *error) {
-    char left[32];
-    return eitp__fail(error, EITP_ERROR_PRESSURE,
-                      "memory stays short: %s left (%s), and no configuration uses less; stopped after step %lld",
-                      eitp__format_bytes(run->report.memory.left, left, sizeof left), run->report.memory.source,
-                      (long long)eitp_trainer_steps_done(run->trainer));
+/* True if memory would run out while the run shrinks. */
+static int eitp__guard_has_no_time(const eitp_run *run) {
+    const eitp__guard *guard = &run->guard;
+    return eitp__pressure_seconds(&guard->pressure, &guard->memory) < 3 * guard->pressure.shrink;
 }
 
-static eitp_status eitp__guard_act(eitp_run *run, eitp_error *error) {
-    eitp__guard *guard = &run->guard;
-    int shrunk = 0;
-    eitp_status status;
-    if (!run->config.auto_shrink) {
-        if (guard->has_warned)
-            return EITP_OK;
-        guard->has_warned = 1;
-        eitp__guard_warn(run, "the run continues unchanged");
-        return eitp__record_memory(run, 0, error);
+/*
+ * Waits, with nothing to lose, until memory is no longer short or, if the run `can_shrink`, others take no more.
+ * Returns 1 if that does not happen within seconds, or memory is being used up.
+ */
+static int eitp__guard_wait(eitp_run *run, int can_shrink) {
+    const double patience = 2, alert = 0.4, began = eitp__clock(); /* seconds */
+    const eitp__guard *guard = &run->guard;
+    const int waits = run->config.memory_check_seconds > 0;
+    for (int looks = 0; !run->stop; looks++) {
+        const uint64_t left = guard->memory.left_physical;
+        if (waits)
+            eitp__sleep(EITP__LOOK_INTERVAL);
+        if (!eitp__guard_is_short(run) || (can_shrink && !eitp__guard_has_no_time(run)))
+            return 0;
+        if (waits ? eitp__clock() - began > patience : looks == 2)
+            return 1;
+        if (guard->memory.left_physical < left && eitp__pressure_seconds(&guard->pressure, &guard->memory) < alert)
+            return 1;
     }
-    status = eitp__guard_relieve(run, &shrunk, error);
-    guard->short_checks = shrunk ? 0 : guard->short_checks + 1;
-    if (!status && guard->short_checks >= EITP__GUARD_MAX_SHORT_CHECKS)
-        status = eitp__guard_fail(run, error);
-    return status;
+    return 0;
+}
+
+static eitp_status eitp__guard_fail(eitp_run *run, eitp_error *error) {
+    const eitp_memory_info *memory = &run->guard.memory.info;
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    const double soon = 5; /* seconds */
+    char left[32];
+    run->report.memory = *memory;
+    eitp__format_bytes(memory->left, left, sizeof left);
+    if (done > 0)
+        return eitp__fail(error, EITP_ERROR_PRESSURE,
+                          run->guard.is_smallest
+                              ? "memory stays short: %s left (%s), and no configuration uses less; stopped after step "
+                                "%lld"
+                              : "memory stays short: %s left (%s), and other programs take more; stopped after step "
+                                "%lld",
+                          left, memory->source, (long long)done);
+    /* Before step 1 there is nothing to lose, unless others go on taking memory. */
+    run->guard.ignores = 1;
+    return eitp__pressure_seconds(&run->guard.pressure, &run->guard.memory) > soon
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_MEMORY,
+                            "other programs use up the memory before step 1: %s left (%s); nothing was trained", left,
+                            memory->source);
+}
+
+static const char *eitp__guard_action(const eitp_run *run) {
+    if (!run->config.auto_shrink)
+        return eitp__guard_can_save(run) ? "saving; then the run continues unchanged" : "the run continues unchanged";
+    if (run->guard.is_smallest)
+        return eitp__guard_can_save(run) ? "saving" : "waiting";
+    return eitp__guard_can_save(run) ? "saving; then looking for a configuration that uses less"
+                                     : "looking for a configuration that uses less";
+}
+
+/* The first reaction: gives the arena back, and saves what the run would lose if it were killed now. */
+static eitp_status eitp__guard_secure(eitp_run *run, eitp_error *error) {
+    eitp__guard_warn(run, run->guard.alarm, eitp__guard_action(run));
+    eitp__guard_release_arena(run);
+    return eitp__guard_can_save(run) ? eitp__run_save_early(run, error) : EITP_OK;
+}
+
+/* Shrinks until memory is no longer short. Fails if it stays short and no configuration uses less. */
+static eitp_status eitp__guard_reduce(eitp_run *run, eitp_error *error) {
+    int can_shrink = !run->guard.is_smallest, shrinks = 0;
+    for (;;) {
+        if (!can_shrink || eitp__guard_has_no_time(run)) {
+            if (eitp__guard_wait(run, can_shrink)) {
+                if (can_shrink)
+                    eitp__record_memory(run, 0);
+                return eitp__guard_fail(run, error);
+            }
+        } else {
+            if (shrinks++)
+                eitp__guard_warn(run, eitp__guard_judge(run), "looking for a configuration that uses still less");
+            eitp__guard_shrink(run, &can_shrink);
+        }
+        if (!eitp__guard_is_short(run) || run->stop)
+            return EITP_OK;
+    }
+}
+
+static eitp_status eitp__guard_react(eitp_run *run, eitp_error *error) {
+    eitp__guard *guard = &run->guard;
+    const int again = eitp__clock() < guard->quiet_until && !guard->is_smallest;
+    eitp_status status = eitp__guard_secure(run, error);
+    guard->alarm = EITP__MEMORY_AMPLE;
+    guard->quiet_until = eitp__clock() + eitp__guard_quiet_seconds(run);
+    if (status)
+        return status;
+    if (run->config.auto_shrink && (eitp__guard_is_short(run) || again))
+        return eitp__guard_reduce(run, error);
+    eitp__record_memory(run, 0);
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__guard_check(eitp_run *run, eitp_error *error) {
     eitp__guard *guard = &run->guard;
     const double now = eitp__clock(), interval = run->config.memory_check_seconds;
-    eitp_memory_info info;
-    eitp_status status;
-    if (interval < 0 || (guard->has_checked && now - guard->checked_at < interval))
+    eitp_status status = EITP_OK;
+    if (interval < 0)
         return EITP_OK;
-    guard->has_checked = 1;
-    guard->checked_at = now;
-    status = eitp_memory_info_read(&run->host, &info, error);
-    if (status)
-        return status;
-    if (!eitp_memory_is_short(&info)) {
-        guard->short_checks = 0;
-        return EITP_OK;
+    if (!guard->alarm && (interval == 0 || now >= guard->look_at))
+        eitp__guard_watch(run, now, 0);
+    if (guard->alarm)
+        status = eitp__guard_react(run, error);
+    guard->busy_from = eitp__clock();
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(eitp_run *run, eitp_error *error),
+                                             eitp_error *error) {
+    eitp_status status = work(run, error);
+    while (status == EITP_ERROR_INTERRUPTED && run->guard.alarm && !run->stop) {
+        status = eitp__guard_check(run, error);
+        if (!status)
+            status = work(run, error);
     }
-    run->report.memory = info;
-    status = eitp__guard_act(run, error);
-    /* Shrinking may take long: the interval starts after it. */
-    guard->checked_at = eitp__clock();
     return status;
 }

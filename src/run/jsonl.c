@@ -6,13 +6,19 @@
 
 #define EITP__JSONL_PIECE ((size_t)65536)
 #define EITP__JSONL_SECONDS 1.0
+#define EITP__JSONL_MOST_FAILURES 6                /* after which the time between two writes no longer doubles */
+#define EITP__JSONL_MOST_PENDING ((size_t)1 << 20) /* bytes of records kept while they cannot be written */
 
 struct eitp_jsonl {
     eitp_host host;
     eitp__file file;
-    uint64_t offset;      /* bytes in the file */
-    eitp__buffer pending; /* records to be written */
-    double written;       /* time of the last write */
+    uint64_t offset;       /* bytes in the file */
+    eitp__buffer line;     /* the record being added */
+    eitp__buffer pending;  /* records to be written */
+    int64_t pending_count; /* their number */
+    int64_t dropped;       /* number of records that were not kept */
+    int failures;          /* writes in a row that failed */
+    double tried;          /* time of the last write that failed */
 };
 
 eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
@@ -25,6 +31,7 @@ eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_json
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a file of records");
     created->host = *host;
+    eitp__buffer_init(&created->line, &created->host);
     eitp__buffer_init(&created->pending, &created->host);
     status = eitp__file_open(&created->file, &created->host, path, EITP_FILE_UPDATE, error);
     if (!status)
@@ -89,6 +96,7 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
     eitp_status status;
     eitp__buffer_clear(&jsonl->pending);
+    jsonl->pending_count = jsonl->dropped = 0;
     status = eitp__jsonl_find_end(jsonl, step, evaluated, error);
     return status ? status : eitp__file_resize(&jsonl->file, jsonl->offset, error);
 }
@@ -97,14 +105,34 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
 
 static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
     eitp_status status = EITP_OK;
-    jsonl->written = eitp__clock();
     if (jsonl->pending.size)
         status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->pending.data, jsonl->pending.size, error);
-    /* Records that could not be written are kept: a checkpoint has no steps that the records lack. */
-    if (status)
+    if (status) {
+        jsonl->failures++;
+        jsonl->tried = eitp__clock();
+        /* Readers should not find half a record. */
+        eitp__file_resize(&jsonl->file, jsonl->offset, NULL);
         return status;
+    }
+    jsonl->failures = 0;
     jsonl->offset += jsonl->pending.size;
+    jsonl->pending_count = 0;
     eitp__buffer_clear(&jsonl->pending);
+    return EITP_OK;
+}
+
+/* Adds the line to the records to be written. */
+static eitp_status eitp__jsonl_keep(eitp_jsonl *jsonl, eitp_error *error) {
+    const size_t size = jsonl->pending.size + jsonl->line.size;
+    if (size > EITP__JSONL_MOST_PENDING && jsonl->failures)
+        return eitp__fail(error, EITP_ERROR_IO, "'%s' still cannot be written", jsonl->file.path);
+    if (!jsonl->line.failed)
+        eitp__buffer_add(&jsonl->pending, jsonl->line.data, jsonl->line.size);
+    if (jsonl->line.failed || jsonl->pending.failed) {
+        jsonl->pending.failed = 0; /* its content is unchanged */
+        return eitp__fail_memory(error, size, "records");
+    }
+    jsonl->pending_count++;
     return EITP_OK;
 }
 
@@ -122,16 +150,37 @@ static void eitp__jsonl_add_value(eitp__buffer *text, const eitp_value *value) {
         eitp__json_write_number(text, value->number);
 }
 
+/* Each record is written at once; after failures the time between two attempts doubles. */
+static int eitp__jsonl_is_due(const eitp_jsonl *jsonl) {
+    const int doublings =
+        jsonl->failures < EITP__JSONL_MOST_FAILURES ? jsonl->failures - 1 : EITP__JSONL_MOST_FAILURES - 1;
+    return !jsonl->failures || eitp__clock() - jsonl->tried >= EITP__JSONL_SECONDS * (double)(1 << doublings);
+}
+
 static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eitp_error *error) {
     eitp_jsonl *jsonl = (eitp_jsonl *)user;
-    eitp__buffer *text = &jsonl->pending;
+    eitp__buffer *text = &jsonl->line;
+    eitp_status status;
+    eitp__buffer_clear(text);
     eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
     for (size_t i = 0; i < record->count; i++)
         eitp__jsonl_add_value(text, &record->values[i]);
     eitp__buffer_add_text(text, "}\n");
-    if (text->failed)
-        return eitp__fail_memory(error, text->size, "records");
-    return eitp__clock() - jsonl->written < EITP__JSONL_SECONDS ? EITP_OK : eitp__jsonl_write(jsonl, error);
+    status = eitp__jsonl_keep(jsonl, error);
+    jsonl->dropped += status != EITP_OK;
+    if (eitp__jsonl_is_due(jsonl)) {
+        const eitp_status written = eitp__jsonl_write(jsonl, error);
+        return status ? status : written;
+    }
+    if (!status && jsonl->failures)
+        status = eitp__fail(error, EITP_ERROR_IO, "'%s' still cannot be written", jsonl->file.path);
+    return status;
+}
+
+/* What is kept and was never tried will be stored. */
+static int64_t eitp__jsonl_lost(void *user) {
+    const eitp_jsonl *jsonl = (const eitp_jsonl *)user;
+    return jsonl->dropped + (jsonl->failures ? jsonl->pending_count : 0);
 }
 
 static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {
@@ -148,6 +197,7 @@ eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl) {
     sink.record = eitp__jsonl_record;
     sink.resume = eitp__jsonl_resume;
     sink.sync = eitp__jsonl_sync;
+    sink.lost = eitp__jsonl_lost;
     return sink;
 }
 
@@ -156,6 +206,7 @@ void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
         return;
     eitp__jsonl_write(jsonl, NULL);
     eitp__file_close(&jsonl->file, NULL);
+    eitp__buffer_release(&jsonl->line);
     eitp__buffer_release(&jsonl->pending);
     eitp_host host = jsonl->host;
     eitp__release(&host, jsonl, sizeof *jsonl);

@@ -55,19 +55,42 @@ static void eitp__add_text(eitp__values *list, const char *name, const char *tex
     eitp__add_value(list, name, EITP_VALUE_TEXT)->text = text;
 }
 
-static eitp_status eitp__record(eitp_run *run, int64_t step, const eitp__values *list, eitp_error *error) {
+/* ---- Sinks that fail ---- */
+
+static void eitp__count_lost(eitp_run *run) {
+    run->report.lost_records = 0;
+    for (size_t i = 0; i < run->sink_count; i++)
+        run->report.lost_records +=
+            run->sinks[i].lost ? run->sinks[i].lost(run->sinks[i].user) : run->sink_states[i].lost;
+}
+
+/* Reports the first failure of a sink, and that it stores records again. */
+static void eitp__watch_sink(eitp_run *run, size_t sink, eitp_status status, const eitp_error *error) {
+    eitp__sink_state *state = &run->sink_states[sink];
+    const int was_failing = state->is_failing;
+    state->is_failing = status != EITP_OK;
+    eitp__count_lost(run);
+    if (!status && !was_failing)
+        return;
+    if (status && !was_failing)
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0,
+                         "records cannot be stored, and the run continues without them: %s", error->message);
+    else if (!status)
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_INFO, 0, "records are stored again (lost so far: %lld)",
+                         (long long)run->report.lost_records);
+}
+
+static void eitp__record(eitp_run *run, int64_t step, const eitp__values *list) {
     eitp_record record;
-    eitp_status status = EITP_OK;
     record.step = step;
     record.values = list->values;
     record.count = list->count;
-    /* A failing sink does not keep the others from getting the record: the step is done and will be saved. */
     for (size_t i = 0; i < run->sink_count; i++) {
-        eitp_error later;
-        eitp_status result = run->sinks[i].record(run->sinks[i].user, &record, status ? &later : error);
-        status = status ? status : result;
+        eitp_error error = EITP__ZERO;
+        const eitp_status status = run->sinks[i].record(run->sinks[i].user, &record, &error);
+        run->sink_states[i].lost += status != EITP_OK;
+        eitp__watch_sink(run, i, status, &error);
     }
-    return status;
 }
 
 /* The resident set of the process in bytes; 0 if unknown. */
@@ -86,7 +109,7 @@ static int64_t eitp__run_resident_bytes(const eitp_host *host) {
     return (int64_t)strtoull(end, NULL, 10) * (int64_t)sysconf(_SC_PAGESIZE);
 }
 
-EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_error *error) {
+EITP__PRIVATE void eitp__record_step(eitp_run *run, double seconds) {
     const eitp_step_report *report = &run->report.step;
     const char *unit = eitp__run_unit(run);
     eitp__values list;
@@ -103,8 +126,13 @@ EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_
     eitp__add_named(&list, "", unit, "_per_s", seconds > 0 ? (double)report->items / seconds : 0);
     eitp__add_number(&list, "step_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
+    if (report->spike)
+        eitp__add_text(&list, "spike",
+                       report->spike == EITP_SPIKE_LOSS       ? "loss"
+                       : report->spike == EITP_SPIKE_GRADIENT ? "grad_norm"
+                                                              : "loss and grad_norm");
     eitp__add_boolean(&list, "applied", report->applied);
-    return eitp__record(run, report->step, &list, error);
+    eitp__record(run, report->step, &list);
 }
 
 /* Adds the loss terms, if there are several, and the metrics. */
@@ -117,7 +145,7 @@ static void eitp__add_metrics(eitp__values *list, const eitp_evaluation *evaluat
     }
 }
 
-EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds, eitp_error *error) {
+EITP__PRIVATE void eitp__record_evaluation(eitp_run *run, double seconds) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     const char *unit = eitp__run_unit(run);
     eitp__values list;
@@ -131,10 +159,10 @@ EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds,
         evaluation->items;
     eitp__add_number(&list, "val_time_s", seconds);
     eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
-    return eitp__record(run, run->report.evaluated_step, &list, error);
+    eitp__record(run, run->report.evaluated_step, &list);
 }
 
-EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error) {
+EITP__PRIVATE void eitp__record_memory(eitp_run *run, int shrunk) {
     const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
     eitp__values list;
     list.count = 0;
@@ -145,7 +173,7 @@ EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_er
     eitp__add_integer(&list, "grad_accum", shape.grad_accum);
     eitp__add_integer(&list, "micro_batches_per_pass", shape.micro_batches_per_pass);
     eitp__add_boolean(&list, "shrunk", shrunk);
-    return eitp__record(run, eitp_trainer_steps_done(run->trainer), &list, error);
+    eitp__record(run, eitp_trainer_steps_done(run->trainer), &list);
 }
 
 EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
@@ -157,11 +185,24 @@ EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int 
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__records_sync(eitp_run *run, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (size_t i = 0; i < run->sink_count && !status; i++) {
-        if (run->sinks[i].sync)
-            status = run->sinks[i].sync(run->sinks[i].user, error);
+EITP__PRIVATE void eitp__records_sync(eitp_run *run) {
+    for (size_t i = 0; i < run->sink_count; i++) {
+        eitp_error error = EITP__ZERO;
+        const eitp_status status = run->sinks[i].sync ? run->sinks[i].sync(run->sinks[i].user, &error) : EITP_OK;
+        /* A sink that does not keep records has stored nothing by this. */
+        if (status || run->sinks[i].lost)
+            eitp__watch_sink(run, i, status, &error);
     }
-    return status;
+}
+
+EITP__PRIVATE void eitp__records_finish(eitp_run *run) {
+    int is_failing = 0;
+    for (size_t i = 0; i < run->sink_count; i++)
+        is_failing |= run->sink_states[i].is_failing;
+    if (is_failing)
+        eitp__records_sync(run);
+    eitp__count_lost(run);
+    if (run->report.lost_records)
+        eitp__run_notify(run, EITP_EVENT_RECORDS, EITP_LOG_WARNING, 0, "%lld records could not be stored",
+                         (long long)run->report.lost_records);
 }

@@ -1,7 +1,9 @@
 /* Creating, starting and destroying runs. */
 #include "base/files.h"
+#include "run/poll.h"
 #include "run/run_directory.h"
 #include "run/run_loop.h"
+#include "train/trainer.h"
 
 eitp_run_config eitp_run_config_default(void) {
     eitp_run_config config;
@@ -12,21 +14,18 @@ eitp_run_config eitp_run_config_default(void) {
     config.save_steps = 500;
     config.save_total_limit = 2;
     config.max_nonfinite = 5;
-    config.memory_check_seconds = 1;
+    config.memory_check_seconds = 0.05;
     config.metrics = 1;
     return config;
 }
 
+/* Checks all but the directory and the checkpoint. */
 static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *error) {
-    if (!config->directory)
-        return eitp__fail_null(error, "eitp_run_create", "config.directory");
-    if (config->resume == EITP_RESUME_NAMED && !config->checkpoint)
-        return eitp__fail_null(error, "eitp_run_create", "config.checkpoint with EITP_RESUME_NAMED");
     if (config->sink_count && !config->sinks)
-        return eitp__fail_null(error, "eitp_run_create", "config.sinks");
+        return eitp__fail_null(error, "eitp_run_config", "config.sinks");
     for (size_t i = 0; i < config->sink_count; i++) {
         if (!config->sinks[i].record)
-            return eitp__fail_null(error, "eitp_run_create", "the record function of a sink");
+            return eitp__fail_null(error, "eitp_run_config", "the record function of a sink");
     }
     if (config->steps < 0 || config->eval_steps < 0 || config->eval_samples < 0 || config->save_steps < 0 ||
         !(config->eval_epochs >= 0) || !(config->save_epochs >= 0) || !(config->save_seconds >= 0) ||
@@ -34,44 +33,95 @@ static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *er
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "eitp_run_config: steps, eval_steps, eval_epochs, eval_samples, save_steps, save_epochs, "
                           "save_seconds, save_total_limit and patience must be 0 or more, max_nonfinite 1 or more");
+    if ((unsigned)config->check_finite > EITP_CHECK_FINITE_OP)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_run_config: unknown check_finite %d (see eitp_check_finite)",
+                          (int)config->check_finite);
     if (!(config->eval_fraction >= 0 && config->eval_fraction <= 1))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_run_config: eval_fraction must be 0 to 1 (got %g)",
                           config->eval_fraction);
     return EITP_OK;
 }
 
-/* Copies strings and sinks, so that the program need not keep them. */
-static eitp_status eitp__run_copy_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
-    const eitp_host *host = &run->host;
-    const size_t sinks = config->sink_count + 1;
-    run->config = *config;
-    run->directory = eitp__copy_text(host, config->directory);
-    run->keep_best = config->keep_best ? eitp__copy_text(host, config->keep_best) : NULL;
-    run->sinks = (eitp_record_sink *)eitp__allocate(host, sinks * sizeof *run->sinks);
-    if (!run->directory || (config->keep_best && !run->keep_best) || !run->sinks)
-        return eitp__fail_memory(error, sinks * sizeof *run->sinks, "a run");
+/* What a run owns of its configuration: copies, so that the program need not keep the originals. */
+typedef struct eitp__run_copies {
+    char *keep_best;
+    eitp_record_sink *sinks; /* with room for one more */
+    eitp__sink_state *sink_states;
+    size_t sink_count;
+} eitp__run_copies;
+
+static void eitp__run_release_copies(const eitp_host *host, eitp__run_copies *copies) {
+    if (copies->sinks)
+        eitp__release(host, copies->sinks, (copies->sink_count + 1) * sizeof *copies->sinks);
+    if (copies->sink_states)
+        eitp__release(host, copies->sink_states, (copies->sink_count + 1) * sizeof *copies->sink_states);
+    eitp__release_text(host, copies->keep_best);
+}
+
+static eitp_status eitp__run_copy(const eitp_host *host, const eitp_run_config *config, eitp__run_copies *copies,
+                                  eitp_error *error) {
+    const size_t bytes = (config->sink_count + 1) * sizeof *copies->sinks;
+    copies->sink_count = config->sink_count;
+    copies->keep_best = config->keep_best ? eitp__copy_text(host, config->keep_best) : NULL;
+    copies->sinks = (eitp_record_sink *)eitp__allocate(host, bytes);
+    copies->sink_states =
+        (eitp__sink_state *)eitp__allocate(host, (config->sink_count + 1) * sizeof *copies->sink_states);
+    if (!copies->sinks || !copies->sink_states || (config->keep_best && !copies->keep_best)) {
+        eitp__run_release_copies(host, copies);
+        return eitp__fail_memory(error, bytes, "a run");
+    }
     if (config->sink_count)
-        memcpy(run->sinks, config->sinks, config->sink_count * sizeof *run->sinks);
-    run->sink_count = config->sink_count;
+        memcpy(copies->sinks, config->sinks, config->sink_count * sizeof *copies->sinks);
     return EITP_OK;
 }
 
-static eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error) {
-    eitp_path_info info = EITP__ZERO;
+/* ---- Creating and configuring ---- */
+
+/* Replaces what the run owns of its configuration. */
+static void eitp__run_take_config(eitp_run *run, const eitp_run_config *config, const eitp__run_copies *copies) {
+    eitp__run_copies old;
+    old.keep_best = run->keep_best;
+    old.sinks = run->sinks;
+    old.sink_states = run->sink_states;
+    old.sink_count = run->config.sink_count;
+    eitp__run_release_copies(&run->host, &old);
+    run->config = *config;
+    run->keep_best = copies->keep_best;
+    run->sinks = copies->sinks;
+    run->sink_states = copies->sink_states;
+    run->sink_count = copies->sink_count;
+    if (run->metrics)
+        run->sinks[run->sink_count++] = eitp_jsonl_sink(run->metrics);
+    /* Only the copies outlive the program's configuration. */
+    run->config.directory = run->directory;
+    run->config.checkpoint = run->checkpoint;
+    run->config.keep_best = run->keep_best;
+    run->config.sinks = run->sinks;
+}
+
+eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+    eitp__run_copies copies;
     eitp_status status;
-    if (!run->config.metrics)
-        return EITP_OK;
-    run->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
-    if (!run->metrics_path)
-        return eitp__fail_memory(error, strlen(run->directory), "a path");
-    status = eitp__path_info(&run->host, run->metrics_path, &info, error);
+    if (!run || !config)
+        return eitp__fail_null(error, "eitp_run_set_config", "run and config");
+    status = eitp__run_check(config, error);
+    if (!status && run->started)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' was trained already; create another run",
+                            run->directory);
     if (!status)
-        status = eitp_jsonl_create(&run->host, run->metrics_path, &run->metrics, error);
+        status = eitp__run_copy(&run->host, config, &copies, error);
     if (status)
         return status;
-    run->created_metrics = info.kind == EITP_PATH_MISSING;
-    run->sinks[run->sink_count++] = eitp_jsonl_sink(run->metrics);
-    return EITP_OK;
+    if (config->metrics && !run->metrics)
+        status = eitp__run_open_metrics(run, error);
+    if (status || !config->metrics)
+        eitp__run_close_metrics(run);
+    if (status)
+        eitp__run_release_copies(&run->host, &copies);
+    else
+        eitp__run_take_config(run, config, &copies);
+    return status;
 }
 
 eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
@@ -80,24 +130,23 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
     if (!host || !config || !run)
         return eitp__fail_null(error, "eitp_run_create", "host, config and run");
     *run = NULL;
-    status = eitp__run_check(config, error);
+    status = config->directory ? EITP_OK : eitp__fail_null(error, "eitp_run_create", "config.directory");
+    if (!status && config->resume == EITP_RESUME_NAMED && !config->checkpoint)
+        status = eitp__fail_null(error, "eitp_run_create", "config.checkpoint with EITP_RESUME_NAMED");
+    if (!status)
+        status = eitp__run_check(config, error);
     if (status)
         return status;
     created = (eitp_run *)eitp__allocate(host, sizeof *created);
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a run");
     created->host = *host;
-    created->checkpoint_step = -1;
-    status = eitp__run_copy_config(created, config, error);
+    created->checkpoint_step = created->kept_step = -1;
+    created->directory = eitp__copy_text(host, config->directory);
+    status = created->directory ? eitp__run_prepare_directory(created, config, error)
+                                : eitp__fail_memory(error, strlen(config->directory), "a run");
     if (!status)
-        status = eitp__run_prepare_directory(created, error);
-    if (!status)
-        status = eitp__run_open_metrics(created, error);
-    /* Only the copies outlive this call. */
-    created->config.directory = created->directory;
-    created->config.checkpoint = created->checkpoint;
-    created->config.keep_best = created->keep_best;
-    created->config.sinks = created->sinks;
+        status = eitp_run_set_config(created, config, error);
     if (status)
         eitp_run_destroy(created);
     else
@@ -106,27 +155,37 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
 }
 
 void eitp_run_destroy(eitp_run *run) {
+    eitp__run_copies copies;
     eitp_host host;
+    int is_unused;
     if (!run)
         return;
     host = run->host;
-    eitp_jsonl_destroy(run->metrics);
-    if (!run->started && run->created_metrics)
-        host.files.remove(host.files.user, run->metrics_path);
-    if (!run->started && run->directory)
+    is_unused = !run->started || run->stopped_before_step_1;
+    if (run->started)
+        eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
+    eitp__run_close_metrics(run);
+    if (is_unused && run->directory)
         eitp__run_remove_directories(run);
     eitp__run_unlock(run);
-    if (run->sinks)
-        eitp__release(&host, run->sinks, (run->config.sink_count + 1) * sizeof *run->sinks);
-    eitp__release_text(&host, run->metrics_path);
+    copies.keep_best = run->keep_best;
+    copies.sinks = run->sinks;
+    copies.sink_states = run->sink_states;
+    copies.sink_count = run->config.sink_count;
+    eitp__run_release_copies(&host, &copies);
     eitp__release_text(&host, run->checkpoint);
-    eitp__release_text(&host, run->keep_best);
     eitp__release_text(&host, run->directory);
     eitp__release(&host, run, sizeof *run);
 }
 
 const char *eitp_run_checkpoint(const eitp_run *run) {
     return run ? run->checkpoint : NULL;
+}
+
+eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error) {
+    if (!run || !trainer)
+        return eitp__fail_null(error, "eitp_run_resume_trainer", "run and trainer");
+    return run->checkpoint ? eitp__trainer_resume(trainer, run->checkpoint, 1, error) : EITP_OK;
 }
 
 void eitp_run_set_steps(eitp_run *run, int64_t steps) {
@@ -150,7 +209,11 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     memset(&run->report, 0, sizeof run->report);
     run->report.steps = run->config.steps;
     run->report.saved_step = run->report.evaluated_step = run->report.best_step = -1;
+    eitp__run_begin_polling(run);
     status = eitp__run_loop(run, error ? error : &ignored);
+    eitp__run_end_polling(run);
+    run->stopped_before_step_1 = run->report.end == EITP_RUN_STOPPED && !run->report.steps_done && !run->checkpoint;
+    run->started = !run->is_refused;
     if (report)
         *report = run->report;
     return status;
@@ -166,4 +229,9 @@ void eitp_run_request_stop(eitp_run *run, int reason) {
 void eitp_run_request_save(eitp_run *run) {
     if (run)
         run->save = 1;
+}
+
+void eitp_run_keep_checkpoint(eitp_run *run, int64_t step) {
+    if (run)
+        run->kept_step = step;
 }

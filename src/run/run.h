@@ -29,8 +29,8 @@ typedef struct eitp_value {
 
 /*
  * The values of one step, valid during the call. After a training step they are "loss", "loss_<name>" for each of
- * several loss terms, "lr", "grad_norm" and more; after an evaluation "val_loss", "val_loss_<name>" and "val_<name>"
- * for each metric, and for each of these its standard error with "_error" appended.
+ * several loss terms, "lr", "grad_norm" and more, and of a spike "spike"; after an evaluation "val_loss",
+ * "val_loss_<name>" and "val_<name>" for each metric, and for each of these its standard error with "_error" appended.
  */
 typedef struct eitp_record {
     int64_t step;
@@ -41,19 +41,25 @@ typedef struct eitp_record {
 /* A destination of records. */
 typedef struct eitp_record_sink {
     void *user;
-    /* Stores a record. A failure ends the run, after all sinks have received the record. */
+    /* Stores a record. A failure does not end the run: it is reported once (EITP_EVENT_RECORDS), and the record counts
+       as lost. The sink gets the next record nevertheless. */
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
     /* Called before the first step: discards the records of steps after `step` (-1: all records), and sets *evaluated
        to 1 if it has an evaluation of `step`, which is then not repeated. May be NULL. */
     eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
-    /* Writes all records to storage. Called before a checkpoint is written. May be NULL. */
+    /* Writes all records to storage. Called before a checkpoint is written, which a failure does not prevent. May be
+       NULL. */
     eitp_status (*sync)(void *user, eitp_error *error);
+    /* For sinks that keep records and store them later: the number of records since `resume` that are not stored after
+       a failure. May be NULL: each failed `record` is one. */
+    int64_t (*lost)(void *user);
 } eitp_record_sink;
 
 /*
  * A sink that writes a file of JSON lines: an object for each record, with the member "step" first. Numbers that are
- * not finite are null. Records are buffered for up to a second. A resume truncates the file after the last complete
- * record of the steps before. Destroy it after the run that uses it.
+ * not finite are null. Each record is written at once. What cannot be written is kept, up to 1 MiB, and tried
+ * again: when records are synced, and after one second, two, four and so on up to 32. A resume truncates the file after
+ * the last complete record of the steps before. Destroy it after the run that uses it.
  */
 typedef struct eitp_jsonl eitp_jsonl;
 EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
@@ -61,20 +67,21 @@ EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, 
 /* The sink of a file; zeros if it is NULL, which eitp_run_create refuses. */
 EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
 
-/* Writes the buffered records and closes the file. NULL is fine. */
+/* Closes the file. NULL is fine. */
 EITP_API void eitp_jsonl_destroy(eitp_jsonl *jsonl);
 
 /* ---- Reports and events ---- */
 
 /* Why a run ended. */
 typedef enum eitp_run_end {
-    EITP_RUN_FAILED = 0,         /* an error without a reason of its own below */
-    EITP_RUN_FINISHED = 1,       /* all steps are done */
-    EITP_RUN_END_OF_DATA = 2,    /* the trainer's last_sample was reached */
-    EITP_RUN_STOPPED = 3,        /* eitp_run_request_stop */
-    EITP_RUN_EARLY_STOP = 4,     /* `patience` evaluations in a row without improvement */
-    EITP_RUN_NOT_FINITE = 5,     /* `max_nonfinite` steps in a row were not applied */
-    EITP_RUN_MEMORY_PRESSURE = 6 /* memory stayed short, and no configuration that uses less was left */
+    EITP_RUN_FAILED = 0,          /* an error without a reason of its own below */
+    EITP_RUN_FINISHED = 1,        /* all steps are done */
+    EITP_RUN_END_OF_DATA = 2,     /* the trainer's last_sample was reached */
+    EITP_RUN_STOPPED = 3,         /* eitp_run_request_stop, before all was done */
+    EITP_RUN_EARLY_STOP = 4,      /* `patience` evaluations in a row without improvement */
+    EITP_RUN_NOT_FINITE = 5,      /* weights, or the gradients of the last steps, are not finite */
+    EITP_RUN_MEMORY_PRESSURE = 6, /* memory stayed short, and no configuration that uses less was left */
+    EITP_RUN_DIVERGED = 7         /* the loss has diverged (see eitp_run_train) */
 } eitp_run_end;
 
 /* The state of a run. Steps count from the start of training, in a resumed run too. */
@@ -94,6 +101,7 @@ typedef struct eitp_run_report {
     int64_t items;           /* of the first loss term, in the steps of this run */
     double seconds;          /* that those steps took */
     eitp_memory_info memory; /* when memory was last found short */
+    int64_t lost_records;    /* number of records that sinks could not store */
 } eitp_run_report;
 
 typedef enum eitp_run_event_kind {
@@ -101,13 +109,21 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_EVALUATION = 1,    /* an evaluation is done */
     EITP_EVENT_SAVED = 2,         /* a checkpoint is written */
     EITP_EVENT_SKIPPED_STEP = 3,  /* a step was not applied, because its gradient was not finite */
-    EITP_EVENT_MEMORY_SHORT = 4,  /* memory is short; with auto_shrink, eitp_trainer_shrink is called next */
-    EITP_EVENT_NOT_SHRUNK = 5,    /* it failed, or no configuration uses less memory */
+    EITP_EVENT_MEMORY_SHORT = 4,  /* memory is short: see auto_shrink */
+    EITP_EVENT_NOT_SHRUNK = 5,    /* eitp_trainer_shrink failed, or no configuration uses less memory */
     EITP_EVENT_END_OF_DATA = 6,   /* the trainer has used all samples */
     EITP_EVENT_EARLY_STOP = 7,    /* `patience` is exhausted */
     EITP_EVENT_NOTHING_TO_DO = 8, /* all steps were done before */
-    EITP_EVENT_SAVE_FAILED = 9    /* the final checkpoint could not be written. The message is why the run ended;
+    EITP_EVENT_SAVE_FAILED = 9,   /* the final checkpoint could not be written. The message is why the run ended;
                                      eitp_run_train returns the write error */
+    EITP_EVENT_RECORDS = 10,      /* records cannot be stored, or can be stored again */
+    EITP_EVENT_WARNING = 11,      /* what the message says went wrong; nothing of the run is lost, and it continues */
+    EITP_EVENT_DISK = 12,         /* the disk is full, fails, or has little room, and what the run does about it */
+    EITP_EVENT_STARTED = 13,      /* there are steps to do, and all checks before the first one are passed */
+    EITP_EVENT_DIVERGING = 14,    /* the loss has exploded; told once, until it has recovered */
+    EITP_EVENT_NOT_SAVED = 15,    /* a checkpoint was due, but the model is ruined; told once, until it has recovered */
+    EITP_EVENT_SPIKE = 16         /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
+                                     that was told, none for 20 steps */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -130,9 +146,18 @@ typedef struct eitp_run_listener {
 
 typedef enum eitp_run_resume {
     EITP_RESUME_NONE = 0,   /* start a new run */
-    EITP_RESUME_NEWEST = 1, /* resume from the newest checkpoint in the directory; start a new run if there is none */
+    EITP_RESUME_NEWEST = 1, /* resume from the newest checkpoint in the directory that is whole
+                               (eitp_checkpoint_recover); start a new run if there is none, and no damaged one */
     EITP_RESUME_NAMED = 2   /* resume from config.checkpoint, which may be in another directory */
 } eitp_run_resume;
+
+/* What a run does about numbers that are not finite. Such a step is never applied. */
+typedef enum eitp_check_finite {
+    EITP_CHECK_FINITE_STEP = 0, /* warns of each step whose gradient is not finite; max_nonfinite of them end the run */
+    EITP_CHECK_FINITE_NO = 1,   /* does neither */
+    EITP_CHECK_FINITE_OP = 2    /* as EITP_CHECK_FINITE_STEP, and names the op where it began. Steps take several times
+                                   as long: for finding the cause (see eitp_context_check_finite) */
+} eitp_check_finite;
 
 typedef struct eitp_run_config {
     const char *directory; /* of checkpoints and records; created if missing */
@@ -148,64 +173,156 @@ typedef struct eitp_run_config {
     double save_seconds;      /* also save when this much time has passed; 0: never. It does not affect results. */
     int64_t save_total_limit; /* keep the N newest checkpoints; 0: all */
     /* "loss", or the name of a loss term or metric of the task. After each evaluation that is the best so far a
-       checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it. The
-       evaluation before step 1 does not count. NULL: the best checkpoint is not kept. */
+       checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it; one
+       that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL: the best
+       checkpoint is not kept. */
     const char *keep_best;
     int higher_is_better;  /* for keep_best */
     int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
                               loss if it is NULL); 0: never */
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
-    int auto_shrink;       /* call eitp_trainer_shrink when memory is short */
-    double memory_check_seconds;   /* interval between checks of memory; 0: before every step; negative: never */
+    eitp_check_finite check_finite;
+    /*
+     * Memory is short if less than eitp_memory_floor is left, or if it would be used up, at the rate at which other
+     * programs take it, before the run could react. Then a step or evaluation in progress is dropped (it is repeated
+     * later, with the same bits; one that has begun to change parameters is completed), the arena is returned to the
+     * system, and the steps done are saved in a checkpoint that save_total_limit does not count. With auto_shrink,
+     * eitp_trainer_shrink follows if memory is still short, and the run ends with EITP_ERROR_PRESSURE if that is not
+     * enough. Without it the run continues unchanged, and the same shortage is saved for only once.
+     */
+    int auto_shrink;
+    /* Least interval between looks at memory, within steps too; they are rarer while much is left, up to a second
+       apart. 0: also before every step; negative: never. */
+    double memory_check_seconds;
     int metrics;                   /* write metrics.jsonl in the directory */
     const eitp_record_sink *sinks; /* further destinations of records; copied */
     size_t sink_count;
     eitp_run_listener listener;
+    /* Writes files of the program into each checkpoint, before it is complete: `directory` is that of the checkpoint
+       for now. A failure is a failure to save. A resume finds them in eitp_run_checkpoint. May be NULL. */
+    eitp_status (*save)(void *save_user, const char *directory, eitp_error *error);
+    void *save_user;
 } eitp_run_config;
 
 /* A new run of 1000 steps in "out" that evaluates and saves every 500 steps and keeps 2 checkpoints; max_nonfinite 5,
-   memory_check_seconds 1, metrics. */
+   memory_check_seconds 0.05, metrics. */
 EITP_API eitp_run_config eitp_run_config_default(void);
 
 typedef struct eitp_run eitp_run;
 
 /*
- * Creates the directory, locks it (eitp_files.lock), and finds the checkpoint to resume from. The configuration is
- * copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range, another process has the lock, or the directory
- * has checkpoints of another run or of later steps.
+ * Creates the directory, locks it (eitp_files.lock), finds and verifies the checkpoint to resume from, and removes what
+ * unfinished writes left. The configuration is copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range,
+ * the directory cannot have this path, another process has the lock, or the directory has checkpoints of another run or
+ * of later steps. EITP_ERROR_FORMAT if
+ * the checkpoint is damaged or, with EITP_RESUME_NEWEST, all of them are.
  */
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
 
-/* Unlocks the directory. If eitp_run_train was not called, removes what eitp_run_create created. NULL is fine. */
+/* Unlocks the directory. If eitp_run_train was not called, or was stopped before step 1, removes what eitp_run_create
+   created. NULL is fine. */
 EITP_API void eitp_run_destroy(eitp_run *run);
 
 /* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. */
 EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
 
+/*
+ * Replaces the configuration before eitp_run_train, all but directory, resume and checkpoint: for programs that take
+ * settings from the checkpoint, which is known, and locked, only after eitp_run_create. It is copied. On failure the
+ * run keeps the one it had. EITP_ERROR_ARGUMENT as for eitp_run_create.
+ */
+EITP_API eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *config, eitp_error *error);
+
 /* Replaces config.steps before eitp_run_train, for programs that compute it from the checkpoint. NULL is ignored. */
 EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
+
+/*
+ * Resumes the trainer from the run's checkpoint. It is not verified again, so this reads its files once. eitp_run_train
+ * does it, unless the program has called this or eitp_trainer_resume. Does nothing for a new run.
+ */
+EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error);
 
 /*
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
  * `report` is filled in on failure too; it may be NULL.
  *
- * On success, and after EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE, there is a checkpoint of the last step. After
- * any other error there is one of the last completed step, unless the trainer is torn or saving fails.
- * EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, or keep_best, patience or steps do not
- * fit the trainer.
+ * Before the first step it checks that the disk has room for one checkpoint (EITP_ERROR_IO; nothing is changed, and the
+ * function may be called again), and warns if there is less than the checkpoints of the run will need.
+ * EITP_ERROR_MEMORY if other programs use up the memory before step 1, when there is nothing to save.
  *
- * A run that is killed and resumed produces the same bits, and stops at the same step, as one that was not; only the
- * count for max_nonfinite starts again.
+ * If the disk is full when a checkpoint is saved, the run removes the checkpoints that save_total_limit would remove
+ * afterwards, and tries again, up to a minute; a request to stop ends the waiting. If that does not help it ends with
+ * EITP_ERROR_IO, and the newest checkpoint is the last one that was saved.
+ *
+ * Data that cannot be read, or are invalid, in a later step are EITP_ERROR_IO too.
+ *
+ * On success, and after EITP_ERROR_PRESSURE, there is a checkpoint of the last step, unless the run was stopped before
+ * step 1. After any other error there is one of the last completed step, unless the trainer is torn, the model is
+ * ruined, or saving fails. EITP_ERROR_ARGUMENT if `run` or `trainer` is NULL, the run was trained before, or keep_best,
+ * patience or steps do not fit the trainer.
+ *
+ * A ruined model is never saved under a name that a resume takes, and older checkpoints stay. A model is ruined if a
+ * weight is not finite, if the last steps were not applied because their numbers were not finite, if the optimizer's
+ * state has overflowed, or if the loss has diverged: if the median of the last 10 losses, or each of the last 3, is
+ * more than 1 above eitp_task.guess_loss and above twice the lowest such median at a save (before the first save, the
+ * first loss). A checkpoint that is due is then written when the model has recovered; after a single bad loss, or an
+ * update as large as the weights, when the next step has shown that the model is good. A run that ends with a ruined
+ * model ends with EITP_ERROR_NOT_FINITE; if its weights are finite, they are kept as checkpoint-<step>.diverged, which
+ * no resume takes. report.saved_step is the last good checkpoint.
+ *
+ * A run that is killed and resumed produces the same bits, and stops at the same step, as one that was not: what
+ * decides when it stops (evaluations, and the count for max_nonfinite) is in each checkpoint, in run_state.json.
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
 
+/* ---- Reading what a run wrote ---- */
+
+/* A checkpoint of an output directory. */
+typedef enum eitp_run_choice {
+    EITP_RUN_LATEST = 0, /* the newest that is whole */
+    EITP_RUN_BEST = 1    /* the one of the best evaluation if the run kept it (keep_best), else the newest */
+} eitp_run_choice;
+
+/*
+ * Finds the checkpoint that a path means, for programs that only read it: nothing is changed, and a run may train in
+ * the directory meanwhile. The path is
+ * - an output directory: `choice` says which of its checkpoints. Damaged ones are passed over, with a warning in the
+ *   log;
+ * - "latest_model" or "best_model" in an output directory, or, unless there is such a directory, "latest" or "best":
+ *   that checkpoint, also where the file system has no links;
+ * - any other directory with a config.json, adapter_config.json or trainer_state.json: that directory.
+ *
+ * Stores the path of the directory in checkpoint[size]. EITP_ERROR_ARGUMENT if there is none, or it does not fit. A run
+ * may remove the checkpoint at any time: if reading it fails and it is gone, find it again.
+ */
+EITP_API eitp_status eitp_run_find_checkpoint(const eitp_host *host, const char *path, eitp_run_choice choice,
+                                              char *checkpoint, size_t size, eitp_error *error);
+
+/* ---- Requests ---- */
+
 /* Requests that the run saves and ends after the current step. May be called from a signal handler. NULL is ignored. */
+/*
+ * Requests that the run ends. May be called from a signal handler and from any thread. NULL is ignored.
+ *
+ * An evaluation or a step that is in progress is dropped, within about one sample or one op; but a step that has begun
+ * to change parameters is completed. Then a checkpoint of the last step is written, unless there is one. It removes no
+ * other, and save_total_limit does not count it unless the schedule has a save after this step. Before step 1 nothing
+ * is saved, and eitp_run_destroy removes what eitp_run_create created. A resumed run repeats what was dropped, and ends
+ * with the same bits, records and best checkpoint as one that was not stopped. During a save the save is completed.
+ */
 EITP_API void eitp_run_request_stop(eitp_run *run, int reason);
 
 /* Requests that the run saves after the current step and continues. May be called from a signal handler. NULL is
    ignored. */
 EITP_API void eitp_run_request_save(eitp_run *run);
+
+/*
+ * Keeps the checkpoint of a step besides those that the run keeps, until this is called with another step; -1: none.
+ * For what reads a checkpoint while the run continues, such as a copy to another disk. Call it from the listener: in
+ * EITP_EVENT_SAVED the newest checkpoint is not removed yet. NULL is ignored.
+ */
+EITP_API void eitp_run_keep_checkpoint(eitp_run *run, int64_t step);
 
 EITP_END_DECLARATIONS
 

@@ -1,7 +1,11 @@
 #include "run/run_directory.h"
 
 #include "base/files.h"
+#include "io/checkpoint.h"
 #include "run/run_loop.h"
+
+#define EITP__WRITE_TEST ".eitp.partial"
+#define EITP__DAMAGED_SIZE 64 /* of the name of a damaged checkpoint */
 
 EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path) {
     size_t size = strlen(path);
@@ -45,7 +49,6 @@ EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
     eitp__release_text(host, path);
 }
 
-/* Any failure is EITP_ERROR_IO, except for memory. */
 static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
     int missing = 0;
     eitp_status status = eitp__count_missing(&run->host, run->directory, &missing, error);
@@ -53,16 +56,15 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
         run->created_directories = missing;
         status = eitp__make_directories(&run->host, run->directory, error);
     }
-    if (!status || status == EITP_ERROR_MEMORY)
-        return status;
-    if (error && !strstr(error->message, run->directory))
+    /* A process that was killed may have created it without syncing its name. */
+    if (!status)
+        status = eitp__sync_parent(&run->host, run->directory, error);
+    if (status && status != EITP_ERROR_MEMORY && error && !strstr(error->message, run->directory))
         eitp__fail_prefix(error, status, "'%s'", run->directory);
-    if (error)
-        error->status = EITP_ERROR_IO;
-    return EITP_ERROR_IO;
+    return status;
 }
 
-static eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     const eitp_files *files = &run->host.files;
     int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
     run->has_lock = files->lock && !code;
@@ -91,15 +93,15 @@ static eitp_status eitp__run_use_newest(eitp_run *run, int64_t newest, eitp_erro
     return run->checkpoint ? EITP_OK : eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
 }
 
-static eitp_status eitp__run_use_named(eitp_run *run, eitp_error *error) {
-    eitp_checkpoint_info info;
+static eitp_status eitp__run_use_named(eitp_run *run, const char *checkpoint, eitp_error *error) {
+    eitp__checkpoint_head head = EITP__ZERO;
     eitp_status status;
-    run->checkpoint = eitp__copy_text(&run->host, run->config.checkpoint);
+    run->checkpoint = eitp__copy_text(&run->host, checkpoint);
     if (!run->checkpoint)
-        return eitp__fail_memory(error, strlen(run->config.checkpoint), "a path");
-    status = eitp_checkpoint_read_info(&run->host, run->checkpoint, &info, error);
-    run->checkpoint_step = status ? -1 : info.step;
-    return status;
+        return eitp__fail_memory(error, strlen(checkpoint), "a path");
+    status = eitp__checkpoint_verify(&run->host, run->checkpoint, &head, error);
+    run->checkpoint_step = status ? -1 : head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 /* True if both files exist and seem to be the same, by size and time: eitp_files has no better identity of files. */
@@ -141,37 +143,129 @@ static eitp_status eitp__run_check_other(const eitp_run *run, int64_t newest, ei
     return EITP_OK;
 }
 
-static eitp_status eitp__run_find_checkpoint(eitp_run *run, eitp_error *error) {
-    int64_t newest;
-    eitp_status status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
-    if (!status && run->config.resume == EITP_RESUME_NEWEST && newest >= 0)
-        status = eitp__run_use_newest(run, newest, error);
-    else if (!status && run->config.resume == EITP_RESUME_NAMED)
-        status = eitp__run_use_named(run, error);
+/* Finds the name of a damaged checkpoint. */
+static int eitp__take_damaged(void *user, const char *name) {
+    char *found = (char *)user;
+    if (!*found && !strncmp(name, "checkpoint-", sizeof "checkpoint-" - 1) && strstr(name, ".damaged"))
+        snprintf(found, EITP__DAMAGED_SIZE, "%s", name);
+    return 0;
+}
+
+/* A run all of whose checkpoints are damaged does not start again without being told. */
+static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *error) {
+    char found[EITP__DAMAGED_SIZE] = "";
+    run->host.files.list(run->host.files.user, run->directory, eitp__take_damaged, found);
+    return *found
+               ? eitp__fail(error, EITP_ERROR_FORMAT,
+                            "'%s' has no checkpoint to resume from, only damaged ones such as '%s'; restore one from "
+                            "a copy, or choose another directory to start from step 0",
+                            run->directory, found)
+               : EITP_OK;
+}
+
+static eitp_status eitp__run_find_newest(eitp_run *run, eitp_error *error) {
+    int64_t newest = -1;
+    eitp_status status = eitp_checkpoint_recover(&run->host, run->directory, &newest, error);
+    if (status)
+        return status;
+    return newest < 0 ? eitp__run_check_damaged(run, error) : eitp__run_use_newest(run, newest, error);
+}
+
+static eitp_status eitp__run_find_checkpoint(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+    int64_t newest = -1;
+    eitp_status status;
+    if (config->resume == EITP_RESUME_NEWEST)
+        return eitp__run_find_newest(run, error);
+    status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
+    if (!status && config->resume == EITP_RESUME_NAMED)
+        status = eitp__run_use_named(run, config->checkpoint, error);
     return status ? status : eitp__run_check_other(run, newest, error);
 }
 
-/* Checks that files can be written, by writing one and removing it. */
-static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
-    static const char content[] = "a test for write access\n";
-    char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
-    eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, error)
-                              : eitp__fail_memory(error, strlen(run->directory), "a path");
-    if (path)
-        run->host.files.remove(run->host.files.user, path);
-    eitp__release_text(&run->host, path);
+/* ---- Leftovers ---- */
+
+/* True for the names of temporary files in the directory of a run. */
+static int eitp__is_temporary(const char *name) {
+    static const char *const names[] = {"best.json.tmp", "run.json.partial", ".latest_model.partial",
+                                        ".best_model.partial", EITP__WRITE_TEST};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!strcmp(name, names[i]))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error) {
+    const eitp_host *host = &run->host;
+    eitp__buffer names;
+    size_t count = 0, at = 0;
+    eitp_status status = eitp_checkpoint_prune(host, run->directory, 0, error);
+    eitp__buffer_init(&names, host);
+    if (!status)
+        status = eitp__list_directory(host, run->directory, &names, &count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = names.data + at;
+        char *path = eitp__is_temporary(name) ? eitp__join_path(host, run->directory, name) : NULL;
+        if (path)
+            status = eitp__remove_tree(host, path, error);
+        else if (eitp__is_temporary(name))
+            status = eitp__fail_memory(error, strlen(name), "a path");
+        at += strlen(name) + 1;
+        eitp__release_text(host, path);
+    }
+    eitp__buffer_release(&names);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error *error) {
+/* Checks that files can be written, by writing one and removing it. A full disk is not refused yet: pruning may make
+   room, which eitp__disk_check knows. */
+static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
+    static const char content[] = "a test for write access\n";
+    char *path = eitp__join_path(&run->host, run->directory, EITP__WRITE_TEST);
+    eitp_error why;
+    eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, &why)
+                              : eitp__fail_memory(&why, strlen(run->directory), "a path");
+    if (path)
+        run->host.files.remove(run->host.files.user, path);
+    eitp__release_text(&run->host, path);
+    if (status && eitp__is_disk_full(&why))
+        return EITP_OK;
+    if (status && error)
+        *error = why;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     eitp_status status = eitp__run_make_directory(run, error);
     if (!status)
         status = eitp__run_lock(run, error);
     if (!status)
-        status = eitp__run_find_checkpoint(run, error);
+        status = eitp__run_find_checkpoint(run, config, error);
     if (!status)
         status = eitp__run_check_writable(run, error);
-    if (!status && run->checkpoint)
-        status = eitp_checkpoint_prune(&run->host, run->directory, 0, error); /* only unfinished checkpoints */
+    return status ? status : eitp__run_clean(run, error);
+}
+
+/* ---- metrics.jsonl ---- */
+
+EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run) {
+    eitp_jsonl_destroy(run->metrics);
+    if (run->metrics && (!run->started || run->stopped_before_step_1) && run->created_metrics)
+        run->host.files.remove(run->host.files.user, run->metrics_path);
+    eitp__release_text(&run->host, run->metrics_path);
+    run->metrics = NULL;
+    run->metrics_path = NULL;
+}
+
+EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status;
+    run->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
+    if (!run->metrics_path)
+        return eitp__fail_memory(error, strlen(run->directory), "a path");
+    status = eitp__path_info(&run->host, run->metrics_path, &info, error);
+    if (!status)
+        status = eitp_jsonl_create(&run->host, run->metrics_path, &run->metrics, error);
+    run->created_metrics = !status && info.kind == EITP_PATH_MISSING;
     return status;
 }

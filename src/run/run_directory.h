@@ -6,12 +6,23 @@
 #include "run/run.h"
 
 /* Creates, locks and checks the directory; sets run->checkpoint and run->checkpoint_step. */
-EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_run_config *config, eitp_error *error);
+
+/* Removes what unfinished writes of this and earlier runs left. */
+EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error);
 
 /* Removes the directories that were created for the run, as far as they are empty. */
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run);
 
+/* Locks the directory. EITP_ERROR_ARGUMENT if another process has. */
+EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error);
 EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
+
+/* Opens metrics.jsonl; the caller adds it to the sinks. */
+EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error);
+
+/* Closes it if it is open; removes it if this run created it and did not train. */
+EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run);
 
 /* The directory part of a path as a new string, "." if it has none; NULL if memory runs out. */
 EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path);

@@ -5,7 +5,10 @@
 #include "run/events.h"
 #include "run/records.h"
 #include "run/run_directory.h"
+#include "run/run_health.h"
+#include "run/run_restore.h"
 #include "run/run_save.h"
+#include "run/run_state.h"
 #include "train/trainer.h"
 
 EITP__PRIVATE int eitp__run_validates(const eitp_run *run) {
@@ -33,33 +36,37 @@ static void eitp__notify_evaluation(eitp_run *run, double seconds) {
                      (long long)evaluation->items, eitp__run_unit(run));
 }
 
-EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
-    return run->keep_best || run->config.patience > 0;
-}
-
 static void eitp__run_update_best(eitp_run *run) {
     run->report.best_step = run->best.now.step;
     run->report.best_value = run->best.now.value;
     run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
 }
 
-/* Adds the last evaluation to those of best.json; returns 1 if it is the best. */
+/* Adds the last evaluation to those of best.json; returns 1 if it is the best. That of a model that
+   may not be saved never is. */
 static int eitp__run_add_best(eitp_run *run) {
-    const double value = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
+    const double metric = eitp__metric_value(&run->report.evaluation, eitp__run_metric_name(run));
+    const double value = run->keep_best && !eitp__health_is_good(run) ? (double)NAN : metric;
     const int is_best = eitp__best_add(&run->best, run->report.evaluated_step, value);
     eitp__run_update_best(run);
     run->best_is_behind = 1;
     return is_best;
 }
 
-/* best.json is written before the checkpoint, so that it has all evaluations up to the step of any checkpoint. */
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     const int64_t step = run->report.evaluated_step;
     const int is_best = eitp__run_add_best(run);
-    eitp_status status = eitp__run_write_best(run, error);
+    eitp_status status = eitp__run_restore_directory(run, error);
+    if (!status)
+        eitp__run_write_best(run);
     if (status || !run->keep_best || !is_best)
         return status;
-    return run->report.saved_step == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
+    if (run->report.saved_step != step || run->saved_early) {
+        run->saved_early = 0;
+        return eitp__run_save(run, error);
+    }
+    eitp__run_prune(run);
+    return EITP_OK;
 }
 
 /* Validation samples of an evaluation; 0: all. */
@@ -79,31 +86,43 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     run->report.evaluated_step = eitp_trainer_steps_done(run->trainer);
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
-    status = eitp__record_evaluation(run, seconds, error);
+    eitp__record_evaluation(run, seconds);
     if (!eitp__run_follows_best(run) || run->report.evaluated_step == 0)
-        return status;
+        return EITP_OK;
+    return eitp__run_follow_best(run, error);
+}
+
+/* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
+static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
+    char *parent = eitp__parent_path(&run->host, run->checkpoint);
+    eitp_status status = parent ? EITP_OK : eitp__fail_memory(error, strlen(run->checkpoint), "a path");
     if (!status)
-        return eitp__run_follow_best(run, error);
-    eitp__run_add_best(run);
+        status =
+            eitp__best_read(&run->best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
+    if (status == EITP_ERROR_FORMAT) {
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; the evaluations before step %lld do not count for the best or for stopping early",
+                         error->message, (long long)run->checkpoint_step + 1);
+        eitp__best_init(&run->best, run->config.higher_is_better);
+        status = EITP_OK;
+    }
+    eitp__release_text(&run->host, parent);
     return status;
 }
 
-/* Restores the evaluations up to the checkpoint. Later ones will be repeated, and are removed from the file. */
-EITP__PRIVATE eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *error) {
+    int found;
     eitp_status status;
-    char *parent;
     eitp__best_init(&run->best, run->config.higher_is_better);
     if (!run->checkpoint)
         return eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
-    if (!eitp__run_follows_best(run))
-        return EITP_OK;
-    parent = eitp__parent_path(&run->host, run->checkpoint);
-    if (!parent)
-        return eitp__fail_memory(error, strlen(run->checkpoint), "a path");
-    status = eitp__best_read(&run->best, &run->host, parent, eitp__run_metric_name(run), run->checkpoint_step, error);
-    eitp__release_text(&run->host, parent);
+    status = eitp__run_state_read(run, &found, error);
+    if (status || !eitp__run_follows_best(run))
+        return status;
+    if (!found)
+        status = eitp__run_read_best(run, error);
     if (!status)
-        status = eitp__run_write_best(run, error);
+        eitp__run_write_best(run);
     eitp__run_update_best(run);
     return status;
 }

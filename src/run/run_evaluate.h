@@ -7,13 +7,10 @@
 /* True if the task has validation samples. */
 EITP__PRIVATE int eitp__run_validates(const eitp_run *run);
 
-/* True if evaluations decide about the best checkpoint or early stopping. */
-EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
-
 /* Evaluates, records, and saves if it is the best so far. */
 EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error);
 
-/* Restores the evaluations up to the checkpoint. Later ones will be repeated, and are removed from the file. */
-EITP__PRIVATE eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error);
+/* Restores the run's state at the checkpoint: what follows will be repeated, and is removed from best.json. */
+EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *error);
 
 #endif

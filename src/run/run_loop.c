@@ -2,11 +2,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "run/disk.h"
 #include "run/events.h"
-#include "run/health.h"
 #include "run/records.h"
 #include "run/run_evaluate.h"
+#include "run/run_links.h"
+#include "run/run_health.h"
 #include "run/run_save.h"
+#include "run/run_state.h"
 #include "train/trainer.h"
 
 /* ---- A step ---- */
@@ -22,52 +25,40 @@ static void eitp__notify_step(eitp_run *run, double seconds) {
                      eitp__run_unit(run));
 }
 
-static int eitp__is_due(int64_t interval, int64_t step) {
-    return interval > 0 && step % interval == 0;
-}
-
-/* True if a multiple of `epochs` ends in this step, and for step 0, before the first. */
-static int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
-    const eitp__step_plans *plans = &run->trainer->plans;
-    const double samples = (double)plans->config.batch_size * (double)plans->config.grad_accum;
-    const double parts = samples / (double)plans->task.samples[EITP_TRAINING] / epochs;
-    /* 10 steps of 0.1 epochs are 1, however they are rounded. */
-    const double rounding = 1e-9;
-    if (!(epochs > 0))
-        return 0;
-    return step == 0 || floor((double)step * parts + rounding) > floor((double)(step - 1) * parts + rounding);
-}
-
+/* That after the last step comes before its save, so that the last checkpoint has it. */
 static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
-    return eitp__is_due(run->config.eval_steps, step) || eitp__epochs_are_due(run, run->config.eval_epochs, step);
+    return (step > 0 && step == run->report.steps) || eitp__steps_are_due(run->config.eval_steps, step) ||
+           eitp__epochs_are_due(run, run->config.eval_epochs, step);
 }
 
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
-    const eitp_run_config *config = &run->config;
+    const double seconds = run->config.save_seconds;
     if (run->report.saved_step == step)
-        return 0;
-    return run->save || eitp__is_due(config->save_steps, step) ||
-           eitp__epochs_are_due(run, config->save_epochs, step) ||
-           (config->save_seconds > 0 && eitp__clock() - run->saved_at >= config->save_seconds);
+        return run->saved_early;
+    return run->save || eitp__run_schedules_save(run, step) ||
+           (seconds > 0 && eitp__clock() - run->saved_at >= seconds);
 }
 
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     double seconds, began = eitp__clock();
     eitp_run_report *report = &run->report;
-    eitp_status status = eitp_trainer_step(run->trainer, &report->step, error);
+    eitp_status status;
+    run->nonfinite.op = NULL;
+    status = eitp_trainer_step(run->trainer, &report->step, error);
     if (status)
         return status;
+    run->saved_early = 0;
+    eitp__guard_step_done(run);
     seconds = eitp__clock() - began;
     report->items += report->step.items;
     report->seconds += seconds;
-    status = eitp__record_step(run, seconds, error);
+    eitp__record_step(run, seconds);
     eitp__notify_step(run, seconds);
-    if (!status)
-        status = eitp__health_check(run, error);
+    status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
-        status = eitp__run_evaluate(run, error);
+        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
     if (!status && eitp__save_is_due(run, report->step.step))
-        status = eitp__run_save(run, error);
+        status = run->saved_early ? eitp__run_save_early(run, error) : eitp__run_save(run, error);
     return status;
 }
 
@@ -93,7 +84,7 @@ static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     if (!run->checkpoint || (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer)))
         return EITP_OK;
-    return eitp_trainer_resume(run->trainer, run->checkpoint, error);
+    return eitp__trainer_resume(run->trainer, run->checkpoint, 1, error);
 }
 
 static int64_t eitp__run_last_step(const eitp_run *run) {
@@ -106,20 +97,30 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     int evaluated = 0;
     int64_t done;
     eitp_status status = eitp__run_resume_trainer(run, error);
-    done = eitp_trainer_steps_done(run->trainer);
+    done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;
     report->saved_step = run->checkpoint ? done : -1;
     run->saved_at = eitp__clock();
+    eitp__guard_begin(run);
     if (!status)
         status = eitp__run_check_config(run, error);
     if (!status)
         status = eitp__records_resume(run, run->checkpoint ? done : -1, &evaluated, error);
     if (!status)
-        status = eitp__run_resume_best(run, error);
+        status = eitp__run_resume_state(run, error);
+    if (!status && run->checkpoint)
+        eitp__run_update_links(run);
     report->evaluated_step = evaluated ? done : -1;
+    if (!status && done < eitp__run_last_step(run)) {
+        status = eitp__disk_check(run, error);
+        run->is_refused = status != EITP_OK;
+        if (!status)
+            eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld",
+                             (long long)done + 1);
+    }
     if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
         eitp__evaluation_is_due(run, done))
-        status = eitp__run_evaluate(run, error);
+        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
     return status;
 }
 
@@ -132,7 +133,10 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
            eitp_trainer_steps_done(run->trainer) < eitp__run_last_step(run)) {
         status = eitp__guard_check(run, error);
         if (!status)
-            status = eitp__run_step(run, error);
+            status = eitp__guard_repeat(run, eitp__run_step, error);
+        /* What was valid at the start, and is not now, is a failure of its storage rather than of the program. */
+        if (status == EITP_ERROR_FORMAT)
+            status = error->status = EITP_ERROR_IO;
     }
     if (status == EITP_END_OF_DATA) {
         report->end = EITP_RUN_END_OF_DATA;
@@ -142,8 +146,9 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     }
     if (!status && !run->stop && eitp__run_validates(run) && report->evaluated_step != report->steps &&
         eitp_trainer_steps_done(run->trainer) == report->steps)
-        status = eitp__run_evaluate(run, error);
-    return status;
+        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+    /* What a stop has dropped has changed nothing. */
+    return status == EITP_ERROR_INTERRUPTED && run->stop ? EITP_OK : status;
 }
 
 static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
@@ -158,6 +163,16 @@ static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
     return run->stops_early ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;
 }
 
+/* A ruined model decides about the end, unless something else has failed. */
+static eitp_status eitp__run_finish_ruined(eitp_run *run, eitp_status status, eitp_error *error) {
+    const int is_end = status == EITP_ERROR_NOT_FINITE || status == EITP_ERROR_PRESSURE;
+    const eitp_run_end end = run->report.end;
+    eitp_error ruined;
+    eitp__run_save_ruined(run, is_end ? error : &ruined);
+    run->report.end = is_end ? run->report.end : end;
+    return is_end ? EITP_ERROR_NOT_FINITE : status;
+}
+
 /* Saves the steps before a failure: the failed step has changed nothing. */
 static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
@@ -165,14 +180,23 @@ static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, ei
     eitp__fail(&second, EITP_ERROR_IO, "no checkpoint could be written");
     if (eitp_trainer_is_torn(run->trainer))
         return status;
+    if (run->report.saved_step != done && eitp__health_is_ruined(run))
+        return eitp__run_finish_ruined(run, status, error);
     if (run->report.saved_step != done && done > run->report.start_step && !run->cannot_save)
         eitp__run_save(run, &second);
-    if ((status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE) || run->report.saved_step == done)
+    if (status != EITP_ERROR_PRESSURE || run->report.saved_step == done)
         return status;
-    /* These errors promise a checkpoint. */
+    /* This error promises a checkpoint. */
     eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_ERROR, 0, "%s", error->message);
     *error = second;
     return second.status;
+}
+
+static eitp_status eitp__run_finish_stopped(eitp_run *run, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    if (run->report.saved_step != done && eitp__health_is_ruined(run))
+        return eitp__run_save_ruined(run, error);
+    return eitp__run_save_stopped(run, error);
 }
 
 static void eitp__notify_early_stop(eitp_run *run) {
@@ -185,30 +209,46 @@ static void eitp__notify_early_stop(eitp_run *run) {
                      eitp__run_metric_name(run), (long long)best->since, found);
 }
 
-static void eitp__notify_nothing(eitp_run *run) {
+static void eitp__run_finish_idle(eitp_run *run) {
     const long long done = (long long)run->report.saved_step, steps = (long long)run->report.steps;
     eitp__run_notify(run, EITP_EVENT_NOTHING_TO_DO, EITP_LOG_INFO, 0,
                      done > steps && steps ? "nothing to do: step %lld is done, %lld steps were requested"
                                            : "nothing to do: step %lld of %lld is done",
                      done, steps);
+    /* The last save may have left what it could not remove. */
+    if (run->config.resume == EITP_RESUME_NEWEST)
+        eitp__run_prune(run);
 }
 
 EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
-    eitp_status status = eitp__run_all_steps(run, error);
+    eitp_context *context = run->trainer->plans.task.context;
+    eitp_status status;
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(context, &run->nonfinite);
+    status = eitp__run_all_steps(run, error);
+    if (run->config.check_finite == EITP_CHECK_FINITE_OP)
+        eitp_context_check_finite(context, NULL);
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
+    run->is_ending = 1;
     if (report->end == EITP_RUN_EARLY_STOP)
         eitp__notify_early_stop(run);
     if (status) {
         status = eitp__run_finish_failed(run, status, error);
+    } else if (report->end == EITP_RUN_STOPPED) {
+        status = eitp__run_finish_stopped(run, error);
     } else if (report->saved_step != eitp_trainer_steps_done(run->trainer)) {
-        status = eitp__run_save(run, error);
-    } else if (report->start_step == report->saved_step) {
-        eitp__notify_nothing(run);
+        status = eitp__health_is_ruined(run) ? eitp__run_save_ruined(run, error) : eitp__run_save(run, error);
+    } else if (report->start_step == report->saved_step && !report->evaluations) {
+        eitp__run_finish_idle(run);
+    } else {
+        eitp__run_prune(run); /* it may have failed after the last save */
     }
+    eitp__records_finish(run);
     if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
         report->end = EITP_RUN_FAILED;
-    report->steps_done = eitp_trainer_steps_done(run->trainer);
+    if (!eitp_trainer_is_torn(run->trainer))
+        report->steps_done = eitp_trainer_steps_done(run->trainer);
     return status;
 }

@@ -4,8 +4,16 @@
 
 #include "run/best.h"
 #include "run/guard.h"
+#include "tensor/context.h"
+#include "run/health.h"
 
 #include <signal.h>
+
+/* What a sink could not store. */
+typedef struct eitp__sink_state {
+    int is_failing; /* its last call failed */
+    int64_t lost;   /* number of records, unless the sink counts them */
+} eitp__sink_state;
 
 struct eitp_run {
     eitp_host host;
@@ -14,7 +22,8 @@ struct eitp_run {
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
 
-    eitp_record_sink *sinks; /* the program's, then that of metrics.jsonl */
+    eitp_record_sink *sinks;       /* the program's, then that of metrics.jsonl */
+    eitp__sink_state *sink_states; /* of each */
     size_t sink_count;
     eitp_jsonl *metrics;
     char *metrics_path;
@@ -24,6 +33,8 @@ struct eitp_run {
     int has_lock;
     int created_directories; /* number of directories created */
     int started;
+    int stopped_before_step_1; /* and so left nothing worth keeping */
+    int is_refused;            /* before the first step: nothing was trained */
 
     /* Written by signal handlers. */
     volatile sig_atomic_t stop, stop_reason, save;
@@ -31,13 +42,21 @@ struct eitp_run {
     /* While it trains. */
     eitp_trainer *trainer;
     eitp_run_report report;
+    eitp__poll program_poll; /* of the context before the run */
     eitp__guard guard;
     eitp__best best;
-    int64_t nonfinite;  /* steps in a row that were not applied */
-    double saved_at;    /* time of the last save, or of the start */
-    int cannot_save;    /* the last save failed */
-    int best_is_behind; /* best.json lacks an evaluation */
-    int stops_early;    /* `patience` is exhausted */
+    eitp__health health;
+    eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
+    double saved_at;          /* time of the last save, or of the start */
+    int saved_early;          /* on memory pressure, the checkpoint of this step: it lacks the evaluation */
+    int cannot_save;          /* the last save failed */
+    int best_is_behind;       /* best.json lacks an evaluation */
+    int64_t kept_step;        /* see eitp_run_keep_checkpoint */
+    int links_have_failed;    /* they could not be made, which was said */
+    int best_has_failed;      /* it could not be written, which was said */
+    int prune_has_failed;     /* old checkpoints could not be removed, which was said */
+    int stops_early;          /* `patience` is exhausted */
+    int is_ending;            /* no step follows */
 };
 
 /* Resumes, trains and saves; fills in run->report. */

@@ -1,44 +1,180 @@
 #include "run/run_save.h"
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "io/checkpoint.h"
+#include "run/disk.h"
 #include "run/events.h"
 #include "run/records.h"
+#include "run/run_health.h"
+#include "run/run_links.h"
+#include "run/run_restore.h"
+#include "run/run_state.h"
 #include "train/trainer.h"
 
-/* The metric that decides about the best checkpoint and early stopping. */
-EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
-    return run->keep_best ? run->keep_best : "loss";
+/* ---- When ---- */
+
+EITP__PRIVATE int eitp__steps_are_due(int64_t interval, int64_t step) {
+    return interval > 0 && step % interval == 0;
 }
 
-EITP__PRIVATE eitp_status eitp__run_prune(eitp_run *run, eitp_error *error) {
-    return eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit,
-                                  run->keep_best ? run->best.now.step : -1, error);
+EITP__PRIVATE int eitp__epochs_are_due(const eitp_run *run, double epochs, int64_t step) {
+    const eitp__step_plans *plans = &run->trainer->plans;
+    const double samples = (double)plans->config.batch_size * (double)plans->config.grad_accum;
+    const double parts = samples / (double)plans->task.samples[EITP_TRAINING] / epochs;
+    /* 10 steps of 0.1 epochs are 1, however they are rounded. */
+    const double rounding = 1e-9;
+    if (!(epochs > 0))
+        return 0;
+    return step == 0 || floor((double)step * parts + rounding) > floor((double)(step - 1) * parts + rounding);
 }
 
-EITP__PRIVATE eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error) {
-    eitp_status status = eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), error);
-    run->best_is_behind = status != EITP_OK;
+EITP__PRIVATE int eitp__run_schedules_save(const eitp_run *run, int64_t step) {
+    return eitp__steps_are_due(run->config.save_steps, step) ||
+           eitp__epochs_are_due(run, run->config.save_epochs, step);
+}
+
+/* The limit counts the checkpoint of a disturbed run if one without disturbance saves after this step too. So both keep
+   the same checkpoints in the end. */
+static int eitp__run_counts(const eitp_run *run, int64_t step) {
+    return eitp__run_schedules_save(run, step) || step == run->report.steps;
+}
+
+/* ---- Pruning and saving ---- */
+
+EITP__PRIVATE void eitp__run_prune(eitp_run *run) {
+    const int has_failed = run->prune_has_failed;
+    int64_t kept[EITP__KEPT_STEPS];
+    eitp_error error;
+    eitp__run_list_kept(run, kept);
+    eitp__run_update_links(run);
+    run->prune_has_failed = eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept,
+                                                   EITP__KEPT_STEPS, &error) != EITP_OK;
+    if (run->prune_has_failed && !has_failed)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; old checkpoints stay, and the run tries again after the next save", error.message);
+}
+
+/* best.json is information for programs and people: a resume takes the evaluations from its checkpoint. */
+EITP__PRIVATE void eitp__run_write_best(eitp_run *run) {
+    eitp_error error;
+    if (!eitp__best_write(&run->best, &run->host, run->directory, eitp__run_metric_name(run), run->keep_best != NULL,
+                          &error)) {
+        run->best_is_behind = 0;
+        return;
+    }
+    run->best_is_behind = 1;
+    if (!run->best_has_failed)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; the run continues, and tries again with each checkpoint", error.message);
+    run->best_has_failed = 1;
+}
+
+/* A checkpoint of a run. */
+typedef struct eitp__run_checkpoint {
+    const eitp_run *run;
+    int is_counted;
+} eitp__run_checkpoint;
+
+/* Writes the files of the run and of the program into a checkpoint. */
+static eitp_status eitp__run_fill(void *user, const char *directory, eitp_error *error) {
+    const eitp__run_checkpoint *checkpoint = (const eitp__run_checkpoint *)user;
+    const eitp_run *run = checkpoint->run;
+    eitp_status status = eitp__run_state_write(run, checkpoint->is_counted, directory, error);
+    if (!status && run->config.save)
+        status = run->config.save(run->config.save_user, directory, error);
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
-    const eitp__save_options options = {"", 0, NULL, NULL};
+/* Writes a checkpoint of the last step. */
+static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, eitp_error *error) {
+    eitp__run_checkpoint checkpoint;
+    eitp__save_options options = {"", !is_counted, eitp__run_fill, NULL};
     double began = eitp__clock();
-    /* Records are synced first: a checkpoint has no steps that they lack, and no evaluations that best.json lacks. */
-    eitp_status status = eitp__records_sync(run, error);
-    run->save = 0;
+    eitp_status status;
+    checkpoint.run = run;
+    checkpoint.is_counted = is_counted;
+    options.user = &checkpoint;
+    status = eitp__run_restore_directory(run, error);
+    if (status)
+        return status;
     run->cannot_save = 1;
-    if (!status && run->best_is_behind)
-        status = eitp__run_write_best(run, error);
-    if (!status)
-        status = eitp__trainer_save(run->trainer, run->directory, &options, error);
+    /* Written first: unless that fails, a checkpoint has no steps and evaluations that these files lack. */
+    eitp__records_sync(run);
+    if (run->best_is_behind)
+        eitp__run_write_best(run);
+    status = eitp__disk_save(run, &options, error);
     if (status)
         return status;
     run->cannot_save = 0;
     run->report.saved_step = eitp_trainer_steps_done(run->trainer);
+    if (is_counted)
+        eitp__health_saved(&run->health);
     run->saved_at = eitp__clock();
+    eitp__pressure_saved(&run->guard.pressure, run->saved_at - began);
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
                      run->directory, (long long)run->report.saved_step, run->saved_at - began);
-    return eitp__run_prune(run, error);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
+    eitp_status status;
+    run->save = !eitp__health_may_save(run);
+    if (run->save) /* after the next step, if it may be then */
+        return EITP_OK;
+    status = eitp__run_write_checkpoint(run, 1, error);
+    if (!status)
+        eitp__run_prune(run);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    eitp_status status =
+        eitp__health_may_save(run) ? eitp__run_write_checkpoint(run, eitp__run_counts(run, done), error) : EITP_OK;
+    run->saved_early =
+        run->report.saved_step == done && run->report.evaluated_step != done && eitp__run_follows_best(run);
+    if (!status)
+        eitp__run_prune(run);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    eitp_status status;
+    if (done == 0 || run->report.saved_step == done || eitp_trainer_is_torn(run->trainer))
+        return EITP_OK;
+    status = eitp__run_write_checkpoint(run, eitp__run_counts(run, done), error);
+    eitp__run_update_links(run);
+    return status;
+}
+
+/* Writes the checkpoint. One of an earlier attempt is removed first: while it is being replaced, a crash would leave it
+   under a name that looks like a checkpoint's. */
+static eitp_status eitp__run_keep_ruined(eitp_run *run, const char *name, const char *suffix, eitp_error *error) {
+    eitp__run_checkpoint checkpoint;
+    eitp__save_options options = {suffix, 1, eitp__run_fill, NULL};
+    char *path = eitp__join_path(&run->host, run->directory, name);
+    eitp_status status =
+        path ? eitp__remove_tree(&run->host, path, error) : eitp__fail_memory(error, strlen(run->directory), "a path");
+    eitp__release_text(&run->host, path);
+    eitp__records_sync(run);
+    checkpoint.run = run;
+    checkpoint.is_counted = 0;
+    options.user = &checkpoint;
+    return status ? status : eitp__trainer_save(run->trainer, run->directory, &options, error);
+}
+
+EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error) {
+    static const char suffix[] = ".diverged";
+    char name[64];
+    eitp_error second;
+    int is_kept = eitp__health_has_finite_weights(run);
+    snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)eitp_trainer_steps_done(run->trainer), suffix);
+    if (is_kept && eitp__run_keep_ruined(run, name, suffix, &second)) {
+        is_kept = 0;
+        eitp__run_notify(run, EITP_EVENT_SAVE_FAILED, EITP_LOG_WARNING, 0, "%s could not be written: %s", name,
+                         second.message);
+    }
+    return eitp__health_fail(run, is_kept ? name : NULL, error);
 }

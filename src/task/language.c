@@ -118,6 +118,7 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     task->model = config->model;
     task->rows = config->block_size;
     task->unit = EITP__TOKENS;
+    task->guess_loss = log((double)eitp_model_vocabulary(config->model));
     task->allows_gaps = 1;
     task->build = eitp__language_build;
     task->read = eitp__language_read;

@@ -275,6 +275,9 @@ EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *er
     if (task->rows < 1 || task->rows > max_rows)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's rows are %lld; they must be 1 to %lld",
                           (long long)task->rows, (long long)max_rows);
+    if (!(task->guess_loss >= 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's guess_loss is %g; it must be 0 (unknown) or more",
+                          task->guess_loss);
     return EITP_OK;
 }
 

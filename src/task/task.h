@@ -129,6 +129,10 @@ typedef struct eitp_task {
     uint64_t samples[2]; /* number of samples in each eitp_split; validation may have 0 */
     int rows_vary;       /* samples may have fewer rows */
     const char *unit;    /* name of the items of the first term in records, such as "tokens"; NULL: "items" */
+    /* The loss of a uniform guess, in the loss's unit: the logarithm of the number of classes. A run does not save a
+       model that is worse (see eitp_run_train). 0: unknown, so that losses are only compared with earlier ones;
+       HUGE_VAL: the loss says nothing about the model, and only numbers that are not finite count. */
+    double guess_loss;
     /* True if padding rows may lie between samples (see `empty` of eitp_pass_row_input). If 0, micro-batches that would
        need padding get passes of their own. */
     int allows_gaps;

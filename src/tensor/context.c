@@ -166,6 +166,17 @@ EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
     return context->backend->interface->sum_group(context->backend, context->precision);
 }
 
+void eitp_context_set_poll(eitp_context *context, int (*poll)(void *user), void *user) {
+    if (!context)
+        return;
+    context->poll.ask = poll;
+    context->poll.user = user;
+}
+
+EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error) {
+    return eitp__poll_ask(&context->poll) ? eitp__fail_interrupted(error) : EITP_OK;
+}
+
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
     return context ? context->parameters : EITP_PARAMETERS_ROUNDED;
 }
@@ -185,7 +196,30 @@ static void eitp__arena_invalidate(eitp_context *context) {
     context->arena_epoch++;
 }
 
+EITP__PRIVATE void eitp__arena_release(eitp_context *context) {
+    if (!context->arena.memory)
+        return;
+    context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+    context->released_arena = context->arena.size;
+    context->arena.memory = NULL;
+    context->arena.size = 0;
+    eitp__arena_invalidate(context);
+}
+
+EITP__PRIVATE eitp_status eitp__arena_restore(eitp_context *context, eitp_error *error) {
+    eitp_status status = eitp__arena_reserve(context, context->released_arena, error);
+    if (!status)
+        context->released_arena = 0;
+    return status;
+}
+
+EITP__PRIVATE size_t eitp__arena_needed(const eitp_context *context) {
+    return context->arena.size > context->released_arena ? context->arena.size : context->released_arena;
+}
+
 EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error) {
+    if (context->released_arena > size)
+        context->released_arena = size;
     if (size >= context->arena.size)
         return EITP_OK;
     if (context->arena.memory)

@@ -29,18 +29,22 @@ struct eitp_context {
     eitp__segment *segments; /* the memory of the variables */
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
+    size_t released_arena;     /* its size before eitp__arena_release; 0: it was not released */
     uint64_t arena_generation; /* incremented when the arena moves */
     /* The values of inputs and outputs in the arena are valid while this number stays the same. It is incremented by
      * every execution, when the arena moves, and when a plan writes after another plan used the arena. */
     uint64_t arena_epoch;
     const eitp_plan *arena_user; /* the plan that was written or executed last */
     eitp_plan *plans;            /* a list */
+    const void *cache_user;      /* the generator that fed the key-value cache last; only compared */
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
     eitp_offload offload;
     eitp__offload_file offload_file; /* zeros if nothing is offloaded */
     eitp_profiler profiler;          /* without a function if plans are not profiled */
+    eitp__poll poll;                 /* see eitp_context_set_poll */
+    eitp_nonfinite *nonfinite;       /* receives the first value that is not finite; NULL: nothing is searched */
     char description[200];
     char numerics[100];
 };
@@ -48,10 +52,22 @@ struct eitp_context {
 /* How many rows the products of the context's precision sum at a time: sums over rows may be split at multiples. */
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
 
+/* EITP_ERROR_INTERRUPTED if the context's poll says stop: for long operations that are not executions. */
+EITP__PRIVATE eitp_status eitp__context_ask(const eitp_context *context, eitp_error *error);
+
 /* Makes the arena at least `size` bytes. Its contents are lost if it grows. */
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error);
 
 /* Shrinks the arena to `size` bytes if it is larger. Its contents are then lost. */
 EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error);
+
+/* Returns the arena's memory to the system, until an execution needs it. Its contents are lost. */
+EITP__PRIVATE void eitp__arena_release(eitp_context *context);
+
+/* Reserves an arena that was released. */
+EITP__PRIVATE eitp_status eitp__arena_restore(eitp_context *context, eitp_error *error);
+
+/* The size of the arena, or what it will be once it is restored. */
+EITP__PRIVATE size_t eitp__arena_needed(const eitp_context *context);
 
 #endif

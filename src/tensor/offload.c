@@ -30,6 +30,29 @@ EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload) {
     memset(offload, 0, sizeof *offload);
 }
 
+EITP__PRIVATE eitp_status eitp__offload_check_space(const eitp__offload_file *offload, uint64_t bytes,
+                                                    eitp_error *error) {
+    const char *path = offload->file.path;
+    char *directory = eitp__parent_directory(&offload->host, path);
+    uint64_t free_bytes, largest;
+    char needs[32], has[32];
+    const int is_known = directory && eitp__path_space(&offload->host, directory, &free_bytes, &largest);
+    eitp__release_text(&offload->host, directory);
+    if (is_known && free_bytes < bytes)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "offloaded variables need %s in '%s', and its disk has %s free; free some space, or choose "
+                          "another file",
+                          eitp__format_bytes(bytes, needs, sizeof needs), path,
+                          eitp__format_bytes(free_bytes, has, sizeof has));
+    if (is_known && largest < offload->size + bytes)
+        return eitp__fail(error, EITP_ERROR_IO,
+                          "offloaded variables need %s in '%s', and the files of this process may have %s at most; "
+                          "raise the limit (ulimit -f)",
+                          eitp__format_bytes(offload->size + bytes, needs, sizeof needs), path,
+                          eitp__format_bytes(largest, has, sizeof has));
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__offload_reserve(eitp__offload_file *offload, size_t size, uint64_t *offset,
                                                 eitp_error *error) {
     const size_t most = (size_t)64 << 10;

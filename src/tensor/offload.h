@@ -28,6 +28,10 @@ EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const 
 /* Closes and removes the file. Does nothing on a zeroed structure. */
 EITP__PRIVATE void eitp__offload_close(eitp__offload_file *offload);
 
+/* EITP_ERROR_IO if the disk has no room for `bytes` more, or the limit of file sizes is too low. */
+EITP__PRIVATE eitp_status eitp__offload_check_space(const eitp__offload_file *offload, uint64_t bytes,
+                                                    eitp_error *error);
+
 /*
  * Reserves `size` bytes of the file and writes zeros there, so that a full disk is noticed at this point rather than in
  * the middle of a run.

@@ -169,7 +169,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      eitp__flops_products, NULL},
     {"column_products", 2, 3, 1, eitp__shape_column_products, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0,
      eitp__flops_products, NULL},
-    {"commit", 2, 3, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
+    {"commit", 2, 4, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
     {"adamw",
      6,
      10,

@@ -138,10 +138,12 @@ EITP__PRIVATE double eitp__flops_factored(const eitp__node *node) {
 
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
+    const eitp_tensor *bound = node->input_count > 3 ? node->inputs[3] : NULL;
     int64_t extent = 2;
     int fits = sum->dtype == EITP_F64 && eitp__elements(sum) == 1 && eitp__is_f32_vector(node->inputs[1], 1) &&
-               (!scale || eitp__is_f32_vector(scale, 1));
-    eitp_status status = eitp__require(fits, error, "the sum must be f64 [1], the limit and the loss scale f32 [1]");
+               (!scale || eitp__is_f32_vector(scale, 1)) && (!bound || eitp__is_f32_vector(bound, 1));
+    eitp_status status =
+        eitp__require(fits, error, "the sum must be f64 [1]; limit, loss scale and bound must be f32 [1]");
     if (!status)
         status = eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
     extent = 1;

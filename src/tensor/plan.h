@@ -129,6 +129,7 @@ struct eitp_plan {
     eitp__plan_input *inputs; /* ordered by id */
     size_t input_count, input_capacity;
     uint64_t results_epoch; /* the context's arena_epoch while outputs can be read; 0: they cannot */
+    size_t first_change;    /* the first step that changes parameters, their remainders or optimizer state */
     size_t begun_steps;     /* of the last execution */
     int64_t rows;           /* how many rows of the capacity are in use */
     uint64_t bound_generation;
@@ -249,6 +250,20 @@ EITP__PRIVATE void *eitp__address(const eitp_plan *plan, const eitp__location *l
 /* Fills in addresses and row counts of all calls, if they changed since the last execution. */
 EITP__PRIVATE void eitp__bind(eitp_plan *plan);
 
+/* ---- plan_execute.c ---- */
+
+/*
+ * True if the last execution began a step that changes a parameter, its remainder or optimizer state, which checkpoints
+ * save. Gradients are overwritten by the next execution.
+ */
+EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
+
+/* The number of steps of [first, end) that an execution may leave out: those before the first change. */
+static inline EITP__UNUSED size_t eitp__stoppable_steps(const eitp_plan *plan, size_t first, size_t end) {
+    const size_t last = end < plan->first_change ? end : plan->first_change;
+    return last > first ? last - first : 0;
+}
+
 /* ---- plan_offload.c ---- */
 
 /* True if the tensor is in an offloaded variable. */
@@ -263,16 +278,11 @@ EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_te
 /* Lists the transfers of the final windows. */
 EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
 
-/* Executes all steps, with the transfers between them. `execute` executes the steps [first, end). */
+/* Executes all steps, with the transfers between them. `execute` executes the steps [first, end). An execution that the
+   context's poll stops has begun none of the steps that change state. */
 EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *workspace,
                                                        eitp_status (*execute)(eitp_plan *plan, size_t first, size_t end,
                                                                               void *workspace, eitp_error *error),
                                                        eitp_error *error);
-
-/*
- * True if the last execution began a step that changes a parameter, its remainder or optimizer state, which checkpoints
- * save. Gradients are overwritten by the next execution.
- */
-EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
 
 #endif

@@ -1,5 +1,6 @@
 /* Kernel calls of a plan: their operands, and the addresses that an execution fills in. */
 #include "tensor/plan.h"
+#include "tensor/variable.h"
 
 EITP__PRIVATE int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor) {
     for (size_t i = 0; i < plan->input_count && tensor->leaf == EITP__INPUT; i++) {
@@ -85,6 +86,24 @@ EITP__PRIVATE void eitp__release_calls(eitp_plan *plan) {
     plan->call_count = 0;
 }
 
+/* True if the step changes state that checkpoints save. */
+static int eitp__step_changes_state(const eitp_plan *plan, const eitp__step *step) {
+    for (int i = 0; i < step->output_count; i++) {
+        const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
+        if (owner && owner->leaf == EITP__VARIABLE &&
+            eitp__role_of(plan->context->variables[owner->variable].info.role)->is_training_state)
+            return 1;
+    }
+    return 0;
+}
+
+/* Finds the first step that changes state; step_count if none does. */
+static void eitp__find_first_change(eitp_plan *plan) {
+    plan->first_change = 0;
+    while (plan->first_change < plan->step_count && !eitp__step_changes_state(plan, &plan->steps[plan->first_change]))
+        plan->first_change++;
+}
+
 EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
     const eitp__backend *backend = plan->context->backend;
     const eitp_host *host = &plan->context->host;
@@ -97,6 +116,7 @@ EITP__PRIVATE eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
                                  "the calls of a plan");
     plan->stats.workspace_bytes = 0;
     plan->stats.flops = plan->stats.seconds = 0;
+    eitp__find_first_change(plan);
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__op_info *info = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op);
         size_t workspace;

@@ -1,4 +1,5 @@
 /* Execution of plans: inputs are written, steps executed, outputs read. */
+#include "tensor/check_finite.h"
 #include "tensor/profile.h"
 
 eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error) {
@@ -15,7 +16,7 @@ eitp_status eitp_plan_set_rows(eitp_plan *plan, int64_t rows, eitp_error *error)
     return EITP_OK;
 }
 
-/* Fails if the arena is too small: it is lost when an attempt to enlarge it fails. */
+/* Restores an arena that was released. Fails if it is too small: it is lost when an attempt to enlarge it fails. */
 static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
     size_t needed = plan->stats.arena_bytes + plan->stats.workspace_bytes;
     if (plan->context->plans_only)
@@ -23,6 +24,8 @@ static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
                           "this context was created with plans_only: it cannot execute plans");
     if (plan->context->arena.size >= needed)
         return EITP_OK;
+    if (plan->context->released_arena >= needed)
+        return eitp__arena_restore(plan->context, error);
     return eitp__fail_memory(error, needed, "the arena, which was lost when it could not be enlarged");
 }
 
@@ -143,10 +146,15 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
 }
 
+EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
+    return plan->begun_steps > plan->first_change;
+}
+
 /* Executes the steps [first, end); there is at least one. */
 static eitp_status eitp__execute_steps(eitp_plan *plan, size_t first, size_t end, void *workspace, eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
-    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, error);
+    return backend->interface->execute(backend, plan->calls + first, end - first, workspace, &plan->context->poll,
+                                       eitp__stoppable_steps(plan, first, end), error);
 }
 
 /* Checks that every input that is read was written, with at least as many rows as are in use. */
@@ -174,16 +182,19 @@ eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
     if (!plan)
         return eitp__fail_null(error, "eitp_plan_execute", "plan");
     void *workspace = NULL;
+    eitp_status (*execute)(eitp_plan * plan, size_t first, size_t end, void *workspace, eitp_error *error);
     eitp_status status = eitp__check_arena(plan, error);
     if (!status)
         status = eitp__check_written(plan, error);
     if (status)
         return status;
     eitp__bind(plan);
+    execute = plan->context->profiler.step ? eitp__execute_profiled_steps
+              : plan->context->nonfinite   ? eitp__execute_checked_steps
+                                           : eitp__execute_steps;
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    status = eitp__execute_with_transfers(
-        plan, workspace, plan->context->profiler.step ? eitp__execute_profiled_steps : eitp__execute_steps, error);
+    status = eitp__execute_with_transfers(plan, workspace, execute, error);
     eitp__end_epoch(plan, !status);
     return status;
 }

@@ -220,6 +220,8 @@ EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *wo
             plan->begun_steps = end;
             status = execute(plan, first, end, workspace, error);
         }
+        if (status == EITP_ERROR_INTERRUPTED)
+            plan->begun_steps = first;
         if (!status && transfer)
             status = eitp__do_transfer(transfer, error);
     }
@@ -227,17 +229,4 @@ EITP__PRIVATE eitp_status eitp__execute_with_transfers(eitp_plan *plan, void *wo
         return status;
     transferred = eitp__worker_finish(plan->context->offload_file.worker, status ? NULL : error);
     return status ? status : transferred;
-}
-
-EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
-    for (size_t s = 0; s < plan->begun_steps; s++) {
-        const eitp__step *step = &plan->steps[s];
-        for (int i = 0; i < step->output_count; i++) {
-            const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
-            if (owner && owner->leaf == EITP__VARIABLE &&
-                eitp__role_of(plan->context->variables[owner->variable].info.role)->is_training_state)
-                return 1;
-        }
-    }
-    return 0;
 }

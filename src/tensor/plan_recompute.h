@@ -51,7 +51,7 @@ typedef struct eitp__recompute {
     size_t use_capacity;
     int *changed; /* by variable: the first step that changes it */
     size_t variables;
-    size_t *live; /* bytes live at each step */
+    size_t *live; /* bytes live at each step; after eitp__restore_steps still those of the attempt */
     size_t live_capacity;
     int peak_step;               /* the first step at which most bytes are live */
     size_t peak;                 /* bytes live at it */

@@ -48,7 +48,7 @@ static const eitp_tensor *eitp__profile_gradient_of(const eitp_plan *plan, const
     return NULL;
 }
 
-static const char *eitp__profile_name(const eitp_plan *plan, const eitp__step *step) {
+EITP__PRIVATE const char *eitp__step_variable_name(const eitp_plan *plan, const eitp__step *step) {
     const eitp_tensor *variable = eitp__profile_parameter(step->node);
     for (int i = 0; i < step->output_count && !variable; i++)
         variable = eitp__profile_variable(step->outputs[i]);
@@ -125,7 +125,7 @@ static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
     profile.op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
     profile.product = eitp__profile_product(plan, s);
-    profile.variable = eitp__profile_name(plan, &plan->steps[s]);
+    profile.variable = eitp__step_variable_name(plan, &plan->steps[s]);
     profile.dtype = plan->calls[s].dtype;
     profile.flops = eitp__profile_flops(plan, s);
     eitp__profile_bytes(plan, &plan->calls[s], &profile);
@@ -139,7 +139,8 @@ EITP__PRIVATE eitp_status eitp__execute_profiled_steps(eitp_plan *plan, size_t f
     for (size_t s = first; s < end; s++) {
         eitp_profile profile = eitp__profile_of(plan, s);
         double began = eitp__clock();
-        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, error);
+        eitp_status status = backend->interface->execute(backend, &plan->calls[s], 1, workspace, &plan->context->poll,
+                                                         eitp__stoppable_steps(plan, s, s + 1), error);
         profile.seconds = eitp__clock() - began;
         if (status)
             return status;

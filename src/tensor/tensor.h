@@ -196,6 +196,20 @@ EITP_API size_t eitp_context_variable_bytes(const eitp_context *context, eitp_ro
 /* Bytes of the memory that all plans share, arena and workspace; 0 for NULL. */
 EITP_API size_t eitp_context_arena_bytes(const eitp_context *context);
 
+/*
+ * Sets a function that is asked whether to stop, during whatever may take long: executions, filling and loading of
+ * variables, reading of samples. It is called in the thread that called eitp, at least before each op and each sample,
+ * often every few microseconds, so it should be a few instructions: usually it returns a flag that a signal handler has
+ * set. Once it returns nonzero, the operation ends with EITP_ERROR_INTERRUPTED:
+ *   - an execution, unless it has begun to change parameters or optimizer state; its results are lost, and nothing else
+ *     has changed
+ *   - eitp_trainer_step likewise, and eitp_trainer_evaluate and eitp_evaluate: nothing has changed, and the same call
+ *     gives the same bits later
+ *   - eitp_variable_fill and its kin, and loading weights or a checkpoint: some of the values are written.
+ * eitp_run_train replaces it while it trains. NULL: nothing is interrupted.
+ */
+EITP_API void eitp_context_set_poll(eitp_context *context, int (*poll)(void *user), void *user);
+
 /* ---- Graph and leaves ---- */
 
 EITP_API eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error);
@@ -637,6 +651,35 @@ typedef struct eitp_profiler {
  * Results are the same. Profiled executions are slower, since threads wait for one another after each step.
  */
 EITP_API void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler);
+
+/* ---- Values that are not finite ---- */
+
+/* The first value that is not finite, and where it comes from. */
+typedef struct eitp_nonfinite {
+    const char *op;   /* the op that made it or, if `source` is set, that read it; NULL: none was found */
+    char source[120]; /* the variable or input that held it; "": the op made it from finite values */
+    char place[120];  /* the variable of the op (see eitp_profile) or, if it has none, of the last op before it; "" */
+    eitp_dtype dtype; /* of the tensor that holds it */
+    int rank;
+    int64_t shape[EITP_MAX_RANK];
+    int64_t index; /* of the first such element, in row-major order */
+    double value;  /* NaN or an infinity */
+} eitp_nonfinite;
+
+/*
+ * Makes the context's plans look at the operands of every op, and stores what they find first in *first, which is
+ * cleared here and must stay valid until the next call; clear `op` to search again. NULL ends it. Executions take
+ * several times as long and give the same results.
+ *
+ * Found are NaN made by an op, infinities that it made from finite values, and variables that hold either. Infinities
+ * of inputs and constants, such as masks of -inf, are accepted, and so are those that follow from them. While the
+ * context is profiled, nothing is searched.
+ */
+EITP_API void eitp_context_check_finite(eitp_context *context, eitp_nonfinite *first);
+
+/* Describes it in words: "op log at 'h.0.ln_1.weight' made -inf from finite values, in element 3 of its result (f32 [2,
+   4])". Empty if nothing was found. */
+EITP_API void eitp_nonfinite_format(const eitp_nonfinite *found, char *text, size_t size);
 
 EITP_END_DECLARATIONS
 

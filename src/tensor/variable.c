@@ -138,12 +138,20 @@ static size_t eitp__aligned(size_t size) {
     return (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
 }
 
+static int eitp__needs_file_space(const eitp__variable *variable) {
+    return variable->info.offloaded && variable->offset == EITP__NO_OFFSET;
+}
+
 /* Reserves space in the file for offloaded variables that have none. */
 static eitp_status eitp__reserve_file_space(eitp_context *context, eitp_error *error) {
-    eitp_status status = EITP_OK;
+    uint64_t bytes = 0;
+    eitp_status status;
+    for (size_t i = 0; i < context->variable_count; i++)
+        bytes += eitp__needs_file_space(&context->variables[i]) ? context->variables[i].info.size : 0;
+    status = bytes ? eitp__offload_check_space(&context->offload_file, bytes, error) : EITP_OK;
     for (size_t i = 0; i < context->variable_count && !status; i++) {
         eitp__variable *variable = &context->variables[i];
-        if (variable->info.offloaded && variable->offset == EITP__NO_OFFSET)
+        if (eitp__needs_file_space(variable))
             status = eitp__offload_reserve(&context->offload_file, variable->info.size, &variable->offset, error);
     }
     return status;

@@ -27,7 +27,7 @@ static eitp_status eitp__special_file_read(const eitp_host *host, const char *pa
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK || info.kind == EITP_PATH_MISSING)
         return status;
-    status = eitp__json_read_file(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
+    status = eitp__json_read_file_with_names(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
     if (status == EITP_OK && eitp__json_root(*document)->kind != EITP__JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s: must be a JSON object", path);
     return status;

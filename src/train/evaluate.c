@@ -10,9 +10,10 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_e
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no validation samples");
     if (!status)
         status = eitp__trainer_restore_plans(trainer, error);
+    if (!status)
+        status = eitp__read_ahead_wait(&trainer->plans.ahead, &trainer->plans.task.context->poll, error);
     if (status)
         return status;
-    eitp__read_ahead_wait(&trainer->plans.ahead);
     return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, samples, trainer->plans.config.seed,
                                trainer->step, evaluation, error);
 }

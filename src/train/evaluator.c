@@ -1,6 +1,7 @@
 #include "train/evaluator.h"
 
 #include "base/random.h"
+#include "tensor/context.h"
 
 static eitp__layout eitp__evaluator_layout(const eitp_task *task, int64_t samples) {
     eitp__layout layout = eitp__layout_plain(samples, task->rows);
@@ -165,8 +166,11 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         const uint64_t left = count - done, capacity = (uint64_t)evaluator->pass.layout.samples;
         const uint64_t end = done + (left < capacity ? left : capacity);
         eitp__batch_clear(batch);
-        for (; done < end && !status; done++)
-            status = eitp__batch_add(batch, split, eitp__draw_sample(done, count, total, seed), error);
+        for (; done < end && !status; done++) {
+            status = eitp__context_ask(evaluator->pass.task->context, error);
+            if (!status)
+                status = eitp__batch_add(batch, split, eitp__draw_sample(done, count, total, seed), error);
+        }
         if (!status)
             status = eitp__batch_write(batch, evaluator->plan, error);
         if (!status)

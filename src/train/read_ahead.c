@@ -29,6 +29,10 @@ EITP__PRIVATE void eitp__readers_release(eitp__readers *readers) {
 
 /* ---- Buffers ---- */
 
+static int eitp__reading_is_cancelled(void *ahead) {
+    return __atomic_load_n(&((eitp__read_ahead *)ahead)->cancelled, __ATOMIC_RELAXED);
+}
+
 EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const eitp_pass *pass, int64_t passes,
                                                   const eitp_trainer_config *config, eitp__read_ahead *ahead,
                                                   eitp_error *error) {
@@ -45,6 +49,8 @@ EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const e
     ahead->capacity = capacity;
     for (int64_t i = 0; i < capacity && !status; i++) {
         ahead->steps[i].config = config;
+        ahead->steps[i].poll.ask = eitp__reading_is_cancelled;
+        ahead->steps[i].poll.user = ahead;
         status = eitp__step_batches_create(host, pass, passes, &ahead->steps[i].batches, error);
     }
     return status;
@@ -53,7 +59,7 @@ EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const e
 EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead) {
     if (!ahead->steps)
         return;
-    eitp__read_ahead_wait(ahead);
+    eitp__read_ahead_cancel(ahead);
     for (int64_t i = 0; i < ahead->capacity; i++)
         eitp__step_batches_release(&ahead->steps[i].batches);
     eitp__release(&ahead->host, ahead->steps, (size_t)ahead->capacity * sizeof *ahead->steps);
@@ -67,7 +73,8 @@ static eitp_status eitp__read_coming_step(void *argument, eitp_error *error) {
     eitp__coming_step *coming = (eitp__coming_step *)argument;
     (void)error;
     memset(&coming->error, 0, sizeof coming->error);
-    coming->status = eitp__step_batches_read(&coming->batches, coming->config, coming->step, &coming->error);
+    coming->status =
+        eitp__step_batches_read(&coming->batches, coming->config, coming->step, &coming->poll, &coming->error);
     return EITP_OK;
 }
 
@@ -87,29 +94,56 @@ static void eitp__read_ahead_submit(eitp__read_ahead *ahead) {
     ahead->end++;
 }
 
-EITP__PRIVATE void eitp__read_ahead_wait(eitp__read_ahead *ahead) {
+/* Waits until a step is read. */
+static eitp_status eitp__read_ahead_await(const eitp__read_ahead *ahead, int64_t step, const eitp__poll *poll,
+                                          eitp_error *error) {
+    const int milliseconds = 50; /* between two questions */
+    const uint64_t job = eitp__coming_step_at(ahead, step)->job;
+    while (!eitp__worker_wait_briefly(eitp__reader_of(ahead, step), job, milliseconds)) {
+        if (eitp__poll_ask(poll))
+            return eitp__fail_interrupted(error);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__read_ahead_wait(const eitp__read_ahead *ahead, const eitp__poll *poll,
+                                                eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t step = ahead->first; step < ahead->end && !status; step++)
+        status = eitp__read_ahead_await(ahead, step, poll, error);
+    return status;
+}
+
+EITP__PRIVATE void eitp__read_ahead_cancel(eitp__read_ahead *ahead) {
+    __atomic_store_n(&ahead->cancelled, 1, __ATOMIC_RELAXED);
     for (int64_t step = ahead->first; step < ahead->end; step++)
         eitp__worker_wait(eitp__reader_of(ahead, step), eitp__coming_step_at(ahead, step)->job, NULL);
+    __atomic_store_n(&ahead->cancelled, 0, __ATOMIC_RELAXED);
+    ahead->first = ahead->end;
 }
 
 /* Forgets all steps that are read ahead. */
 static void eitp__read_ahead_restart(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step) {
-    eitp__read_ahead_wait(ahead);
+    eitp__read_ahead_cancel(ahead);
     ahead->readers = readers;
     ahead->first = ahead->end = step;
 }
 
 EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step,
-                                                eitp__step_batches *batches, eitp_error *error) {
+                                                const eitp__poll *poll, eitp__step_batches *batches,
+                                                eitp_error *error) {
     eitp__coming_step *coming = eitp__coming_step_at(ahead, step);
     const eitp__step_batches taken = *batches;
+    eitp_status status;
     if (!ahead->readers || ahead->first != step)
         eitp__read_ahead_restart(ahead, readers, step);
     while (ahead->end < step + ahead->capacity)
         eitp__read_ahead_submit(ahead);
-    eitp__worker_wait(eitp__reader_of(ahead, step), coming->job, NULL);
-    if (coming->status) {
-        const eitp_status status = coming->status;
+    status = eitp__read_ahead_await(ahead, step, poll, error);
+    if (status)
+        return status;
+    status = coming->status;
+    if (status) {
         if (error)
             *error = coming->error;
         eitp__read_ahead_restart(ahead, readers, step);

@@ -3,7 +3,8 @@
  *
  * Step k is read by worker k mod N, into one of that worker's buffers. The training thread takes the steps in order and
  * exchanges its own buffers for theirs, so what a step trains on does not depend on the number of workers. An error is
- * kept with its step, and is reported when that step is taken.
+ * kept with its step, and is reported when that step is taken. Whoever waits asks a poll meanwhile; what is being read
+ * then is read on, and taken later.
  */
 #ifndef EITP_READ_AHEAD_H
 #define EITP_READ_AHEAD_H
@@ -32,6 +33,7 @@ EITP__PRIVATE void eitp__readers_release(eitp__readers *readers);
 typedef struct eitp__coming_step {
     eitp__step_batches batches;
     const eitp_trainer_config *config;
+    eitp__poll poll;    /* of its worker: whether reading is cancelled */
     int64_t step;       /* from 0 */
     uint64_t job;       /* its worker's number for it */
     eitp_status status; /* of reading it */
@@ -45,6 +47,7 @@ typedef struct eitp__read_ahead {
     eitp__coming_step *steps; /* [capacity]: step k is in steps[k % capacity]; NULL without workers */
     int64_t capacity;         /* workers times `prefetch`, so that k % capacity always has the same worker */
     int64_t first, end;       /* steps [first, end) are being read, or have been */
+    int cancelled;            /* workers are to read no further sample; atomic */
 } eitp__read_ahead;
 
 /*
@@ -55,17 +58,22 @@ EITP__PRIVATE eitp_status eitp__read_ahead_create(const eitp_host *host, const e
                                                   const eitp_trainer_config *config, eitp__read_ahead *ahead,
                                                   eitp_error *error);
 
-/* Waits until nothing is read any more, then releases the buffers. */
+/* Ends reading after the samples that are being read, and releases the buffers. */
 EITP__PRIVATE void eitp__read_ahead_release(eitp__read_ahead *ahead);
 
 /*
  * Exchanges `batches` for those of a step, waiting until they are read, and begins to read those after it. Taking any
- * other step than the one after the last starts again at that step. Allocates nothing.
+ * other step than the one after the last starts again at that step. Allocates nothing. EITP_ERROR_INTERRUPTED if the
+ * poll says stop: nothing was taken.
  */
 EITP__PRIVATE eitp_status eitp__read_ahead_take(eitp__read_ahead *ahead, const eitp__readers *readers, int64_t step,
-                                                eitp__step_batches *batches, eitp_error *error);
+                                                const eitp__poll *poll, eitp__step_batches *batches, eitp_error *error);
 
-/* Waits until nothing is being read. What was read stays. */
-EITP__PRIVATE void eitp__read_ahead_wait(eitp__read_ahead *ahead);
+/* Waits until nothing is being read. What was read stays. EITP_ERROR_INTERRUPTED if the poll says stop. */
+EITP__PRIVATE eitp_status eitp__read_ahead_wait(const eitp__read_ahead *ahead, const eitp__poll *poll,
+                                                eitp_error *error);
+
+/* Ends reading after the samples that are being read, and forgets what was read. */
+EITP__PRIVATE void eitp__read_ahead_cancel(eitp__read_ahead *ahead);
 
 #endif

@@ -34,6 +34,11 @@ static const eitp_setting eitp__settings[] = {
                   "samples after which training stops; 0: never"),
     EITP__SETTING("max_grad_norm", NUMBER, max_grad_norm, 0, 1e30, 0, LOGGED, NULL,
                   "clip the gradient to this norm; 0: no clipping"),
+    EITP__SETTING("spike_threshold", NUMBER, spike_threshold, 0, 1e30, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                  "deviations above the median of the last steps from which on a loss or gradient norm is a spike; 0: "
+                  "none is"),
+    EITP__SETTING("skip_spikes", FLAG, skip_spikes, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL,
+                  "do not apply a step whose gradient norm is a spike"),
     EITP__SETTING("beta1", NUMBER, optimizer_config.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
                   "decay rate of AdamW's first moment; momentum of sgd"),
     EITP__SETTING("beta2", NUMBER, optimizer_config.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
@@ -244,6 +249,26 @@ eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value,
         return eitp__setting_fail(setting, (double)value, error);
     changed = *config;
     eitp__setting_store(setting, value, 0, &changed);
+    status = eitp__setting_check(setting, &changed, error);
+    if (!status)
+        *config = changed;
+    return status;
+}
+
+eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, eitp_trainer_config *config,
+                                      eitp_error *error) {
+    eitp_trainer_config changed;
+    eitp_status status;
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_unsigned", "setting and config");
+    if (value <= INT64_MAX)
+        return eitp_setting_set_integer(setting, (int64_t)value, config, error);
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return eitp_setting_set_number(setting, (double)value, config, error);
+    if (setting->kind != EITP_SETTING_UNSIGNED)
+        return eitp__setting_fail(setting, (double)value, error);
+    changed = *config;
+    eitp__setting_store(setting, (int64_t)value, 0, &changed);
     status = eitp__setting_check(setting, &changed, error);
     if (!status)
         *config = changed;

@@ -52,10 +52,13 @@ EITP_API double eitp_setting_number(const eitp_setting *setting, const eitp_trai
 
 /*
  * Set a value. EITP_ERROR_ARGUMENT if it is out of bounds; the configuration is then unchanged. A NUMBER can be set
- * from an integer; a setting of another kind cannot be set from a number.
+ * from an integer; a setting of another kind cannot be set from a number. Of an UNSIGNED, values above INT64_MAX can
+ * only be set by eitp_setting_set_unsigned.
  */
 EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
                                               eitp_error *error);
+EITP_API eitp_status eitp_setting_set_unsigned(const eitp_setting *setting, uint64_t value, eitp_trainer_config *config,
+                                               eitp_error *error);
 EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
                                              eitp_error *error);
 
@@ -71,6 +74,26 @@ EITP_API void eitp_setting_format(const eitp_setting *setting, const eitp_traine
  * to fit, and empty if setting is NULL; NULL or size 0 is harmless.
  */
 EITP_API void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size);
+
+/* ---- Settings of a checkpoint ---- */
+
+/* A change of a setting. */
+typedef struct eitp_setting_change {
+    const char *name;
+    const char *value;    /* as text: a number, "true" or "false", or the name of a choice */
+    char was[64], is[64]; /* the values before and after, filled in */
+} eitp_setting_change;
+
+/*
+ * Changes settings of a checkpoint "checkpoint-<step>" on purpose: a resume uses the new values from there on. The
+ * names are those of eitp_trainer_settings, "loss_scale", and, of config.json, "embedding_dropout",
+ * "attention_dropout", "residual_dropout" and "dropout" for all three; '-' is '_'. The checkpoint is verified and
+ * copied with the changes, and the complete copy takes its place: at any time there is the old one or the new one.
+ * EITP_ERROR_ARGUMENT if a name is unknown, a value out of bounds, or a process trains in the checkpoint's directory;
+ * then nothing has changed.
+ */
+EITP_API eitp_status eitp_checkpoint_set(const eitp_host *host, const char *checkpoint, eitp_setting_change *changes,
+                                         size_t count, eitp_error *error);
 
 EITP_END_DECLARATIONS
 

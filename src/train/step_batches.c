@@ -42,16 +42,19 @@ EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const 
 }
 
 EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
-                                                  int64_t step, eitp_error *error) {
+                                                  int64_t step, const eitp__poll *poll, eitp_error *error) {
     eitp_status status = EITP_OK;
     for (int64_t pass = 0; pass < batches->count && !status; pass++) {
         eitp__batch *batch = &batches->passes[pass];
         uint64_t first;
         const int64_t count = eitp__pass_samples(config, step, pass, &first);
         eitp__batch_clear(batch);
-        for (int64_t i = 0; i < count && !status; i++)
+        for (int64_t i = 0; i < count && !status; i++) {
+            if (eitp__poll_ask(poll))
+                return eitp__fail_interrupted(error);
             status = eitp__batch_add(batch, EITP_TRAINING,
                                      eitp__sample_of(config, batch->pass->task, first + (uint64_t)i), error);
+        }
     }
     return status;
 }

@@ -3,6 +3,7 @@
 #define EITP_STEP_BATCHES_H
 
 #include "train/batch.h"
+#include "tensor/context.h"
 #include "train/train.h"
 
 typedef struct eitp__step_batches {
@@ -26,8 +27,8 @@ EITP__PRIVATE int64_t eitp__pass_samples(const eitp_trainer_config *config, int6
 /* The index in the task's training samples of the run's sample `number`. */
 EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const eitp_task *task, uint64_t number);
 
-/* Reads all samples of a step, counted from 0. */
+/* Reads all samples of a step, counted from 0. EITP_ERROR_INTERRUPTED if the poll, asked before each, says stop. */
 EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
-                                                  int64_t step, eitp_error *error);
+                                                  int64_t step, const eitp__poll *poll, eitp_error *error);
 
 #endif

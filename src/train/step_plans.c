@@ -49,6 +49,7 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
     if (eitp_context_offload(context) && optimizer.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
         optimizer.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
     optimizer.loss_scale = plans->scale;
+    optimizer.skips = plans->config.skip_spikes;
     optimizer.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
     return optimizer;
 }
@@ -286,6 +287,30 @@ EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *con
 EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b) {
     return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum &&
            a->micro_batches_per_pass == b->micro_batches_per_pass;
+}
+
+static int eitp__has_sample_inputs(const eitp_pass *pass) {
+    for (int i = 0; i < pass->input_count; i++) {
+        if (!pass->inputs[i].is_per_row)
+            return 1;
+    }
+    return 0;
+}
+
+/* True if micro-batches end where sums over rows and samples can be split. */
+static int eitp__ends_at_group(const eitp__step_plans *plans, const eitp_step_shape *shape) {
+    const int64_t group = eitp__context_sum_group(plans->task.context);
+    return shape->batch_size * plans->task.rows % group == 0 &&
+           (shape->batch_size % group == 0 || !eitp__has_sample_inputs(&plans->pass));
+}
+
+EITP__PRIVATE int eitp__step_shapes_keep_bits(const eitp__step_plans *plans, const eitp_step_shape *a,
+                                              const eitp_step_shape *b) {
+    if (plans->cut_parameter[0])
+        return 0;
+    if (a->batch_size == b->batch_size)
+        return !plans->config.dense_rows;
+    return !plans->task.rows_vary && eitp__ends_at_group(plans, a) && eitp__ends_at_group(plans, b);
 }
 
 EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {

@@ -68,6 +68,13 @@ EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *con
 EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
 EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape);
 
+/*
+ * True if a step with either shape gives the same bits: both take the same samples and split sums over rows and samples
+ * only between groups that a product sums at once.
+ */
+EITP__PRIVATE int eitp__step_shapes_keep_bits(const eitp__step_plans *plans, const eitp_step_shape *a,
+                                              const eitp_step_shape *b);
+
 /* Passes per step; and the same in units of full passes, since the last may have fewer micro-batches. */
 EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config);
 EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);

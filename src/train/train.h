@@ -21,6 +21,9 @@ typedef struct eitp_term_report {
     double weight; /* of the term in the loss */
 } eitp_term_report;
 
+/* What of a step is a spike. */
+enum { EITP_SPIKE_LOSS = 1, EITP_SPIKE_GRADIENT = 2 };
+
 /* The result of a step. */
 typedef struct eitp_step_report {
     int64_t step; /* number of the step, from 1 */
@@ -28,11 +31,15 @@ typedef struct eitp_step_report {
     double learning_rate;
     double grad_norm;      /* L2 norm of the whole gradient, before clipping */
     int64_t items;         /* of the first term; for a language model, tokens */
-    int applied;           /* 0 if the loss or the gradient was not finite: the step changed nothing */
+    int applied;           /* 0 if the gradient was not finite, or above the bound of skip_spikes: the step changed
+                              nothing */
     double update_norm;    /* L2 norm of the whole update */
     double parameter_norm; /* L2 norm of all parameters, after the update */
     double loss_scale;     /* factor of the loss for the backward pass; 1 except in fp16 */
     int64_t skipped;       /* steps so far that were not applied because the loss scale was too large for fp16 */
+    int spike;             /* a sum of EITP_SPIKE_...: what was far above its median; 0: nothing */
+    double usual_loss, usual_grad_norm; /* medians over the last 100 steps that were applied; 0: there were none */
+    int64_t spikes_skipped;             /* steps so far that were not applied because of skip_spikes */
     int term_count;
     eitp_term_report terms[EITP_MAX_PASS_QUANTITIES];
 } eitp_step_report;
@@ -47,6 +54,19 @@ typedef struct eitp_trainer_config {
     int64_t batch_size;   /* samples per micro-batch, at least 1 */
     int64_t grad_accum;   /* micro-batches per step, at least 1 */
     double max_grad_norm; /* clips the gradient to this L2 norm; 0: no clipping */
+    /*
+     * A loss or a gradient norm is a spike if it is above the median of the last 100 steps that were applied (at least
+     * 20) by `spike_threshold` deviations, that is 1.4826 times the median absolute deviation, and also by a quarter of
+     * the median (of the norm: by the median). Spikes are reported. 0: none are.
+     */
+    double spike_threshold;
+    /*
+     * 1: a step whose gradient norm is a spike is not applied. The loss is not known before a step that updates as it
+     * goes, so a spike of the loss alone is applied. After 10 such steps in a row the norm counts as changed for good:
+     * the window starts anew. Checkpoints hold the window, so a run skips the same steps however it is divided or
+     * resumed.
+     */
+    int skip_spikes;
     /* With 16-bit precision the context must have been created with the optimizer's eitp_parameter_form. */
     eitp_optimizer optimizer;
     /* The trainer sets `moments`, `loss_scale` and `unique` itself. */
@@ -89,8 +109,8 @@ typedef struct eitp_trainer_config {
     void *user; /* first argument of `rate` and `after_step` */
 } eitp_trainer_config;
 
-/* Batch size 1, accumulation 4, clipping at 0.5, AdamW's defaults, constant rate 5e-5, shuffled windows, no workers,
-   prefetch 2. */
+/* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5,
+   shuffled windows, no workers, prefetch 2. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*
@@ -117,7 +137,7 @@ typedef struct eitp_trainer eitp_trainer;
 EITP_API eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config,
                                          eitp_trainer **trainer, eitp_error *error);
 
-/* Waits for the data workers and releases the trainer. NULL is harmless. */
+/* Waits for the samples that data workers are reading, and releases the trainer. NULL is harmless. */
 EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
 /*
@@ -127,6 +147,10 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
  * A step that fails leaves *report unchanged. The trainer is unchanged too, and the step may be tried again, unless the
  * step failed after it had begun to change weights or optimizer state (for example because offloaded variables could
  * not be written): then the trainer is torn (see eitp_trainer_is_torn).
+ *
+ * A program with its own loop stops a step with eitp_context_set_poll. EITP_ERROR_INTERRUPTED: it was dropped, and
+ * the trainer can save, or repeat the step with the same bits. A step that has begun to change weights or optimizer
+ * state is completed instead.
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
@@ -176,7 +200,7 @@ typedef struct eitp_evaluation {
 /*
  * Evaluates `samples` validation samples of the task; 0, or more than there are: all. They are drawn with the trainer's
  * seed from all of the validation data, and are the same in every evaluation. Terms have the weights of the last step.
- * EITP_ERROR_ARGUMENT if the task has no validation samples.
+ * EITP_ERROR_ARGUMENT if the task has no validation samples. EITP_ERROR_INTERRUPTED if eitp_context_set_poll stops it.
  */
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);
@@ -232,18 +256,24 @@ EITP_API eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_repo
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
 /*
- * Resumes from a checkpoint directory, bit for bit as if training had not been interrupted. The trainer must have been
- * created with the configuration, data and kernels of the run that wrote the checkpoint; a difference that would change
- * the results is refused and named. Two differences are supported:
+ * Resumes from a checkpoint directory, bit for bit as if training had not been interrupted, if the trainer has the
+ * configuration, data and kernels of the run that wrote the checkpoint. A difference that makes it another run, such as
+ * the data, the seed or the number of samples per step, is refused and named. These may differ; what they change is
+ * logged:
  *
- * - The shape. A trainer with the initial shape of a run that was later shrunk is shrunk in the same way.
- * - The optimizer. Weights and moments are converted as docs/memory.md describes, and a warning is logged. Learning
- *   rates are not converted; those of EITP_SGD are orders of magnitude larger.
+ * - The shape, if a step has as many samples. The results are bit-identical where those of eitp_trainer_shrink are,
+ *   otherwise their last bits differ. A trainer with the initial shape of a run that was later shrunk is shrunk in the
+ *   same way.
+ * - The precision, and the kernels. The results differ from there on, with other kernels in their last bits.
+ * - The optimizer. Weights and moments are converted as docs/memory.md describes. Learning rates are not converted;
+ *   those of EITP_SGD are orders of magnitude larger.
+ * - Settings that do not affect the samples: schedule, clipping, betas, weight decay.
  *
  * A model with adapters must have the frozen weights that the adapters were trained on.
  *
- * All files are read and checked before anything is changed, and then read again into the variables. If the second
- * reading fails, the trainer is torn and can be resumed from this or another checkpoint.
+ * All files are compared with manifest.json (eitp_checkpoint_verify) before anything is changed, and then read again
+ * into the variables. If the second reading fails, the trainer is torn and can be resumed from this or another
+ * checkpoint.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 

@@ -2,6 +2,7 @@
 #ifndef EITP_TRAINER_H
 #define EITP_TRAINER_H
 
+#include "train/spikes.h"
 #include "train/step_plans.h"
 
 struct eitp_trainer {
@@ -9,8 +10,9 @@ struct eitp_trainer {
     eitp__step_plans plans;
     eitp__readers readers; /* of samples */
     double loss_scale;
-    int64_t scale_steps;           /* since the loss scale changed */
-    int64_t skipped;               /* steps that were not applied */
+    int64_t scale_steps; /* since the loss scale changed */
+    int64_t skipped;     /* steps that were not applied because of it */
+    eitp__spikes spikes;
     int64_t step;                  /* steps made */
     int torn;                      /* see eitp_trainer_is_torn */
     eitp_step_shape initial_shape; /* of the run; the configuration has the shape that it was shrunk to */
@@ -31,9 +33,16 @@ typedef struct eitp__save_options {
     void *user;
 } eitp__save_options;
 
+/* About the size of the next checkpoint, and of its largest file, in bytes. */
+EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest);
+
 /* eitp_trainer_save with options. */
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
+
+/* eitp_trainer_resume; if `is_verified`, of a checkpoint that eitp_checkpoint_verify has just accepted. */
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+                                               eitp_error *error);
 
 /* Recreates the plans if shrinking released them and could not replace them. */
 EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eitp_error *error);

@@ -7,6 +7,7 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.batch_size = 1;
     config.grad_accum = 4;
     config.max_grad_norm = 0.5;
+    config.spike_threshold = 10;
     config.optimizer_config = eitp_optimizer_config_default();
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
@@ -42,6 +43,9 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
                           (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
+    if (config->skip_spikes && !(config->spike_threshold > 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
+                          config->spike_threshold);
     return eitp__check_optimizer(config, context, error);
 }
 

@@ -1,6 +1,7 @@
 /* Resuming: compares the run that wrote a checkpoint with this one, then loads weights and optimizer state. */
 #include "base/files.h"
 #include "base/log.h"
+#include "io/checkpoint.h"
 #include "io/lora_files.h"
 #include "io/model_directory.h"
 #include "io/variables.h"
@@ -39,26 +40,52 @@ static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__stat
            mine.batch_size == initial->batch_size && mine.grad_accum == initial->grad_accum;
 }
 
-/* With another optimizer weights and moments are converted. With the same, precision and kernels must match. */
-static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
-                                          const eitp_checkpoint_info *theirs, const char *checkpoint,
-                                          eitp_error *error) {
-    if (mine->config.optimizer != theirs->config.optimizer)
+/* True if a step takes the same samples as the checkpoint's in micro-batches of another size. */
+static int eitp__splits_otherwise(const eitp_trainer *trainer, const eitp__state *written) {
+    const eitp_trainer_config *mine = &trainer->plans.config, *theirs = &written->info.config;
+    return mine->batch_size != theirs->batch_size &&
+           mine->batch_size * mine->grad_accum == theirs->batch_size * theirs->grad_accum;
+}
+
+static eitp_status eitp__compare_samples(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
+                                         const char *checkpoint, eitp_error *error) {
+    const int64_t here = mine->batch_size * mine->grad_accum, there = theirs->batch_size * theirs->grad_accum;
+    if (here == there)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "'%s' was made with %lld samples per step (batch_size %lld, grad_accum %lld), and this run has "
+                      "%lld (%lld, %lld); set them to the same product, or start from its weights",
+                      checkpoint, (long long)there, (long long)theirs->batch_size, (long long)theirs->grad_accum,
+                      (long long)here, (long long)mine->batch_size, (long long)mine->grad_accum);
+}
+
+static void eitp__log_split(const eitp_trainer *trainer, const eitp__state *written, const char *checkpoint) {
+    const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
+    const int same_bits = eitp__step_shapes_keep_bits(&trainer->plans, &mine, &theirs);
+    eitp__log(
+        &trainer->host, same_bits ? EITP_LOG_INFO : EITP_LOG_WARNING,
+        "batch_size and grad_accum were %lld and %lld in '%s' and are %lld and %lld from here on: the same samples "
+        "per step%s",
+        (long long)theirs.batch_size, (long long)theirs.grad_accum, checkpoint, (long long)mine.batch_size,
+        (long long)mine.grad_accum, same_bits ? "" : ", but the last bits of results differ");
+}
+
+/* Logs another optimizer, for which weights and moments are converted, precision, or kernels. */
+static void eitp__log_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
+                               const eitp_checkpoint_info *theirs, const char *checkpoint) {
+    const char *here = eitp_optimizer_get(mine->config.optimizer)->name;
+    const char *there = eitp_optimizer_get(theirs->config.optimizer)->name;
+    if (strcmp(here, there))
         eitp__log(&trainer->host, EITP_LOG_WARNING,
                   "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
-                  checkpoint, eitp_optimizer_get(theirs->config.optimizer)->name, theirs->precision,
-                  eitp_optimizer_get(mine->config.optimizer)->name, mine->precision);
+                  checkpoint, there, theirs->precision, here, mine->precision);
     else if (strcmp(mine->precision, theirs->precision))
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "'%s' was made with precision %s, and this run has %s; use the same, or start from its weights", checkpoint,
-            theirs->precision, mine->precision);
-    else if (strcmp(mine->numerics, theirs->numerics))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%s' was made with the kernels %s, and this run has %s: results would differ; use the same "
-                          "EITP_ISA and build, or start from its weights",
-                          checkpoint, theirs->numerics, mine->numerics);
-    return EITP_OK;
+        eitp__log(&trainer->host, EITP_LOG_WARNING, "the precision was %s in '%s' and is %s from here on",
+                  theirs->precision, checkpoint, mine->precision);
+    if (!strcmp(mine->precision, theirs->precision) && strcmp(mine->numerics, theirs->numerics))
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "the kernels were %s in '%s' and are %s from here on: the last bits of results differ",
+                  theirs->numerics, checkpoint, mine->numerics);
 }
 
 /* Compares the number of items, their first position, and a hash, which a message need not show. */
@@ -135,9 +162,9 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
     eitp_status status = eitp__state_of(trainer, &current, error);
     if (status)
         return status;
-    if (eitp__follows_shrinking(trainer, written))
+    status = eitp__compare_samples(&current.info.config, &written->info.config, checkpoint, error);
+    if (eitp__follows_shrinking(trainer, written) || eitp__splits_otherwise(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
-    status = eitp__compare_numerics(trainer, &current.info, &written->info, checkpoint, error);
     if (!status)
         status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
     if (!status)
@@ -146,11 +173,19 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
         status = eitp__compare_data(trainer, &current, written, checkpoint, error);
     if (!status)
         status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
-    return status ? status
-                  : eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
+    if (status)
+        return status;
+    eitp__log_numerics(trainer, &current.info, &written->info, checkpoint);
+    if (!eitp__follows_shrinking(trainer, written) && eitp__splits_otherwise(trainer, written))
+        eitp__log_split(trainer, written, checkpoint);
+    return eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
 }
 
-/* ---- Loading: all files are read twice, and change nothing the first time ---- */
+/*
+ * ---- Loading: all files are read twice ----
+ *
+ * The first time they are compared with the manifest, or read as the second time if there is none. It changes nothing.
+ */
 
 static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int64_t expected, eitp_error *error) {
     return (int64_t)checksum == expected
@@ -161,20 +196,21 @@ static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int
 }
 
 /* Reads the weights, or the adapters. */
-static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected, int loads,
-                                          eitp_error *error) {
+static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected,
+                                          eitp__reading reading, eitp_error *error) {
     const int has_adapters = eitp_model_lora_config(trainer->plans.task.model).rank > 0;
     uint32_t checksum = 0;
     char *path =
         eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
     if (!status && has_adapters)
-        status = eitp__lora_read(trainer->plans.task.model, checkpoint, loads, &checksum, error);
+        status = eitp__lora_read(trainer->plans.task.model, checkpoint, reading, &checksum, error);
     else if (!status)
-        status = trainer->plans.task.model
-                     ? eitp__model_read(trainer->plans.task.model, path, loads, &checksum, error)
-                     : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, loads, &checksum, error);
-    if (!status)
+        status =
+            trainer->plans.task.model
+                ? eitp__model_read(trainer->plans.task.model, path, reading, &checksum, error)
+                : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, reading, &checksum, error);
+    if (!status && reading != EITP__READ_HEADER)
         status = eitp__check_checksum(path, checksum, expected, error);
     eitp__release_text(&trainer->host, path);
     return status;
@@ -182,7 +218,7 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
 
 /* Reads the parameters trained in addition to adapters. */
 static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                           int loads, eitp_error *error) {
+                                           eitp__reading reading, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
     uint32_t checksum = 0;
@@ -199,8 +235,8 @@ static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *ch
     path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
     if (!path)
         return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp__lora_read_others(context, path, loads, &checksum, error);
-    if (!status)
+    status = eitp__lora_read_others(context, path, reading, &checksum, error);
+    if (!status && reading != EITP__READ_HEADER)
         status = eitp__check_checksum(path, checksum, state->others_checksum, error);
     eitp__release_text(&trainer->host, path);
     return status;
@@ -216,43 +252,78 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
 
 /* Reads the optimizer state, and converts it if another optimizer or an earlier version wrote it. */
 static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                              int loads, eitp_error *error) {
+                                              eitp__reading reading, eitp_error *error) {
     eitp_context *context = trainer->plans.task.context;
     uint32_t checksum = 0;
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
     if (!status && eitp__has_same_optimizer(trainer, state)) {
-        status = eitp__variables_read(context, path, EITP_OPTIMIZER, loads, &checksum, error);
-        if (!status)
+        status = eitp__variables_read(context, path, EITP_OPTIMIZER, reading, &checksum, error);
+        if (!status && reading != EITP__READ_HEADER)
             status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
     } else if (!status) {
-        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config, loads, error);
+        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config,
+                                    reading == EITP__READ_LOAD, error);
     }
     eitp__release_text(&trainer->host, path);
     return status;
 }
 
 static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                        int loads, eitp_error *error) {
-    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, loads, error);
+                                        eitp__reading reading, eitp_error *error) {
+    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, reading, error);
     if (!status)
-        status = eitp__read_others_state(trainer, checkpoint, state, loads, error);
-    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, loads, error);
+        status = eitp__read_others_state(trainer, checkpoint, state, reading, error);
+    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, reading, error);
+}
+
+/* Compares the files with the manifest, or with the checksums of an earlier version. */
+static eitp_status eitp__verify_files(const eitp_trainer *trainer, const char *checkpoint, int64_t *step,
+                                      eitp_error *error) {
+    eitp__checkpoint_head head = EITP__ZERO;
+    eitp_status status = eitp__checkpoint_verify(&trainer->host, checkpoint, &head, error);
+    *step = head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
+}
+
+/* Checks everything that can be checked before anything is changed. */
+static eitp_status eitp__check_checkpoint(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+                                          eitp__state *state, eitp_error *error) {
+    int64_t step = -1;
+    eitp_status status = is_verified ? EITP_OK : eitp__verify_files(trainer, checkpoint, &step, error);
+    if (!status)
+        status = eitp__state_read(&trainer->host, checkpoint, state, error);
+    if (!status && !is_verified && step != state->info.step)
+        status = eitp__fail(error, EITP_ERROR_FORMAT,
+                            "'%s' is damaged: " EITP__STATE_FILE " has step %lld and " EITP__MANIFEST_FILE
+                            " step %lld; resume from another checkpoint",
+                            checkpoint, (long long)state->info.step, (long long)step);
+    if (!status)
+        status = eitp__compare_states(trainer, state, checkpoint, error);
+    return status ? status
+                  : eitp__read_variables(
+                        trainer, checkpoint, state,
+                        state->version >= EITP__MANIFEST_STATE_VERSION ? EITP__READ_HEADER : EITP__READ_ALL, error);
 }
 
 /* Loads a checkpoint that was read and checked. */
 static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                          eitp_error *error) {
+    const int is_split = eitp__splits_otherwise(trainer, state);
     eitp_status status;
     trainer->torn = 1;
-    status = eitp__read_variables(trainer, checkpoint, state, 1, error);
+    status = eitp__read_variables(trainer, checkpoint, state, EITP__READ_LOAD, error);
     if (status)
         return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
     trainer->step = state->info.step;
-    trainer->initial_shape = state->info.initial_shape;
-    trainer->loss_scale = state->loss_scale;
-    trainer->scale_steps = state->scale_steps;
+    trainer->initial_shape = is_split ? eitp_trainer_shape(trainer) : state->info.initial_shape;
     trainer->skipped = state->skipped;
+    /* In another precision the loss scale is that of its beginning. */
+    if (!strcmp(state->info.precision, eitp_context_precision_name(trainer->plans.task.context))) {
+        trainer->loss_scale = state->loss_scale;
+        trainer->scale_steps = state->scale_steps;
+    }
+    trainer->spikes = state->spikes;
     trainer->torn = 0;
     return EITP_OK;
 }
@@ -260,13 +331,15 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
+    return eitp__trainer_resume(trainer, checkpoint, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+                                               eitp_error *error) {
     eitp__state state;
-    eitp_status status = eitp__state_read(&trainer->host, checkpoint, &state, error);
-    eitp__read_ahead_wait(&trainer->plans.ahead);
-    if (!status)
-        status = eitp__compare_states(trainer, &state, checkpoint, error);
-    if (!status)
-        status = eitp__read_variables(trainer, checkpoint, &state, 0, error);
+    eitp_status status;
+    eitp__read_ahead_cancel(&trainer->plans.ahead);
+    status = eitp__check_checkpoint(trainer, checkpoint, is_verified, &state, error);
     if (!status && trainer->plans.task.model)
         status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
     if (status)

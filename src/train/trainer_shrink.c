@@ -121,7 +121,7 @@ static size_t eitp__gradient_bytes(const eitp_trainer *trainer) {
 }
 
 static size_t eitp__bytes_now(const eitp_trainer *trainer) {
-    return eitp__gradient_bytes(trainer) + eitp_context_arena_bytes(trainer->plans.task.context);
+    return eitp__gradient_bytes(trainer) + eitp__arena_needed(trainer->plans.task.context);
 }
 
 static eitp__search eitp__begin_search(eitp_trainer *trainer) {
@@ -134,28 +134,9 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     search.others = eitp__plans_max_bytes(context, own);
     search.bytes = eitp__bytes_now(trainer);
     search.pass = pass.arena_bytes + pass.workspace_bytes;
-    search.goal = eitp_context_arena_bytes(context) / EITP__SHRINK_GOAL;
-    search.min = eitp_context_arena_bytes(context) / EITP__SHRINK_MIN + 1;
+    search.goal = eitp__arena_needed(context) / EITP__SHRINK_GOAL;
+    search.min = eitp__arena_needed(context) / EITP__SHRINK_MIN + 1;
     return search;
-}
-
-static int eitp__has_sample_inputs(const eitp_pass *pass) {
-    for (int i = 0; i < pass->input_count; i++) {
-        if (!pass->inputs[i].is_per_row)
-            return 1;
-    }
-    return 0;
-}
-
-/* True if sums over rows and samples are split only between groups that a product sums at once. */
-static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
-    const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
-    const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
-    const int samples_fit = report->after.batch_size % group == 0 || !eitp__has_sample_inputs(&trainer->plans.pass);
-    if (trainer->plans.cut_parameter[0])
-        return 0;
-    return (rows % group == 0 && samples_fit && !trainer->plans.task.rows_vary) ||
-           (report->after.batch_size == report->before.batch_size && !trainer->plans.config.dense_rows);
 }
 
 static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
@@ -174,8 +155,9 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
                   (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
                   (long long)b->batch_size, (long long)b->grad_accum, (long long)b->micro_batches_per_pass,
                   (long long)a->batch_size, (long long)a->grad_accum, (long long)a->micro_batches_per_pass,
-                  eitp__shrink_keeps_bits(trainer, report) ? "and bit-identical results"
-                                                           : "but the last bits differ from a run that was not shrunk");
+                  eitp__step_shapes_keep_bits(&trainer->plans, a, b)
+                      ? "and bit-identical results"
+                      : "but the last bits differ from a run that was not shrunk");
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
@@ -188,7 +170,7 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;
-    eitp__read_ahead_wait(&trainer->plans.ahead);
+    eitp__read_ahead_cancel(&trainer->plans.ahead);
     if (!status && eitp__step_plans_exist(&trainer->plans))
         status = eitp__search_candidates(&search, error);
     if (status || !search.best.bytes)

@@ -65,6 +65,7 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
     eitp_task_identity identity = EITP__ZERO;
     eitp_status status = eitp__identify_data(task, &identity, error);
     memset(state, 0, sizeof *state);
+    state->version = EITP__STATE_VERSION;
     state->info.step = trainer->step;
     state->info.config = trainer->plans.config;
     state->info.rows = task->rows;
@@ -75,6 +76,7 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
     state->loss_scale = trainer->loss_scale;
     state->scale_steps = trainer->scale_steps;
     state->skipped = trainer->skipped;
+    state->spikes = trainer->spikes;
     state->data_hash[0] = (int64_t)(identity.hash & UINT32_MAX);
     state->data_hash[1] = (int64_t)(identity.hash >> 32);
     state->data_first = (int64_t)identity.first;
@@ -85,12 +87,13 @@ EITP__PRIVATE eitp_status eitp__state_of(const eitp_trainer *trainer, eitp__stat
 /* ---- Writing ---- */
 
 /* Writes the member "lora" of a model with adapters. */
-static void eitp__write_lora_state(const eitp_model *model, const eitp__state *state, eitp__buffer *text) {
+static void eitp__write_lora_state(const eitp_architecture *architecture, const eitp__state *state,
+                                   eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
     char targets[200]; /* module names, as in adapter_config.json */
     if (!lora->rank)
         return;
-    eitp_lora_targets_format(eitp_model_config(model).architecture, lora->targets, targets, sizeof targets);
+    eitp_lora_targets_format(architecture, lora->targets, targets, sizeof targets);
     eitp__buffer_format(text, "  \"lora\": {\"rank\": %lld, \"alpha\": ", (long long)lora->rank);
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
@@ -129,20 +132,22 @@ static void eitp__write_state_values(const eitp__state *state, eitp__buffer *tex
     eitp__buffer_add_text(text, "\n}\n");
 }
 
-EITP__PRIVATE eitp_status eitp__state_write(const eitp_trainer *trainer, const char *path, const eitp__state *state,
-                                            eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_architecture *architecture,
+                                            const char *path, const eitp__state *state, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
-    eitp__buffer_init(&text, &trainer->host);
-    eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %d,\n", EITP__STATE_VERSION);
+    eitp__buffer_init(&text, host);
+    eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %lld,\n",
+                        (long long)state->version);
     eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
-    eitp__write_lora_state(trainer->plans.task.model, state, &text);
+    eitp__write_lora_state(architecture, state, &text);
     eitp__write_initial_shape(state, &text);
+    eitp__spikes_write(&state->spikes, &text);
     eitp__write_state_values(state, &text);
     status = text.failed ? eitp__fail_memory(error, text.size, "the trainer's state")
-                         : eitp__write_file(&trainer->host, path, text.data, text.size, error);
+                         : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
     return status;
 }
@@ -256,6 +261,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__parse_state_values(root, state, error);
     if (!status)
         status = eitp__parse_lora_state(root, state, error);
+    if (!status)
+        status = eitp__spikes_read(&state->spikes, root, error);
     return status ? status : eitp__parse_initial_shape(root, state, error);
 }
 

@@ -10,7 +10,8 @@
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
 #define EITP__WEIGHTS_FILE "model.safetensors"
 
-#define EITP__STATE_VERSION 4
+#define EITP__STATE_VERSION 5
+#define EITP__MANIFEST_STATE_VERSION 5 /* earlier checkpoints have no manifest.json */
 #define EITP__MOMENTUM_STATE_VERSION 4 /* earlier factored states have no first moment */
 #define EITP__OLDEST_STATE_VERSION 2
 
@@ -22,6 +23,7 @@ typedef struct eitp__state {
     int64_t data_first, data_count;
     int64_t scale_steps, skipped;
     double loss_scale;
+    eitp__spikes spikes;
     int64_t model_checksum, optimizer_checksum;
     int64_t base_checksum;   /* of the frozen weights of adapters */
     int64_t others_checksum; /* of parameters trained in addition to adapters; -1: none */
@@ -42,8 +44,9 @@ EITP__PRIVATE const eitp_setting *eitp__state_next(eitp__state_walk *walk);
 /* The struct that holds the last member. */
 EITP__PRIVATE const void *eitp__state_values(const eitp__state_walk *walk, const eitp__state *state);
 
-EITP__PRIVATE eitp_status eitp__state_write(const eitp_trainer *trainer, const char *path, const eitp__state *state,
-                                            eitp_error *error);
+/* Writes the state of a model with this architecture, which names the layers with adapters; NULL: GPT-2's. */
+EITP__PRIVATE eitp_status eitp__state_write(const eitp_host *host, const eitp_architecture *architecture,
+                                            const char *path, const eitp__state *state, eitp_error *error);
 
 /* Reads and checks the state of a checkpoint directory. */
 EITP__PRIVATE eitp_status eitp__state_read(const eitp_host *host, const char *checkpoint, eitp__state *state,

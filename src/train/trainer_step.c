@@ -23,10 +23,11 @@ static void eitp__prefetch_next_step(const eitp_trainer *trainer) {
 /* Gets the samples of the step: from the workers, or reads them here. */
 static eitp_status eitp__get_batches(eitp_trainer *trainer, eitp_error *error) {
     eitp__step_plans *plans = &trainer->plans;
+    const eitp__poll *poll = &plans->task.context->poll;
     eitp_status status;
     if (plans->config.data_workers)
-        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, &plans->batches, error);
-    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, error);
+        return eitp__read_ahead_take(&plans->ahead, &trainer->readers, trainer->step, poll, &plans->batches, error);
+    status = eitp__step_batches_read(&plans->batches, &plans->config, trainer->step, poll, error);
     if (!status)
         eitp__prefetch_next_step(trainer);
     return status;
@@ -61,9 +62,18 @@ static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *pl
     return eitp__write_values(plan, input, unique->ids, (size_t)unique->capacity * sizeof *unique->ids, error);
 }
 
-/* Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. */
+/*
+ * Executes a plan of a step. The trainer is torn from the first change of its state until the step is complete. What
+ * has begun is completed: from then on no poll interrupts the step.
+ */
 static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
-    eitp_status status = eitp_plan_execute(plan, error);
+    eitp_context *context = trainer->plans.task.context;
+    const eitp__poll poll = context->poll;
+    eitp_status status;
+    if (trainer->torn)
+        eitp_context_set_poll(context, NULL, NULL);
+    status = eitp_plan_execute(plan, error);
+    eitp_context_set_poll(context, poll.ask, poll.user);
     trainer->torn |= eitp__plan_changed_state(plan);
     return status;
 }
@@ -157,6 +167,7 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     eitp_plan *plan = eitp__step_update_plan(plans);
     const eitp_update *update = &plans->update;
     float rate_and_step[2], limit = (float)plans->config.max_grad_norm, scale = (float)trainer->loss_scale;
+    const float bound = isfinite(trainer->spikes.norms.limit) ? (float)trainer->spikes.norms.limit : 0;
     int64_t key[3];
     eitp_status status;
     report->learning_rate = eitp__learning_rate(&plans->config, report->step);
@@ -170,6 +181,8 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
         status = eitp__write_values(plan, update->key, key, sizeof key, error);
     if (!status)
         status = eitp__write_values(plan, update->max_norm, &limit, sizeof limit, error);
+    if (!status)
+        status = eitp__write_values(plan, update->skip_norm, &bound, sizeof bound, error);
     if (!status)
         status = eitp__write_unique(trainer, plan, plans->update_unique, error);
     return status ? status : eitp__write_values(plan, plans->scale, &scale, sizeof scale, error);
@@ -191,7 +204,7 @@ static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *re
     report->parameter_norm = norms[1];
     report->loss_scale = trainer->loss_scale;
     if (!status)
-        eitp__adjust_loss_scale(trainer, report->applied);
+        eitp__adjust_loss_scale(trainer, isfinite(norm) != 0); /* a step that was skipped as a spike did not overflow */
     report->skipped = trainer->skipped;
     return status;
 }
@@ -214,6 +227,7 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
 static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp__step_state state = EITP__ZERO;
     eitp_status status = eitp__trainer_restore_plans(trainer, error);
+    eitp__spikes_begin(&trainer->spikes, trainer->plans.config.spike_threshold);
     if (!status)
         status = eitp__read_step(trainer, &state, error);
     if (!status && !trainer->plans.update_plan)
@@ -254,6 +268,11 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
                                  (long long)result.step);
     trainer->torn = 0;
     trainer->step++;
+    if (eitp__spikes_end(&trainer->spikes, &result))
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "%d steps in a row were skipped as spikes, up to step %lld: the gradient norm has changed for good, "
+                  "and is compared with the coming steps from now on",
+                  EITP__SPIKES_IN_A_ROW, (long long)trainer->step);
     *report = result;
     if (trainer->plans.config.after_step)
         trainer->plans.config.after_step(trainer->plans.config.user, report);

@@ -1,0 +1,19 @@
+/* A look at memory, with what eitp_memory_info does not tell apart. */
+#ifndef EITP_MACHINE_H
+#define EITP_MACHINE_H
+
+#include "base/base.h"
+#include "base/platform.h"
+
+/* In bytes. */
+typedef struct eitp__memory_state {
+    eitp_memory_info info;
+    uint64_t left_physical;  /* what the machine and the control groups leave; UINT64_MAX: unknown */
+    uint64_t left_of_limits; /* what the process's own limits leave; UINT64_MAX: none */
+    uint64_t anonymous;      /* resident memory of this process without that of files (RssAnon); else `info.resident` */
+} eitp__memory_state;
+
+/* eitp_memory_info_read, which has the errors, with the rest. */
+EITP__PRIVATE eitp_status eitp__memory_read(const eitp_host *host, eitp__memory_state *state, eitp_error *error);
+
+#endif

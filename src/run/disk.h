@@ -1,0 +1,21 @@
+/* The disk of a run: room for its checkpoints, and saves that fail because it is full or passes over an error. */
+#ifndef EITP_DISK_H
+#define EITP_DISK_H
+
+#include "run/run_loop.h"
+#include "train/trainer.h"
+
+/*
+ * Called before the first step. EITP_ERROR_IO if a checkpoint cannot be written: there is no room for one, the limit of
+ * file sizes is below its largest file, or too few files can be open at once. Warns if there is less room than the
+ * checkpoints of the run will need.
+ */
+EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error);
+
+/*
+ * Saves a checkpoint. If the disk is full, removes the checkpoints that the limit would remove afterwards. Then, and
+ * after failures that may pass, tries again for about a minute, or until a request to stop.
+ */
+EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_options *options, eitp_error *error);
+
+#endif

@@ -1,0 +1,17 @@
+#include "run/poll.h"
+
+#include "train/trainer.h"
+
+EITP__PRIVATE int eitp__run_poll(void *run) {
+    return ((const eitp_run *)run)->stop || eitp__guard_poll((eitp_run *)run);
+}
+
+EITP__PRIVATE void eitp__run_begin_polling(eitp_run *run) {
+    eitp_context *context = run->trainer->plans.task.context;
+    run->program_poll = context->poll;
+    eitp_context_set_poll(context, eitp__run_poll, run);
+}
+
+EITP__PRIVATE void eitp__run_end_polling(eitp_run *run) {
+    eitp_context_set_poll(run->trainer->plans.task.context, run->program_poll.ask, run->program_poll.user);
+}

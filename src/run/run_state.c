@@ -1,0 +1,127 @@
+#include "run/run_state.h"
+
+#include "base/files.h"
+#include "base/json.h"
+
+#define EITP__RUN_STATE_FILE "run_state.json"
+#define EITP__RUN_STATE_FORMAT "eitp run"
+#define EITP__RUN_STATE_VERSION 1
+#define EITP__RUN_STATE_LIMIT ((size_t)1 << 22)
+
+EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run) {
+    return run->keep_best || run->config.patience > 0;
+}
+
+EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
+    return run->keep_best ? run->keep_best : "loss";
+}
+
+EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {
+    kept[0] = run->keep_best ? run->best.now.step : -1;
+    kept[1] = run->kept_step;
+}
+
+/* ---- Writing ---- */
+
+static void eitp__run_state_format(const eitp_run *run, int is_counted, eitp__buffer *text) {
+    eitp__health health = run->health;
+    eitp__buffer_format(text, "{\n\"format\": \"%s\",\n\"version\": %d,\n", EITP__RUN_STATE_FORMAT,
+                        EITP__RUN_STATE_VERSION);
+    /* A resume from this checkpoint compares losses with it. An undisturbed run does not write one that is not
+       counted. */
+    if (is_counted)
+        eitp__health_saved(&health);
+    eitp__buffer_add_text(text, "\"health\": ");
+    eitp__health_write(&health, text);
+    if (eitp__run_follows_best(run)) {
+        eitp__buffer_add_text(text, ",\n\"best\": ");
+        eitp__best_format(&run->best, eitp__run_metric_name(run), run->keep_best != NULL, text);
+    }
+    eitp__buffer_add_text(text, "\n}\n");
+}
+
+EITP__PRIVATE eitp_status eitp__run_state_write(const eitp_run *run, int is_counted, const char *directory,
+                                                eitp_error *error) {
+    const eitp_host *host = &run->host;
+    char *path = eitp__join_path(host, directory, EITP__RUN_STATE_FILE);
+    eitp_status status;
+    eitp__buffer text;
+    eitp__buffer_init(&text, host);
+    eitp__run_state_format(run, is_counted, &text);
+    if (!path || text.failed)
+        status = eitp__fail_memory(error, text.size, EITP__RUN_STATE_FILE);
+    else
+        status = eitp__write_file(host, path, text.data, text.size, error);
+    eitp__buffer_release(&text);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* ---- Reading ---- */
+
+/* Parses a checkpoint's run_state.json. *document is NULL if there is none. */
+static eitp_status eitp__run_state_open(const eitp_host *host, const char *checkpoint, eitp__json_document **document,
+                                        eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(host, checkpoint, EITP__RUN_STATE_FILE);
+    eitp_status status = path ? eitp__path_info(host, path, &info, error)
+                              : eitp__fail_memory(error, strlen(checkpoint), EITP__RUN_STATE_FILE);
+    *document = NULL;
+    if (!status && info.kind != EITP_PATH_MISSING)
+        status = eitp__json_read_file(host, path, EITP__RUN_STATE_LIMIT, document, error);
+    eitp__release_text(host, path);
+    return status;
+}
+
+static eitp_status eitp__run_state_check(const eitp__json *root, eitp_error *error) {
+    const char *format = "";
+    int64_t version = 0;
+    eitp_status status = eitp__json_get_text(root, "format", &format, error);
+    if (!status)
+        status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &version, error);
+    if (!status && strcmp(format, EITP__RUN_STATE_FORMAT))
+        status =
+            eitp__fail(error, EITP_ERROR_FORMAT, "'format' must be '%s' (got '%s'); resume from another checkpoint",
+                       EITP__RUN_STATE_FORMAT, format);
+    if (!status && version != EITP__RUN_STATE_VERSION)
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                            "unsupported version %lld (supported: %d); resume with the version that wrote it",
+                            (long long)version, EITP__RUN_STATE_VERSION);
+    return status;
+}
+
+static eitp_status eitp__run_state_parse(eitp_run *run, const eitp__json *root, eitp_error *error) {
+    const eitp__json *best = eitp__json_member(root, "best");
+    eitp_status status = eitp__run_state_check(root, error);
+    if (!status)
+        status = eitp__health_read(&run->health, eitp__json_member(root, "health"), error);
+    if (!status && best && eitp__run_follows_best(run))
+        status = eitp__best_parse(&run->best, best, eitp__run_metric_name(run), run->checkpoint_step, error);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_state_read(eitp_run *run, int *found, eitp_error *error) {
+    eitp__json_document *document;
+    eitp_status status = eitp__run_state_open(&run->host, run->checkpoint, &document, error);
+    *found = document != NULL;
+    if (!status && document) {
+        status = eitp__run_state_parse(run, eitp__json_root(document), error);
+        if (status)
+            eitp__fail_prefix(error, status, "'%s/%s'", run->checkpoint, EITP__RUN_STATE_FILE);
+    }
+    eitp__json_release(document);
+    return status;
+}
+
+EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *checkpoint) {
+    eitp_error ignored;
+    eitp__json_document *document;
+    const eitp__json *best = NULL;
+    int64_t step = -1;
+    if (!eitp__run_state_open(host, checkpoint, &document, &ignored) && document)
+        best = eitp__json_member(eitp__json_root(document), "best");
+    if (best)
+        step = eitp__best_kept_step(best);
+    eitp__json_release(document);
+    return step;
+}

@@ -1,0 +1,83 @@
+#!/bin/sh
+# Limits on the process's addresses (ulimit -v), and libraries that may not be there: the command always ends, with what
+# it was asked for or one clear line.
+. "$(dirname "$0")/command.sh"
+
+# ---- what it links ----
+
+if command -v ldd >/dev/null 2>&1 && ldd "$eitp" >linked 2>/dev/null; then
+    grep -v 'linux-vdso\|linux-gate\|ld-linux\|ld64\|ld-musl\|lib\(c\|m\|dl\|rt\|pthread\|gcc_s\|gomp\|omp\|iomp5\)\.so' linked >rest
+    check "no library but those of the compiler: $(cat rest)" test ! -s rest
+else
+    echo "SKIPPED libraries that the command links: no ldd, or it is linked statically"
+fi
+
+# ---- OpenBLAS ----
+
+start="train --data text.txt --init tiny.json --block-size 16 --precision fp32 --steps 2"
+export EITP_PRODUCTS=openblas
+EITP_LIBOPENBLAS=./missing.so refuses 1 "OpenBLAS cannot be opened (./missing.so: .*correct EITP_LIBOPENBLAS" $start --output-dir gone
+other=$(sed -n 's/.*libm\.so[^ ]* => \([^ ]*\) .*/\1/p' linked 2>/dev/null | head -n 1)
+if [ -n "$other" ]; then
+    EITP_LIBOPENBLAS=$other refuses 1 "'$other' is not OpenBLAS" $start --output-dir gone
+else
+    echo "SKIPPED a library that is not OpenBLAS: the command links no libm.so"
+fi
+openblas=
+if "$eitp" $start --output-dir by_openblas >out 2>err </dev/null; then
+    openblas=openblas
+    exits 0 "products by openblas" eval --model by_openblas/checkpoint-2 --data text.txt --precision fp32 --json
+    cp out openblas.json
+    EITP_PRODUCTS=own exits 0 "products by own kernels" eval --model by_openblas/checkpoint-2 --data text.txt \
+        --precision fp32 --json
+    check "they agree" agree "$(loss_of out)" "$(loss_of openblas.json)"
+else
+    echo "SKIPPED products by openblas: $(cat err)"
+    refuses 1 "OpenBLAS cannot be opened (.*libopenblas.*install it" $start --output-dir gone
+fi
+unset EITP_PRODUCTS
+
+# ---- limits on addresses ----
+
+# ends LIMIT CODES ARGUMENTS...: with so many KiB of addresses eitp ends with one of the codes; not 0: after one error.
+ends() {
+    limit=$1
+    codes=$2
+    shift 2
+    (ulimit -v "$limit" && exec timeout -k 5 120 "$eitp" "$@") >out 2>err </dev/null
+    got=$?
+    case " $codes " in
+    *" $got "*) pass ;;
+    *) fail "ulimit -v $limit, products ${EITP_PRODUCTS-}: exit code $got, not one of $codes: $*" && sed 's/^/    /' err ;;
+    esac
+    [ $got -eq 0 ] || check "one error with $limit: $*" [ "$(grep -c '^error: ' err)" = 1 ]
+}
+
+exits 0 "a model" $start --output-dir run --threads 1
+if ! command -v timeout >/dev/null 2>&1 || ! (ulimit -v 400000 && "$eitp" help >/dev/null) 2>/dev/null; then
+    echo "SKIPPED limits on addresses: no timeout, or no ulimit -v"
+    finish
+fi
+for products in own $openblas; do
+    few="0 2"
+    export EITP_PRODUCTS=$products
+    for limit in 40000 80000 160000 200000 400000; do
+        [ $products = openblas ] || [ $limit -lt 120000 ] || few=0
+        ends $limit "$few" $start --output-dir "run-$products-$limit" --threads 16
+        ends $limit "$few" eval --model run/checkpoint-2 --data small.txt --threads 16
+        ends $limit "$few" generate --model run/checkpoint-2 --prompt Line --max-new-tokens 4 --threads 16
+        ends $limit "$few" plan --init tiny.json --threads 16
+    done
+done
+unset EITP_PRODUCTS
+[ -z "$openblas" ] || EITP_PRODUCTS=openblas ends 800000 0 $start --output-dir mapped --threads 1
+ends 60000 2 $large --steps 1 --output-dir gone
+if "$eitp" --version | grep -q openmp=1; then
+    ends 160000 0 $start --output-dir few --threads 64
+    check "fewer threads" grep -q '^warning: [0-9]* threads* instead of 64, for want of addresses or processes; raise' err
+    check "the same bits" same_checkpoints run/checkpoint-2 few/checkpoint-2
+    OMP_STACKSIZE=200M ends 300000 0 $start --output-dir wide --threads 2
+    check "stacks that OMP_STACKSIZE makes large" grep -q '^warning: 1 thread instead of 2, for want of' err
+fi
+
+finish

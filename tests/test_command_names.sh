@@ -1,0 +1,73 @@
+#!/bin/sh
+# Names of files that are not UTF-8, and names with quotes, backslashes and line feeds: runs with them resume.
+. "$(dirname "$0")/command.sh"
+
+train_tokenizer
+exits 0 "a model" $train --steps 1 --output-dir made
+
+# runs_with NAME: trains and resumes with files and directories of the name.
+runs_with() {
+    name=$1
+    if ! cp text.txt "$name.txt" 2>/dev/null || ! cp -r tok "$name.tokenizer"; then
+        echo "SKIPPED $(echo "$name" | od -An -c | tr -s ' \n' ' '): this file system refuses the name"
+        return
+    fi
+    cp small.txt "$name.val"
+    cp -r made/checkpoint-1 "$name.model"
+    set -- --data "$name.txt" --val-data "$name.val" --block-size 16 --threads 1 --precision "$precision" --save-steps 2 \
+        --output-dir "$name.out"
+    exits 0 "train" train "$@" --tokenizer "$name.tokenizer" --init tiny.json --vocab-size 360 --steps 2
+    exits 0 "resume a directory" train --resume "$name.out" --steps 3
+    check "it resumed" grep -q "resuming from '.*checkpoint-2' at step 2 of 3" err
+    exits 0 "resume a checkpoint" train --resume "$name.out/checkpoint-3" --steps 4 --output-dir "$name.more"
+    check "it resumed elsewhere" grep -q "at step 3 of 4" err
+    exits 0 "resume the newest" train "$@" --tokenizer "$name.tokenizer" --init tiny.json --vocab-size 360 --steps 4 \
+        --resume auto
+    exits 0 "from a model" train --data "$name.txt" --model "$name.model" --block-size 16 --steps 1 --threads 1 \
+        --precision "$precision" --output-dir "$name.tuned"
+    exits 0 "resume from a model" train --resume "$name.tuned" --steps 2
+    exits 0 "the configuration" train "$@" --tokenizer "$name.tokenizer" --init tiny.json --vocab-size 360 --steps 5 \
+        --print-config --json
+    cp out printed.json
+    check "valid UTF-8" valid_utf8 printed.json
+    check "valid UTF-8 in run.json" valid_utf8 "$name.out/run.json"
+    exits 0 "adapters" train --data "$name.txt" --model "$name.model" --lora-rank 1 --block-size 16 --steps 1 --threads 1 \
+        --precision "$precision" --output-dir "$name.lora"
+    check "valid UTF-8 in adapter_config.json" valid_utf8 "$name.lora/checkpoint-1/adapter_config.json"
+    exits 0 "eval of adapters" eval --model "$name.lora/checkpoint-1" --data small.txt
+    exits 0 "eval" eval --model "$name.model" --data "$name.txt" --json
+    check "valid UTF-8 from eval" valid_utf8 out
+    rm -r "$name.lora" "$name.out" "$name.more" "$name.tuned" "$name.txt" "$name.tokenizer" "$name.val" "$name.model"
+}
+
+valid_utf8() {
+    command -v iconv >/dev/null 2>&1 || return 0
+    iconv -f UTF-8 -t UTF-8 <"$1" >/dev/null 2>&1
+}
+
+runs_with "$(printf 'd\377')"
+runs_with "$(printf 'caf\351 \303\251')"
+runs_with "$(printf '\355\262\200')"
+runs_with "$(printf 'quote"back\\slash\nline')"
+
+# ---- what transformers writes in config.json for a directory of such a name ----
+
+cp -r made/checkpoint-1 named
+sed 's/^{/{"_name_or_path": "latin\\udce9", /' made/checkpoint-1/config.json >named/config.json
+check "the name" grep -q 'latin.udce9' named/config.json
+exits 0 "a byte in config.json" eval --model named --data small.txt
+sed 's/^{/{"_name_or_path": "latin\\ud8e9", /' made/checkpoint-1/config.json >named/config.json
+refuses 1 "config.json: invalid JSON at line 1, .*expected a low surrogate" eval --model named --data small.txt
+
+# ---- what --config reads ----
+
+printf 'x' >"$(printf 'latin\351.txt')" 2>/dev/null && rm "$(printf 'latin\351.txt')" &&
+    cp text.txt "$(printf 'latin\351.txt')" &&
+    printf '{"data": "latin\\udce9.txt", "init": "tiny.json", "block_size": 16, "steps": 1}\n' >latin.json &&
+    exits 0 "a byte in a configuration, as Python writes it" train --config latin.json --output-dir latin
+for escape in 'udc7f' 'ud800' 'udd00' 'ud800\\udc00\\udfff' 'u0000'; do
+    printf '{"data": "bad\\%b.txt", "init": "tiny.json"}\n' "$escape" >bad.json
+    refuses 1 'bad.json:1: invalid .u escape' train --config bad.json --output-dir gone
+done
+
+finish

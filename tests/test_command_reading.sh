@@ -1,0 +1,113 @@
+#!/bin/sh
+# The command: which checkpoint a path means, also while a run removes them.
+. tests/command.sh
+
+# What the model learns makes it worse on other text: the first evaluation of the run is its best.
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "\303\251\303\252" }' >other.txt
+exits 0 "keep the best" $train --steps 6 --save-steps 2 --save-total-limit 1 --eval-steps 2 --eval-windows 8 --lr 0.01 \
+    --lr-schedule constant --val-data other.txt --keep-best loss --output-dir kept
+best=checkpoint-$(sed -n 's/^"best": {"step": \([0-9]*\).*/\1/p' kept/best.json)
+check "the best is not the last" test "$best" != checkpoint-6 -a -d "kept/$best"
+check "links" test "$(readlink kept/best_model)" = "$best" -a "$(readlink kept/latest_model)" = checkpoint-6
+
+# means PATH CHECKPOINT: eval --model PATH evaluates this checkpoint.
+means() {
+    exits 0 "$1" eval --model "$1" --data small.txt --threads 1 --precision "$precision" --json
+    check "$1 means $2" grep -q "^{\"model\": \"[^\"]*$2\"," out
+}
+means kept "$best"
+means kept/best "$best"
+means kept/best_model "$best"
+means kept/latest checkpoint-6
+means kept/latest_model/ checkpoint-6
+mv kept/best.json best.json
+means kept "$best"
+rm kept/best_model kept/latest_model
+means kept/best_model "$best"
+means kept/latest_model checkpoint-6
+mkdir kept/latest
+cp -r kept/checkpoint-6/* kept/latest
+means kept/latest kept/latest
+echo >"kept/$best/model.safetensors"
+means kept checkpoint-6
+check "a damaged one is passed over with a warning" grep -q "^warning: .*$best/model.safetensors" err
+refuses 1 "'kept' has no best checkpoint" eval --model kept/best --data small.txt
+exits 0 "without a best one" $train --steps 4 --save-steps 2 --save-total-limit 0 --output-dir plain -q
+means plain checkpoint-4
+refuses 1 "'plain' has no best checkpoint: its run did not keep one; the newest is 'plain/checkpoint-4'" generate \
+    --model plain/best_model --prompt a
+refuses 1 "no directory 'plain/worst'" generate --model plain/worst --prompt a
+echo >plain/checkpoint-4/model.safetensors
+means plain checkpoint-2
+exits 0 "train --model" train --data text.txt --model plain --block-size 16 --steps 1 --threads 1 --output-dir from_plain -q
+exits 0 "resume a name" train --resume plain/latest --output-dir from_latest --steps 3 --threads 1
+check "resume a name: the newest that is whole" grep -q "resuming from 'plain/checkpoint-2'" err
+
+# ---- a checkpoint that is removed between its verification and the reading of its weights ----
+
+cat >vanish.c <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* Renames the directory VANISH when its weights are opened for the second time. */
+static void look(const char *path) {
+    static int opened;
+    const char *directory = getenv("VANISH");
+    char away[1000];
+    if (!directory || !strstr(path, directory) || !strstr(path, "model.safetensors") || ++opened != 2)
+        return;
+    snprintf(away, sizeof away, "%s.away", directory);
+    rename(directory, away);
+}
+#define OPEN(name)                                                         \
+    int name(const char *path, int flags, ...) {                           \
+        int (*real)(const char *, int, ...) =                              \
+            (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, #name);      \
+        int mode;                                                          \
+        va_list list;                                                      \
+        va_start(list, flags);                                             \
+        mode = flags & O_CREAT ? va_arg(list, int) : 0;                    \
+        va_end(list);                                                      \
+        look(path);                                                        \
+        return real(path, flags, mode);                                    \
+    }
+OPEN(open)
+OPEN(open64)
+END
+# vanishing COMMAND...: with checkpoint-4 of the directory "plain" whole, and gone when it is read.
+vanishing() {
+    rm -rf plain
+    cp -r whole plain
+    VANISH=plain/checkpoint-4 LD_PRELOAD=$work/vanish.so "$eitp" "$@" >out 2>err </dev/null
+}
+if ${CC:-cc} -shared -fPIC vanish.c -o vanish.so -ldl 2>/dev/null; then
+    exits 0 "two checkpoints" $train --steps 4 --save-steps 2 --save-total-limit 0 --output-dir whole -q
+    for command in "generate --prompt a --tokens 1" "eval --data small.txt"; do
+        check "$command: another one is read" vanishing $command --model plain --threads 1
+        check "$command: it was removed" test ! -e plain/checkpoint-4 -a -d plain/checkpoint-4.away
+        vanishing $command --model plain/checkpoint-4 --threads 1
+        check "$command: a removed one is named" test $? -eq 1
+        check "$command: what to do" grep -q "^error: 'plain/checkpoint-4' was removed while it was read: .*best_model" err
+    done
+else
+    echo "SKIPPED checkpoints that are removed while they are read: no shared library can be built"
+fi
+
+# ---- while a run trains ----
+
+check "a run in progress" start_until 'saved ' $train --steps 100000000 --save-steps 1 --save-total-limit 1 \
+    --output-dir busy
+for i in 1 2 3 4 5 6 7 8 9 10; do
+    exits 0 "generate $i" generate --model busy --prompt a --tokens 1 --threads 1 -q
+    exits 0 "eval $i" eval --model busy/latest --data small.txt --threads 1 -q
+done
+refuses 1 "was removed while it was read\|no directory\|does not exist\|no such file" generate --model busy/checkpoint-1 --prompt a
+kill -TERM $process
+wait_for_end
+check "the run goes on" test $? -eq 143
+
+finish

@@ -1,0 +1,107 @@
+#!/bin/sh
+# The command: resuming with something changed: batches, profile, precision, kernels, data.
+. tests/command.sh
+
+train_straight
+
+# ---- the split of a step ----
+
+changed() { # name, what the log says, options
+    name=$1
+    says=$2
+    shift 2
+    mkdir $name
+    cp -r straight/checkpoint-8 straight/run.json straight/metrics.jsonl $name
+    exits 0 "$name" train --resume auto --output-dir $name --threads 1 "$@"
+    check "$name: logged" grep -q "$says" err
+}
+changed two_two "batch_size and grad_accum were 1 and 4 in '.*' and are 2 and 2 from here on: the same samples per step$" --batch-size 2
+check "two_two: the same bits" same_checkpoints straight/checkpoint-12 two_two/checkpoint-12
+changed one_pass " and are 4 and 1 from here on" --grad-accum 1
+check "one_pass: the same bits" same_checkpoints straight/checkpoint-12 one_pass/checkpoint-12
+exits 0 "a changed split is kept" train --resume auto --output-dir one_pass --steps 13 --threads 1
+check "a changed split is kept: nothing is logged" sh -c '! grep -q "from here on: the same samples" err'
+check "a changed split is kept: in the state" grep -q '"batch_size": 4' one_pass/checkpoint-13/trainer_state.json
+refuses 1 "with 4 samples per step (--batch-size 1, --grad-accum 4), .* (got 2 and 4); set both to that product" \
+    train --resume straight/checkpoint-12 --batch-size 2 --grad-accum 4 --output-dir gone
+refuses 1 "with 4 samples per step .* (got 1 and 3)" train --resume straight/checkpoint-12 --grad-accum 3 --output-dir gone
+
+# ---- profile and precision ----
+
+changed profile "profile safe: the resumed run keeps its 4 samples per step (batch size 4, accumulation 1), block size 16 and optimizer adamw" \
+    --profile safe
+check "profile: the same bits" same_checkpoints straight/checkpoint-12 profile/checkpoint-12
+made_with=$(sed -n 's/.*"precision": "\([a-z0-9]*\)".*/\1/p' straight/checkpoint-12/trainer_state.json)
+other=bf16
+[ "$made_with" != bf16 ] || other=fp32
+changed precision "^warning: the precision was $made_with in '.*' and is $other from here on" --precision $other
+exits 0 "a changed precision is kept" train --resume auto --output-dir precision --steps 13 --threads 1
+check "a changed precision is kept: in the state" grep -q "\"precision\": \"$other\"" \
+    precision/checkpoint-13/trainer_state.json
+
+# ---- kernels ----
+
+made_with=$(sed -n 's/.*"numerics": "cpu-\([a-z0-9]*\)-.*/\1/p' straight/checkpoint-12/trainer_state.json)
+environment=${EITP_ISA-}
+if [ "$made_with" != ref ]; then
+    EITP_ISA=ref
+    export EITP_ISA
+    changed kernels "^warning: the kernels were cpu-$made_with-.* in '.*' and are cpu-ref-.* from here on: the last bits of results differ"
+fi
+export EITP_ISA=foo
+refuses 1 "unknown EITP_ISA 'foo' (choose from ref, avx2, avx512, avx512bf16, amx)" train --resume straight/checkpoint-12 --steps 14 \
+    --output-dir gone
+EITP_ISA=$environment
+[ -n "$environment" ] || unset EITP_ISA
+
+# A checkpoint of kernels that no machine has.
+mkdir elsewhere
+cp -r straight/checkpoint-8 straight/run.json straight/metrics.jsonl elsewhere
+make_earlier elsewhere/checkpoint-8
+sed 's/"numerics": "cpu-[a-z0-9]*-/"numerics": "cpu-abacus-/' elsewhere/checkpoint-8/trainer_state.json >abacus.json
+mv abacus.json elsewhere/checkpoint-8/trainer_state.json
+exits 0 "kernels that the machine lacks" train --resume auto --output-dir elsewhere --threads 1
+check "kernels that the machine lacks: logged" grep -q '^warning: the kernels were cpu-abacus-' err
+check "kernels that the machine lacks: the run ends" test -d elsewhere/checkpoint-12
+
+# ---- data ----
+
+mkdir moved
+cp -r straight/checkpoint-8 straight/metrics.jsonl moved
+mv straight/run.json run.json.kept
+cp text.txt "text moved.txt"
+exits 0 "data that were moved" train --resume moved/checkpoint-8 --data "text moved.txt" --output-dir moved --steps 12 --threads 1
+check "data that were moved: the same bits" same_checkpoints straight/checkpoint-12 moved/checkpoint-12
+mv run.json.kept straight/run.json
+
+exits 0 "a token file" pack --data text.txt --output grows.tokens
+exits 0 "training on it" train --init tiny.json --data grows.tokens --block-size 16 --steps 8 --save-steps 4 --eval-steps 4 \
+    --threads 1 --output-dir grown -q
+cp -r grown undisturbed
+rm -r undisturbed/checkpoint-8
+exits 0 "undisturbed" train --resume auto --output-dir undisturbed --threads 1
+rm -r grown/checkpoint-8
+cp text.txt more.txt
+exits 0 "the token file grows" pack --data text.txt --data more.txt --output grows.tokens
+exits 0 "data that have grown" train --resume auto --output-dir grown --threads 1
+check "data that have grown: logged" grep -q '^warning: the data has grown from [0-9]* to [0-9]* tokens since .* continues with the first' err
+check "data that have grown: the same bits" same_checkpoints undisturbed/checkpoint-8 grown/checkpoint-8
+exits 0 "the validation part of grown data" eval --model grown/checkpoint-8 --split validation --threads 1 --json
+loss_of out >grown.loss
+exits 0 "the data of before" pack --data text.txt --output grows.tokens
+exits 0 "the validation part of before" eval --model grown/checkpoint-8 --split validation --threads 1 --json
+check "both are the same" agree "$(cat grown.loss)" "$(loss_of out)"
+
+cp text.txt growing.txt
+exits 0 "training on text" train --init tiny.json --data growing.txt --block-size 16 --steps 8 --save-steps 4 --eval-steps 4 \
+    --threads 1 --output-dir text_grown -q
+cp -r text_grown/checkpoint-8 text_straight
+rm -r text_grown/checkpoint-8
+echo "And one more line." >>growing.txt
+exits 0 "text that has changed" train --resume auto --output-dir text_grown --threads 1
+check "text that has changed: logged" grep -q '^warning: the text of --data has changed since .* continues with what it was packed into' err
+check "text that has changed: the same bits" same_checkpoints text_straight text_grown/checkpoint-8
+rm -r text_grown/checkpoint-8 text_grown/data
+refuses 1 "the training data differ" train --resume auto --output-dir text_grown --threads 1
+
+finish

@@ -1,0 +1,412 @@
+/*
+ * A whole run, small enough to be made thousands of times: evaluation, best checkpoint, saving, pruning, records,
+ * offloaded variables, shrinking, and a resume. For tests that disturb it and compare what it ends with.
+ */
+#ifndef EITP_TEST_WHOLE_RUN_H
+#define EITP_TEST_WHOLE_RUN_H
+
+#include "tests/everything.h"
+#include "tests/faults.h"
+#include "tests/simulated_disk.h"
+#include "tests/test.h"
+
+#include <stdlib.h>
+
+#define WHOLE_UNUSED __attribute__((unused))
+
+/* The directory of the run, in that of the data; it and its parent are created. */
+#define WHOLE_OUT "runs/out"
+
+/* The steps of the first part, of both, and the one after which memory is short. */
+enum { WHOLE_FIRST = 3, WHOLE_STEPS = 5, WHOLE_SHORT = 4, WHOLE_BATCH = 4 };
+
+/* The weights and optimizer state of each step, and at the end of the run, the names in its directory. */
+typedef struct whole_bits {
+    uint32_t model[WHOLE_STEPS + 1], optimizer[WHOLE_STEPS + 1];
+    char names[1024];
+} whole_bits;
+
+/* Where a run is, and what it said. */
+typedef struct whole {
+    eitp_host host;
+    eitp_run *run;
+    const char *directory;           /* of the data; the run's is WHOLE_OUT in it */
+    int64_t committed;               /* newest step that was said to be saved; -1: none. Not reset. */
+    int64_t *shared;                 /* the same for another process; NULL: none */
+    whole_bits *bits;                /* are filled in; NULL: not */
+    int64_t resumed;                 /* step that the run resumed from; -1: none */
+    int shrinks;                     /* memory is short before the step WHOLE_SHORT + 1 */
+    int records_lack;                /* the run may go on although records could not be written */
+    int was_short, shrunk, offloads; /* memory was found short; a part ended with a smaller pass; a file is used */
+    void (*set_memory)(void *user, int is_short);
+    void *user;
+    eitp_run_report report;
+    char message[sizeof(((eitp_error *)0)->message)];
+} whole;
+
+static const char whole_text_[] =
+    "The quick brown fox jumps over the lazy dog, and the dog looks at the fox. Then both "
+    "of them sleep in the shadow of the tree, while the leaves of it fall on the grass.\n";
+
+/* The files of the kernel that say how much memory there is. What is left is short by little, so that it does not seem
+   to run out before the run could shrink, however long that takes. */
+static const char whole_status_[] = "VmRSS: 400000000 kB\n";
+static const char whole_plenty_[] = "MemTotal: 800000000 kB\nMemAvailable: 10300000 kB\n";
+static const char whole_short_[] = "MemTotal: 800000000 kB\nMemAvailable: 10200000 kB\n";
+
+static WHOLE_UNUSED const char *whole_path(const whole *w, const char *name) {
+    return scratch_path(w->directory, name);
+}
+
+/* Checksum of a file; 0 if it cannot be read. */
+static WHOLE_UNUSED uint32_t whole_checksum(const whole *w, const char *name) {
+    eitp__buffer text;
+    uint32_t crc = 0;
+    eitp__buffer_init(&text, &w->host);
+    if (!eitp__read_file(&w->host, whole_path(w, name), (size_t)1 << 30, &text, NULL))
+        crc = eitp__crc32c(0, text.data, text.size) | 1;
+    eitp__buffer_release(&text);
+    return crc;
+}
+
+static WHOLE_UNUSED void whole_read_step(const whole *w, int64_t step, uint32_t *model, uint32_t *optimizer) {
+    char name[80];
+    snprintf(name, sizeof name, WHOLE_OUT "/checkpoint-%d/model.safetensors", (int)step);
+    *model = whole_checksum(w, name);
+    snprintf(name, sizeof name, WHOLE_OUT "/checkpoint-%d/optimizer.safetensors", (int)step);
+    *optimizer = whole_checksum(w, name);
+}
+
+/* ---- The run ---- */
+
+static WHOLE_UNUSED void whole_notice(void *user, const eitp_run_event *event) {
+    whole *w = (whole *)user;
+    if (event->kind == EITP_EVENT_SAVED && event->report->saved_step > w->committed)
+        w->committed = event->report->saved_step;
+    if (event->kind == EITP_EVENT_SAVED && w->shared)
+        *w->shared = w->committed;
+    if (event->kind == EITP_EVENT_SAVED && w->bits)
+        whole_read_step(w, w->committed, &w->bits->model[w->committed], &w->bits->optimizer[w->committed]);
+    if (event->kind == EITP_EVENT_STEP && event->report->step.step == WHOLE_SHORT && w->shrinks)
+        w->set_memory(w->user, 1);
+    if (event->kind == EITP_EVENT_MEMORY_SHORT)
+        w->was_short++;
+}
+
+/* Memory is short until the run has shrunk: what it gives back before that does not suffice. */
+static WHOLE_UNUSED eitp_status whole_record(void *user, const eitp_record *record, eitp_error *error) {
+    whole *w = (whole *)user;
+    (void)error;
+    for (size_t i = 0; i < record->count; i++) {
+        if (!strcmp(record->values[i].name, "shrunk") && record->values[i].integer)
+            w->set_memory(w->user, 0);
+    }
+    return EITP_OK;
+}
+
+typedef struct whole_parts {
+    eitp_context *context;
+    eitp_model *model;
+    eitp_tokenizer *tokenizer;
+    eitp_token_file *file;
+    eitp_task task;
+    eitp_trainer *trainer;
+} whole_parts;
+
+/* Embeddings of a vocabulary of 1100 are large enough to be offloaded. */
+static WHOLE_UNUSED eitp_status whole_make_model(whole_parts *p, eitp_error *error) {
+    eitp_transformer_config shape;
+    eitp_status status = eitp_transformer_config_named("tiny", &shape, error);
+    shape.vocabulary = 1100;
+    shape.positions = 8;
+    shape.width = 8;
+    shape.heads = 1;
+    shape.layers = 1;
+    shape.inner = 8;
+    if (!status)
+        status = eitp_model_create(p->context, &shape, &p->model, error);
+    return status ? status : eitp_model_initialize(p->model, 3, error);
+}
+
+static WHOLE_UNUSED eitp_status whole_make_task(const whole *w, whole_parts *p, eitp_error *error) {
+    eitp_language_config language;
+    eitp_token_range training, validation;
+    eitp_status status = eitp_token_file_open(&w->host, whole_path(w, "text.tokens"), 0, &p->file, error);
+    memset(&language, 0, sizeof language);
+    if (!status)
+        status =
+            eitp_split_tokens(eitp_token_file_get_info(p->file).token_count, 0.2, 8, &training, &validation, error);
+    if (status)
+        return status;
+    language.model = p->model;
+    language.block_size = 8;
+    language.tokenizer = p->tokenizer;
+    language.training = eitp_token_file_source(p->file, training);
+    language.validation = eitp_token_file_source(p->file, validation);
+    return eitp_language_task(&language, &p->task, error);
+}
+
+static WHOLE_UNUSED eitp_status whole_make(const whole *w, whole_parts *p, eitp_error *error) {
+    eitp_context_config context = eitp_context_config_default();
+    eitp_trainer_config config = eitp_trainer_config_default();
+    eitp_status status;
+    char offload[600];
+    memset(p, 0, sizeof *p);
+    snprintf(offload, sizeof offload, "%s", whole_path(w, "offload"));
+    context.host = w->host;
+    context.device = "cpu";
+    context.threads = 1;
+    context.isa = "ref";
+    context.products = "own";
+    context.offload = EITP_OFFLOAD_STATES;
+    context.offload_path = offload;
+    config.batch_size = WHOLE_BATCH;
+    config.grad_accum = 1;
+    config.seed = 11;
+    config.schedule.peak = 0.01;
+    status = eitp_context_create(&context, &p->context, error);
+    if (!status)
+        status = eitp_tokenizer_create_bytes(&w->host, &p->tokenizer, error);
+    if (!status)
+        status = whole_make_model(p, error);
+    if (!status)
+        status = whole_make_task(w, p, error);
+    return status ? status : eitp_trainer_create(&p->task, &config, &p->trainer, error);
+}
+
+static WHOLE_UNUSED void whole_release(whole_parts *p) {
+    eitp_trainer_destroy(p->trainer);
+    eitp_task_release(&p->task);
+    eitp_model_destroy(p->model);
+    eitp_token_file_close(p->file);
+    eitp_tokenizer_destroy(p->tokenizer);
+    eitp_context_destroy(p->context);
+}
+
+/* True if the optimizer's state is in a file. */
+static WHOLE_UNUSED int whole_offloads(const whole_parts *p) {
+    for (size_t i = 0; i < eitp_variable_count(p->context); i++) {
+        if (eitp_variable_at(p->context, i).offloaded)
+            return 1;
+    }
+    return 0;
+}
+
+/* Starts the run, or resumes it from its newest checkpoint, and trains until `steps` are done. */
+static WHOLE_UNUSED eitp_status whole_train(whole *w, int64_t steps) {
+    eitp_run_config config = eitp_run_config_default();
+    eitp_record_sink sink;
+    eitp_error error = EITP__ZERO;
+    whole_parts parts;
+    char out[600];
+    eitp_status status;
+    memset(&sink, 0, sizeof sink);
+    sink.user = w;
+    sink.record = whole_record;
+    memset(&parts, 0, sizeof parts);
+    memset(&w->report, 0, sizeof w->report);
+    snprintf(out, sizeof out, "%s", whole_path(w, WHOLE_OUT));
+    config.directory = out;
+    config.resume = EITP_RESUME_NEWEST;
+    config.steps = steps;
+    config.eval_steps = 2;
+    config.save_steps = 1;
+    config.save_total_limit = 2;
+    config.keep_best = "loss";
+    config.auto_shrink = 1;
+    config.memory_check_seconds = 0;
+    config.listener.user = w;
+    config.listener.notify = whole_notice;
+    config.sinks = &sink;
+    config.sink_count = 1;
+    w->run = NULL;
+    w->resumed = -1;
+    status = eitp_run_create(&w->host, &config, &w->run, &error);
+    if (!status && eitp_run_checkpoint(w->run))
+        w->resumed = strtoll(strrchr(eitp_run_checkpoint(w->run), '-') + 1, NULL, 10);
+    if (!status)
+        status = whole_make(w, &parts, &error);
+    if (!status) {
+        w->offloads = whole_offloads(&parts);
+        status = eitp_run_train(w->run, parts.trainer, &w->report, &error);
+    }
+    /* A checkpoint is replaced by another one of the same step. */
+    if (!status && steps == WHOLE_FIRST)
+        status = eitp__run_save(w->run, &error);
+    if (parts.trainer)
+        w->shrunk +=
+            eitp_trainer_shape(parts.trainer).batch_size * eitp_trainer_shape(parts.trainer).micro_batches_per_pass <
+            WHOLE_BATCH;
+    whole_release(&parts);
+    eitp_run_destroy(w->run);
+    w->run = NULL;
+    snprintf(w->message, sizeof w->message, "%s", status ? error.message : "");
+    return status;
+}
+
+/* Both parts of the run: the first few steps, and a resume that shrinks. */
+static WHOLE_UNUSED eitp_status whole_train_both(whole *w) {
+    eitp_status status;
+    w->shrinks = 0;
+    status = whole_train(w, WHOLE_FIRST);
+    w->shrinks = 1;
+    return status ? status : whole_train(w, WHOLE_STEPS);
+}
+
+/* A number from the environment. */
+static WHOLE_UNUSED long whole_setting(const char *name, long usual) {
+    const char *text = getenv(name);
+    return text && atol(text) > 0 ? atol(text) : usual;
+}
+
+/* ---- What it ended with ---- */
+
+/* Adds the names in a directory, in order, with a space after each. Damaged checkpoints stay there on purpose. */
+static WHOLE_UNUSED void whole_list(const whole *w, const char *directory, char *text, size_t size) {
+    eitp__buffer names;
+    size_t count = 0, at = 0, used = strlen(text);
+    eitp__buffer_init(&names, &w->host);
+    if (eitp__list_directory(&w->host, directory, &names, &count, NULL))
+        count = 0;
+    for (size_t i = 0; i < count && used < size; i++) {
+        if (!strstr(names.data + at, ".damaged"))
+            used += (size_t)snprintf(text + used, size - used, "%s ", names.data + at);
+        at += strlen(names.data + at) + 1;
+    }
+    eitp__buffer_release(&names);
+}
+
+/* What is in the directory of the data, and in that of the run. */
+static WHOLE_UNUSED void whole_list_both(const whole *w, char *text, size_t size) {
+    text[0] = 0;
+    whole_list(w, w->directory, text, size);
+    whole_list(w, whole_path(w, WHOLE_OUT), text, size);
+}
+
+/* Checks that metrics.jsonl has whole lines and, unless some may lack, one for each step. */
+static WHOLE_UNUSED void whole_check_records(const whole *w, int some_lack, const char *what) {
+    eitp__buffer text;
+    const char *line, *end;
+    int steps = 0, whole_lines = 1;
+    eitp__buffer_init(&text, &w->host);
+    if (!eitp__read_file(&w->host, whole_path(w, WHOLE_OUT "/metrics.jsonl"), (size_t)1 << 20, &text, NULL) &&
+        text.data) {
+        for (line = text.data; *line && whole_lines; line = end + 1) {
+            char start[40];
+            snprintf(start, sizeof start, "{\"step\": %d, \"loss\"", steps + 1);
+            steps += !strncmp(line, start, strlen(start));
+            end = strchr(line, '\n');
+            whole_lines = end && end[-1] == '}' && !strncmp(line, "{\"step\": ", 9) &&
+                          !strstr(line + 1, "{\"step\": ") == !end[1];
+            if (end && whole_lines && end[1])
+                whole_lines = strstr(line + 1, "{\"step\": ") == end + 1;
+        }
+    }
+    eitp__buffer_release(&text);
+    CHECK_THAT(whole_lines, "%s: records are not whole lines", what);
+    CHECK_THAT(some_lack || steps == WHOLE_STEPS, "%s: %d steps are recorded", what, steps);
+}
+
+/* Runs undisturbed on a host, and notes what each step's checkpoint and the end look like. */
+static WHOLE_UNUSED int whole_reference(whole *w, whole_bits *bits) {
+    memset(bits, 0, sizeof *bits);
+    w->bits = bits;
+    CHECK_THAT(!whole_train_both(w), "%s", w->message);
+    CHECK_THAT(w->was_short == 1 && w->shrunk == 1 && w->committed == WHOLE_STEPS,
+               "memory was short %d times, committed %d", w->was_short, (int)w->committed);
+    CHECK(w->offloads);
+    whole_list_both(w, bits->names, sizeof bits->names);
+    for (int64_t step = 1; step <= WHOLE_STEPS; step++)
+        CHECK(bits->model[step] && bits->optimizer[step]);
+    return bits->model[WHOLE_STEPS] != 0;
+}
+
+/* Checks that every directory with the name of a checkpoint is a whole one, with the bits of its step. */
+static WHOLE_UNUSED void whole_check_checkpoints(const whole *w, const whole_bits *bits, const char *what) {
+    for (int64_t step = 0; step <= WHOLE_STEPS; step++) {
+        char name[60];
+        eitp_path_info info;
+        eitp_error error;
+        uint32_t model, optimizer;
+        snprintf(name, sizeof name, WHOLE_OUT "/checkpoint-%d", (int)step);
+        if (eitp__path_info(&w->host, whole_path(w, name), &info, NULL) || info.kind == EITP_PATH_MISSING)
+            continue;
+        whole_read_step(w, step, &model, &optimizer);
+        CHECK_THAT(step > 0 && model == bits->model[step] && optimizer == bits->optimizer[step], "%s: %s is not whole",
+                   what, name);
+        CHECK_THAT(!eitp_checkpoint_verify(&w->host, whole_path(w, name), &error), "%s: %s", what, error.message);
+    }
+}
+
+/*
+ * Resumes a disturbed run without further faults, and checks that nothing committed is lost, that it ends with the bits
+ * of the undisturbed run, and that nothing is left over. Returns 1 if so; otherwise prints why, after `what`.
+ */
+static WHOLE_UNUSED int whole_recovers(whole *w, const whole_bits *bits, const char *what) {
+    const int64_t committed = w->committed;
+    const int failures = test_failures_;
+    char names[1024];
+    eitp_status status;
+    w->shrinks = 0;
+    w->set_memory(w->user, 0);
+    status = whole_train(w, WHOLE_STEPS);
+    CHECK_THAT(!status, "%s: %s", what, w->message);
+    CHECK_THAT(status || w->resumed >= committed, "%s: resumed from step %d, but step %d was saved", what,
+               (int)w->resumed, (int)committed);
+    if (status)
+        return 0;
+    CHECK_THAT(w->committed == WHOLE_STEPS || w->resumed == WHOLE_STEPS, "%s: step %d was not saved", what,
+               WHOLE_STEPS);
+    whole_check_checkpoints(w, bits, what);
+    whole_list_both(w, names, sizeof names);
+    CHECK_THAT(!strcmp(names, bits->names), "%s: resumed from %d: left are %s, not %s", what, (int)w->resumed, names,
+               bits->names);
+    whole_check_records(w, w->records_lack, what);
+    return test_failures_ == failures;
+}
+
+/* ---- On a simulated disk ---- */
+
+static WHOLE_UNUSED void whole_set_disk_memory(void *user, int is_short) {
+    const char *text = is_short ? whole_short_ : whole_plenty_;
+    disk_set_content((disk *)user, "/proc/meminfo", text, strlen(text));
+}
+
+/* Prepares a whole run on a disk: without faults if `host` is NULL, otherwise through that host's functions. */
+static WHOLE_UNUSED void whole_begin(whole *w, disk *d, const eitp_host *host) {
+    memset(w, 0, sizeof *w);
+    w->host = host ? *host : eitp_host_default();
+    if (!host)
+        w->host.files = disk_files(d);
+    w->directory = "/disk";
+    w->committed = w->resumed = -1;
+    w->set_memory = whole_set_disk_memory;
+    w->user = d;
+}
+
+/* A disk with the data of the run, and what the kernel says about memory. */
+static WHOLE_UNUSED int whole_begin_disk(disk *d) {
+    const char *path = "/disk/text.txt";
+    eitp_host host = eitp_host_default();
+    eitp_tokenizer *tokenizer = NULL;
+    eitp_pack_config pack;
+    eitp_error error;
+    eitp_status status;
+    disk_begin(d);
+    host.files = disk_files(d);
+    disk_install(d, "/proc/meminfo", whole_plenty_, sizeof whole_plenty_ - 1);
+    disk_install(d, "/proc/self/status", whole_status_, sizeof whole_status_ - 1);
+    disk_install(d, path, whole_text_, sizeof whole_text_ - 1);
+    memset(&pack, 0, sizeof pack);
+    pack.paths = &path;
+    pack.path_count = 1;
+    status = eitp_tokenizer_create_bytes(&host, &tokenizer, &error);
+    if (!status)
+        status = eitp_pack(&host, tokenizer, &pack, "/disk/text.tokens", NULL, &error);
+    eitp_tokenizer_destroy(tokenizer);
+    CHECK_THAT(!status, "%s", error.message);
+    disk_install(d, path, whole_text_, sizeof whole_text_ - 1); /* makes all of it durable */
+    return !status;
+}
+
+#endif

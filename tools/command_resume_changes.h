@@ -1,0 +1,27 @@
+/* What a resumed run may change, and what it keeps: batches, profile, kernels, data. */
+#ifndef COMMAND_RESUME_CHANGES_H
+#define COMMAND_RESUME_CHANGES_H
+
+#include "command_run.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* Completes --batch-size and --grad-accum to the samples per step of the checkpoint, and follows --profile. */
+void changes_keep_samples(run *r);
+
+/* Refuses another number of samples per step. */
+eitp_status changes_check_samples(const run *r, const eitp_trainer_config *requested, eitp_error *error);
+
+/* Sets *numerics to those of the checkpoint; to NULL if the environment selects other kernels, or the machine lacks
+   them. EITP_ERROR_ARGUMENT if the environment names unknown ones. */
+eitp_status changes_find_numerics(const run *r, const char **numerics, eitp_error *error);
+
+/*
+ * Keeps the data of the checkpoint: the beginning of a token file that has grown, or the file that the texts were
+ * packed into before they changed. `directory` has the packed files.
+ */
+eitp_status changes_keep_data(run *r, const char *directory, eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif

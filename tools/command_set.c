@@ -1,0 +1,113 @@
+/* eitp set: changes settings of a checkpoint on purpose. */
+#include "command_files.h"
+#include "command_model.h"
+#include "command_option_table.h"
+#include "command_output.h"
+
+typedef struct setting {
+    option_set options;
+    char *checkpoint;
+    eitp_setting_change *changes;
+    char **names; /* of the changes */
+    size_t count;
+} setting;
+
+/* The library's name of a setting for any name of its option, as learning-rate for lr; other names as they are. */
+static char *find_name(const char *given, size_t size) {
+    char *name = command_format("%.*s", (int)size, given);
+    const option_id id = option_find(name).id;
+    if (id != OPTION_CAPACITY && option_of(id)->setting) {
+        free(name);
+        return command_copy(option_of(id)->setting->name);
+    }
+    return name;
+}
+
+static eitp_status read_changes(setting *s, eitp_error *error) {
+    const option_set *o = &s->options;
+    if (o->positional_count < 2)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "eitp set needs a checkpoint and changes: eitp set DIR name=value ...");
+    s->changes = (eitp_setting_change *)command_allocate(o->positional_count * sizeof *s->changes);
+    s->names = (char **)command_allocate(o->positional_count * sizeof *s->names);
+    for (size_t i = 1; i < o->positional_count; i++) {
+        const char *equals = strchr(o->positional[i], '=');
+        if (!equals)
+            return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' is not a change; write name=value, as in lr=1e-4",
+                                o->positional[i]);
+        s->names[s->count] = find_name(o->positional[i], (size_t)(equals - o->positional[i]));
+        s->changes[s->count].name = s->names[s->count];
+        s->changes[s->count].value = equals + 1;
+        s->count++;
+    }
+    return EITP_OK;
+}
+
+static eitp_status find_checkpoint(setting *s, eitp_error *error) {
+    const eitp_host host = command_host();
+    const char *path = s->options.positional[0];
+    char found[MODEL_PATH_SIZE];
+    eitp_status status = eitp_run_find_checkpoint(&host, path, EITP_RUN_LATEST, found, sizeof found, error);
+    if (!status && !files_is_file(found, "trainer_state.json"))
+        status = command_fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s' is a model, not a checkpoint: it has no trainer_state.json", found);
+    if (!status)
+        s->checkpoint = command_copy(found);
+    return status;
+}
+
+static void print_changes(const setting *s) {
+    const int json = (int)options_integer(&s->options, OPTION_JSON);
+    text_buffer t = {NULL, 0, 0};
+    if (json) {
+        text_format(&t, "{");
+        text_json_member_string(&t, "checkpoint", s->checkpoint);
+        text_json_name(&t, "changes");
+        text_format(&t, "[");
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        const eitp_setting_change *change = &s->changes[i];
+        if (!json) {
+            text_format(&t, "%s: %s was %s and is %s\n", s->checkpoint, change->name, change->was, change->is);
+            continue;
+        }
+        text_format(&t, i ? ", {" : "{");
+        text_json_member_string(&t, "name", change->name);
+        text_json_member_string(&t, "was", change->was);
+        text_json_member_string(&t, "is", change->is);
+        text_format(&t, "}");
+    }
+    if (json)
+        text_format(&t, "]}\n");
+    output_result(t.data, t.size);
+    text_release(&t);
+}
+
+int command_set(int count, char **arguments) {
+    const eitp_host host = command_host();
+    setting s;
+    eitp_error error;
+    int ended = 0, code = COMMAND_FINISHED;
+    eitp_status status;
+    memset(&s, 0, sizeof s);
+    status = options_read(&s.options, "set", OPTIONS_SET, count, arguments, &ended, &error);
+    if (!status && !ended)
+        status = read_changes(&s, &error);
+    if (!status && !ended)
+        status = find_checkpoint(&s, &error);
+    if (!status && !ended)
+        status = eitp_checkpoint_set(&host, s.checkpoint, s.changes, s.count, &error);
+    if (!status && !ended) {
+        output_start();
+        print_changes(&s);
+    }
+    if (status)
+        code = output_fail(&error);
+    for (size_t i = 0; i < s.count; i++)
+        free(s.names[i]);
+    free(s.names);
+    free(s.changes);
+    free(s.checkpoint);
+    options_release(&s.options);
+    return output_finish(code);
+}
