@@ -3150,6 +3150,7 @@ extern int posix_fadvise(int descriptor, long int offset, long int size, int adv
 extern int posix_memalign(void **memory, size_t alignment, size_t size);
 extern long int pread(int descriptor, void *data, size_t size, long int offset);
 extern long int pwrite(int descriptor, const void *data, size_t size, long int offset);
+extern int symlink(const char *target, const char *path);
 EITP_END_DECLARATIONS
 #elif defined(__linux__) && !defined(__GLIBC__) && defined(__STRICT_ANSI__) && !defined(_BSD_SOURCE) &&                \
     !defined(_GNU_SOURCE)
