@@ -427,6 +427,8 @@ typedef struct eitp_files {
     /* Creates a symbolic link at `path` to `target`, which is relative to the directory of `path`; EEXIST if the path
        exists. May be NULL: no links are made. */
     int (*link)(void *user, const char *target, const char *path);
+    /* A hint that what was written to the file will be synced soon, so that storage may begin. May be NULL. */
+    void (*begin_sync)(void *user, void *file);
 } eitp_files;
 
 /*
@@ -3678,6 +3680,9 @@ EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *hos
 /* Harmless on a zeroed or closed file. */
 EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
+
+/* A hint that what was written will be synced soon. */
+EITP__PRIVATE void eitp__file_begin_sync(const eitp__file *file);
 
 /* A hint that these bytes will be read soon. */
 EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, size_t size);
@@ -9207,6 +9212,9 @@ EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 
 /* Linux transfers at most 0x7ffff000 bytes per call. */
 #define EITP__LARGEST_TRANSFER ((size_t)1 << 30)
@@ -9466,6 +9474,16 @@ static void eitp__system_wait(void *user, double seconds) {
     nanosleep(&time, NULL);
 }
 
+static void eitp__system_begin_sync(void *user, void *file) {
+    (void)user;
+#if defined(__linux__) && defined(SYS_sync_file_range) && defined(__LP64__)
+    enum { EITP__BEGIN_WRITING = 2 }; /* SYNC_FILE_RANGE_WRITE: waits for nothing */
+    syscall(SYS_sync_file_range, eitp__descriptor(file), 0L, 0L, EITP__BEGIN_WRITING);
+#else
+    (void)file;
+#endif
+}
+
 static int eitp__system_link(void *user, const char *target, const char *path) {
     (void)user;
     return symlink(target, path) ? errno : 0;
@@ -9493,6 +9511,7 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.space = eitp__system_space;
     files.wait = eitp__system_wait;
     files.link = eitp__system_link;
+    files.begin_sync = eitp__system_begin_sync;
     return files;
 }
 /* <<src/base/files_posix.c */
@@ -9683,6 +9702,11 @@ EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, voi
             "'%s' is truncated: it ends after %llu bytes, expected at least %llu; copy or create it again", file->path,
             (unsigned long long)(offset + done), (unsigned long long)(offset + size));
     return status;
+}
+
+EITP__PRIVATE void eitp__file_begin_sync(const eitp__file *file) {
+    if (file->host->files.begin_sync)
+        file->host->files.begin_sync(file->host->files.user, file->handle);
 }
 
 EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, size_t size) {
@@ -30785,6 +30809,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, co
 
 /* >>src/io/safetensors_writer.c */
 #define EITP__SAFETENSORS_WRITE_CHUNK ((size_t)32 << 10)
+#define EITP__SAFETENSORS_SYNC_BYTES ((size_t)8 << 20) /* between two hints that a sync follows */
 
 /* A tensor of the file. */
 typedef struct eitp__safetensors_slot {
@@ -30807,6 +30832,7 @@ struct eitp__safetensors_writer {
     eitp__buffer names;
     eitp__safetensors_slot *slots; /* in the caller's order */
     size_t count;
+    size_t unsynced;         /* bytes written since the last hint that a sync follows */
     size_t first;            /* index of the first slot in the file */
     eitp__file_sum head_sum; /* of the header */
 };
@@ -31055,6 +31081,15 @@ static eitp_status eitp__check_room(const eitp__safetensors_writer *writer, size
     return EITP_OK;
 }
 
+/* Storage writes while the next pieces are copied and summed. */
+static void eitp__begin_sync(eitp__safetensors_writer *writer, size_t size) {
+    writer->unsynced += size;
+    if (writer->unsynced < EITP__SAFETENSORS_SYNC_BYTES)
+        return;
+    writer->unsynced = 0;
+    eitp__file_begin_sync(&writer->file);
+}
+
 EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writer, size_t index, const void *data,
                                                   int64_t count, uint32_t *crc, eitp_error *error) {
     eitp__safetensors_slot *slot;
@@ -31071,6 +31106,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writ
     if (status)
         return status;
     slot->written += count;
+    eitp__begin_sync(writer, size);
     sum = eitp__crc32c(0, data, size);
     slot->crc = eitp__crc32c_join(slot->crc, sum, size);
     if (crc)

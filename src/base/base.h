@@ -183,6 +183,8 @@ typedef struct eitp_files {
     /* Creates a symbolic link at `path` to `target`, which is relative to the directory of `path`; EEXIST if the path
        exists. May be NULL: no links are made. */
     int (*link)(void *user, const char *target, const char *path);
+    /* A hint that what was written to the file will be synced soon, so that storage may begin. May be NULL. */
+    void (*begin_sync)(void *user, void *file);
 } eitp_files;
 
 /*

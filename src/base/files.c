@@ -188,6 +188,11 @@ EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, voi
     return status;
 }
 
+EITP__PRIVATE void eitp__file_begin_sync(const eitp__file *file) {
+    if (file->host->files.begin_sync)
+        file->host->files.begin_sync(file->host->files.user, file->handle);
+}
+
 EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, size_t size) {
     if (file->host->files.prefetch)
         file->host->files.prefetch(file->host->files.user, file->handle, offset, size);

@@ -25,6 +25,9 @@ EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *hos
 EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
 
+/* A hint that what was written will be synced soon. */
+EITP__PRIVATE void eitp__file_begin_sync(const eitp__file *file);
+
 /* A hint that these bytes will be read soon. */
 EITP__PRIVATE void eitp__file_prefetch(const eitp__file *file, uint64_t offset, size_t size);
 

@@ -6,6 +6,7 @@
 #include "io/safetensors.h"
 
 #define EITP__SAFETENSORS_WRITE_CHUNK ((size_t)32 << 10)
+#define EITP__SAFETENSORS_SYNC_BYTES ((size_t)8 << 20) /* between two hints that a sync follows */
 
 /* A tensor of the file. */
 typedef struct eitp__safetensors_slot {
@@ -28,6 +29,7 @@ struct eitp__safetensors_writer {
     eitp__buffer names;
     eitp__safetensors_slot *slots; /* in the caller's order */
     size_t count;
+    size_t unsynced;         /* bytes written since the last hint that a sync follows */
     size_t first;            /* index of the first slot in the file */
     eitp__file_sum head_sum; /* of the header */
 };
@@ -276,6 +278,15 @@ static eitp_status eitp__check_room(const eitp__safetensors_writer *writer, size
     return EITP_OK;
 }
 
+/* Storage writes while the next pieces are copied and summed. */
+static void eitp__begin_sync(eitp__safetensors_writer *writer, size_t size) {
+    writer->unsynced += size;
+    if (writer->unsynced < EITP__SAFETENSORS_SYNC_BYTES)
+        return;
+    writer->unsynced = 0;
+    eitp__file_begin_sync(&writer->file);
+}
+
 EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writer, size_t index, const void *data,
                                                   int64_t count, uint32_t *crc, eitp_error *error) {
     eitp__safetensors_slot *slot;
@@ -292,6 +303,7 @@ EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writ
     if (status)
         return status;
     slot->written += count;
+    eitp__begin_sync(writer, size);
     sum = eitp__crc32c(0, data, size);
     slot->crc = eitp__crc32c_join(slot->crc, sum, size);
     if (crc)
