@@ -366,9 +366,9 @@ typedef struct eitp_log_sink {
  * any call fail. Each function returns 0 or an errno value.
  *
  * A call that fails with EINTR is repeated; one that fails with EAGAIN, and a `read` or `write` that fails with EIO, is
- * repeated up to five times, after `wait` of 10 ms, 20 ms and so on, 0.3 s in all. A failed `sync` is not: what it was
- * to store must be written again. `close` is never repeated, and EINTR is no failure of it. A program that is not to be
- * killed by a limit of file sizes (RLIMIT_FSIZE) ignores SIGXFSZ.
+ * repeated up to five times, after `wait` of 10 ms, 20 ms and so on, 0.3 s in all. A failed `sync` is not repeated:
+ * its data must be written again. `close` is not repeated either; if it returns EINTR, the file is closed. Ignore
+ * SIGXFSZ in a program that should survive a limit on file sizes (RLIMIT_FSIZE).
  *
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
@@ -1911,9 +1911,9 @@ EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t 
 EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
 
 /*
- * Finds the shortest beginning of the file whose tokens have this hash (content_hash, or that of a token source), and
- * sets *count to its number of tokens; 0 if there is none. So a file that has grown is known to begin with the tokens
- * of before. Reads the whole file at most.
+ * Finds the shortest prefix of the file whose tokens have this hash (content_hash, or that of a token source), and sets
+ * *count to its number of tokens, or to 0 if no prefix has it. This tells whether a file that has grown still begins
+ * with the tokens it had. Reads at most the whole file.
  */
 EITP_API eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
                                                  eitp_error *error);
@@ -2105,7 +2105,7 @@ EITP_API eitp_status eitp_checkpoint_create(const eitp_host *host, const char *o
                                             eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                             void *user, eitp_error *error);
 
-/* Finds the step of the newest checkpoint by name alone; -1 if there is none, or no such directory. */
+/* Finds the step of the newest checkpoint by name alone; -1 if the directory has none or does not exist. */
 EITP_API eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
                                             eitp_error *error);
 
@@ -2118,10 +2118,10 @@ EITP_API eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *o
 EITP_API eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint, eitp_error *error);
 
 /*
- * Finds the newest checkpoint that eitp_checkpoint_verify accepts; -1 if there is none, or no such directory. Damaged
- * checkpoints that are newer are renamed "checkpoint-<step>.damaged", or ".damaged-2" and so on if that exists, with a
- * warning in the log; eitp never resumes from them, counts or deletes them. If a checkpoint cannot be verified for
- * another reason than damage, it keeps its name, and that is the error. No other process may write to the directory
+ * Finds the newest checkpoint that eitp_checkpoint_verify accepts; -1 if the directory has none or does not exist.
+ * Damaged checkpoints that are newer are renamed "checkpoint-<step>.damaged", or ".damaged-2" and so on if that exists,
+ * with a warning in the log; eitp never resumes from them, counts or deletes them. If a checkpoint cannot be verified
+ * for another reason than damage, it keeps its name, and that is the error. No other process may write to the directory
  * meanwhile.
  */
 EITP_API eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
@@ -2888,10 +2888,10 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_WARNING = 11,      /* what the message says went wrong; nothing of the run is lost, and it continues */
     EITP_EVENT_DISK = 12,         /* the disk is full, fails, or has little room, and what the run does about it */
     EITP_EVENT_STARTED = 13,      /* there are steps to do, and all checks before the first one are passed */
-    EITP_EVENT_DIVERGING = 14,    /* the loss has exploded; told once, until it has recovered */
-    EITP_EVENT_NOT_SAVED = 15,    /* a checkpoint was due, but the model is ruined; told once, until it has recovered */
+    EITP_EVENT_DIVERGING = 14,    /* the loss has exploded; reported once until it recovers */
+    EITP_EVENT_NOT_SAVED = 15,    /* a checkpoint was due, but the model is ruined; reported once until it recovers */
     EITP_EVENT_SPIKE = 16         /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
-                                     that was told, none for 20 steps */
+                                     that was reported, none for 20 steps */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */
@@ -7856,7 +7856,7 @@ EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(
  *     L + |L|, where L before the first save is the median of the first losses
  *     L + 10 S        S is the deviation of the losses at that save: noise, also around a loss of 0
  *     (L + first) / 2 half of what the run has gained: a loss of 1e-9 that becomes 1e-7 is still a good one
- * Where these are not above L (all losses so far are 0), nothing is said.
+ * Where these are not above L (all losses so far are 0), no loss counts as diverged.
  */
 
 enum { EITP__HEALTH_LOSSES = 10, EITP__HEALTH_LAST = 3 };
@@ -7869,8 +7869,8 @@ typedef struct eitp__health {
     int has_saved;                      /* a model was saved, with these: */
     double saved_loss, saved_deviation; /* the lowest median of recent losses at a save, and their deviation then */
     int overflowed;                     /* a square in the optimizer's state may have overflowed: it never recovers */
-    int64_t spike_step, untold_spikes;  /* the last spike that was told; those since */
-    int has_warned, has_refused;        /* it was said that the loss diverges, and that saving is refused */
+    int64_t spike_step, unreported_spikes; /* the last spike that was reported; number of those since */
+    int has_warned, has_refused;           /* the divergence, and the refusal to save, were reported */
 } eitp__health;
 
 /* Adds the loss of a step. One that is not finite is left out. */
@@ -7916,9 +7916,6 @@ EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *erro
 
 /* Closes it if it is open; removes it if this run created it and did not train. */
 EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run);
-
-/* The directory part of a path as a new string, "." if it has none; NULL if memory runs out. */
-EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path);
 /* <<src/run/run_directory.h */
 
 /* >>src/run/run_loop.h */
@@ -7969,9 +7966,9 @@ struct eitp_run {
     int cannot_save;          /* the last save failed */
     int best_is_behind;       /* best.json lacks an evaluation */
     int64_t kept_step;        /* see eitp_run_keep_checkpoint */
-    int links_have_failed;    /* they could not be made, which was said */
-    int best_has_failed;      /* it could not be written, which was said */
-    int prune_has_failed;     /* old checkpoints could not be removed, which was said */
+    int links_have_failed;    /* they could not be made, which was reported */
+    int best_has_failed;      /* it could not be written, which was reported */
+    int prune_has_failed;     /* old checkpoints could not be removed, which was reported */
     int stops_early;          /* `patience` is exhausted */
     int is_ending;            /* no step follows */
 };
@@ -8051,7 +8048,7 @@ EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error
 /* Updates the links, and removes the checkpoints that the run does not keep. A failure is reported and ends nothing. */
 EITP__PRIVATE void eitp__run_prune(eitp_run *run);
 
-/* Writes best.json. A failure is said once, and the next save tries again. */
+/* Writes best.json. A failure is reported once, and the next save tries again. */
 EITP__PRIVATE void eitp__run_write_best(eitp_run *run);
 /* <<src/run/run_save.h */
 
@@ -8089,7 +8086,7 @@ EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *ch
 /*
  * Lets latest_model refer to the newest checkpoint and best_model to the one of the best evaluation, if they exist. A
  * link to nothing is removed. Call it after a save, before other checkpoints are removed, so that the links always
- * refer to something. Where links cannot be made, this is said once.
+ * refer to something. A failure to create them is reported once.
  */
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run);
 /* <<src/run/run_links.h */
@@ -38999,17 +38996,6 @@ EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(
 #define EITP__WRITE_TEST ".eitp.partial"
 #define EITP__DAMAGED_SIZE 64 /* of the name of a damaged checkpoint */
 
-EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path) {
-    size_t size = strlen(path);
-    while (size > 1 && path[size - 1] == '/')
-        size--;
-    while (size && path[size - 1] != '/')
-        size--;
-    while (size > 1 && path[size - 1] == '/')
-        size--;
-    return size ? eitp__copy_bytes(host, path, size) : eitp__copy_text(host, ".");
-}
-
 /* ---- Creating it ---- */
 
 /* Counts the missing directories of a path. */
@@ -39020,7 +39006,7 @@ static eitp_status eitp__count_missing(const eitp_host *host, const char *path, 
     if (status || info.kind != EITP_PATH_MISSING)
         return status;
     ++*missing;
-    parent = eitp__parent_path(host, path);
+    parent = eitp__parent_directory(host, path);
     if (!parent)
         return eitp__fail_memory(error, strlen(path), "the name of a directory");
     if (strcmp(parent, path) && strcmp(parent, "."))
@@ -39033,7 +39019,7 @@ EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
     const eitp_host *host = &run->host;
     char *path = eitp__copy_text(host, run->directory);
     for (; path && run->created_directories > 0; run->created_directories--) {
-        char *parent = eitp__parent_path(host, path);
+        char *parent = eitp__parent_directory(host, path);
         host->files.remove(host->files.user, path);
         eitp__release_text(host, path);
         path = parent;
@@ -39804,7 +39790,7 @@ EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_option
 /* <<src/run/disk.c */
 
 /* >>src/run/run_health.c */
-/* Steps after a spike that was told in which none is. */
+/* Steps after a reported spike in which further ones are only counted. */
 #define EITP__SPIKE_INTERVAL 20
 
 /* Squares of numbers below are finite in F32. */
@@ -39948,7 +39934,7 @@ static void eitp__health_watch_state(eitp_run *run) {
         run->health.overflowed = 1;
 }
 
-/* Tells of a spike, unless one was told a few steps before. */
+/* Reports a spike, unless one was reported a few steps before. */
 static void eitp__health_watch_spikes(eitp_run *run) {
     const eitp_step_report *step = &run->report.step;
     eitp__health *health = &run->health;
@@ -39956,18 +39942,18 @@ static void eitp__health_watch_spikes(eitp_run *run) {
     if (!step->spike)
         return;
     if (health->spike_step && step->step - health->spike_step < EITP__SPIKE_INTERVAL) {
-        health->untold_spikes++;
+        health->unreported_spikes++;
         return;
     }
     if (step->spike & EITP_SPIKE_LOSS)
         snprintf(loss, sizeof loss, "loss %.4g (usually %.4g)", step->loss, step->usual_loss);
     if (step->spike & EITP_SPIKE_GRADIENT)
         snprintf(norm, sizeof norm, "gradient norm %.3g (usually %.3g)", step->grad_norm, step->usual_grad_norm);
-    if (health->untold_spikes)
-        snprintf(more, sizeof more, "; %lld more since step %lld", (long long)health->untold_spikes,
+    if (health->unreported_spikes)
+        snprintf(more, sizeof more, "; %lld more since step %lld", (long long)health->unreported_spikes,
                  (long long)health->spike_step);
     health->spike_step = step->step;
-    health->untold_spikes = 0;
+    health->unreported_spikes = 0;
     eitp__run_notify(run, EITP_EVENT_SPIKE, EITP_LOG_WARNING, 0, "spike in step %lld: %s%s%s%s%s",
                      (long long)step->step, loss, *loss && *norm ? ", " : "", norm,
                      step->applied ? "" : "; the step was skipped", more);
@@ -40322,7 +40308,7 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
 
 /* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
 static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
-    char *parent = eitp__parent_path(&run->host, run->checkpoint);
+    char *parent = eitp__parent_directory(&run->host, run->checkpoint);
     eitp_status status = parent ? EITP_OK : eitp__fail_memory(error, strlen(run->checkpoint), "a path");
     if (!status)
         status =
@@ -40687,7 +40673,7 @@ static eitp_status eitp__format_checkpoint(const eitp_host *host, const char *di
     return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + sizeof name, "a path");
 }
 
-/* Sets *path to the checkpoint of a step if a reader may use it, else to NULL: if it is damaged, which is said, or
+/* Sets *path to the checkpoint of a step if a reader may use it, else to NULL: if it is damaged, which is logged, or
    *vanished, since a run that trains there removed it. */
 static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *directory, int64_t step, char **path,
                                         int *vanished, eitp_error *error) {
@@ -40787,7 +40773,7 @@ static eitp_status eitp__find_by_name(const eitp_host *host, const char *path, c
     *found = NULL;
     if (!link || (!link->is_ours && eitp__find_kind(host, path, "") != EITP_PATH_MISSING))
         return EITP_OK;
-    parent = eitp__parent_path(host, path);
+    parent = eitp__parent_directory(host, path);
     status = parent ? eitp__path_info(host, parent, &info, error) : eitp__fail_memory(error, strlen(path), "a path");
     if (!status && info.kind == EITP_PATH_DIRECTORY)
         status = eitp__find_in_output(host, parent, link->choice, 1, found, error);

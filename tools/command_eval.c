@@ -1,79 +1,44 @@
 /* eitp eval: the loss of a model on data. */
-#include "command_adapt.h"
 #include "command_data.h"
 #include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
 #include "command_split.h"
+#include "command_trained_model.h"
 
 typedef struct evaluating {
     option_set options;
-    char *directory, *base, *adapter;
-    eitp_context *context;
-    eitp_model *model;
-    eitp_tokenizer *tokenizer;
+    trained_model trained;
     data_file data;
     eitp_token_range range;
     int64_t block_size;
     eitp_evaluation result;
 } evaluating;
 
-/* The directory of what was trained: the adapters', or the model's. */
-static const char *evaluating_checkpoint(const evaluating *e) {
-    return e->adapter ? e->adapter : e->directory;
-}
-
-static eitp_status evaluating_open_model(evaluating *e, eitp_error *error) {
-    const option_set *o = &e->options;
-    eitp_status status = model_find_directory(options_text(o, OPTION_MODEL), &e->directory, error);
-    if (!status)
-        status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), e->directory, &e->tokenizer, error);
-    if (!status)
-        status = model_create_context(o, &e->context, error);
-    if (!status)
-        status = adapt_open_model(o, e->directory, e->context, &e->model, &e->base, &e->adapter, error);
-    return status;
-}
-
 static eitp_status evaluating_open_data(evaluating *e, eitp_error *error) {
     const option_set *o = &e->options;
-    const int64_t vocabulary = eitp_model_vocabulary(e->model);
+    const int64_t vocabulary = eitp_model_vocabulary(e->trained.model);
     int is_token_file = 0;
     eitp_status status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
-    if (!status && !e->tokenizer && !is_token_file)
-        status = model_use_bytes(&e->tokenizer, error);
-    if (!status && e->tokenizer)
-        status = model_check_tokenizer(e->tokenizer, NULL, vocabulary, error);
+    if (!status && !e->trained.tokenizer && !is_token_file)
+        status = model_use_bytes(&e->trained.tokenizer, error);
+    if (!status && e->trained.tokenizer)
+        status = model_check_tokenizer(e->trained.tokenizer, NULL, vocabulary, error);
     if (!status)
-        status = data_open(o, OPTION_DATA, e->tokenizer, vocabulary, NULL, &e->data, error);
-    if (!status && e->tokenizer)
-        status = model_check_tokenizer(e->tokenizer, e->data.file, vocabulary, error);
-    return status ? status : split_find_range(o, evaluating_checkpoint(e), &e->data, &e->range, error);
+        status = data_open(o, OPTION_DATA, e->trained.tokenizer, vocabulary, NULL, &e->data, error);
+    if (!status && e->trained.tokenizer)
+        status = model_check_tokenizer(e->trained.tokenizer, e->data.file, vocabulary, error);
+    return status ? status : split_find_range(o, trained_model_checkpoint(&e->trained), &e->data, &e->range, error);
 }
 
-static void evaluating_close(evaluating *e) {
-    data_close(&e->data);
-    eitp_model_destroy(e->model);
-    eitp_tokenizer_destroy(e->tokenizer);
-    eitp_context_destroy(e->context);
-    free(e->directory);
-    free(e->base);
-    free(e->adapter);
-    e->model = NULL;
-    e->tokenizer = NULL;
-    e->context = NULL;
-    e->directory = e->base = e->adapter = NULL;
-}
-
-/* Everything that is read from the checkpoint, and the data. */
-static eitp_status evaluating_open_once(evaluating *e, eitp_error *error) {
+/* The data, which the checkpoint may name. */
+static eitp_status evaluating_read(void *user, eitp_error *error) {
+    evaluating *e = (evaluating *)user;
+    const char *checkpoint = trained_model_checkpoint(&e->trained);
     eitp_status status;
-    output_progress("loading the model ...");
-    status = evaluating_open_model(e, error);
-    if (!status) {
-        e->block_size = model_block_size(&e->options, evaluating_checkpoint(e), eitp_model_positions(e->model));
-        status = split_find_data(&e->options, evaluating_checkpoint(e), error);
-    }
+    data_close(&e->data);
+    e->block_size = model_block_size(&e->options, checkpoint, eitp_model_positions(e->trained.model));
+    status = split_find_data(&e->options, checkpoint, error);
     output_progress("reading the data ...");
     return status ? status : evaluating_open_data(e, error);
 }
@@ -88,15 +53,7 @@ static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--data is required, or --split to evaluate the data of the model's run");
     status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
-    /* A run that trains may remove the checkpoint meanwhile. */
-    for (int attempts = 0; !status; evaluating_close(e)) {
-        status = evaluating_open_once(e, error);
-        if (!status || !(model_read_again(options_text(o, OPTION_MODEL), e->directory, &attempts, error) ||
-                         model_read_again(options_text(o, OPTION_ADAPTER), e->adapter, &attempts, error)))
-            break;
-        status = EITP_OK;
-    }
-    return status ? error->status : EITP_OK;
+    return status ? status : trained_model_open(o, &e->trained, evaluating_read, e, error);
 }
 
 /* --eval-windows or --eval-frac; 0: all. */
@@ -111,7 +68,7 @@ static eitp_status evaluating_run(evaluating *e, eitp_error *error) {
     eitp_task task;
     eitp_status status;
     memset(&config, 0, sizeof config);
-    config.model = e->model;
+    config.model = e->trained.model;
     config.training = eitp_token_file_source(e->data.file, e->range);
     config.block_size = e->block_size;
     status = eitp_language_task(&config, &task, error);
@@ -121,9 +78,9 @@ static eitp_status evaluating_run(evaluating *e, eitp_error *error) {
                                evaluating_windows(o, &task), &e->result, error);
     eitp_task_release(&task);
     if (!status && !isfinite(e->result.loss))
-        status =
-            command_fail(error, EITP_ERROR_NOT_FINITE,
-                         "the loss of '%s' on this data is not finite; evaluate an earlier checkpoint", e->directory);
+        status = command_fail(error, EITP_ERROR_NOT_FINITE,
+                              "the loss of '%s' on this data is not finite; evaluate an earlier checkpoint",
+                              e->trained.directory);
     return status;
 }
 
@@ -140,9 +97,9 @@ static double evaluating_bits_per_byte(const evaluating *e) {
 
 static void evaluating_add_json(const evaluating *e, text_buffer *t) {
     text_format(t, "{");
-    text_json_member_string(t, "model", e->directory);
-    if (e->adapter)
-        text_json_member_string(t, "adapter", e->adapter);
+    text_json_member_string(t, "model", e->trained.directory);
+    if (e->trained.adapter)
+        text_json_member_string(t, "adapter", e->trained.adapter);
     text_json_member_number(t, "loss", e->result.loss);
     text_json_member_number(t, "loss_error", e->result.error);
     text_json_member_number(t, "perplexity", exp(e->result.loss));
@@ -196,7 +153,8 @@ int command_eval(int count, char **arguments) {
     }
     if (status)
         code = output_fail(&error);
-    evaluating_close(&e);
+    data_close(&e.data);
+    trained_model_close(&e.trained);
     options_release(&e.options);
     return output_finish(code);
 }

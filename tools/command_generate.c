@@ -1,9 +1,9 @@
 /* eitp generate: generates text with a model. */
-#include "command_adapt.h"
 #include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
+#include "command_trained_model.h"
 
 #include <unistd.h>
 
@@ -11,10 +11,7 @@ enum { LARGEST_PROMPT = 64 << 20 };
 
 typedef struct generating {
     option_set options;
-    char *directory, *base, *adapter;
-    eitp_context *context;
-    eitp_model *model;
-    eitp_tokenizer *tokenizer;
+    trained_model trained;
     eitp_generator *generator;
     int32_t *tokens; /* of the prompt, then generated ones */
     size_t prompt_count, count, capacity;
@@ -50,8 +47,9 @@ static void add_token(generating *g, int32_t token) {
 /* The prompt's tokens; for an empty prompt, end-of-text. */
 static eitp_status encode_prompt(generating *g, eitp_error *error) {
     size_t count = 0;
-    int32_t end = eitp_tokenizer_end_of_text(g->tokenizer);
-    eitp_status status = eitp_tokenizer_encode(g->tokenizer, g->prompt.data, g->prompt.size, NULL, 0, &count, error);
+    int32_t end = eitp_tokenizer_end_of_text(g->trained.tokenizer);
+    eitp_status status =
+        eitp_tokenizer_encode(g->trained.tokenizer, g->prompt.data, g->prompt.size, NULL, 0, &count, error);
     if (status)
         return status;
     if (!count && end < 0)
@@ -62,53 +60,19 @@ static eitp_status encode_prompt(generating *g, eitp_error *error) {
     } else {
         g->capacity = g->count = count;
         g->tokens = (int32_t *)command_allocate(count * sizeof *g->tokens);
-        status = eitp_tokenizer_encode(g->tokenizer, g->prompt.data, g->prompt.size, g->tokens, count, &count, error);
+        status = eitp_tokenizer_encode(g->trained.tokenizer, g->prompt.data, g->prompt.size, g->tokens, count, &count,
+                                       error);
     }
     g->prompt_count = g->count;
     return status;
 }
 
-/* Finds the model and reads it once. */
-static eitp_status generating_read_model(generating *g, eitp_error *error) {
-    const option_set *o = &g->options;
-    eitp_status status = model_find_directory(options_text(o, OPTION_MODEL), &g->directory, error);
-    if (!status)
-        status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), g->directory, &g->tokenizer, error);
-    if (!status && !g->tokenizer)
-        status =
-            command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; name one with --tokenizer", g->directory);
-    if (!status)
-        status = adapt_open_model(o, g->directory, g->context, &g->model, &g->base, &g->adapter, error);
-    return status ? status : model_check_tokenizer(g->tokenizer, NULL, eitp_model_vocabulary(g->model), error);
-}
-
-static void generating_close_model(generating *g) {
-    eitp_model_destroy(g->model);
-    eitp_tokenizer_destroy(g->tokenizer);
-    eitp_context_destroy(g->context);
-    free(g->directory);
-    free(g->base);
-    free(g->adapter);
-    g->model = NULL;
-    g->tokenizer = NULL;
-    g->context = NULL;
-    g->directory = g->base = g->adapter = NULL;
-}
-
-/* Reads the model, again if a run that trains removed it meanwhile. */
-static eitp_status generating_open_model(generating *g, eitp_error *error) {
-    const option_set *o = &g->options;
-    const char *model = options_text(o, OPTION_MODEL), *adapter = options_text(o, OPTION_ADAPTER);
-    int attempts = 0;
-    for (;;) {
-        eitp_status status = model_create_context(o, &g->context, error);
-        if (!status)
-            status = generating_read_model(g, error);
-        if (!status || !(model_read_again(model, g->directory, &attempts, error) ||
-                         model_read_again(adapter, g->adapter, &attempts, error)))
-            return status ? error->status : EITP_OK;
-        generating_close_model(g);
-    }
+static eitp_status generating_check_tokenizer(void *user, eitp_error *error) {
+    const trained_model *m = &((const generating *)user)->trained;
+    if (!m->tokenizer)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; name one with --tokenizer",
+                            m->directory);
+    return model_check_tokenizer(m->tokenizer, NULL, eitp_model_vocabulary(m->model), error);
 }
 
 static eitp_status generating_open(generating *g, eitp_error *error) {
@@ -116,13 +80,13 @@ static eitp_status generating_open(generating *g, eitp_error *error) {
     if (!options_has(&g->options, OPTION_MODEL))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--model is required: a model directory or an output directory");
-    status = generating_open_model(g, error);
+    status = trained_model_open(&g->options, &g->trained, generating_check_tokenizer, g, error);
     if (!status)
         status = read_prompt(g, error);
     if (!status)
         status = encode_prompt(g, error);
     if (!status)
-        status = eitp_generator_create(g->model, 0, &g->generator, error);
+        status = eitp_generator_create(g->trained.model, 0, &g->generator, error);
     return status;
 }
 
@@ -181,13 +145,13 @@ static eitp_status feed_next(generating *g, eitp_sampling *sampling, eitp_error 
 static eitp_status generate_sample(generating *g, int64_t number, const char **stop, eitp_error *error) {
     const option_set *o = &g->options;
     int64_t most = options_integer(o, OPTION_TOKENS);
-    int32_t end = eitp_tokenizer_end_of_text(g->tokenizer);
+    int32_t end = eitp_tokenizer_end_of_text(g->trained.tokenizer);
     eitp_sampling sampling = eitp_sampling_default();
     eitp_status status;
     sampling.temperature = options_number(o, OPTION_TEMPERATURE);
     sampling.top_k = (int)options_integer(o, OPTION_TOP_K);
     sampling.top_p = options_number(o, OPTION_TOP_P);
-    sampling.vocabulary = eitp_tokenizer_size(g->tokenizer);
+    sampling.vocabulary = eitp_tokenizer_size(g->trained.tokenizer);
     sampling.seed = (uint64_t)options_integer(o, OPTION_SEED) + (uint64_t)number;
     g->count = g->prompt_count;
     g->has_slid = 0;
@@ -202,7 +166,7 @@ static eitp_status generate_sample(generating *g, int64_t number, const char **s
             *stop = "end-of-text";
             break;
         }
-        status = eitp_tokenizer_token(g->tokenizer, token, &bytes, &size, error);
+        status = eitp_tokenizer_token(g->trained.tokenizer, token, &bytes, &size, error);
         add_token(g, token);
         if (!status)
             emit_characters(g, bytes, size, 0);
@@ -280,7 +244,6 @@ int command_generate(int count, char **arguments) {
         ended = 1;
     }
     if (!status && !ended) {
-        output_progress("loading the model ...");
         status = generating_open(&g, &error);
         if (!status) {
             output_start();
@@ -290,7 +253,7 @@ int command_generate(int count, char **arguments) {
     if (status)
         code = output_fail(&error);
     eitp_generator_destroy(g.generator);
-    generating_close_model(&g);
+    trained_model_close(&g.trained);
     free(g.tokens);
     text_release(&g.prompt);
     text_release(&g.bytes);

@@ -122,9 +122,9 @@ typedef struct eitp_log_sink {
  * any call fail. Each function returns 0 or an errno value.
  *
  * A call that fails with EINTR is repeated; one that fails with EAGAIN, and a `read` or `write` that fails with EIO, is
- * repeated up to five times, after `wait` of 10 ms, 20 ms and so on, 0.3 s in all. A failed `sync` is not: what it was
- * to store must be written again. `close` is never repeated, and EINTR is no failure of it. A program that is not to be
- * killed by a limit of file sizes (RLIMIT_FSIZE) ignores SIGXFSZ.
+ * repeated up to five times, after `wait` of 10 ms, 20 ms and so on, 0.3 s in all. A failed `sync` is not repeated:
+ * its data must be written again. `close` is not repeated either; if it returns EINTR, the file is closed. Ignore
+ * SIGXFSZ in a program that should survive a limit on file sizes (RLIMIT_FSIZE).
  *
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.

@@ -124,9 +124,9 @@ EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t 
 EITP_API eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error);
 
 /*
- * Finds the shortest beginning of the file whose tokens have this hash (content_hash, or that of a token source), and
- * sets *count to its number of tokens; 0 if there is none. So a file that has grown is known to begin with the tokens
- * of before. Reads the whole file at most.
+ * Finds the shortest prefix of the file whose tokens have this hash (content_hash, or that of a token source), and sets
+ * *count to its number of tokens, or to 0 if no prefix has it. This tells whether a file that has grown still begins
+ * with the tokens it had. Reads at most the whole file.
  */
 EITP_API eitp_status eitp_token_file_find_prefix(const eitp_token_file *file, uint64_t hash, uint64_t *count,
                                                  eitp_error *error);

@@ -105,7 +105,7 @@ EITP_API eitp_status eitp_checkpoint_create(const eitp_host *host, const char *o
                                             eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                             void *user, eitp_error *error);
 
-/* Finds the step of the newest checkpoint by name alone; -1 if there is none, or no such directory. */
+/* Finds the step of the newest checkpoint by name alone; -1 if the directory has none or does not exist. */
 EITP_API eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
                                             eitp_error *error);
 
@@ -118,10 +118,10 @@ EITP_API eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *o
 EITP_API eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint, eitp_error *error);
 
 /*
- * Finds the newest checkpoint that eitp_checkpoint_verify accepts; -1 if there is none, or no such directory. Damaged
- * checkpoints that are newer are renamed "checkpoint-<step>.damaged", or ".damaged-2" and so on if that exists, with a
- * warning in the log; eitp never resumes from them, counts or deletes them. If a checkpoint cannot be verified for
- * another reason than damage, it keeps its name, and that is the error. No other process may write to the directory
+ * Finds the newest checkpoint that eitp_checkpoint_verify accepts; -1 if the directory has none or does not exist.
+ * Damaged checkpoints that are newer are renamed "checkpoint-<step>.damaged", or ".damaged-2" and so on if that exists,
+ * with a warning in the log; eitp never resumes from them, counts or deletes them. If a checkpoint cannot be verified
+ * for another reason than damage, it keeps its name, and that is the error. No other process may write to the directory
  * meanwhile.
  */
 EITP_API eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,

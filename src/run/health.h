@@ -13,7 +13,7 @@
  *     L + |L|, where L before the first save is the median of the first losses
  *     L + 10 S        S is the deviation of the losses at that save: noise, also around a loss of 0
  *     (L + first) / 2 half of what the run has gained: a loss of 1e-9 that becomes 1e-7 is still a good one
- * Where these are not above L (all losses so far are 0), nothing is said.
+ * Where these are not above L (all losses so far are 0), no loss counts as diverged.
  */
 #ifndef EITP_HEALTH_H
 #define EITP_HEALTH_H
@@ -30,8 +30,8 @@ typedef struct eitp__health {
     int has_saved;                      /* a model was saved, with these: */
     double saved_loss, saved_deviation; /* the lowest median of recent losses at a save, and their deviation then */
     int overflowed;                     /* a square in the optimizer's state may have overflowed: it never recovers */
-    int64_t spike_step, untold_spikes;  /* the last spike that was told; those since */
-    int has_warned, has_refused;        /* it was said that the loss diverges, and that saving is refused */
+    int64_t spike_step, unreported_spikes; /* the last spike that was reported; number of those since */
+    int has_warned, has_refused;           /* the divergence, and the refusal to save, were reported */
 } eitp__health;
 
 /* Adds the loss of a step. One that is not finite is left out. */

@@ -120,10 +120,10 @@ typedef enum eitp_run_event_kind {
     EITP_EVENT_WARNING = 11,      /* what the message says went wrong; nothing of the run is lost, and it continues */
     EITP_EVENT_DISK = 12,         /* the disk is full, fails, or has little room, and what the run does about it */
     EITP_EVENT_STARTED = 13,      /* there are steps to do, and all checks before the first one are passed */
-    EITP_EVENT_DIVERGING = 14,    /* the loss has exploded; told once, until it has recovered */
-    EITP_EVENT_NOT_SAVED = 15,    /* a checkpoint was due, but the model is ruined; told once, until it has recovered */
+    EITP_EVENT_DIVERGING = 14,    /* the loss has exploded; reported once until it recovers */
+    EITP_EVENT_NOT_SAVED = 15,    /* a checkpoint was due, but the model is ruined; reported once until it recovers */
     EITP_EVENT_SPIKE = 16         /* a loss or gradient norm is a spike (eitp_trainer_config.spike_threshold); after one
-                                     that was told, none for 20 steps */
+                                     that was reported, none for 20 steps */
 } eitp_run_event_kind;
 
 /* An event of a run. All pointers are valid during the call. */

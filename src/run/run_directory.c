@@ -7,17 +7,6 @@
 #define EITP__WRITE_TEST ".eitp.partial"
 #define EITP__DAMAGED_SIZE 64 /* of the name of a damaged checkpoint */
 
-EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path) {
-    size_t size = strlen(path);
-    while (size > 1 && path[size - 1] == '/')
-        size--;
-    while (size && path[size - 1] != '/')
-        size--;
-    while (size > 1 && path[size - 1] == '/')
-        size--;
-    return size ? eitp__copy_bytes(host, path, size) : eitp__copy_text(host, ".");
-}
-
 /* ---- Creating it ---- */
 
 /* Counts the missing directories of a path. */
@@ -28,7 +17,7 @@ static eitp_status eitp__count_missing(const eitp_host *host, const char *path, 
     if (status || info.kind != EITP_PATH_MISSING)
         return status;
     ++*missing;
-    parent = eitp__parent_path(host, path);
+    parent = eitp__parent_directory(host, path);
     if (!parent)
         return eitp__fail_memory(error, strlen(path), "the name of a directory");
     if (strcmp(parent, path) && strcmp(parent, "."))
@@ -41,7 +30,7 @@ EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
     const eitp_host *host = &run->host;
     char *path = eitp__copy_text(host, run->directory);
     for (; path && run->created_directories > 0; run->created_directories--) {
-        char *parent = eitp__parent_path(host, path);
+        char *parent = eitp__parent_directory(host, path);
         host->files.remove(host->files.user, path);
         eitp__release_text(host, path);
         path = parent;

@@ -24,7 +24,4 @@ EITP__PRIVATE eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *erro
 /* Closes it if it is open; removes it if this run created it and did not train. */
 EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run);
 
-/* The directory part of a path as a new string, "." if it has none; NULL if memory runs out. */
-EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path);
-
 #endif

@@ -2,6 +2,7 @@
 #include "run/run_evaluate.h"
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "run/events.h"
 #include "run/records.h"
 #include "run/run_directory.h"
@@ -94,7 +95,7 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
 
 /* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
 static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
-    char *parent = eitp__parent_path(&run->host, run->checkpoint);
+    char *parent = eitp__parent_directory(&run->host, run->checkpoint);
     eitp_status status = parent ? EITP_OK : eitp__fail_memory(error, strlen(run->checkpoint), "a path");
     if (!status)
         status =

@@ -78,7 +78,7 @@ static eitp_status eitp__format_checkpoint(const eitp_host *host, const char *di
     return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + sizeof name, "a path");
 }
 
-/* Sets *path to the checkpoint of a step if a reader may use it, else to NULL: if it is damaged, which is said, or
+/* Sets *path to the checkpoint of a step if a reader may use it, else to NULL: if it is damaged, which is logged, or
    *vanished, since a run that trains there removed it. */
 static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *directory, int64_t step, char **path,
                                         int *vanished, eitp_error *error) {
@@ -178,7 +178,7 @@ static eitp_status eitp__find_by_name(const eitp_host *host, const char *path, c
     *found = NULL;
     if (!link || (!link->is_ours && eitp__find_kind(host, path, "") != EITP_PATH_MISSING))
         return EITP_OK;
-    parent = eitp__parent_path(host, path);
+    parent = eitp__parent_directory(host, path);
     status = parent ? eitp__path_info(host, parent, &info, error) : eitp__fail_memory(error, strlen(path), "a path");
     if (!status && info.kind == EITP_PATH_DIRECTORY)
         status = eitp__find_in_output(host, parent, link->choice, 1, found, error);

@@ -4,7 +4,7 @@
 #include "run/events.h"
 #include "train/trainer.h"
 
-/* Steps after a spike that was told in which none is. */
+/* Steps after a reported spike in which further ones are only counted. */
 #define EITP__SPIKE_INTERVAL 20
 
 /* Squares of numbers below are finite in F32. */
@@ -148,7 +148,7 @@ static void eitp__health_watch_state(eitp_run *run) {
         run->health.overflowed = 1;
 }
 
-/* Tells of a spike, unless one was told a few steps before. */
+/* Reports a spike, unless one was reported a few steps before. */
 static void eitp__health_watch_spikes(eitp_run *run) {
     const eitp_step_report *step = &run->report.step;
     eitp__health *health = &run->health;
@@ -156,18 +156,18 @@ static void eitp__health_watch_spikes(eitp_run *run) {
     if (!step->spike)
         return;
     if (health->spike_step && step->step - health->spike_step < EITP__SPIKE_INTERVAL) {
-        health->untold_spikes++;
+        health->unreported_spikes++;
         return;
     }
     if (step->spike & EITP_SPIKE_LOSS)
         snprintf(loss, sizeof loss, "loss %.4g (usually %.4g)", step->loss, step->usual_loss);
     if (step->spike & EITP_SPIKE_GRADIENT)
         snprintf(norm, sizeof norm, "gradient norm %.3g (usually %.3g)", step->grad_norm, step->usual_grad_norm);
-    if (health->untold_spikes)
-        snprintf(more, sizeof more, "; %lld more since step %lld", (long long)health->untold_spikes,
+    if (health->unreported_spikes)
+        snprintf(more, sizeof more, "; %lld more since step %lld", (long long)health->unreported_spikes,
                  (long long)health->spike_step);
     health->spike_step = step->step;
-    health->untold_spikes = 0;
+    health->unreported_spikes = 0;
     eitp__run_notify(run, EITP_EVENT_SPIKE, EITP_LOG_WARNING, 0, "spike in step %lld: %s%s%s%s%s",
                      (long long)step->step, loss, *loss && *norm ? ", " : "", norm,
                      step->applied ? "" : "; the step was skipped", more);

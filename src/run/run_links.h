@@ -10,7 +10,7 @@
 /*
  * Lets latest_model refer to the newest checkpoint and best_model to the one of the best evaluation, if they exist. A
  * link to nothing is removed. Call it after a save, before other checkpoints are removed, so that the links always
- * refer to something. Where links cannot be made, this is said once.
+ * refer to something. A failure to create them is reported once.
  */
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run);
 

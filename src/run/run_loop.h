@@ -52,9 +52,9 @@ struct eitp_run {
     int cannot_save;          /* the last save failed */
     int best_is_behind;       /* best.json lacks an evaluation */
     int64_t kept_step;        /* see eitp_run_keep_checkpoint */
-    int links_have_failed;    /* they could not be made, which was said */
-    int best_has_failed;      /* it could not be written, which was said */
-    int prune_has_failed;     /* old checkpoints could not be removed, which was said */
+    int links_have_failed;    /* they could not be made, which was reported */
+    int best_has_failed;      /* it could not be written, which was reported */
+    int prune_has_failed;     /* old checkpoints could not be removed, which was reported */
     int stops_early;          /* `patience` is exhausted */
     int is_ending;            /* no step follows */
 };

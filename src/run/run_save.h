@@ -34,7 +34,7 @@ EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error
 /* Updates the links, and removes the checkpoints that the run does not keep. A failure is reported and ends nothing. */
 EITP__PRIVATE void eitp__run_prune(eitp_run *run);
 
-/* Writes best.json. A failure is said once, and the next save tries again. */
+/* Writes best.json. A failure is reported once, and the next save tries again. */
 EITP__PRIVATE void eitp__run_write_best(eitp_run *run);
 
 #endif

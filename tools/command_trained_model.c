@@ -1,0 +1,45 @@
+#include "command_trained_model.h"
+
+#include "command_adapt.h"
+#include "command_model.h"
+#include "command_output.h"
+
+const char *trained_model_checkpoint(const trained_model *m) {
+    return m->adapter ? m->adapter : m->directory;
+}
+
+static eitp_status open_once(const option_set *o, trained_model *m, eitp_error *error) {
+    eitp_status status = model_find_directory(options_text(o, OPTION_MODEL), &m->directory, error);
+    if (!status)
+        status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), m->directory, &m->tokenizer, error);
+    if (!status)
+        status = model_create_context(o, &m->context, error);
+    return status ? status : adapt_open_model(o, m->directory, m->context, &m->model, &m->base, &m->adapter, error);
+}
+
+eitp_status trained_model_open(const option_set *o, trained_model *m,
+                               eitp_status (*read)(void *user, eitp_error *error), void *user, eitp_error *error) {
+    const char *model = options_text(o, OPTION_MODEL), *adapter = options_text(o, OPTION_ADAPTER);
+    int attempts = 0;
+    for (;;) {
+        eitp_status status;
+        output_progress("loading the model ...");
+        status = open_once(o, m, error);
+        if (!status && read)
+            status = read(user, error);
+        if (!status || !(model_read_again(model, m->directory, &attempts, error) ||
+                         model_read_again(adapter, m->adapter, &attempts, error)))
+            return status ? error->status : EITP_OK;
+        trained_model_close(m);
+    }
+}
+
+void trained_model_close(trained_model *m) {
+    eitp_model_destroy(m->model);
+    eitp_tokenizer_destroy(m->tokenizer);
+    eitp_context_destroy(m->context);
+    free(m->directory);
+    free(m->base);
+    free(m->adapter);
+    memset(m, 0, sizeof *m);
+}
