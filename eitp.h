@@ -373,9 +373,10 @@ typedef struct eitp_log_sink {
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
- * The functions are called by threads that call eitp, with one exception: `read` and `write` of an offload file
- * (eitp_context_config.offload_path), and `wait` after they fail, are called by a thread of eitp's own, while other
- * functions of the table may be running.
+ * The functions are called by threads that call eitp, with two exceptions: `read` and `write` of an offload file
+ * (eitp_context_config.offload_path), and `write`, `begin_sync` and `sync` of the large files of a checkpoint that is
+ * written beside the steps (eitp_run_config.async_save_bytes). These, and `wait` after they fail, are called by threads
+ * of eitp's own, while other functions of the table may be running.
  */
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
@@ -2742,9 +2743,11 @@ typedef struct eitp_fit_candidate {
     size_t parameters, gradients, states; /* variables in memory */
     size_t offloaded;                     /* variables in a file */
     size_t arena, workspace;
-    size_t logits;                  /* the part of the arena that holds stored logits */
-    size_t process;                 /* everything else */
-    size_t total;                   /* parameters + gradients + states + arena + workspace + process */
+    size_t logits;  /* the part of the arena that holds stored logits */
+    size_t process; /* everything else */
+    size_t total;   /* parameters + gradients + states + arena + workspace + process */
+    /* About the size of a checkpoint. Beside `total` there may be room for a copy: eitp_run_config.async_save_bytes. */
+    size_t checkpoint;
     double flops, recomputed_flops; /* per step */
     int recomputed;                 /* values that a pass recomputes */
     double seconds;                 /* per step, at the nominal speed of the device */
@@ -2930,15 +2933,20 @@ typedef enum eitp_check_finite {
 typedef struct eitp_run_config {
     const char *directory; /* of checkpoints and records; created if missing */
     eitp_run_resume resume;
-    const char *checkpoint;   /* for EITP_RESUME_NAMED: a checkpoint directory */
-    int64_t steps;            /* in total; 0: until the end of data (see eitp_trainer_config_set_epochs) */
-    int64_t eval_steps;       /* evaluate before step 1 and every N steps; 0: only at the end */
-    double eval_epochs;       /* evaluate before step 1 and every N epochs, 0.1 for ten times an epoch; 0: do not */
-    int64_t eval_samples;     /* evaluate on N samples (see eitp_trainer_evaluate); 0: on all */
-    double eval_fraction;     /* evaluate on this fraction of the samples instead; 0: on eval_samples */
-    int64_t save_steps;       /* save every N steps; 0: only at the end */
-    double save_epochs;       /* save every N epochs; 0: do not */
-    double save_seconds;      /* also save when this much time has passed; 0: never. It does not affect results. */
+    const char *checkpoint; /* for EITP_RESUME_NAMED: a checkpoint directory */
+    int64_t steps;          /* in total; 0: until the end of data (see eitp_trainer_config_set_epochs) */
+    int64_t eval_steps;     /* evaluate before step 1 and every N steps; 0: only at the end */
+    double eval_epochs;     /* evaluate before step 1 and every N epochs, 0.1 for ten times an epoch; 0: do not */
+    int64_t eval_samples;   /* evaluate on N samples (see eitp_trainer_evaluate); 0: on all */
+    double eval_fraction;   /* evaluate on this fraction of the samples instead; 0: on eval_samples */
+    int64_t save_steps;     /* save every N steps; 0: only at the end */
+    double save_epochs;     /* save every N epochs; 0: do not */
+    double save_seconds;    /* also save when this much time has passed; 0: never. It does not affect results. */
+    /* Memory for a copy of the checkpoint, which a thread writes beside the next steps; it becomes a checkpoint at the
+       end of one of them. If a copy does not fit, or would leave less than eitp_memory_floor, the run waits until the
+       checkpoint is written, as it does for its last one. The memory is kept until the run ends or memory is short.
+       0: the run always waits. */
+    uint64_t async_save_bytes;
     int64_t save_total_limit; /* keep the N newest checkpoints; 0: all */
     /* "loss", or the name of a loss term or metric of the task. After each evaluation that is the best so far a
        checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it; one
@@ -3819,7 +3827,12 @@ typedef struct eitp__worker eitp__worker;
 /* A job; `argument` must stay valid until the job has been waited for. It must not allocate or log: see eitp_host. */
 typedef eitp_status (*eitp__work)(void *argument, eitp_error *error);
 
-EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, eitp__worker **worker, eitp_error *error);
+/* A queue for callers that wait for their jobs soon. */
+#define EITP__WORKER_QUEUE ((size_t)64)
+
+/* `queue`: number of jobs that may wait, 1 or more. */
+EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, size_t queue, eitp__worker **worker,
+                                              eitp_error *error);
 
 /* Waits for all jobs. NULL is harmless. */
 EITP__PRIVATE void eitp__worker_destroy(eitp__worker *worker);
@@ -3837,6 +3850,51 @@ EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t numbe
 /* Waits for all jobs, returns the first failure like eitp__worker_wait, and resets it. */
 EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *error);
 /* <<src/base/worker.h */
+
+/* >>src/base/write_behind.h */
+/*
+ * Write-behind: files that a background thread writes and syncs from copies, while the caller does something else. A
+ * queue without room for copies writes at once.
+ */
+
+typedef struct eitp__write_behind eitp__write_behind;
+typedef struct eitp__behind_file eitp__behind_file;
+
+/* Where a file is written, and what it was. */
+typedef struct eitp__file_output {
+    eitp__write_behind *queue; /* the file is complete when this is finished; NULL: when the function returns */
+    eitp__file_sum sum;        /* of the whole file */
+} eitp__file_output;
+
+/* A queue with room for copies of `files` files of `bytes` bytes in all, which its thread begins to touch. 0 bytes: the
+   caller writes. */
+EITP__PRIVATE eitp_status eitp__write_behind_create(const eitp_host *host, uint64_t bytes, size_t files,
+                                                    eitp__write_behind **queue, eitp_error *error);
+
+/* Drops what is not written yet, and removes files that are not finished. The queue can be used again. */
+EITP__PRIVATE void eitp__write_behind_clear(eitp__write_behind *queue);
+
+/* The same, and releases the queue. NULL is fine. */
+EITP__PRIVATE void eitp__write_behind_destroy(eitp__write_behind *queue);
+
+/* Opens "<path>.tmp". The queue owns the file. */
+EITP__PRIVATE eitp_status eitp__behind_open(eitp__write_behind *queue, const char *path, eitp__behind_file **file,
+                                            eitp_error *error);
+
+/* Copies or writes data at an offset. Waits if the copies need more room than was asked for. */
+EITP__PRIVATE eitp_status eitp__behind_write(eitp__behind_file *file, uint64_t offset, const void *data, size_t size,
+                                             eitp_error *error);
+
+/* Ends a file: all of it can be written and synced. */
+EITP__PRIVATE void eitp__behind_end(eitp__behind_file *file);
+
+/* True if no file that was ended is still being written. */
+EITP__PRIVATE int eitp__behind_is_idle(eitp__write_behind *queue);
+
+/* Waits for all files, renames them to their paths and syncs the directories: a path has the whole old file or the
+   whole new one. The queue can be used again, after a failure once it is cleared. */
+EITP__PRIVATE eitp_status eitp__behind_finish(eitp__write_behind *queue, eitp_error *error);
+/* <<src/base/write_behind.h */
 
 /* >>src/base/json.h */
 /* JSON (RFC 8259): a parser that builds a tree, typed access to members, and a writer. */
@@ -6825,13 +6883,14 @@ typedef struct eitp__safetensors_text {
 typedef struct eitp__safetensors_writer eitp__safetensors_writer;
 
 /*
- * Begins a file: writes its header to "<path>.tmp". The data begins at a multiple of 64 bytes, with wider types first,
- * so that every element is aligned in the file. Tensors and texts are not used afterwards.
+ * Begins a file: writes its header. The data begins at a multiple of 64 bytes, with wider types first, so that every
+ * element is aligned in the file. Tensors and texts are not used afterwards. `queue` NULL: one of its own.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const char *path,
                                                   const eitp__safetensors_tensor *tensors, size_t count,
                                                   const eitp__safetensors_text *metadata, size_t metadata_count,
-                                                  eitp__safetensors_writer **writer, eitp_error *error);
+                                                  eitp__write_behind *queue, eitp__safetensors_writer **writer,
+                                                  eitp_error *error);
 
 /*
  * Writes the next `count` elements of tensors[index], unconverted, or converted from f32 to its dtype (F32, F64, F16,
@@ -6844,14 +6903,15 @@ EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *
                                                       int64_t count, uint32_t *crc, eitp_error *error);
 
 /*
- * Checks that every tensor is complete, syncs, renames the file to its path and syncs the directory: the path always
- * has the whole old file or the whole new one. `sum`, which may be NULL, receives the size and checksum of the file.
- * Releases the writer, on failure too.
+ * Checks that every tensor is complete. Without a queue of the caller's, waits until the file is synced and renamed to
+ * its path: the path always has the whole old file or the whole new one. `sum`, which may be NULL, receives the size
+ * and checksum of the file. Releases the writer, on failure too.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp__file_sum *sum,
                                                    eitp_error *error);
 
-/* Removes what was written and releases the writer. NULL is fine. */
+/* Releases the writer of a file that is not finished. Its queue removes what was written when it is destroyed. NULL is
+   fine. */
 EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer);
 /* <<src/io/safetensors_writer.h */
 
@@ -6933,14 +6993,14 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
                                                         const eitp__selection *selection, eitp__reading reading,
                                                         uint32_t *checksum, eitp_error *error);
 
-/* eitp_variables_save of a selection. `sum`, which may be NULL, receives the size and checksum of the whole file. */
+/* eitp_variables_save of a selection. `output` may be NULL. */
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
-                                               eitp__file_sum *sum, eitp_error *error);
+                                               eitp__file_output *output, eitp_error *error);
 
-/* eitp_variables_save that also sums the file. */
+/* eitp_variables_save in F32. */
 EITP__PRIVATE eitp_status eitp__variables_save_role(eitp_context *context, const char *path, eitp_role role,
-                                                    uint32_t *checksum, eitp__file_sum *sum, eitp_error *error);
+                                                    uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 
 /* Writes a shape as "[2, 3]" and returns `text`. */
 EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, char *text, size_t size);
@@ -6954,9 +7014,9 @@ EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, cha
 /* Keeps the members of a directory's generation_config.json other than special tokens, for eitp_model_save. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
 
-/* eitp_model_save; `sum`, which may be NULL, receives the size and checksum of model.safetensors. */
+/* eitp_model_save; `output`, which may be NULL, is that of model.safetensors. */
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
-                                           int32_t end_of_text, uint32_t *checksum, eitp__file_sum *sum,
+                                           int32_t end_of_text, uint32_t *checksum, eitp__file_output *output,
                                            eitp_error *error);
 
 /* Reads a model.safetensors written by eitp_model_save. */
@@ -6980,9 +7040,9 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
                                           uint32_t *checksum, eitp_error *error);
 
-/* eitp_lora_save; `sum`, which may be NULL, receives the size and checksum of adapter_model.safetensors. */
+/* eitp_lora_save; `output`, which may be NULL, is that of adapter_model.safetensors. */
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
-                                          uint32_t *checksum, eitp__file_sum *sum, eitp_error *error);
+                                          uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 
 /* The CRC-32C of the bytes of the frozen parameters. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
@@ -6991,7 +7051,7 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
    their file, and reading it. */
 EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp__file_sum *sum, eitp_error *error);
+                                                 eitp__file_output *output, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
                                                  uint32_t *checksum, eitp_error *error);
 /* <<src/io/lora_files.h */
@@ -7065,6 +7125,28 @@ EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, cons
 /* eitp_checkpoint_verify that also returns the head. The message of EITP_ERROR_FORMAT does not say what to do. */
 EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
                                                   eitp__checkpoint_head *head, eitp_error *error);
+
+/* A checkpoint that is being written. */
+typedef struct eitp__checkpoint_draft {
+    eitp_host host;
+    char *directory; /* of the output */
+    char *partial;   /* where its files are written */
+    char *final, *replaced;
+    int exists; /* `partial` */
+} eitp__checkpoint_draft;
+
+/* Creates the directory of a draft of "checkpoint-<step><suffix>". */
+EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,
+                                                 const char *suffix, int64_t step, eitp__checkpoint_draft *draft,
+                                                 eitp_error *error);
+
+/* Adds manifest.json, makes everything durable and gives the checkpoint its name. On failure nothing is left. Releases
+   the draft. */
+EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__checkpoint_draft *draft, const eitp__manifest *manifest,
+                                                  eitp_error *error);
+
+/* Removes the directory of a draft and releases it. Harmless on a zeroed one. */
+EITP__PRIVATE void eitp__checkpoint_abandon(eitp__checkpoint_draft *draft);
 
 /*
  * eitp_checkpoint_create of "checkpoint-<step><suffix>", where `manifest` has the step, whether the checkpoint is
@@ -7615,10 +7697,33 @@ typedef struct eitp__save_options {
     void *user;
 } eitp__save_options;
 
-/* About the size of the next checkpoint, and of its largest file, in bytes. */
-EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest);
+/* About the size of a checkpoint of a task, and of its largest file, in bytes. */
+EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, uint64_t *total, uint64_t *largest);
 
-/* eitp_trainer_save with options. */
+/*
+ * A save in two halves. eitp__save_begin takes everything from the trainer; what is in the queue, if there is one, is
+ * written from then on. eitp__save_commit waits for that and completes the checkpoint. Steps may be made between them.
+ * Both release the save on failure, and leave nothing of it.
+ */
+typedef struct eitp__save eitp__save;
+/* A queue with room for a checkpoint. */
+EITP__PRIVATE eitp_status eitp__save_create_queue(const eitp_trainer *trainer, eitp__write_behind **queue,
+                                                  eitp_error *error);
+EITP__PRIVATE eitp_status eitp__save_begin(eitp_trainer *trainer, const char *output_directory,
+                                           const eitp__save_options *options, eitp__write_behind *queue,
+                                           eitp__save **save, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__save_commit(eitp__save *save, eitp_error *error);
+
+/* True if eitp__save_commit need not wait for the thread. */
+EITP__PRIVATE int eitp__save_is_written(const eitp__save *save);
+
+/* The step that is saved. */
+EITP__PRIVATE int64_t eitp__save_step(const eitp__save *save);
+
+/* Drops what is not written, and removes what is. NULL is fine. */
+EITP__PRIVATE void eitp__save_abandon(eitp__save *save);
+
+/* Both halves: eitp_trainer_save with options. */
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
 
@@ -7923,6 +8028,14 @@ EITP__PRIVATE void eitp__run_close_metrics(eitp_run *run);
 
 #include <signal.h>
 
+/* A save that is written beside the steps; see run/async_save.h. */
+typedef struct eitp__async_save {
+    struct eitp__save *save;          /* in progress, or NULL */
+    struct eitp__write_behind *queue; /* the memory of the copy, or NULL */
+    double began, stalled;            /* time when it began, and seconds in which no step was made */
+    int has_failed;                   /* the last one */
+} eitp__async_save;
+
 /* What a sink could not store. */
 typedef struct eitp__sink_state {
     int is_failing; /* its last call failed */
@@ -7961,16 +8074,17 @@ struct eitp_run {
     eitp__best best;
     eitp__health health;
     eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
-    double saved_at;          /* time of the last save, or of the start */
-    int saved_early;          /* on memory pressure, the checkpoint of this step: it lacks the evaluation */
-    int cannot_save;          /* the last save failed */
-    int best_is_behind;       /* best.json lacks an evaluation */
-    int64_t kept_step;        /* see eitp_run_keep_checkpoint */
-    int links_have_failed;    /* they could not be made, which was reported */
-    int best_has_failed;      /* it could not be written, which was reported */
-    int prune_has_failed;     /* old checkpoints could not be removed, which was reported */
-    int stops_early;          /* `patience` is exhausted */
-    int is_ending;            /* no step follows */
+    eitp__async_save async;
+    double saved_at;       /* time of the last save, or of the start */
+    int saved_early;       /* on memory pressure, the checkpoint of this step: it lacks the evaluation */
+    int cannot_save;       /* the last save failed */
+    int best_is_behind;    /* best.json lacks an evaluation */
+    int64_t kept_step;     /* see eitp_run_keep_checkpoint */
+    int links_have_failed; /* they could not be made, which was reported */
+    int best_has_failed;   /* it could not be written, which was reported */
+    int prune_has_failed;  /* old checkpoints could not be removed, which was reported */
+    int stops_early;       /* `patience` is exhausted */
+    int is_ending;         /* no step follows */
 };
 
 /* Resumes, trains and saves; fills in run->report. */
@@ -8015,8 +8129,44 @@ EITP__PRIVATE int eitp__health_has_finite_weights(const eitp_run *run);
 EITP__PRIVATE eitp_status eitp__health_fail(eitp_run *run, const char *kept, eitp_error *error);
 /* <<src/run/run_health.h */
 
+/* >>src/run/run_prune.h */
+/* Removing the checkpoints that a run does not keep. */
+
+/* Updates the links, and removes the checkpoints that the run does not keep. A failure is reported and ends nothing. */
+EITP__PRIVATE void eitp__run_prune(eitp_run *run);
+/* <<src/run/run_prune.h */
+
+/* >>src/run/async_save.h */
+/*
+ * Asynchronous saves: a checkpoint is copied, and a thread writes the copy beside the next steps. At the end of one of
+ * them it becomes a checkpoint. At most one is in progress.
+ */
+
+/* Before the first step: allocates the memory of the copy if the run saves before its last step, and it fits. */
+EITP__PRIVATE void eitp__async_save_prepare(eitp_run *run);
+
+/* True if the next save may be written beside the steps: there is memory for a copy, and steps follow. */
+EITP__PRIVATE int eitp__async_save_fits(const eitp_run *run);
+
+/* Copies a checkpoint of the steps done, and begins to write it. `began`: when the save began. */
+EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save_options *options, double began,
+                                                 eitp_error *error);
+
+/* After a step: completes the save if it is written. */
+EITP__PRIVATE void eitp__async_save_poll(eitp_run *run);
+
+/* Waits for the save, if there is one, and completes it. If that fails, the steps done are to be saved at once. */
+EITP__PRIVATE void eitp__async_save_finish(eitp_run *run);
+
+/* Returns the memory of the copy: completes a save that is written, and drops any other. */
+EITP__PRIVATE void eitp__async_save_release(eitp_run *run);
+
+/* True if the checkpoint of a step is complete, or being written. */
+EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step);
+/* <<src/run/async_save.h */
+
 /* >>src/run/run_save.h */
-/* Checkpoints of a run: saving and pruning. */
+/* Checkpoints of a run. */
 
 /* True if `step` is a multiple of `interval`. */
 EITP__PRIVATE int eitp__steps_are_due(int64_t interval, int64_t step);
@@ -8033,8 +8183,8 @@ EITP__PRIVATE int eitp__run_schedules_save(const eitp_run *run, int64_t step);
  */
 EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *error);
 
-/* Saves the records and a checkpoint of the steps done, and prunes. A model that may not be saved now is saved after a
-   later step: then EITP_OK, and report.saved_step does not change. */
+/* Saves the records and a checkpoint of the steps done, and prunes; or begins to (run/async_save.h). A model that may
+   not be saved now is saved after a later step: then EITP_OK, and report.saved_step does not change. */
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error);
 
 /* The same on memory pressure, maybe before the evaluation after this step. save_total_limit counts the checkpoint if
@@ -8044,9 +8194,6 @@ EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error)
 /* At the end of a run whose model is ruined: keeps it, if its weights are finite, as checkpoint-<step>.diverged, which
    no resume takes and pruning ignores. Fails with EITP_ERROR_NOT_FINITE and sets the report's end. */
 EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error);
-
-/* Updates the links, and removes the checkpoints that the run does not keep. A failure is reported and ends nothing. */
-EITP__PRIVATE void eitp__run_prune(eitp_run *run);
 
 /* Writes best.json. A failure is reported once, and the next save tries again. */
 EITP__PRIVATE void eitp__run_write_best(eitp_run *run);
@@ -10126,8 +10273,6 @@ EITP__PRIVATE uint64_t eitp__tree_bytes(const eitp_host *host, const char *path)
 #include <time.h>
 #endif
 
-enum { EITP__WORKER_QUEUE = 64 };
-
 typedef struct eitp__worker_job {
     eitp__work work;
     void *argument;
@@ -10135,9 +10280,10 @@ typedef struct eitp__worker_job {
 
 struct eitp__worker {
     eitp_host host;
-    eitp__worker_job jobs[EITP__WORKER_QUEUE]; /* job n is at n % EITP__WORKER_QUEUE */
-    uint64_t submitted, done;                  /* numbers of the last job submitted and finished */
-    eitp_status status;                        /* of the first failure */
+    eitp__worker_job *jobs;   /* job n is at n % queue */
+    size_t queue;             /* number of jobs that may wait */
+    uint64_t submitted, done; /* numbers of the last job submitted and finished */
+    eitp_status status;       /* of the first failure */
     eitp_error error;
     int has_thread, stopping;
 #if EITP__WITH_WORKER
@@ -10186,7 +10332,7 @@ static void *eitp__worker_thread(void *argument) {
             pthread_cond_wait(&worker->changed, &worker->mutex);
         if (worker->done == worker->submitted)
             break;
-        job = worker->jobs[(worker->done + 1) % EITP__WORKER_QUEUE];
+        job = worker->jobs[(worker->done + 1) % worker->queue];
         status = worker->status;
         pthread_mutex_unlock(&worker->mutex);
         status = eitp__run_job(&job, status, &error);
@@ -10280,12 +10426,21 @@ EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t numbe
 
 #endif
 
-EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, eitp__worker **worker, eitp_error *error) {
-    *worker = (eitp__worker *)eitp__allocate(host, sizeof **worker);
-    if (!*worker)
-        return eitp__fail_memory(error, sizeof **worker, "a background thread");
-    (*worker)->host = *host;
-    eitp__worker_start(*worker);
+EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, size_t queue, eitp__worker **worker,
+                                              eitp_error *error) {
+    eitp__worker *created = (eitp__worker *)eitp__allocate(host, sizeof *created);
+    eitp__worker_job *jobs = (eitp__worker_job *)eitp__allocate(host, queue * sizeof *jobs);
+    *worker = NULL;
+    if (!created || !jobs) {
+        eitp__release(host, created, sizeof *created);
+        eitp__release(host, jobs, queue * sizeof *jobs);
+        return eitp__fail_memory(error, sizeof *created + queue * sizeof *jobs, "a background thread");
+    }
+    created->host = *host;
+    created->jobs = jobs;
+    created->queue = queue;
+    eitp__worker_start(created);
+    *worker = created;
     return EITP_OK;
 }
 
@@ -10295,6 +10450,7 @@ EITP__PRIVATE void eitp__worker_destroy(eitp__worker *worker) {
         return;
     host = worker->host;
     eitp__worker_end(worker);
+    eitp__release(&host, worker->jobs, worker->queue * sizeof *worker->jobs);
     eitp__release(&host, worker, sizeof *worker);
 }
 
@@ -10311,10 +10467,10 @@ EITP__PRIVATE uint64_t eitp__worker_submit(eitp__worker *worker, eitp__work work
         return number;
     }
     eitp__worker_lock(worker);
-    if (worker->submitted + 1 > EITP__WORKER_QUEUE)
-        eitp__worker_await(worker, worker->submitted + 1 - EITP__WORKER_QUEUE);
+    if (worker->submitted + 1 > worker->queue)
+        eitp__worker_await(worker, worker->submitted + 1 - worker->queue);
     number = ++worker->submitted;
-    worker->jobs[number % EITP__WORKER_QUEUE] = job;
+    worker->jobs[number % worker->queue] = job;
     eitp__worker_unlock(worker);
     return number;
 }
@@ -10337,6 +10493,294 @@ EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *
     return status;
 }
 /* <<src/base/worker.c */
+
+/* >>src/base/write_behind.c */
+/* Bytes that are copied and written at a time, and between two hints that a sync follows. */
+#define EITP__BEHIND_CHUNK ((size_t)256 << 10)
+#define EITP__BEHIND_SYNC ((size_t)8 << 20)
+
+struct eitp__behind_file {
+    eitp__write_behind *queue;
+    eitp__file file;
+    char *path, *temporary; /* its name when it is finished, and until then */
+    char *directory;        /* of both */
+    size_t unsynced;        /* bytes written since the last hint that a sync follows */
+    eitp__behind_file *next;
+};
+
+/* A piece of a file, in memory until it is written. */
+typedef struct eitp__behind_chunk {
+    eitp__write_behind *queue;
+    eitp__behind_file *file;
+    uint64_t offset;
+    size_t size;
+    unsigned char *data;
+    uint64_t job; /* the last that uses it; 0: it is being filled, or has not been used */
+} eitp__behind_chunk;
+
+struct eitp__write_behind {
+    eitp_host host;
+    eitp__worker *worker;       /* NULL: the caller writes */
+    eitp__behind_chunk *chunks; /* used in turn */
+    size_t count;
+    unsigned char *memory; /* of all chunks */
+    size_t current;        /* the chunk that is filled; its size is 0 if it is free */
+    uint64_t last_job;
+    int is_cancelled; /* set by the calling thread: jobs do nothing */
+    eitp__behind_file *files;
+};
+
+/* ---- Writing ---- */
+
+/* Storage writes while the next pieces are prepared. */
+static eitp_status eitp__behind_put(eitp__behind_file *file, uint64_t offset, const void *data, size_t size,
+                                    eitp_error *error) {
+    eitp_status status = eitp__file_write(&file->file, offset, data, size, error);
+    file->unsynced += size;
+    if (!status && file->unsynced >= EITP__BEHIND_SYNC) {
+        file->unsynced = 0;
+        eitp__file_begin_sync(&file->file);
+    }
+    return status;
+}
+
+static int eitp__behind_is_cancelled(const eitp__write_behind *queue) {
+    return __atomic_load_n(&queue->is_cancelled, __ATOMIC_RELAXED);
+}
+
+static eitp_status eitp__behind_write_job(void *argument, eitp_error *error) {
+    const eitp__behind_chunk *chunk = (const eitp__behind_chunk *)argument;
+    return eitp__behind_is_cancelled(chunk->file->queue)
+               ? EITP_OK
+               : eitp__behind_put(chunk->file, chunk->offset, chunk->data, chunk->size, error);
+}
+
+/* The first use of memory is slow. */
+static eitp_status eitp__behind_touch_job(void *argument, eitp_error *error) {
+    const eitp__behind_chunk *chunk = (const eitp__behind_chunk *)argument;
+    (void)error;
+    if (!eitp__behind_is_cancelled(chunk->queue))
+        memset(chunk->data, 0, EITP__BEHIND_CHUNK);
+    return EITP_OK;
+}
+
+static eitp_status eitp__behind_sync_job(void *argument, eitp_error *error) {
+    eitp__behind_file *file = (eitp__behind_file *)argument;
+    return eitp__behind_is_cancelled(file->queue) ? EITP_OK : eitp__file_sync(&file->file, error);
+}
+
+/* ---- Queues ---- */
+
+/* Gives a new queue room for `count` chunks, and a thread that writes them and syncs `files` files. */
+static eitp_status eitp__behind_make_room(eitp__write_behind *queue, size_t count, size_t files, eitp_error *error) {
+    const eitp_host *host = &queue->host;
+    queue->memory = (unsigned char *)eitp__allocate_uninitialized(host, count * EITP__BEHIND_CHUNK);
+    queue->chunks = (eitp__behind_chunk *)eitp__allocate(host, count * sizeof *queue->chunks);
+    queue->count = count;
+    if (!queue->memory || !queue->chunks)
+        return eitp__fail_memory(error, count * EITP__BEHIND_CHUNK, "a copy of a checkpoint");
+    for (size_t i = 0; i < count; i++) {
+        queue->chunks[i].queue = queue;
+        queue->chunks[i].data = queue->memory + i * EITP__BEHIND_CHUNK;
+    }
+    return eitp__worker_create(host, count + files, &queue->worker, error);
+}
+
+static void eitp__behind_touch(eitp__write_behind *queue) {
+    for (size_t i = 0; i < queue->count; i++)
+        queue->chunks[i].job = eitp__worker_submit(queue->worker, eitp__behind_touch_job, &queue->chunks[i]);
+}
+
+EITP__PRIVATE eitp_status eitp__write_behind_create(const eitp_host *host, uint64_t bytes, size_t files,
+                                                    eitp__write_behind **queue, eitp_error *error) {
+    /* The last chunk of each file may be almost empty. */
+    const uint64_t count = bytes ? bytes / EITP__BEHIND_CHUNK + files + 1 : 0;
+    eitp__write_behind *created = (eitp__write_behind *)eitp__allocate(host, sizeof *created);
+    eitp_status status = EITP_OK;
+    *queue = NULL;
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "files to be written");
+    created->host = *host;
+    if (count > SIZE_MAX / EITP__BEHIND_CHUNK)
+        status = eitp__fail_memory(error, SIZE_MAX, "a copy of a checkpoint");
+    else if (count)
+        status = eitp__behind_make_room(created, (size_t)count, files, error);
+    if (status) {
+        eitp__write_behind_destroy(created);
+        return status;
+    }
+    eitp__behind_touch(created);
+    *queue = created;
+    return EITP_OK;
+}
+
+static void eitp__behind_release(eitp__behind_file *file) {
+    const eitp_host *host = &file->queue->host;
+    eitp__release_text(host, file->path);
+    eitp__release_text(host, file->temporary);
+    eitp__release_text(host, file->directory);
+    eitp__release(host, file, sizeof *file);
+}
+
+EITP__PRIVATE void eitp__write_behind_clear(eitp__write_behind *queue) {
+    const eitp_files *files = &queue->host.files;
+    __atomic_store_n(&queue->is_cancelled, 1, __ATOMIC_RELAXED);
+    if (queue->worker)
+        eitp__worker_finish(queue->worker, NULL);
+    __atomic_store_n(&queue->is_cancelled, 0, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < queue->count && queue->chunks; i++)
+        queue->chunks[i].size = 0;
+    queue->last_job = 0;
+    for (eitp__behind_file *file = queue->files, *next; file; file = next) {
+        next = file->next;
+        eitp__file_close(&file->file, NULL);
+        files->remove(files->user, file->temporary);
+        eitp__behind_release(file);
+    }
+    queue->files = NULL;
+}
+
+EITP__PRIVATE void eitp__write_behind_destroy(eitp__write_behind *queue) {
+    eitp_host host;
+    if (!queue)
+        return;
+    eitp__write_behind_clear(queue);
+    host = queue->host;
+    eitp__worker_destroy(queue->worker);
+    eitp__release(&host, queue->chunks, queue->count * sizeof *queue->chunks);
+    eitp__release(&host, queue->memory, queue->count * EITP__BEHIND_CHUNK);
+    eitp__release(&host, queue, sizeof *queue);
+}
+
+/* ---- Files ---- */
+
+/* Submits the chunk that is being filled, if there is one. */
+static void eitp__behind_submit(eitp__write_behind *queue) {
+    eitp__behind_chunk *chunk = &queue->chunks[queue->current];
+    if (!chunk->size || chunk->job)
+        return;
+    chunk->job = queue->last_job = eitp__worker_submit(queue->worker, eitp__behind_write_job, chunk);
+    queue->current = (queue->current + 1) % queue->count;
+}
+
+/* Waits until the current chunk is free, and begins it. */
+static eitp_status eitp__behind_begin_chunk(eitp__behind_file *file, uint64_t offset, eitp_error *error) {
+    eitp__write_behind *queue = file->queue;
+    eitp__behind_chunk *chunk = &queue->chunks[queue->current];
+    eitp_status status = chunk->job ? eitp__worker_wait(queue->worker, chunk->job, error) : EITP_OK;
+    if (status)
+        return status;
+    chunk->file = file;
+    chunk->offset = offset;
+    chunk->size = 0;
+    chunk->job = 0;
+    return EITP_OK;
+}
+
+/* True if the current chunk takes bytes at `offset` of a file. */
+static int eitp__behind_continues(const eitp__behind_file *file, uint64_t offset) {
+    const eitp__behind_chunk *chunk = &file->queue->chunks[file->queue->current];
+    return chunk->size && !chunk->job && chunk->file == file && chunk->offset + chunk->size == offset &&
+           chunk->size < EITP__BEHIND_CHUNK;
+}
+
+/* Copies a path, and derives those of the temporary file and of the directory. 0 if memory runs out. */
+static int eitp__behind_copy_paths(eitp__behind_file *file, const char *path) {
+    const eitp_host *host = &file->queue->host;
+    eitp__buffer temporary;
+    eitp__buffer_init(&temporary, host);
+    eitp__buffer_format(&temporary, "%s.tmp", path);
+    file->path = eitp__copy_text(host, path);
+    file->temporary = temporary.failed ? NULL : eitp__copy_text(host, temporary.data);
+    eitp__buffer_release(&temporary);
+    file->directory = eitp__parent_directory(host, path);
+    return file->path && file->temporary && file->directory;
+}
+
+EITP__PRIVATE eitp_status eitp__behind_open(eitp__write_behind *queue, const char *path, eitp__behind_file **file,
+                                            eitp_error *error) {
+    const eitp_host *host = &queue->host;
+    eitp__behind_file *created = (eitp__behind_file *)eitp__allocate(host, sizeof *created);
+    eitp_status status;
+    *file = NULL;
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a file to be written");
+    created->queue = queue;
+    status = eitp__behind_copy_paths(created, path)
+                 ? eitp__file_open(&created->file, host, created->temporary, EITP_FILE_REPLACE, error)
+                 : eitp__fail_memory(error, strlen(path), "a path");
+    if (status) {
+        eitp__behind_release(created);
+        return status;
+    }
+    created->next = queue->files;
+    queue->files = *file = created;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__behind_write(eitp__behind_file *file, uint64_t offset, const void *data, size_t size,
+                                             eitp_error *error) {
+    eitp__write_behind *queue = file->queue;
+    const unsigned char *bytes = (const unsigned char *)data;
+    if (!queue->worker)
+        return eitp__behind_put(file, offset, data, size, error);
+    while (size) {
+        eitp__behind_chunk *chunk;
+        size_t part;
+        if (!eitp__behind_continues(file, offset)) {
+            eitp_status status;
+            eitp__behind_submit(queue);
+            status = eitp__behind_begin_chunk(file, offset, error);
+            if (status)
+                return status;
+        }
+        chunk = &queue->chunks[queue->current];
+        part = EITP__BEHIND_CHUNK - chunk->size < size ? EITP__BEHIND_CHUNK - chunk->size : size;
+        memcpy(chunk->data + chunk->size, bytes, part);
+        chunk->size += part;
+        bytes += part;
+        offset += part;
+        size -= part;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__behind_end(eitp__behind_file *file) {
+    eitp__write_behind *queue = file->queue;
+    if (!queue->worker)
+        return;
+    eitp__behind_submit(queue);
+    queue->last_job = eitp__worker_submit(queue->worker, eitp__behind_sync_job, file);
+}
+
+EITP__PRIVATE int eitp__behind_is_idle(eitp__write_behind *queue) {
+    return !queue->worker || eitp__worker_wait_briefly(queue->worker, queue->last_job, 0);
+}
+
+/* Gives a written file its name. */
+static eitp_status eitp__behind_install(eitp__behind_file *file, eitp_error *error) {
+    const eitp_host *host = &file->queue->host;
+    eitp_status status = file->queue->worker ? EITP_OK : eitp__file_sync(&file->file, error);
+    if (!status)
+        status = eitp__file_close(&file->file, error);
+    if (!status)
+        status = eitp__rename_path(host, file->temporary, file->path, error);
+    return status ? status : eitp__sync_directory(host, file->directory, error);
+}
+
+EITP__PRIVATE eitp_status eitp__behind_finish(eitp__write_behind *queue, eitp_error *error) {
+    eitp_status status = queue->worker ? eitp__worker_finish(queue->worker, error) : EITP_OK;
+    while (!status && queue->files) {
+        eitp__behind_file *file = queue->files;
+        status = eitp__behind_install(file, error);
+        if (!status) {
+            queue->files = file->next;
+            eitp__behind_release(file);
+        }
+    }
+    return status;
+}
+/* <<src/base/write_behind.c */
 
 /* >>src/base/host.c */
 /* The default host, build information and dtypes. */
@@ -15494,7 +15938,7 @@ EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const 
     eitp_status status;
     memset(offload, 0, sizeof *offload);
     offload->host = *host;
-    status = eitp__worker_create(&offload->host, &offload->worker, error);
+    status = eitp__worker_create(&offload->host, EITP__WORKER_QUEUE, &offload->worker, error);
     if (!status)
         status = eitp__file_open(&offload->file, &offload->host, path, EITP_FILE_REPLACE, error);
     /* An open file needs no name. Without one, the system frees it when the process ends, however it ends. */
@@ -30806,7 +31250,6 @@ EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, co
 
 /* >>src/io/safetensors_writer.c */
 #define EITP__SAFETENSORS_WRITE_CHUNK ((size_t)32 << 10)
-#define EITP__SAFETENSORS_SYNC_BYTES ((size_t)8 << 20) /* between two hints that a sync follows */
 
 /* A tensor of the file. */
 typedef struct eitp__safetensors_slot {
@@ -30822,14 +31265,13 @@ typedef struct eitp__safetensors_slot {
 
 struct eitp__safetensors_writer {
     eitp_host host;
-    eitp__file file;
+    eitp__write_behind *queue;
+    int owns_queue; /* which is finished with the file */
+    eitp__behind_file *file;
     char *path;
-    char *temporary;
-    char *directory;
     eitp__buffer names;
     eitp__safetensors_slot *slots; /* in the caller's order */
     size_t count;
-    size_t unsynced;         /* bytes written since the last hint that a sync follows */
     size_t first;            /* index of the first slot in the file */
     eitp__file_sum head_sum; /* of the header */
 };
@@ -30983,10 +31425,12 @@ static eitp_status eitp__begin_file(eitp__safetensors_writer *writer, const eitp
         status = eitp__place_slots(writer, order, error);
     if (!status)
         status = eitp__make_header(writer, order, metadata, metadata_count, &header, error);
+    if (!status && writer->owns_queue)
+        status = eitp__write_behind_create(&writer->host, 0, 1, &writer->queue, error);
     if (!status)
-        status = eitp__file_open(&writer->file, &writer->host, writer->temporary, EITP_FILE_REPLACE, error);
+        status = eitp__behind_open(writer->queue, writer->path, &writer->file, error);
     if (!status)
-        status = eitp__file_write(&writer->file, 0, header.data, header.size, error);
+        status = eitp__behind_write(writer->file, 0, header.data, header.size, error);
     if (!status) {
         writer->head_sum.size = header.size;
         writer->head_sum.crc = eitp__crc32c(0, header.data, header.size);
@@ -30995,31 +31439,11 @@ static eitp_status eitp__begin_file(eitp__safetensors_writer *writer, const eitp
     return status;
 }
 
-/* Copies the path, and derives that of the temporary file and of the directory. 0 if memory runs out. */
-static int eitp__copy_paths(eitp__safetensors_writer *writer, const char *path) {
-    const char *slash = strrchr(path, '/');
-    size_t length = strlen(path), directory = slash ? (size_t)(slash - path) : 0;
-    writer->path = eitp__copy_text(&writer->host, path);
-    if (!writer->path)
-        return 0;
-    writer->temporary = (char *)eitp__allocate_uninitialized(&writer->host, length + sizeof ".tmp");
-    if (slash)
-        writer->directory = eitp__copy_bytes(&writer->host, path, directory ? directory : 1);
-    else
-        writer->directory = eitp__copy_text(&writer->host, ".");
-    if (!writer->temporary || !writer->directory)
-        return 0;
-    memcpy(writer->temporary, path, length);
-    memcpy(writer->temporary + length, ".tmp", sizeof ".tmp");
-    return 1;
-}
-
+/* Releases the writer. A queue of its own removes a file that is not finished. */
 static void eitp__release_writer(eitp__safetensors_writer *writer) {
     eitp_host host = writer->host;
-    size_t length = writer->path ? strlen(writer->path) : 0;
-    eitp__file_close(&writer->file, NULL);
-    eitp__release(&host, writer->temporary, length + sizeof ".tmp");
-    eitp__release_text(&host, writer->directory);
+    if (writer->owns_queue)
+        eitp__write_behind_destroy(writer->queue);
     eitp__release_text(&host, writer->path);
     eitp__buffer_release(&writer->names);
     eitp__release(&host, writer->slots, writer->count * sizeof *writer->slots);
@@ -31027,30 +31451,29 @@ static void eitp__release_writer(eitp__safetensors_writer *writer) {
 }
 
 EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer) {
-    if (!writer)
-        return;
-    if (writer->file.host) {
-        eitp__file_close(&writer->file, NULL);
-        writer->host.files.remove(writer->host.files.user, writer->temporary);
-    }
-    eitp__release_writer(writer);
+    if (writer)
+        eitp__release_writer(writer);
 }
 
 EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const char *path,
                                                   const eitp__safetensors_tensor *tensors, size_t count,
                                                   const eitp__safetensors_text *metadata, size_t metadata_count,
-                                                  eitp__safetensors_writer **writer, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    size_t bytes = count * sizeof(eitp__tensor_order);
+                                                  eitp__write_behind *queue, eitp__safetensors_writer **writer,
+                                                  eitp_error *error) {
+    const size_t bytes = count * sizeof(eitp__tensor_order);
     eitp__tensor_order *order = (eitp__tensor_order *)eitp__allocate_uninitialized(host, bytes);
     eitp__safetensors_writer *created = (eitp__safetensors_writer *)eitp__allocate(host, sizeof *created);
+    eitp_status status;
     if (created) {
         created->host = *host;
         created->count = count;
-        eitp__buffer_init(&created->names, &created->host);
+        created->queue = queue;
+        created->owns_queue = !queue;
+        created->path = eitp__copy_text(host, path);
         created->slots = (eitp__safetensors_slot *)eitp__allocate(host, count * sizeof *created->slots);
+        eitp__buffer_init(&created->names, &created->host);
     }
-    if (!created || !eitp__copy_paths(created, path) || (count && (!order || !created->slots)))
+    if (!created || !created->path || (count && (!order || !created->slots)))
         status = eitp__fail_memory(error, bytes + count * sizeof *created->slots, "the list of tensors to write");
     else
         status = eitp__begin_file(created, tensors, metadata, metadata_count, order, error);
@@ -31078,15 +31501,6 @@ static eitp_status eitp__check_room(const eitp__safetensors_writer *writer, size
     return EITP_OK;
 }
 
-/* Storage writes while the next pieces are copied and summed. */
-static void eitp__begin_sync(eitp__safetensors_writer *writer, size_t size) {
-    writer->unsynced += size;
-    if (writer->unsynced < EITP__SAFETENSORS_SYNC_BYTES)
-        return;
-    writer->unsynced = 0;
-    eitp__file_begin_sync(&writer->file);
-}
-
 EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writer, size_t index, const void *data,
                                                   int64_t count, uint32_t *crc, eitp_error *error) {
     eitp__safetensors_slot *slot;
@@ -31098,12 +31512,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writ
     slot = &writer->slots[index];
     /* Cannot overflow: the data is in memory. */
     size = (size_t)count * slot->element_size;
-    status =
-        eitp__file_write(&writer->file, slot->offset + (uint64_t)slot->written * slot->element_size, data, size, error);
+    status = eitp__behind_write(writer->file, slot->offset + (uint64_t)slot->written * slot->element_size, data, size,
+                                error);
     if (status)
         return status;
     slot->written += count;
-    eitp__begin_sync(writer, size);
     sum = eitp__crc32c(0, data, size);
     slot->crc = eitp__crc32c_join(slot->crc, sum, size);
     if (crc)
@@ -31165,18 +31578,9 @@ EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *wri
                                                    eitp_error *error) {
     eitp_status status = eitp__check_whole(writer, error);
     if (!status)
-        status = eitp__file_sync(&writer->file, error);
-    if (status) {
-        eitp__safetensors_abandon(writer);
-        return status;
-    }
-    status = eitp__file_close(&writer->file, error);
-    if (!status)
-        status = eitp__rename_path(&writer->host, writer->temporary, writer->path, error);
-    if (status)
-        writer->host.files.remove(writer->host.files.user, writer->temporary);
-    else
-        status = eitp__sync_directory(&writer->host, writer->directory, error);
+        eitp__behind_end(writer->file);
+    if (!status && writer->owns_queue)
+        status = eitp__behind_finish(writer->queue, error);
     if (!status && sum)
         *sum = eitp__sum_file(writer);
     eitp__release_writer(writer);
@@ -31537,7 +31941,7 @@ static eitp_status eitp__file_list_write(eitp_context *context, const eitp__file
 
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
-                                               eitp__file_sum *file_sum, eitp_error *error) {
+                                               eitp__file_output *output, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__safetensors_text metadata = {"format", "pt"};
     eitp__safetensors_writer *writer = NULL;
@@ -31548,13 +31952,14 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
     if (!status && !buffer)
         status = eitp__fail_memory(error, EITP__COPY_BYTES, "writing weights");
     if (!status)
-        status = eitp__safetensors_begin(&host, path, list.tensors, list.count, &metadata, 1, &writer, error);
+        status = eitp__safetensors_begin(&host, path, list.tensors, list.count, &metadata, 1,
+                                         output ? output->queue : NULL, &writer, error);
     for (size_t i = 0; i < list.count && !status; i++)
         status = eitp__file_list_write(context, &list, i, selection->config, writer, buffer, &sum, error);
     if (status)
         eitp__safetensors_abandon(writer);
     else
-        status = eitp__safetensors_finish(writer, file_sum, error);
+        status = eitp__safetensors_finish(writer, output ? &output->sum : NULL, error);
     eitp__release(&host, buffer, EITP__COPY_BYTES);
     eitp__file_list_release(&list);
     if (!status && checksum)
@@ -31572,9 +31977,9 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
 }
 
 EITP__PRIVATE eitp_status eitp__variables_save_role(eitp_context *context, const char *path, eitp_role role,
-                                                    uint32_t *checksum, eitp__file_sum *sum, eitp_error *error) {
+                                                    uint32_t *checksum, eitp__file_output *output, eitp_error *error) {
     const eitp__selection selection = eitp__select_role(role);
-    return eitp__variables_save(context, path, &selection, EITP_F32, checksum, sum, error);
+    return eitp__variables_save(context, path, &selection, EITP_F32, checksum, output, error);
 }
 
 /* The tensor of a piece, or NULL. */
@@ -32003,7 +32408,7 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
 }
 
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
-                                           int32_t end_of_text, uint32_t *checksum, eitp__file_sum *sum,
+                                           int32_t end_of_text, uint32_t *checksum, eitp__file_output *output,
                                            eitp_error *error) {
     eitp__selection selection;
     char *path;
@@ -32028,7 +32433,7 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
     selection.selects = model->lora.rank ? eitp__is_not_adapter : NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, sum, error);
+    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, output, error);
     eitp__release_text(&model->host, path);
     return status;
 }
@@ -32279,7 +32684,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
 }
 
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
-                                          uint32_t *checksum, eitp__file_sum *sum, eitp_error *error) {
+                                          uint32_t *checksum, eitp__file_output *output, eitp_error *error) {
     eitp__selection selection;
     char *path;
     eitp_status status;
@@ -32301,7 +32706,7 @@ EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directo
     selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
     selection.config = NULL;
-    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, sum, error);
+    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, output, error);
     eitp__release_text(&model->host, path);
     return status;
 }
@@ -32445,11 +32850,11 @@ EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context) {
 }
 
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp__file_sum *sum, eitp_error *error) {
+                                                 eitp__file_output *output, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__selection selection = eitp__select_trained_others();
     char *path = eitp__join_path(&host, directory, EITP__LORA_OTHERS_FILE);
-    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, sum, error)
+    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, output, error)
                               : eitp__fail_memory(error, strlen(directory), "a path");
     eitp__release_text(&host, path);
     return status;
@@ -33094,6 +33499,58 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,
+                                                 const char *suffix, int64_t step, eitp__checkpoint_draft *draft,
+                                                 eitp_error *error) {
+    eitp_status status;
+    memset(draft, 0, sizeof *draft);
+    draft->host = *host;
+    draft->directory = eitp__copy_text(host, output_directory);
+    status =
+        draft->directory ? EITP_OK : eitp__fail_memory(error, strlen(output_directory), "the path of a checkpoint");
+    if (!status)
+        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, ".partial",
+                                       &draft->partial, error);
+    if (!status)
+        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &draft->final, error);
+    if (!status)
+        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, EITP__REPLACED_SUFFIX,
+                                       &draft->replaced, error);
+    if (!status)
+        status = eitp__remove_tree(host, draft->partial, error);
+    if (!status)
+        status = eitp__make_directories(host, output_directory, error);
+    if (!status)
+        status = eitp__make_directory(host, draft->partial, error);
+    draft->exists = !status;
+    if (status)
+        eitp__checkpoint_abandon(draft);
+    return status;
+}
+
+EITP__PRIVATE void eitp__checkpoint_abandon(eitp__checkpoint_draft *draft) {
+    const eitp_host host = draft->host;
+    if (draft->exists)
+        eitp__remove_tree(&host, draft->partial, NULL);
+    eitp__release_text(&host, draft->directory);
+    eitp__release_text(&host, draft->partial);
+    eitp__release_text(&host, draft->final);
+    eitp__release_text(&host, draft->replaced);
+    memset(draft, 0, sizeof *draft);
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__checkpoint_draft *draft, const eitp__manifest *manifest,
+                                                  eitp_error *error) {
+    eitp_status status = eitp__manifest_write(manifest, draft->partial, error);
+    if (!status)
+        status = eitp__sync_directory(&draft->host, draft->partial, error);
+    if (!status)
+        status = eitp__install(&draft->host, draft->directory, draft->partial, draft->final, draft->replaced, error);
+    draft->exists = status != EITP_OK;
+    eitp__checkpoint_abandon(draft);
+    return status;
+}
+
 eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                    eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                    void *user, eitp_error *error) {
@@ -33107,35 +33564,14 @@ eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_dir
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
     const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error) {
-    const int64_t step = manifest->step;
-    char *partial = NULL, *final = NULL, *replaced = NULL;
-    eitp_status status =
-        eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, ".partial", &partial, error);
+    eitp__checkpoint_draft draft;
+    eitp_status status = eitp__checkpoint_begin(host, output_directory, suffix, manifest->step, &draft, error);
+    if (status)
+        return status;
+    status = fill(user, draft.partial, error);
     if (!status)
-        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &final, error);
-    if (!status)
-        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, EITP__REPLACED_SUFFIX,
-                                       &replaced, error);
-    if (!status)
-        status = eitp__remove_tree(host, partial, error);
-    if (!status)
-        status = eitp__make_directories(host, output_directory, error);
-    if (!status)
-        status = eitp__make_directory(host, partial, error);
-    if (!status) {
-        status = fill(user, partial, error);
-        if (!status)
-            status = eitp__manifest_write(manifest, partial, error);
-        if (!status)
-            status = eitp__sync_directory(host, partial, error);
-        if (!status)
-            status = eitp__install(host, output_directory, partial, final, replaced, error);
-        if (status)
-            eitp__remove_tree(host, partial, NULL);
-    }
-    eitp__release_text(host, partial);
-    eitp__release_text(host, final);
-    eitp__release_text(host, replaced);
+        return eitp__checkpoint_commit(&draft, manifest, error);
+    eitp__checkpoint_abandon(&draft);
     return status;
 }
 
@@ -34641,7 +35077,7 @@ EITP__PRIVATE eitp_status eitp__readers_create(const eitp_host *host, int64_t co
         return eitp__fail_memory(error, bytes, "the data workers");
     readers->count = count;
     for (int64_t i = 0; i < count && !status; i++)
-        status = eitp__worker_create(host, &readers->workers[i], error);
+        status = eitp__worker_create(host, EITP__WORKER_QUEUE, &readers->workers[i], error);
     return status;
 }
 
@@ -36761,66 +37197,90 @@ eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpo
 /*
  * Saving: a checkpoint is a model directory with optimizer.safetensors, trainer_state.json and what the task saves. If
  * the model has adapters, they replace the frozen weights.
+ *
+ * A save has two halves. The first takes everything from the trainer: the large files go through a queue, the small
+ * ones to the disk. The second makes it a checkpoint. Between them, if the queue has room for all, steps may be made.
  */
 
+/* A checkpoint that is being written. */
+struct eitp__save {
+    eitp_host host;
+    eitp_trainer *trainer;
+    const eitp__save_options *options; /* only while it begins */
+    eitp__checkpoint_draft draft;
+    eitp__manifest manifest;   /* of the large files, which are summed as they are written */
+    eitp__write_behind *queue; /* of the caller; NULL: each large file is complete when it is written */
+};
+
+/* ---- The files ---- */
+
+/* Lists a file that was written. */
+static eitp_status eitp__save_list(eitp__save *save, const char *name, const eitp__file_output *output,
+                                   eitp_error *error) {
+    return eitp__manifest_add(&save->manifest, name, &output->sum, error);
+}
+
 /* Writes the variables of a role. */
-static eitp_status eitp__fill_variables(eitp_context *context, const char *directory, const char *name, eitp_role role,
-                                        uint32_t *checksum, eitp__manifest *manifest, eitp_error *error) {
-    const eitp_host host = eitp_context_host(context);
-    eitp__file_sum sum = EITP__ZERO;
-    char *path = eitp__join_path(&host, directory, name);
-    eitp_status status = path ? eitp__variables_save_role(context, path, role, checksum, &sum, error)
-                              : eitp__fail_memory(error, strlen(directory), "a path");
-    eitp__release_text(&host, path);
-    return status ? status : eitp__manifest_add(manifest, name, &sum, error);
+static eitp_status eitp__save_variables(eitp__save *save, const char *name, eitp_role role, uint32_t *checksum,
+                                        eitp_error *error) {
+    eitp__file_output output = EITP__ZERO;
+    char *path = eitp__join_path(&save->host, save->draft.partial, name);
+    eitp_status status;
+    output.queue = save->queue;
+    status = path ? eitp__variables_save_role(save->trainer->plans.task.context, path, role, checksum, &output, error)
+                  : eitp__fail_memory(error, strlen(save->draft.partial), "a path");
+    eitp__release_text(&save->host, path);
+    return status ? status : eitp__save_list(save, name, &output, error);
 }
 
 /* Writes the parameters trained in addition to adapters, if there are any. */
-static eitp_status eitp__fill_others(eitp_context *context, const char *directory, int64_t *others_checksum,
-                                     eitp__manifest *manifest, eitp_error *error) {
-    eitp__file_sum sum = EITP__ZERO;
+static eitp_status eitp__save_others(eitp__save *save, int64_t *others_checksum, eitp_error *error) {
+    eitp_context *context = save->trainer->plans.task.context;
+    eitp__file_output output = EITP__ZERO;
     uint32_t checksum = 0;
     eitp_status status;
     *others_checksum = -1;
     if (!eitp__lora_has_others(context))
         return EITP_OK;
-    status = eitp__lora_save_others(context, directory, &checksum, &sum, error);
+    output.queue = save->queue;
+    status = eitp__lora_save_others(context, save->draft.partial, &checksum, &output, error);
     *others_checksum = checksum;
-    return status ? status : eitp__manifest_add(manifest, EITP__LORA_OTHERS_FILE, &sum, error);
+    return status ? status : eitp__save_list(save, EITP__LORA_OTHERS_FILE, &output, error);
 }
 
 /* Writes the adapters and their model's configuration. */
-static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
-                                       eitp__state *state, eitp__manifest *manifest, eitp_error *error) {
-    const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
-    char *path = eitp__join_path(&trainer->host, directory, "config.json");
-    eitp__file_sum sum = EITP__ZERO;
+static eitp_status eitp__save_adapters(eitp__save *save, uint32_t *checksum, eitp__state *state, eitp_error *error) {
+    eitp_model *model = save->trainer->plans.task.model;
+    const eitp_transformer_config config = eitp_model_config(model);
+    const char *directory = save->draft.partial;
+    char *path = eitp__join_path(&save->host, directory, "config.json");
+    eitp__file_output output = EITP__ZERO;
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    output.queue = save->queue;
     if (!status)
-        status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
-    eitp__release_text(&trainer->host, path);
+        status = eitp_transformer_config_write(&save->host, path, &config, -1, EITP_F32, error);
+    eitp__release_text(&save->host, path);
     if (!status)
-        status = eitp__lora_save(trainer->plans.task.model, directory, NULL, checksum, &sum, error);
+        status = eitp__lora_save(model, directory, NULL, checksum, &output, error);
     if (!status)
-        status = eitp__manifest_add(manifest, EITP__LORA_WEIGHTS_FILE, &sum, error);
+        status = eitp__save_list(save, EITP__LORA_WEIGHTS_FILE, &output, error);
     if (!status)
-        status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
+        status = eitp__lora_base_checksum(model, &base, error);
     state->base_checksum = base;
-    return status ? status
-                  : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, manifest, error);
+    return status ? status : eitp__save_others(save, &state->others_checksum, error);
 }
 
 /* Writes the weights: a model directory or, without an eitp_model, the parameters alone. */
-static eitp_status eitp__fill_weights(const eitp_task *task, const char *directory, uint32_t *checksum,
-                                      eitp__manifest *manifest, eitp_error *error) {
-    eitp__file_sum sum = EITP__ZERO;
+static eitp_status eitp__save_weights(eitp__save *save, uint32_t *checksum, eitp_error *error) {
+    const eitp_task *task = &save->trainer->plans.task;
+    eitp__file_output output = EITP__ZERO;
     eitp_status status;
     if (!task->model)
-        return eitp__fill_variables(task->context, directory, EITP__WEIGHTS_FILE, EITP_PARAMETER, checksum, manifest,
-                                    error);
-    status = eitp__model_save(task->model, directory, EITP_F32, -1, checksum, &sum, error);
-    return status ? status : eitp__manifest_add(manifest, EITP__WEIGHTS_FILE, &sum, error);
+        return eitp__save_variables(save, EITP__WEIGHTS_FILE, EITP_PARAMETER, checksum, error);
+    output.queue = save->queue;
+    status = eitp__model_save(task->model, save->draft.partial, EITP_F32, -1, checksum, &output, error);
+    return status ? status : eitp__save_list(save, EITP__WEIGHTS_FILE, &output, error);
 }
 
 /* ---- The size of a checkpoint ---- */
@@ -36833,9 +37293,8 @@ static uint64_t eitp__variable_file_bytes(const eitp_variable *variable) {
     return header + elements * eitp_dtype_size(wide == EITP_F32 ? wide : variable->dtype);
 }
 
-EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest) {
+EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, uint64_t *total, uint64_t *largest) {
     const uint64_t others = 65536; /* configuration, state, tokenizer, and incomplete blocks of the file system */
-    const eitp_task *task = &trainer->plans.task;
     const int has_adapters = task->model && eitp_model_lora_config(task->model).rank > 0;
     uint64_t weights = 0, beside_adapters = 0, optimizer = 0;
     for (size_t i = 0; i < eitp_variable_count(task->context); i++) {
@@ -36854,62 +37313,110 @@ EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, ui
         *largest = beside_adapters;
 }
 
-/* ---- Writing it ---- */
+/* ---- Saving ---- */
 
-/* A trainer, and what else a checkpoint holds. */
-typedef struct eitp__checkpoint_content {
-    eitp_trainer *trainer;
-    const eitp__save_options *options;
-    eitp__manifest manifest; /* of the large files, which are summed as they are written */
-} eitp__checkpoint_content;
-
-/* Writes all files of a checkpoint into a directory. */
-static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
-    eitp__checkpoint_content *content = (eitp__checkpoint_content *)user;
-    eitp__manifest *manifest = &content->manifest;
-    eitp_trainer *trainer = content->trainer;
+/* Writes all files but the manifest. */
+static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
+    const eitp__save_options *options = save->options;
+    const eitp_trainer *trainer = save->trainer;
     const eitp_task *task = &trainer->plans.task;
+    const char *directory = save->draft.partial;
     eitp__state state;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
-    char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
+    char *path = eitp__join_path(&save->host, directory, EITP__STATE_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
         status = eitp__state_of(trainer, &state, error);
     if (!status && task->save)
         status = task->save(task->user, directory, error);
-    if (!status && content->options->fill)
-        status = content->options->fill(content->options->user, directory, error);
+    if (!status && options->fill)
+        status = options->fill(options->user, directory, error);
     /* After the program's files, which cannot change these: their sums are known when they are written. */
     if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, manifest, error);
+        status = eitp__save_adapters(save, &model_checksum, &state, error);
     else if (!status)
-        status = eitp__fill_weights(task, directory, &model_checksum, manifest, error);
+        status = eitp__save_weights(save, &model_checksum, error);
     if (!status)
-        status = eitp__fill_variables(task->context, directory, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER,
-                                      &optimizer_checksum, manifest, error);
+        status = eitp__save_variables(save, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, &optimizer_checksum, error);
     state.model_checksum = model_checksum;
     state.optimizer_checksum = optimizer_checksum;
     if (!status)
-        status = eitp__state_write(&trainer->host, eitp_model_config(task->model).architecture, path, &state, error);
-    eitp__release_text(&trainer->host, path);
+        status = eitp__state_write(&save->host, eitp_model_config(task->model).architecture, path, &state, error);
+    eitp__release_text(&save->host, path);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__save_create_queue(const eitp_trainer *trainer, eitp__write_behind **queue,
+                                                  eitp_error *error) {
+    const size_t files = 3; /* weights, others and optimizer state */
+    uint64_t bytes, largest;
+    eitp__checkpoint_size(&trainer->plans.task, &bytes, &largest);
+    return eitp__write_behind_create(&trainer->host, bytes, files, queue, error);
+}
+
+EITP__PRIVATE eitp_status eitp__save_begin(eitp_trainer *trainer, const char *output_directory,
+                                           const eitp__save_options *options, eitp__write_behind *queue,
+                                           eitp__save **save, eitp_error *error) {
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    eitp__save *created;
+    *save = NULL;
+    /* The task does not save while it reads. A program that stops does not wait for samples that it will not use. */
+    if (eitp__read_ahead_wait(&trainer->plans.ahead, &trainer->plans.task.context->poll, NULL))
+        eitp__read_ahead_cancel(&trainer->plans.ahead);
+    if (status)
+        return status;
+    created = (eitp__save *)eitp__allocate(&trainer->host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a checkpoint");
+    created->host = trainer->host;
+    created->trainer = trainer;
+    created->options = options;
+    created->queue = queue;
+    eitp__manifest_init(&created->manifest, &created->host, trainer->step, !options->uncounted);
+    status = eitp__checkpoint_begin(&created->host, output_directory, options->suffix, trainer->step, &created->draft,
+                                    error);
+    if (!status)
+        status = eitp__save_fill(created, error);
+    if (status)
+        eitp__save_abandon(created);
+    else
+        *save = created;
+    return status;
+}
+
+EITP__PRIVATE int eitp__save_is_written(const eitp__save *save) {
+    return !save->queue || eitp__behind_is_idle(save->queue);
+}
+
+EITP__PRIVATE int64_t eitp__save_step(const eitp__save *save) {
+    return save->manifest.step;
+}
+
+EITP__PRIVATE eitp_status eitp__save_commit(eitp__save *save, eitp_error *error) {
+    eitp_status status = save->queue ? eitp__behind_finish(save->queue, error) : EITP_OK;
+    if (!status)
+        status = eitp__checkpoint_commit(&save->draft, &save->manifest, error);
+    eitp__save_abandon(save);
+    return status;
+}
+
+EITP__PRIVATE void eitp__save_abandon(eitp__save *save) {
+    eitp_host host;
+    if (!save)
+        return;
+    host = save->host;
+    if (save->queue)
+        eitp__write_behind_clear(save->queue);
+    eitp__checkpoint_abandon(&save->draft);
+    eitp__manifest_release(&save->manifest);
+    eitp__release(&host, save, sizeof *save);
 }
 
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error) {
-    eitp_status status = eitp__trainer_check_whole(trainer, error);
-    eitp__checkpoint_content content;
-    content.trainer = trainer;
-    content.options = options;
-    eitp__manifest_init(&content.manifest, &trainer->host, trainer->step, !options->uncounted);
-    /* The task does not save while it reads. A program that stops does not wait for samples that it will not use. */
-    if (eitp__read_ahead_wait(&trainer->plans.ahead, &trainer->plans.task.context->poll, NULL))
-        eitp__read_ahead_cancel(&trainer->plans.ahead);
-    if (!status)
-        status = eitp__checkpoint_create(&trainer->host, output_directory, options->suffix, &content.manifest,
-                                         eitp__fill_checkpoint, &content, error);
-    eitp__manifest_release(&content.manifest);
-    return status;
+    eitp__save *save;
+    eitp_status status = eitp__save_begin(trainer, output_directory, options, NULL, &save, error);
+    return status ? status : eitp__save_commit(save, error);
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
@@ -37706,6 +38213,7 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
     eitp_plan_stats pass = eitp_plan_statistics(plans->gradient_plan), update = EITP__ZERO;
     const double passes = (double)eitp__step_passes(&plans->config);
     const double full_passes = eitp__step_full_passes(&plans->config);
+    uint64_t checkpoint, largest;
     if (plans->update_plan)
         update = eitp_plan_statistics(plans->update_plan);
     snprintf(candidate->precision, sizeof candidate->precision, "%s", eitp_context_precision_name(context));
@@ -37724,6 +38232,8 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
         candidate->parameters + candidate->gradients + candidate->states + candidate->arena + candidate->workspace;
     candidate->process += candidate->total / EITP__PAGE_TABLES;
     candidate->total += candidate->process;
+    eitp__checkpoint_size(&plans->task, &checkpoint, &largest);
+    candidate->checkpoint = (size_t)checkpoint;
     candidate->flops = full_passes * pass.flops + update.flops;
     candidate->recomputed_flops = full_passes * pass.recomputed_flops;
     candidate->recomputed = pass.recomputed;
@@ -38831,7 +39341,7 @@ static void eitp__guard_release_arena(eitp_run *run) {
 /* True if there are steps that the newest checkpoint lacks. */
 static int eitp__guard_can_save(const eitp_run *run) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
-    return done > 0 && run->report.saved_step != done;
+    return done > 0 && !eitp__run_has_saved(run, done);
 }
 
 /* Looks again after what took time; true if memory is still short. */
@@ -38927,6 +39437,7 @@ static const char *eitp__guard_action(const eitp_run *run) {
 
 /* The first reaction: gives the arena back, and saves what the run would lose if it were killed now. */
 static eitp_status eitp__guard_secure(eitp_run *run, eitp_error *error) {
+    eitp__async_save_release(run);
     eitp__guard_warn(run, run->guard.alarm, eitp__guard_action(run));
     eitp__guard_release_arena(run);
     return eitp__guard_can_save(run) ? eitp__run_save_early(run, error) : EITP_OK;
@@ -39678,7 +40189,7 @@ EITP__PRIVATE eitp_status eitp__disk_check(eitp_run *run, eitp_error *error) {
     eitp_status status = eitp__disk_open_files(run, error);
     if (status || !eitp__path_space(&run->host, run->directory, &free_bytes, &limit))
         return status;
-    eitp__trainer_checkpoint_size(run->trainer, &size, &largest);
+    eitp__checkpoint_size(&run->trainer->plans.task, &size, &largest);
     if (largest > limit)
         return eitp__fail(error, EITP_ERROR_IO,
                           "a checkpoint has a file of %s, and the files of this process may have %s at most; raise the "
@@ -39751,7 +40262,7 @@ static const char *eitp__disk_missing(const eitp_run *run, const eitp_error *err
     uint64_t total, largest, free_bytes, limit;
     char missing[32], needs[32], has[32];
     *text = 0;
-    eitp__trainer_checkpoint_size(run->trainer, &total, &largest);
+    eitp__checkpoint_size(&run->trainer->plans.task, &total, &largest);
     if (eitp__is_disk_full(error) && eitp__path_space(&run->host, run->directory, &free_bytes, &limit) &&
         free_bytes < total)
         snprintf(text, size, "; %s are missing: a checkpoint needs %s, and %s are free",
@@ -40053,6 +40564,117 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
 }
 /* <<src/run/run_restore.c */
 
+/* >>src/run/run_prune.c */
+EITP__PRIVATE void eitp__run_prune(eitp_run *run) {
+    const int has_failed = run->prune_has_failed;
+    int64_t kept[EITP__KEPT_STEPS];
+    eitp_error error;
+    if (run->async.save) /* which looks like a leftover; pruning follows when it is complete */
+        return;
+    eitp__run_list_kept(run, kept);
+    eitp__run_update_links(run);
+    run->prune_has_failed = eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept,
+                                                   EITP__KEPT_STEPS, &error) != EITP_OK;
+    if (run->prune_has_failed && !has_failed)
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                         "%s; old checkpoints stay, and the run tries again after the next save", error.message);
+}
+/* <<src/run/run_prune.c */
+
+/* >>src/run/async_save.c */
+EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step) {
+    return run->report.saved_step == step || (run->async.save && eitp__save_step(run->async.save) == step);
+}
+
+EITP__PRIVATE int eitp__async_save_fits(const eitp_run *run) {
+    uint64_t bytes, largest;
+    eitp_memory_info info;
+    const int is_last = run->is_ending || eitp_trainer_steps_done(run->trainer) == run->report.steps;
+    if (!run->config.async_save_bytes || is_last || run->async.has_failed)
+        return 0;
+    eitp__checkpoint_size(&run->trainer->plans.task, &bytes, &largest);
+    if (bytes > run->config.async_save_bytes)
+        return 0;
+    if (run->async.queue || run->config.memory_check_seconds < 0)
+        return 1;
+    return !eitp_memory_info_read(&run->host, &info, NULL) &&
+           (!info.usable || info.left > bytes + eitp_memory_floor(&info));
+}
+
+/* True if a save is due before the last step. */
+static int eitp__async_save_is_used(const eitp_run *run) {
+    const eitp_run_config *config = &run->config;
+    const int64_t steps = run->report.steps - run->report.start_step;
+    return (config->save_steps && (!run->report.steps || config->save_steps < steps)) || config->save_epochs > 0 ||
+           config->save_seconds > 0 || run->keep_best;
+}
+
+EITP__PRIVATE void eitp__async_save_prepare(eitp_run *run) {
+    if (eitp__async_save_is_used(run) && eitp__async_save_fits(run))
+        eitp__save_create_queue(run->trainer, &run->async.queue, NULL);
+}
+
+EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save_options *options, double began,
+                                                 eitp_error *error) {
+    eitp__async_save *async = &run->async;
+    eitp_status status = EITP_OK;
+    if (!async->queue) /* it was released because memory was short */
+        status = eitp__save_create_queue(run->trainer, &async->queue, error);
+    if (!status)
+        status = eitp__save_begin(run->trainer, run->directory, options, async->queue, &async->save, error);
+    if (status)
+        return status;
+    async->began = began;
+    async->stalled = eitp__clock() - began;
+    run->saved_at = eitp__clock();
+    return EITP_OK;
+}
+
+/* A failure is no end: the steps done are then saved in the foreground, where attempts are repeated. */
+static void eitp__async_save_complete(eitp_run *run) {
+    eitp__async_save *async = &run->async;
+    const double now = eitp__clock();
+    const int64_t step = eitp__save_step(async->save);
+    eitp_error error;
+    eitp_status status = eitp__save_commit(async->save, &error);
+    async->save = NULL;
+    async->has_failed = status != EITP_OK;
+    if (status) {
+        run->save = 1;
+        eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                         "checkpoint-%lld could not be written beside the steps: %s; saving the steps done",
+                         (long long)step, error.message);
+        return;
+    }
+    run->report.saved_step = step;
+    run->cannot_save = 0;
+    run->saved_at = eitp__clock();
+    async->stalled += run->saved_at - now;
+    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - async->began,
+                     "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
+                     run->saved_at - async->began, async->stalled);
+    eitp__run_prune(run);
+}
+
+EITP__PRIVATE void eitp__async_save_poll(eitp_run *run) {
+    if (run->async.save && eitp__save_is_written(run->async.save))
+        eitp__async_save_complete(run);
+}
+
+EITP__PRIVATE void eitp__async_save_finish(eitp_run *run) {
+    if (run->async.save)
+        eitp__async_save_complete(run);
+}
+
+EITP__PRIVATE void eitp__async_save_release(eitp_run *run) {
+    eitp__async_save_poll(run);
+    eitp__save_abandon(run->async.save);
+    run->async.save = NULL;
+    eitp__write_behind_destroy(run->async.queue);
+    run->async.queue = NULL;
+}
+/* <<src/run/async_save.c */
+
 /* >>src/run/run_save.c */
 /* ---- When ---- */
 
@@ -40082,20 +40704,7 @@ static int eitp__run_counts(const eitp_run *run, int64_t step) {
     return eitp__run_schedules_save(run, step) || step == run->report.steps;
 }
 
-/* ---- Pruning and saving ---- */
-
-EITP__PRIVATE void eitp__run_prune(eitp_run *run) {
-    const int has_failed = run->prune_has_failed;
-    int64_t kept[EITP__KEPT_STEPS];
-    eitp_error error;
-    eitp__run_list_kept(run, kept);
-    eitp__run_update_links(run);
-    run->prune_has_failed = eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept,
-                                                   EITP__KEPT_STEPS, &error) != EITP_OK;
-    if (run->prune_has_failed && !has_failed)
-        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "%s; old checkpoints stay, and the run tries again after the next save", error.message);
-}
+/* ---- Saving ---- */
 
 /* best.json is information for programs and people: a resume takes the evaluations from its checkpoint. */
 EITP__PRIVATE void eitp__run_write_best(eitp_run *run) {
@@ -40128,30 +40737,16 @@ static eitp_status eitp__run_fill(void *user, const char *directory, eitp_error 
     return status;
 }
 
-/* Writes a checkpoint of the last step. */
-static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, eitp_error *error) {
-    eitp__run_checkpoint checkpoint;
-    eitp__save_options options = {"", !is_counted, eitp__run_fill, NULL};
-    double began = eitp__clock();
+/* Writes it while the run waits. */
+static eitp_status eitp__run_write_waiting(eitp_run *run, const eitp__save_options *options, double began,
+                                           eitp_error *error) {
     eitp_status status;
-    checkpoint.run = run;
-    checkpoint.is_counted = is_counted;
-    options.user = &checkpoint;
-    status = eitp__run_restore_directory(run, error);
-    if (status)
-        return status;
     run->cannot_save = 1;
-    /* Written first: unless that fails, a checkpoint has no steps and evaluations that these files lack. */
-    eitp__records_sync(run);
-    if (run->best_is_behind)
-        eitp__run_write_best(run);
-    status = eitp__disk_save(run, &options, error);
+    status = eitp__disk_save(run, options, error);
     if (status)
         return status;
-    run->cannot_save = 0;
+    run->cannot_save = run->async.has_failed = 0;
     run->report.saved_step = eitp_trainer_steps_done(run->trainer);
-    if (is_counted)
-        eitp__health_saved(&run->health);
     run->saved_at = eitp__clock();
     eitp__pressure_saved(&run->guard.pressure, run->saved_at - began);
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
@@ -40159,12 +40754,38 @@ static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, eit
     return EITP_OK;
 }
 
+/* Writes a checkpoint of the last step, or begins to. */
+static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, int may_be_async, eitp_error *error) {
+    eitp__run_checkpoint checkpoint;
+    eitp__save_options options = {"", !is_counted, eitp__run_fill, NULL};
+    const double began = eitp__clock();
+    eitp_status status;
+    eitp__async_save_finish(run);
+    run->save = 0;
+    checkpoint.run = run;
+    checkpoint.is_counted = is_counted;
+    options.user = &checkpoint;
+    status = eitp__run_restore_directory(run, error);
+    if (status)
+        return status;
+    /* Written first: unless that fails, a checkpoint has no steps and evaluations that these files lack. */
+    eitp__records_sync(run);
+    if (run->best_is_behind)
+        eitp__run_write_best(run);
+    /* What cannot begin is written while the run waits, with its attempts. */
+    if (!may_be_async || !eitp__async_save_fits(run) || eitp__async_save_begin(run, &options, began, error))
+        status = eitp__run_write_waiting(run, &options, began, error);
+    if (!status && is_counted)
+        eitp__health_saved(&run->health);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     eitp_status status;
     run->save = !eitp__health_may_save(run);
     if (run->save) /* after the next step, if it may be then */
         return EITP_OK;
-    status = eitp__run_write_checkpoint(run, 1, error);
+    status = eitp__run_write_checkpoint(run, 1, 1, error);
     if (!status)
         eitp__run_prune(run);
     return status;
@@ -40173,7 +40794,7 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
 EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     eitp_status status =
-        eitp__health_may_save(run) ? eitp__run_write_checkpoint(run, eitp__run_counts(run, done), error) : EITP_OK;
+        eitp__health_may_save(run) ? eitp__run_write_checkpoint(run, eitp__run_counts(run, done), 0, error) : EITP_OK;
     run->saved_early =
         run->report.saved_step == done && run->report.evaluated_step != done && eitp__run_follows_best(run);
     if (!status)
@@ -40186,7 +40807,7 @@ EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *erro
     eitp_status status;
     if (done == 0 || run->report.saved_step == done || eitp_trainer_is_torn(run->trainer))
         return EITP_OK;
-    status = eitp__run_write_checkpoint(run, eitp__run_counts(run, done), error);
+    status = eitp__run_write_checkpoint(run, eitp__run_counts(run, done), 0, error);
     eitp__run_update_links(run);
     return status;
 }
@@ -40275,7 +40896,7 @@ static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
         eitp__run_write_best(run);
     if (status || !run->keep_best || !is_best)
         return status;
-    if (run->report.saved_step != step || run->saved_early) {
+    if (!eitp__run_has_saved(run, step) || run->saved_early) {
         run->saved_early = 0;
         return eitp__run_save(run, error);
     }
@@ -40380,7 +41001,7 @@ static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
 
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
     const double seconds = run->config.save_seconds;
-    if (run->report.saved_step == step)
+    if (eitp__run_has_saved(run, step))
         return run->saved_early;
     return run->save || eitp__run_schedules_save(run, step) ||
            (seconds > 0 && eitp__clock() - run->saved_at >= seconds);
@@ -40401,6 +41022,7 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     report->seconds += seconds;
     eitp__record_step(run, seconds);
     eitp__notify_step(run, seconds);
+    eitp__async_save_poll(run);
     status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
         status = eitp__guard_repeat(run, eitp__run_evaluate, error);
@@ -40461,9 +41083,11 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     if (!status && done < eitp__run_last_step(run)) {
         status = eitp__disk_check(run, error);
         run->is_refused = status != EITP_OK;
-        if (!status)
+        if (!status) {
+            eitp__async_save_prepare(run);
             eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld",
                              (long long)done + 1);
+        }
     }
     if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
         eitp__evaluation_is_due(run, done))
@@ -40579,6 +41203,8 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
     run->is_ending = 1;
+    eitp__async_save_finish(run);
+    eitp__async_save_release(run);
     if (report->end == EITP_RUN_EARLY_STOP)
         eitp__notify_early_stop(run);
     if (status) {

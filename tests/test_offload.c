@@ -30,7 +30,7 @@ static void jobs_run_in_order(void) {
     job jobs[JOBS];
     int next = 0;
     uint64_t last = 0;
-    REQUIRE_OK(eitp__worker_create(&host, &worker, &error_), error_);
+    REQUIRE_OK(eitp__worker_create(&host, 64, &worker, &error_), error_);
     for (int i = 0; i < JOBS; i++) {
         jobs[i].number = i;
         jobs[i].next = &next;
@@ -56,7 +56,7 @@ static void failed_job_cancels_later_jobs(void) {
     eitp__worker *worker = NULL;
     job jobs[6];
     int next = 0;
-    REQUIRE_OK(eitp__worker_create(&host, &worker, &error_), error_);
+    REQUIRE_OK(eitp__worker_create(&host, 64, &worker, &error_), error_);
     for (int i = 0; i < 6; i++) {
         jobs[i].number = i;
         jobs[i].next = &next;

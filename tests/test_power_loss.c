@@ -136,8 +136,15 @@ static void whatever_the_disk_kept_a_checkpoint_is_whole(void) {
     free(o);
 }
 
+static void power_is_lost_beside_the_steps(void) {
+    whole_saves_beside_ = 1;
+    whatever_the_disk_kept_a_checkpoint_is_whole();
+    whole_saves_beside_ = 0;
+}
+
 static const test_case tests[] = {
     TEST(whatever_the_disk_kept_a_checkpoint_is_whole),
+    TEST(power_is_lost_beside_the_steps),
 };
 
 int main(int argc, char **argv) {

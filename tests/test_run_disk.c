@@ -178,7 +178,7 @@ static eitp_status make_trainer(fixture *f) {
     v.isa = "ref";
     status = make_run(&f->trained, &f->host, &v, f->directory, &error_);
     if (!status)
-        eitp__trainer_checkpoint_size(f->trained.trainer, &f->size, &largest);
+        eitp__checkpoint_size(&f->trained.trainer->plans.task, &f->size, &largest);
     return status;
 }
 
@@ -331,7 +331,7 @@ static void the_size_of_a_checkpoint_is_known(void) {
         v.lora_rank = cases[i].rank;
         REQUIRE_OK(make_run(&f.trained, &f.host, &v, f.directory, &error_), error_);
         CHECK(step_many(&f.trained, 1, NULL));
-        eitp__trainer_checkpoint_size(f.trained.trainer, &size, &largest);
+        eitp__checkpoint_size(&f.trained.trainer->plans.task, &size, &largest);
         REQUIRE_OK(eitp_trainer_save(f.trained.trainer, f.output, &error_), error_);
         written = eitp__tree_bytes(&d.real, f.output);
         CHECK_THAT(size >= written && size < written + 120000 && largest < size, "%d: %d estimated, %d written", (int)i,

@@ -130,8 +130,15 @@ static void every_call_fails_in_every_way(void) {
     disk_end(&s.start);
 }
 
+static void every_call_beside_the_steps_fails(void) {
+    whole_saves_beside_ = 1;
+    every_call_fails_in_every_way();
+    whole_saves_beside_ = 0;
+}
+
 static const test_case tests[] = {
     TEST(every_call_fails_in_every_way),
+    TEST(every_call_beside_the_steps_fails),
 };
 
 int main(int argc, char **argv) {

@@ -135,6 +135,7 @@ static void begin_whole(place *p, whole *w) {
     w->host.files.link = place_link;
     w->host.files.lock = place_lock;
     w->directory = p->directory;
+    w->saves_beside = whole_saves_beside_;
     w->committed = w->resumed = -1;
     w->set_memory = set_memory;
     w->user = p;
@@ -234,8 +235,15 @@ static void a_kill_at_any_file_call_loses_nothing(void) {
     scratch_remove(p.directory);
 }
 
+static void a_kill_beside_the_steps_loses_nothing(void) {
+    whole_saves_beside_ = 1;
+    a_kill_at_any_file_call_loses_nothing();
+    whole_saves_beside_ = 0;
+}
+
 static const test_case tests[] = {
     TEST(a_kill_at_any_file_call_loses_nothing),
+    TEST(a_kill_beside_the_steps_loses_nothing),
 };
 
 int main(int argc, char **argv) {

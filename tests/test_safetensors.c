@@ -347,7 +347,7 @@ static eitp_status write_tensors(const eitp_host *host, const char *path, uint32
     for (size_t i = 0; i < LONG; i++)
         values[i] = value_at(i);
     memset(crcs, 0, TENSORS * sizeof crcs[0]);
-    status = eitp__safetensors_begin(host, path, tensors, TENSORS, texts, 2, &writer, error);
+    status = eitp__safetensors_begin(host, path, tensors, TENSORS, texts, 2, NULL, &writer, error);
     if (status) {
         CHECK(!writer);
         return status;
@@ -447,7 +447,7 @@ static void an_empty_file_can_be_written(void) {
     const eitp_host host = eitp_host_default();
     eitp__safetensors_writer *writer = NULL;
     eitp_error error;
-    REQUIRE_OK(eitp__safetensors_begin(&host, in("none"), NULL, 0, NULL, 0, &writer, &error), error);
+    REQUIRE_OK(eitp__safetensors_begin(&host, in("none"), NULL, 0, NULL, 0, NULL, &writer, &error), error);
     REQUIRE_OK(eitp__safetensors_finish(writer, NULL, &error), error);
     eitp__safetensors *collection = open_file(in("none"), &error);
     CHECK(collection && eitp__safetensors_count(collection) == 0 && !eitp__safetensors_metadata(collection, "a"));
@@ -475,7 +475,8 @@ static void invalid_tensors_are_refused(void) {
     eitp_error error;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
         eitp__safetensors_tensor pair[2] = {cases[i].tensor, {"b", EITP_F32, 1, {1, 0, 0, 0, 0, 0}}};
-        CHECK(eitp__safetensors_begin(&host, in("refused"), pair, 2, NULL, 0, &writer, &error) == EITP_ERROR_ARGUMENT);
+        CHECK(eitp__safetensors_begin(&host, in("refused"), pair, 2, NULL, 0, NULL, &writer, &error) ==
+              EITP_ERROR_ARGUMENT);
         CHECK_THAT(strstr(error.message, cases[i].message), "%s", error.message);
         CHECK(!writer && !is_there("refused") && !is_there("refused.tmp"));
     }
@@ -489,7 +490,7 @@ static void a_file_must_be_complete(void) {
     eitp__safetensors_writer *writer = NULL;
     eitp_error error;
     put("whole", "old", 3);
-    REQUIRE_OK(eitp__safetensors_begin(&host, in("whole"), two, 2, NULL, 0, &writer, &error), error);
+    REQUIRE_OK(eitp__safetensors_begin(&host, in("whole"), two, 2, NULL, 0, NULL, &writer, &error), error);
     CHECK(eitp__safetensors_write(writer, 2, values, 1, NULL, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp__safetensors_write(writer, 1, values, 3, NULL, &error) == EITP_ERROR_ARGUMENT);
     CHECK(eitp__safetensors_write(writer, 1, values, -1, NULL, &error) == EITP_ERROR_ARGUMENT);
@@ -502,7 +503,7 @@ static void a_file_must_be_complete(void) {
     CHECK(eitp__safetensors_finish(writer, NULL, &error) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error.message, "is incomplete: 1 of 2 elements of tensor 'b' are written"), "%s", error.message);
     CHECK(!is_there("whole.tmp"));
-    REQUIRE_OK(eitp__safetensors_begin(&host, in("whole"), two, 2, NULL, 0, &writer, &error), error);
+    REQUIRE_OK(eitp__safetensors_begin(&host, in("whole"), two, 2, NULL, 0, NULL, &writer, &error), error);
     eitp__safetensors_abandon(writer);
     eitp__safetensors_abandon(NULL);
     CHECK(!is_there("whole.tmp"));

@@ -37,6 +37,7 @@ typedef struct whole {
     int64_t resumed;                 /* step that the run resumed from; -1: none */
     int shrinks;                     /* memory is short before the step WHOLE_SHORT + 1 */
     int records_lack;                /* the run may go on although records could not be written */
+    int saves_beside;                /* checkpoints are written beside the steps */
     int was_short, shrunk, offloads; /* memory was found short; a part ended with a smaller pass; a file is used */
     void (*set_memory)(void *user, int is_short);
     void *user;
@@ -212,6 +213,7 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int64_t steps) {
     config.eval_steps = 2;
     config.save_steps = 1;
     config.save_total_limit = 2;
+    config.async_save_bytes = w->saves_beside ? UINT64_MAX : 0;
     config.keep_best = "loss";
     config.auto_shrink = 1;
     config.memory_check_seconds = 0;
@@ -372,6 +374,9 @@ static WHOLE_UNUSED void whole_set_disk_memory(void *user, int is_short) {
     disk_set_content((disk *)user, "/proc/meminfo", text, strlen(text));
 }
 
+/* Runs write checkpoints beside the steps. */
+static int whole_saves_beside_;
+
 /* Prepares a whole run on a disk: without faults if `host` is NULL, otherwise through that host's functions. */
 static WHOLE_UNUSED void whole_begin(whole *w, disk *d, const eitp_host *host) {
     memset(w, 0, sizeof *w);
@@ -379,6 +384,7 @@ static WHOLE_UNUSED void whole_begin(whole *w, disk *d, const eitp_host *host) {
     if (!host)
         w->host.files = disk_files(d);
     w->directory = "/disk";
+    w->saves_beside = whole_saves_beside_;
     w->committed = w->resumed = -1;
     w->set_memory = whole_set_disk_memory;
     w->user = d;

@@ -137,6 +137,8 @@ static const option_row rows[] = {
      "write a checkpoint every N steps and at the end; 0: only at the end"},
     {"save-seconds", "", KIND_NUMBER, 0, LARGEST, "0", "X", OPTIONS_TRAIN, 1,
      "also write a checkpoint every X seconds; 0: do not"},
+    {"async-save", "", KIND_CHOICE, 0, 0, "auto", "auto no=false", OPTIONS_TRAIN, 1,
+     "write checkpoints beside the next steps, from a copy, if the memory budget has room for one; no: training waits"},
     {"save-total-limit", "keep-checkpoints", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TRAIN, 1,
      "checkpoints to keep; 0: all"},
     {"post-save-cmd", "", KIND_TEXT, 0, 0, NULL, "CMD", OPTIONS_TRAIN, 1,

@@ -129,7 +129,7 @@ void output_progress(const char *line) {
 
 const char *output_bytes(double bytes) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-    static char buffers[8][32];
+    static char buffers[16][32];
     static size_t next;
     size_t unit = 0;
     for (; bytes >= 999.95 && unit + 1 < COMMAND_COUNT(units); unit++)

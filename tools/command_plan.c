@@ -154,11 +154,12 @@ static void add_components(text_buffer *t, const eitp_fit_candidate *candidate) 
     text_format(t,
                 "  parameters        %12s\n  gradients         %12s\n  optimizer state   %12s\n"
                 "  activations       %12s  (logits %s of them)\n  workspace         %12s\n  process           %12s\n"
-                "  total             %12s\n",
+                "  total             %12s\n  checkpoint        %12s\n",
                 output_bytes((double)candidate->parameters), output_bytes((double)candidate->gradients),
                 output_bytes((double)candidate->states), output_bytes((double)candidate->arena),
                 output_bytes((double)candidate->logits), output_bytes((double)candidate->workspace),
-                output_bytes((double)candidate->process), output_bytes((double)candidate->total));
+                output_bytes((double)candidate->process), output_bytes((double)candidate->total),
+                output_bytes((double)candidate->checkpoint));
     text_format(t, "  arithmetic        %9.1f GF  per step", candidate->flops / 1e9);
     if (candidate->recomputed)
         text_format(t, ", %.1f GF of it recomputed", candidate->recomputed_flops / 1e9);
@@ -219,7 +220,7 @@ static void add_json_candidate(text_buffer *t, const eitp_fit_candidate *candida
                  {"optimizer_state", candidate->states}, {"activations", candidate->arena},
                  {"logits", candidate->logits},          {"workspace", candidate->workspace},
                  {"process", candidate->process},        {"total", candidate->total},
-                 {"offloaded", candidate->offloaded}};
+                 {"offloaded", candidate->offloaded},    {"checkpoint", candidate->checkpoint}};
     text_format(t, "{");
     text_json_member_string(t, "optimizer", eitp_optimizer_get(candidate->optimizer)->name);
     text_json_member_string(t, "precision", candidate->precision);

@@ -133,6 +133,21 @@ static eitp_status save_record(void *user, const char *directory, eitp_error *er
     return status;
 }
 
+/* True if a checkpoint is due before the last step. */
+static int saves_between_steps(const run *r) {
+    const option_set *o = &r->options;
+    const int64_t every = options_integer(o, OPTION_SAVE_STEPS);
+    const int64_t steps = r->steps - (r->checkpoint ? r->resumed.step : 0);
+    return (every && (!r->steps || every < steps)) || options_choice(o, OPTION_SAVE_STRATEGY) == 2 ||
+           options_number(o, OPTION_SAVE_SECONDS) > 0 || options_has(o, OPTION_KEEP_BEST);
+}
+
+size_t run_copy_bytes(const run *r) {
+    const size_t budget = r->fit.budget, total = r->choice.total + r->choice.checkpoint;
+    const int is_wanted = !options_choice(&r->options, OPTION_ASYNC_SAVE) && saves_between_steps(r);
+    return is_wanted && (!budget || total <= budget) ? r->choice.checkpoint : 0;
+}
+
 static eitp_run_config run_config(run *r) {
     const option_set *o = &r->options;
     eitp_run_config config = eitp_run_config_default();
@@ -146,6 +161,7 @@ static eitp_run_config run_config(run *r) {
     config.save_epochs = options_choice(o, OPTION_SAVE_STRATEGY) == 2;
     config.metrics = options_choice(o, OPTION_REPORT_TO) == 0;
     config.save_seconds = options_number(o, OPTION_SAVE_SECONDS);
+    config.async_save_bytes = run_copy_bytes(r);
     config.save_total_limit = options_integer(o, OPTION_SAVE_TOTAL_LIMIT);
     config.keep_best = options_text(o, OPTION_KEEP_BEST);
     config.higher_is_better = config.keep_best && is_higher_better(config.keep_best);
@@ -453,9 +469,12 @@ static void log_memory(const run *r) {
     size_t arena = eitp_context_arena_bytes(r->context);
     const eitp_optimizer_info *optimizer = eitp_optimizer_get(r->choice.optimizer);
     char text[200];
-    output_info("memory: parameters %s, gradients %s, optimizer state %s, activations %s; total with the process %s",
-                output_bytes((double)parameters), output_bytes((double)gradients), output_bytes((double)state),
-                output_bytes((double)arena), output_bytes((double)r->choice.total));
+    const size_t copy = run_copy_bytes(r);
+    output_info(
+        "memory: parameters %s, gradients %s, optimizer state %s, activations %s%s%s; total with the process %s",
+        output_bytes((double)parameters), output_bytes((double)gradients), output_bytes((double)state),
+        output_bytes((double)arena), copy ? ", copy of a checkpoint " : "", copy ? output_bytes((double)copy) : "",
+        output_bytes((double)(r->choice.total + copy)));
     output_info("configuration: %s", fit_describe(&r->fit, &r->choice, text, sizeof text));
     if (optimizer->fidelity == EITP_SAME_BITS || !r->fit.any_optimizer)
         return;

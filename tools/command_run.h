@@ -53,6 +53,9 @@ void run_complete_options(run *r);
 /* Everything else: directory, model, data, trainer, run.json. The caller sets `listener` before. */
 eitp_status run_prepare(run *r, eitp_error *error);
 
+/* Memory for a copy of the checkpoint beside that of the plan; 0: saves wait, or there is one only at the end. */
+size_t run_copy_bytes(const run *r);
+
 /* Ends a run. Before the first step, files that it created are removed; packed data is kept if `keep_data`. */
 void run_release(run *r, int keep_data);
 

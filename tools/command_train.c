@@ -169,7 +169,7 @@ static void print_json(const training *t, const char *stopped) {
     text_json_member_number(&result, "seconds", report->seconds);
     text_json_member_number(&result, "tokens_per_s", report->seconds > 0 ? (double)report->items / report->seconds : 0);
     text_json_member_integer(&result, "spikes_skipped", report->step.spikes_skipped);
-    text_json_member_integer(&result, "planned_bytes", (int64_t)t->r->choice.total);
+    text_json_member_integer(&result, "planned_bytes", (int64_t)(t->r->choice.total + run_copy_bytes(t->r)));
     text_json_member_integer(&result, "peak_rss_bytes", (int64_t)process_peak_memory());
     if (report->lost_records)
         text_json_member_integer(&result, "lost_records", report->lost_records);

@@ -5,8 +5,6 @@
 #include <time.h>
 #endif
 
-enum { EITP__WORKER_QUEUE = 64 };
-
 typedef struct eitp__worker_job {
     eitp__work work;
     void *argument;
@@ -14,9 +12,10 @@ typedef struct eitp__worker_job {
 
 struct eitp__worker {
     eitp_host host;
-    eitp__worker_job jobs[EITP__WORKER_QUEUE]; /* job n is at n % EITP__WORKER_QUEUE */
-    uint64_t submitted, done;                  /* numbers of the last job submitted and finished */
-    eitp_status status;                        /* of the first failure */
+    eitp__worker_job *jobs;   /* job n is at n % queue */
+    size_t queue;             /* number of jobs that may wait */
+    uint64_t submitted, done; /* numbers of the last job submitted and finished */
+    eitp_status status;       /* of the first failure */
     eitp_error error;
     int has_thread, stopping;
 #if EITP__WITH_WORKER
@@ -65,7 +64,7 @@ static void *eitp__worker_thread(void *argument) {
             pthread_cond_wait(&worker->changed, &worker->mutex);
         if (worker->done == worker->submitted)
             break;
-        job = worker->jobs[(worker->done + 1) % EITP__WORKER_QUEUE];
+        job = worker->jobs[(worker->done + 1) % worker->queue];
         status = worker->status;
         pthread_mutex_unlock(&worker->mutex);
         status = eitp__run_job(&job, status, &error);
@@ -159,12 +158,21 @@ EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t numbe
 
 #endif
 
-EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, eitp__worker **worker, eitp_error *error) {
-    *worker = (eitp__worker *)eitp__allocate(host, sizeof **worker);
-    if (!*worker)
-        return eitp__fail_memory(error, sizeof **worker, "a background thread");
-    (*worker)->host = *host;
-    eitp__worker_start(*worker);
+EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, size_t queue, eitp__worker **worker,
+                                              eitp_error *error) {
+    eitp__worker *created = (eitp__worker *)eitp__allocate(host, sizeof *created);
+    eitp__worker_job *jobs = (eitp__worker_job *)eitp__allocate(host, queue * sizeof *jobs);
+    *worker = NULL;
+    if (!created || !jobs) {
+        eitp__release(host, created, sizeof *created);
+        eitp__release(host, jobs, queue * sizeof *jobs);
+        return eitp__fail_memory(error, sizeof *created + queue * sizeof *jobs, "a background thread");
+    }
+    created->host = *host;
+    created->jobs = jobs;
+    created->queue = queue;
+    eitp__worker_start(created);
+    *worker = created;
     return EITP_OK;
 }
 
@@ -174,6 +182,7 @@ EITP__PRIVATE void eitp__worker_destroy(eitp__worker *worker) {
         return;
     host = worker->host;
     eitp__worker_end(worker);
+    eitp__release(&host, worker->jobs, worker->queue * sizeof *worker->jobs);
     eitp__release(&host, worker, sizeof *worker);
 }
 
@@ -190,10 +199,10 @@ EITP__PRIVATE uint64_t eitp__worker_submit(eitp__worker *worker, eitp__work work
         return number;
     }
     eitp__worker_lock(worker);
-    if (worker->submitted + 1 > EITP__WORKER_QUEUE)
-        eitp__worker_await(worker, worker->submitted + 1 - EITP__WORKER_QUEUE);
+    if (worker->submitted + 1 > worker->queue)
+        eitp__worker_await(worker, worker->submitted + 1 - worker->queue);
     number = ++worker->submitted;
-    worker->jobs[number % EITP__WORKER_QUEUE] = job;
+    worker->jobs[number % worker->queue] = job;
     eitp__worker_unlock(worker);
     return number;
 }

@@ -20,7 +20,12 @@ typedef struct eitp__worker eitp__worker;
 /* A job; `argument` must stay valid until the job has been waited for. It must not allocate or log: see eitp_host. */
 typedef eitp_status (*eitp__work)(void *argument, eitp_error *error);
 
-EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, eitp__worker **worker, eitp_error *error);
+/* A queue for callers that wait for their jobs soon. */
+#define EITP__WORKER_QUEUE ((size_t)64)
+
+/* `queue`: number of jobs that may wait, 1 or more. */
+EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, size_t queue, eitp__worker **worker,
+                                              eitp_error *error);
 
 /* Waits for all jobs. NULL is harmless. */
 EITP__PRIVATE void eitp__worker_destroy(eitp__worker *worker);

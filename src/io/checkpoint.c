@@ -46,6 +46,58 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,
+                                                 const char *suffix, int64_t step, eitp__checkpoint_draft *draft,
+                                                 eitp_error *error) {
+    eitp_status status;
+    memset(draft, 0, sizeof *draft);
+    draft->host = *host;
+    draft->directory = eitp__copy_text(host, output_directory);
+    status =
+        draft->directory ? EITP_OK : eitp__fail_memory(error, strlen(output_directory), "the path of a checkpoint");
+    if (!status)
+        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, ".partial",
+                                       &draft->partial, error);
+    if (!status)
+        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &draft->final, error);
+    if (!status)
+        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, EITP__REPLACED_SUFFIX,
+                                       &draft->replaced, error);
+    if (!status)
+        status = eitp__remove_tree(host, draft->partial, error);
+    if (!status)
+        status = eitp__make_directories(host, output_directory, error);
+    if (!status)
+        status = eitp__make_directory(host, draft->partial, error);
+    draft->exists = !status;
+    if (status)
+        eitp__checkpoint_abandon(draft);
+    return status;
+}
+
+EITP__PRIVATE void eitp__checkpoint_abandon(eitp__checkpoint_draft *draft) {
+    const eitp_host host = draft->host;
+    if (draft->exists)
+        eitp__remove_tree(&host, draft->partial, NULL);
+    eitp__release_text(&host, draft->directory);
+    eitp__release_text(&host, draft->partial);
+    eitp__release_text(&host, draft->final);
+    eitp__release_text(&host, draft->replaced);
+    memset(draft, 0, sizeof *draft);
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__checkpoint_draft *draft, const eitp__manifest *manifest,
+                                                  eitp_error *error) {
+    eitp_status status = eitp__manifest_write(manifest, draft->partial, error);
+    if (!status)
+        status = eitp__sync_directory(&draft->host, draft->partial, error);
+    if (!status)
+        status = eitp__install(&draft->host, draft->directory, draft->partial, draft->final, draft->replaced, error);
+    draft->exists = status != EITP_OK;
+    eitp__checkpoint_abandon(draft);
+    return status;
+}
+
 eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                    eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                    void *user, eitp_error *error) {
@@ -59,35 +111,14 @@ eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_dir
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
     const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error) {
-    const int64_t step = manifest->step;
-    char *partial = NULL, *final = NULL, *replaced = NULL;
-    eitp_status status =
-        eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, ".partial", &partial, error);
+    eitp__checkpoint_draft draft;
+    eitp_status status = eitp__checkpoint_begin(host, output_directory, suffix, manifest->step, &draft, error);
+    if (status)
+        return status;
+    status = fill(user, draft.partial, error);
     if (!status)
-        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &final, error);
-    if (!status)
-        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, EITP__REPLACED_SUFFIX,
-                                       &replaced, error);
-    if (!status)
-        status = eitp__remove_tree(host, partial, error);
-    if (!status)
-        status = eitp__make_directories(host, output_directory, error);
-    if (!status)
-        status = eitp__make_directory(host, partial, error);
-    if (!status) {
-        status = fill(user, partial, error);
-        if (!status)
-            status = eitp__manifest_write(manifest, partial, error);
-        if (!status)
-            status = eitp__sync_directory(host, partial, error);
-        if (!status)
-            status = eitp__install(host, output_directory, partial, final, replaced, error);
-        if (status)
-            eitp__remove_tree(host, partial, NULL);
-    }
-    eitp__release_text(host, partial);
-    eitp__release_text(host, final);
-    eitp__release_text(host, replaced);
+        return eitp__checkpoint_commit(&draft, manifest, error);
+    eitp__checkpoint_abandon(&draft);
     return status;
 }
 

@@ -25,7 +25,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
 }
 
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
-                                          uint32_t *checksum, eitp__file_sum *sum, eitp_error *error) {
+                                          uint32_t *checksum, eitp__file_output *output, eitp_error *error) {
     eitp__selection selection;
     char *path;
     eitp_status status;
@@ -47,7 +47,7 @@ EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directo
     selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
     selection.config = NULL;
-    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, sum, error);
+    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, output, error);
     eitp__release_text(&model->host, path);
     return status;
 }
@@ -191,11 +191,11 @@ EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context) {
 }
 
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp__file_sum *sum, eitp_error *error) {
+                                                 eitp__file_output *output, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__selection selection = eitp__select_trained_others();
     char *path = eitp__join_path(&host, directory, EITP__LORA_OTHERS_FILE);
-    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, sum, error)
+    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, output, error)
                               : eitp__fail_memory(error, strlen(directory), "a path");
     eitp__release_text(&host, path);
     return status;

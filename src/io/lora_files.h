@@ -20,9 +20,9 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
                                           uint32_t *checksum, eitp_error *error);
 
-/* eitp_lora_save; `sum`, which may be NULL, receives the size and checksum of adapter_model.safetensors. */
+/* eitp_lora_save; `output`, which may be NULL, is that of adapter_model.safetensors. */
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
-                                          uint32_t *checksum, eitp__file_sum *sum, eitp_error *error);
+                                          uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 
 /* The CRC-32C of the bytes of the frozen parameters. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
@@ -31,7 +31,7 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
    their file, and reading it. */
 EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
-                                                 eitp__file_sum *sum, eitp_error *error);
+                                                 eitp__file_output *output, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
                                                  uint32_t *checksum, eitp_error *error);
 

@@ -358,7 +358,7 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
 }
 
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
-                                           int32_t end_of_text, uint32_t *checksum, eitp__file_sum *sum,
+                                           int32_t end_of_text, uint32_t *checksum, eitp__file_output *output,
                                            eitp_error *error) {
     eitp__selection selection;
     char *path;
@@ -383,7 +383,7 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
     selection.selects = model->lora.rank ? eitp__is_not_adapter : NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, sum, error);
+    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, output, error);
     eitp__release_text(&model->host, path);
     return status;
 }

@@ -9,9 +9,9 @@
 /* Keeps the members of a directory's generation_config.json other than special tokens, for eitp_model_save. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
 
-/* eitp_model_save; `sum`, which may be NULL, receives the size and checksum of model.safetensors. */
+/* eitp_model_save; `output`, which may be NULL, is that of model.safetensors. */
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
-                                           int32_t end_of_text, uint32_t *checksum, eitp__file_sum *sum,
+                                           int32_t end_of_text, uint32_t *checksum, eitp__file_output *output,
                                            eitp_error *error);
 
 /* Reads a model.safetensors written by eitp_model_save. */

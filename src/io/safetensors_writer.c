@@ -6,7 +6,6 @@
 #include "io/safetensors.h"
 
 #define EITP__SAFETENSORS_WRITE_CHUNK ((size_t)32 << 10)
-#define EITP__SAFETENSORS_SYNC_BYTES ((size_t)8 << 20) /* between two hints that a sync follows */
 
 /* A tensor of the file. */
 typedef struct eitp__safetensors_slot {
@@ -22,14 +21,13 @@ typedef struct eitp__safetensors_slot {
 
 struct eitp__safetensors_writer {
     eitp_host host;
-    eitp__file file;
+    eitp__write_behind *queue;
+    int owns_queue; /* which is finished with the file */
+    eitp__behind_file *file;
     char *path;
-    char *temporary;
-    char *directory;
     eitp__buffer names;
     eitp__safetensors_slot *slots; /* in the caller's order */
     size_t count;
-    size_t unsynced;         /* bytes written since the last hint that a sync follows */
     size_t first;            /* index of the first slot in the file */
     eitp__file_sum head_sum; /* of the header */
 };
@@ -183,10 +181,12 @@ static eitp_status eitp__begin_file(eitp__safetensors_writer *writer, const eitp
         status = eitp__place_slots(writer, order, error);
     if (!status)
         status = eitp__make_header(writer, order, metadata, metadata_count, &header, error);
+    if (!status && writer->owns_queue)
+        status = eitp__write_behind_create(&writer->host, 0, 1, &writer->queue, error);
     if (!status)
-        status = eitp__file_open(&writer->file, &writer->host, writer->temporary, EITP_FILE_REPLACE, error);
+        status = eitp__behind_open(writer->queue, writer->path, &writer->file, error);
     if (!status)
-        status = eitp__file_write(&writer->file, 0, header.data, header.size, error);
+        status = eitp__behind_write(writer->file, 0, header.data, header.size, error);
     if (!status) {
         writer->head_sum.size = header.size;
         writer->head_sum.crc = eitp__crc32c(0, header.data, header.size);
@@ -195,31 +195,11 @@ static eitp_status eitp__begin_file(eitp__safetensors_writer *writer, const eitp
     return status;
 }
 
-/* Copies the path, and derives that of the temporary file and of the directory. 0 if memory runs out. */
-static int eitp__copy_paths(eitp__safetensors_writer *writer, const char *path) {
-    const char *slash = strrchr(path, '/');
-    size_t length = strlen(path), directory = slash ? (size_t)(slash - path) : 0;
-    writer->path = eitp__copy_text(&writer->host, path);
-    if (!writer->path)
-        return 0;
-    writer->temporary = (char *)eitp__allocate_uninitialized(&writer->host, length + sizeof ".tmp");
-    if (slash)
-        writer->directory = eitp__copy_bytes(&writer->host, path, directory ? directory : 1);
-    else
-        writer->directory = eitp__copy_text(&writer->host, ".");
-    if (!writer->temporary || !writer->directory)
-        return 0;
-    memcpy(writer->temporary, path, length);
-    memcpy(writer->temporary + length, ".tmp", sizeof ".tmp");
-    return 1;
-}
-
+/* Releases the writer. A queue of its own removes a file that is not finished. */
 static void eitp__release_writer(eitp__safetensors_writer *writer) {
     eitp_host host = writer->host;
-    size_t length = writer->path ? strlen(writer->path) : 0;
-    eitp__file_close(&writer->file, NULL);
-    eitp__release(&host, writer->temporary, length + sizeof ".tmp");
-    eitp__release_text(&host, writer->directory);
+    if (writer->owns_queue)
+        eitp__write_behind_destroy(writer->queue);
     eitp__release_text(&host, writer->path);
     eitp__buffer_release(&writer->names);
     eitp__release(&host, writer->slots, writer->count * sizeof *writer->slots);
@@ -227,30 +207,29 @@ static void eitp__release_writer(eitp__safetensors_writer *writer) {
 }
 
 EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer) {
-    if (!writer)
-        return;
-    if (writer->file.host) {
-        eitp__file_close(&writer->file, NULL);
-        writer->host.files.remove(writer->host.files.user, writer->temporary);
-    }
-    eitp__release_writer(writer);
+    if (writer)
+        eitp__release_writer(writer);
 }
 
 EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const char *path,
                                                   const eitp__safetensors_tensor *tensors, size_t count,
                                                   const eitp__safetensors_text *metadata, size_t metadata_count,
-                                                  eitp__safetensors_writer **writer, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    size_t bytes = count * sizeof(eitp__tensor_order);
+                                                  eitp__write_behind *queue, eitp__safetensors_writer **writer,
+                                                  eitp_error *error) {
+    const size_t bytes = count * sizeof(eitp__tensor_order);
     eitp__tensor_order *order = (eitp__tensor_order *)eitp__allocate_uninitialized(host, bytes);
     eitp__safetensors_writer *created = (eitp__safetensors_writer *)eitp__allocate(host, sizeof *created);
+    eitp_status status;
     if (created) {
         created->host = *host;
         created->count = count;
-        eitp__buffer_init(&created->names, &created->host);
+        created->queue = queue;
+        created->owns_queue = !queue;
+        created->path = eitp__copy_text(host, path);
         created->slots = (eitp__safetensors_slot *)eitp__allocate(host, count * sizeof *created->slots);
+        eitp__buffer_init(&created->names, &created->host);
     }
-    if (!created || !eitp__copy_paths(created, path) || (count && (!order || !created->slots)))
+    if (!created || !created->path || (count && (!order || !created->slots)))
         status = eitp__fail_memory(error, bytes + count * sizeof *created->slots, "the list of tensors to write");
     else
         status = eitp__begin_file(created, tensors, metadata, metadata_count, order, error);
@@ -278,15 +257,6 @@ static eitp_status eitp__check_room(const eitp__safetensors_writer *writer, size
     return EITP_OK;
 }
 
-/* Storage writes while the next pieces are copied and summed. */
-static void eitp__begin_sync(eitp__safetensors_writer *writer, size_t size) {
-    writer->unsynced += size;
-    if (writer->unsynced < EITP__SAFETENSORS_SYNC_BYTES)
-        return;
-    writer->unsynced = 0;
-    eitp__file_begin_sync(&writer->file);
-}
-
 EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writer, size_t index, const void *data,
                                                   int64_t count, uint32_t *crc, eitp_error *error) {
     eitp__safetensors_slot *slot;
@@ -298,12 +268,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writ
     slot = &writer->slots[index];
     /* Cannot overflow: the data is in memory. */
     size = (size_t)count * slot->element_size;
-    status =
-        eitp__file_write(&writer->file, slot->offset + (uint64_t)slot->written * slot->element_size, data, size, error);
+    status = eitp__behind_write(writer->file, slot->offset + (uint64_t)slot->written * slot->element_size, data, size,
+                                error);
     if (status)
         return status;
     slot->written += count;
-    eitp__begin_sync(writer, size);
     sum = eitp__crc32c(0, data, size);
     slot->crc = eitp__crc32c_join(slot->crc, sum, size);
     if (crc)
@@ -365,18 +334,9 @@ EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *wri
                                                    eitp_error *error) {
     eitp_status status = eitp__check_whole(writer, error);
     if (!status)
-        status = eitp__file_sync(&writer->file, error);
-    if (status) {
-        eitp__safetensors_abandon(writer);
-        return status;
-    }
-    status = eitp__file_close(&writer->file, error);
-    if (!status)
-        status = eitp__rename_path(&writer->host, writer->temporary, writer->path, error);
-    if (status)
-        writer->host.files.remove(writer->host.files.user, writer->temporary);
-    else
-        status = eitp__sync_directory(&writer->host, writer->directory, error);
+        eitp__behind_end(writer->file);
+    if (!status && writer->owns_queue)
+        status = eitp__behind_finish(writer->queue, error);
     if (!status && sum)
         *sum = eitp__sum_file(writer);
     eitp__release_writer(writer);

@@ -2,8 +2,7 @@
 #ifndef EITP_SAFETENSORS_WRITER_H
 #define EITP_SAFETENSORS_WRITER_H
 
-#include "base/checksum.h"
-#include "base/files.h"
+#include "base/write_behind.h"
 
 /* A tensor to be written. */
 typedef struct eitp__safetensors_tensor {
@@ -22,13 +21,14 @@ typedef struct eitp__safetensors_text {
 typedef struct eitp__safetensors_writer eitp__safetensors_writer;
 
 /*
- * Begins a file: writes its header to "<path>.tmp". The data begins at a multiple of 64 bytes, with wider types first,
- * so that every element is aligned in the file. Tensors and texts are not used afterwards.
+ * Begins a file: writes its header. The data begins at a multiple of 64 bytes, with wider types first, so that every
+ * element is aligned in the file. Tensors and texts are not used afterwards. `queue` NULL: one of its own.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const char *path,
                                                   const eitp__safetensors_tensor *tensors, size_t count,
                                                   const eitp__safetensors_text *metadata, size_t metadata_count,
-                                                  eitp__safetensors_writer **writer, eitp_error *error);
+                                                  eitp__write_behind *queue, eitp__safetensors_writer **writer,
+                                                  eitp_error *error);
 
 /*
  * Writes the next `count` elements of tensors[index], unconverted, or converted from f32 to its dtype (F32, F64, F16,
@@ -41,14 +41,15 @@ EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *
                                                       int64_t count, uint32_t *crc, eitp_error *error);
 
 /*
- * Checks that every tensor is complete, syncs, renames the file to its path and syncs the directory: the path always
- * has the whole old file or the whole new one. `sum`, which may be NULL, receives the size and checksum of the file.
- * Releases the writer, on failure too.
+ * Checks that every tensor is complete. Without a queue of the caller's, waits until the file is synced and renamed to
+ * its path: the path always has the whole old file or the whole new one. `sum`, which may be NULL, receives the size
+ * and checksum of the file. Releases the writer, on failure too.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp__file_sum *sum,
                                                    eitp_error *error);
 
-/* Removes what was written and releases the writer. NULL is fine. */
+/* Releases the writer of a file that is not finished. Its queue removes what was written when it is destroyed. NULL is
+   fine. */
 EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer);
 
 #endif

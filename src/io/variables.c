@@ -220,7 +220,7 @@ static eitp_status eitp__file_list_write(eitp_context *context, const eitp__file
 
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
-                                               eitp__file_sum *file_sum, eitp_error *error) {
+                                               eitp__file_output *output, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__safetensors_text metadata = {"format", "pt"};
     eitp__safetensors_writer *writer = NULL;
@@ -231,13 +231,14 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
     if (!status && !buffer)
         status = eitp__fail_memory(error, EITP__COPY_BYTES, "writing weights");
     if (!status)
-        status = eitp__safetensors_begin(&host, path, list.tensors, list.count, &metadata, 1, &writer, error);
+        status = eitp__safetensors_begin(&host, path, list.tensors, list.count, &metadata, 1,
+                                         output ? output->queue : NULL, &writer, error);
     for (size_t i = 0; i < list.count && !status; i++)
         status = eitp__file_list_write(context, &list, i, selection->config, writer, buffer, &sum, error);
     if (status)
         eitp__safetensors_abandon(writer);
     else
-        status = eitp__safetensors_finish(writer, file_sum, error);
+        status = eitp__safetensors_finish(writer, output ? &output->sum : NULL, error);
     eitp__release(&host, buffer, EITP__COPY_BYTES);
     eitp__file_list_release(&list);
     if (!status && checksum)
@@ -255,9 +256,9 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
 }
 
 EITP__PRIVATE eitp_status eitp__variables_save_role(eitp_context *context, const char *path, eitp_role role,
-                                                    uint32_t *checksum, eitp__file_sum *sum, eitp_error *error) {
+                                                    uint32_t *checksum, eitp__file_output *output, eitp_error *error) {
     const eitp__selection selection = eitp__select_role(role);
-    return eitp__variables_save(context, path, &selection, EITP_F32, checksum, sum, error);
+    return eitp__variables_save(context, path, &selection, EITP_F32, checksum, output, error);
 }
 
 /* The tensor of a piece, or NULL. */

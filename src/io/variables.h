@@ -2,6 +2,7 @@
 #ifndef EITP_VARIABLES_H
 #define EITP_VARIABLES_H
 
+#include "base/write_behind.h"
 #include "io/io.h"
 #include "io/pieces.h"
 
@@ -45,14 +46,14 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
                                                         const eitp__selection *selection, eitp__reading reading,
                                                         uint32_t *checksum, eitp_error *error);
 
-/* eitp_variables_save of a selection. `sum`, which may be NULL, receives the size and checksum of the whole file. */
+/* eitp_variables_save of a selection. `output` may be NULL. */
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
-                                               eitp__file_sum *sum, eitp_error *error);
+                                               eitp__file_output *output, eitp_error *error);
 
-/* eitp_variables_save that also sums the file. */
+/* eitp_variables_save in F32. */
 EITP__PRIVATE eitp_status eitp__variables_save_role(eitp_context *context, const char *path, eitp_role role,
-                                                    uint32_t *checksum, eitp__file_sum *sum, eitp_error *error);
+                                                    uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 
 /* Writes a shape as "[2, 3]" and returns `text`. */
 EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, char *text, size_t size);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "run/async_save.h"
 #include "run/events.h"
 #include "run/records.h"
 #include "run/run_save.h"
@@ -146,7 +147,7 @@ static void eitp__guard_release_arena(eitp_run *run) {
 /* True if there are steps that the newest checkpoint lacks. */
 static int eitp__guard_can_save(const eitp_run *run) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
-    return done > 0 && run->report.saved_step != done;
+    return done > 0 && !eitp__run_has_saved(run, done);
 }
 
 /* Looks again after what took time; true if memory is still short. */
@@ -242,6 +243,7 @@ static const char *eitp__guard_action(const eitp_run *run) {
 
 /* The first reaction: gives the arena back, and saves what the run would lose if it were killed now. */
 static eitp_status eitp__guard_secure(eitp_run *run, eitp_error *error) {
+    eitp__async_save_release(run);
     eitp__guard_warn(run, run->guard.alarm, eitp__guard_action(run));
     eitp__guard_release_arena(run);
     return eitp__guard_can_save(run) ? eitp__run_save_early(run, error) : EITP_OK;

@@ -162,15 +162,20 @@ typedef enum eitp_check_finite {
 typedef struct eitp_run_config {
     const char *directory; /* of checkpoints and records; created if missing */
     eitp_run_resume resume;
-    const char *checkpoint;   /* for EITP_RESUME_NAMED: a checkpoint directory */
-    int64_t steps;            /* in total; 0: until the end of data (see eitp_trainer_config_set_epochs) */
-    int64_t eval_steps;       /* evaluate before step 1 and every N steps; 0: only at the end */
-    double eval_epochs;       /* evaluate before step 1 and every N epochs, 0.1 for ten times an epoch; 0: do not */
-    int64_t eval_samples;     /* evaluate on N samples (see eitp_trainer_evaluate); 0: on all */
-    double eval_fraction;     /* evaluate on this fraction of the samples instead; 0: on eval_samples */
-    int64_t save_steps;       /* save every N steps; 0: only at the end */
-    double save_epochs;       /* save every N epochs; 0: do not */
-    double save_seconds;      /* also save when this much time has passed; 0: never. It does not affect results. */
+    const char *checkpoint; /* for EITP_RESUME_NAMED: a checkpoint directory */
+    int64_t steps;          /* in total; 0: until the end of data (see eitp_trainer_config_set_epochs) */
+    int64_t eval_steps;     /* evaluate before step 1 and every N steps; 0: only at the end */
+    double eval_epochs;     /* evaluate before step 1 and every N epochs, 0.1 for ten times an epoch; 0: do not */
+    int64_t eval_samples;   /* evaluate on N samples (see eitp_trainer_evaluate); 0: on all */
+    double eval_fraction;   /* evaluate on this fraction of the samples instead; 0: on eval_samples */
+    int64_t save_steps;     /* save every N steps; 0: only at the end */
+    double save_epochs;     /* save every N epochs; 0: do not */
+    double save_seconds;    /* also save when this much time has passed; 0: never. It does not affect results. */
+    /* Memory for a copy of the checkpoint, which a thread writes beside the next steps; it becomes a checkpoint at the
+       end of one of them. If a copy does not fit, or would leave less than eitp_memory_floor, the run waits until the
+       checkpoint is written, as it does for its last one. The memory is kept until the run ends or memory is short.
+       0: the run always waits. */
+    uint64_t async_save_bytes;
     int64_t save_total_limit; /* keep the N newest checkpoints; 0: all */
     /* "loss", or the name of a loss term or metric of the task. After each evaluation that is the best so far a
        checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it; one

@@ -8,6 +8,8 @@
 #include "run/run_directory.h"
 #include "run/run_health.h"
 #include "run/run_restore.h"
+#include "run/async_save.h"
+#include "run/run_prune.h"
 #include "run/run_save.h"
 #include "run/run_state.h"
 #include "train/trainer.h"
@@ -62,7 +64,7 @@ static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
         eitp__run_write_best(run);
     if (status || !run->keep_best || !is_best)
         return status;
-    if (run->report.saved_step != step || run->saved_early) {
+    if (!eitp__run_has_saved(run, step) || run->saved_early) {
         run->saved_early = 0;
         return eitp__run_save(run, error);
     }

@@ -2,12 +2,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "run/async_save.h"
 #include "run/disk.h"
 #include "run/events.h"
 #include "run/records.h"
 #include "run/run_evaluate.h"
 #include "run/run_links.h"
 #include "run/run_health.h"
+#include "run/run_prune.h"
 #include "run/run_save.h"
 #include "run/run_state.h"
 #include "train/trainer.h"
@@ -33,7 +35,7 @@ static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
 
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
     const double seconds = run->config.save_seconds;
-    if (run->report.saved_step == step)
+    if (eitp__run_has_saved(run, step))
         return run->saved_early;
     return run->save || eitp__run_schedules_save(run, step) ||
            (seconds > 0 && eitp__clock() - run->saved_at >= seconds);
@@ -54,6 +56,7 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     report->seconds += seconds;
     eitp__record_step(run, seconds);
     eitp__notify_step(run, seconds);
+    eitp__async_save_poll(run);
     status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
         status = eitp__guard_repeat(run, eitp__run_evaluate, error);
@@ -114,9 +117,11 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     if (!status && done < eitp__run_last_step(run)) {
         status = eitp__disk_check(run, error);
         run->is_refused = status != EITP_OK;
-        if (!status)
+        if (!status) {
+            eitp__async_save_prepare(run);
             eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld",
                              (long long)done + 1);
+        }
     }
     if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
         eitp__evaluation_is_due(run, done))
@@ -232,6 +237,8 @@ EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
     report->end = eitp__run_end_of(run, status);
     report->stop_reason = (int)run->stop_reason;
     run->is_ending = 1;
+    eitp__async_save_finish(run);
+    eitp__async_save_release(run);
     if (report->end == EITP_RUN_EARLY_STOP)
         eitp__notify_early_stop(run);
     if (status) {

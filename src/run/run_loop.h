@@ -9,6 +9,14 @@
 
 #include <signal.h>
 
+/* A save that is written beside the steps; see run/async_save.h. */
+typedef struct eitp__async_save {
+    struct eitp__save *save;          /* in progress, or NULL */
+    struct eitp__write_behind *queue; /* the memory of the copy, or NULL */
+    double began, stalled;            /* time when it began, and seconds in which no step was made */
+    int has_failed;                   /* the last one */
+} eitp__async_save;
+
 /* What a sink could not store. */
 typedef struct eitp__sink_state {
     int is_failing; /* its last call failed */
@@ -47,16 +55,17 @@ struct eitp_run {
     eitp__best best;
     eitp__health health;
     eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
-    double saved_at;          /* time of the last save, or of the start */
-    int saved_early;          /* on memory pressure, the checkpoint of this step: it lacks the evaluation */
-    int cannot_save;          /* the last save failed */
-    int best_is_behind;       /* best.json lacks an evaluation */
-    int64_t kept_step;        /* see eitp_run_keep_checkpoint */
-    int links_have_failed;    /* they could not be made, which was reported */
-    int best_has_failed;      /* it could not be written, which was reported */
-    int prune_has_failed;     /* old checkpoints could not be removed, which was reported */
-    int stops_early;          /* `patience` is exhausted */
-    int is_ending;            /* no step follows */
+    eitp__async_save async;
+    double saved_at;       /* time of the last save, or of the start */
+    int saved_early;       /* on memory pressure, the checkpoint of this step: it lacks the evaluation */
+    int cannot_save;       /* the last save failed */
+    int best_is_behind;    /* best.json lacks an evaluation */
+    int64_t kept_step;     /* see eitp_run_keep_checkpoint */
+    int links_have_failed; /* they could not be made, which was reported */
+    int best_has_failed;   /* it could not be written, which was reported */
+    int prune_has_failed;  /* old checkpoints could not be removed, which was reported */
+    int stops_early;       /* `patience` is exhausted */
+    int is_ending;         /* no step follows */
 };
 
 /* Resumes, trains and saves; fills in run->report. */

@@ -2,12 +2,13 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "io/checkpoint.h"
+#include "run/async_save.h"
 #include "run/disk.h"
 #include "run/events.h"
 #include "run/records.h"
 #include "run/run_health.h"
 #include "run/run_links.h"
+#include "run/run_prune.h"
 #include "run/run_restore.h"
 #include "run/run_state.h"
 #include "train/trainer.h"
@@ -40,20 +41,7 @@ static int eitp__run_counts(const eitp_run *run, int64_t step) {
     return eitp__run_schedules_save(run, step) || step == run->report.steps;
 }
 
-/* ---- Pruning and saving ---- */
-
-EITP__PRIVATE void eitp__run_prune(eitp_run *run) {
-    const int has_failed = run->prune_has_failed;
-    int64_t kept[EITP__KEPT_STEPS];
-    eitp_error error;
-    eitp__run_list_kept(run, kept);
-    eitp__run_update_links(run);
-    run->prune_has_failed = eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit, kept,
-                                                   EITP__KEPT_STEPS, &error) != EITP_OK;
-    if (run->prune_has_failed && !has_failed)
-        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                         "%s; old checkpoints stay, and the run tries again after the next save", error.message);
-}
+/* ---- Saving ---- */
 
 /* best.json is information for programs and people: a resume takes the evaluations from its checkpoint. */
 EITP__PRIVATE void eitp__run_write_best(eitp_run *run) {
@@ -86,30 +74,16 @@ static eitp_status eitp__run_fill(void *user, const char *directory, eitp_error 
     return status;
 }
 
-/* Writes a checkpoint of the last step. */
-static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, eitp_error *error) {
-    eitp__run_checkpoint checkpoint;
-    eitp__save_options options = {"", !is_counted, eitp__run_fill, NULL};
-    double began = eitp__clock();
+/* Writes it while the run waits. */
+static eitp_status eitp__run_write_waiting(eitp_run *run, const eitp__save_options *options, double began,
+                                           eitp_error *error) {
     eitp_status status;
-    checkpoint.run = run;
-    checkpoint.is_counted = is_counted;
-    options.user = &checkpoint;
-    status = eitp__run_restore_directory(run, error);
-    if (status)
-        return status;
     run->cannot_save = 1;
-    /* Written first: unless that fails, a checkpoint has no steps and evaluations that these files lack. */
-    eitp__records_sync(run);
-    if (run->best_is_behind)
-        eitp__run_write_best(run);
-    status = eitp__disk_save(run, &options, error);
+    status = eitp__disk_save(run, options, error);
     if (status)
         return status;
-    run->cannot_save = 0;
+    run->cannot_save = run->async.has_failed = 0;
     run->report.saved_step = eitp_trainer_steps_done(run->trainer);
-    if (is_counted)
-        eitp__health_saved(&run->health);
     run->saved_at = eitp__clock();
     eitp__pressure_saved(&run->guard.pressure, run->saved_at - began);
     eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
@@ -117,12 +91,38 @@ static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, eit
     return EITP_OK;
 }
 
+/* Writes a checkpoint of the last step, or begins to. */
+static eitp_status eitp__run_write_checkpoint(eitp_run *run, int is_counted, int may_be_async, eitp_error *error) {
+    eitp__run_checkpoint checkpoint;
+    eitp__save_options options = {"", !is_counted, eitp__run_fill, NULL};
+    const double began = eitp__clock();
+    eitp_status status;
+    eitp__async_save_finish(run);
+    run->save = 0;
+    checkpoint.run = run;
+    checkpoint.is_counted = is_counted;
+    options.user = &checkpoint;
+    status = eitp__run_restore_directory(run, error);
+    if (status)
+        return status;
+    /* Written first: unless that fails, a checkpoint has no steps and evaluations that these files lack. */
+    eitp__records_sync(run);
+    if (run->best_is_behind)
+        eitp__run_write_best(run);
+    /* What cannot begin is written while the run waits, with its attempts. */
+    if (!may_be_async || !eitp__async_save_fits(run) || eitp__async_save_begin(run, &options, began, error))
+        status = eitp__run_write_waiting(run, &options, began, error);
+    if (!status && is_counted)
+        eitp__health_saved(&run->health);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     eitp_status status;
     run->save = !eitp__health_may_save(run);
     if (run->save) /* after the next step, if it may be then */
         return EITP_OK;
-    status = eitp__run_write_checkpoint(run, 1, error);
+    status = eitp__run_write_checkpoint(run, 1, 1, error);
     if (!status)
         eitp__run_prune(run);
     return status;
@@ -131,7 +131,7 @@ EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
 EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
     eitp_status status =
-        eitp__health_may_save(run) ? eitp__run_write_checkpoint(run, eitp__run_counts(run, done), error) : EITP_OK;
+        eitp__health_may_save(run) ? eitp__run_write_checkpoint(run, eitp__run_counts(run, done), 0, error) : EITP_OK;
     run->saved_early =
         run->report.saved_step == done && run->report.evaluated_step != done && eitp__run_follows_best(run);
     if (!status)
@@ -144,7 +144,7 @@ EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *erro
     eitp_status status;
     if (done == 0 || run->report.saved_step == done || eitp_trainer_is_torn(run->trainer))
         return EITP_OK;
-    status = eitp__run_write_checkpoint(run, eitp__run_counts(run, done), error);
+    status = eitp__run_write_checkpoint(run, eitp__run_counts(run, done), 0, error);
     eitp__run_update_links(run);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Checkpoints of a run: saving and pruning. */
+/* Checkpoints of a run. */
 #ifndef EITP_RUN_SAVE_H
 #define EITP_RUN_SAVE_H
 
@@ -19,8 +19,8 @@ EITP__PRIVATE int eitp__run_schedules_save(const eitp_run *run, int64_t step);
  */
 EITP__PRIVATE eitp_status eitp__run_save_stopped(eitp_run *run, eitp_error *error);
 
-/* Saves the records and a checkpoint of the steps done, and prunes. A model that may not be saved now is saved after a
-   later step: then EITP_OK, and report.saved_step does not change. */
+/* Saves the records and a checkpoint of the steps done, and prunes; or begins to (run/async_save.h). A model that may
+   not be saved now is saved after a later step: then EITP_OK, and report.saved_step does not change. */
 EITP__PRIVATE eitp_status eitp__run_save(eitp_run *run, eitp_error *error);
 
 /* The same on memory pressure, maybe before the evaluation after this step. save_total_limit counts the checkpoint if
@@ -30,9 +30,6 @@ EITP__PRIVATE eitp_status eitp__run_save_early(eitp_run *run, eitp_error *error)
 /* At the end of a run whose model is ruined: keeps it, if its weights are finite, as checkpoint-<step>.diverged, which
    no resume takes and pruning ignores. Fails with EITP_ERROR_NOT_FINITE and sets the report's end. */
 EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error);
-
-/* Updates the links, and removes the checkpoints that the run does not keep. A failure is reported and ends nothing. */
-EITP__PRIVATE void eitp__run_prune(eitp_run *run);
 
 /* Writes best.json. A failure is reported once, and the next save tries again. */
 EITP__PRIVATE void eitp__run_write_best(eitp_run *run);

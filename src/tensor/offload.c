@@ -8,7 +8,7 @@ EITP__PRIVATE eitp_status eitp__offload_open(eitp__offload_file *offload, const 
     eitp_status status;
     memset(offload, 0, sizeof *offload);
     offload->host = *host;
-    status = eitp__worker_create(&offload->host, &offload->worker, error);
+    status = eitp__worker_create(&offload->host, EITP__WORKER_QUEUE, &offload->worker, error);
     if (!status)
         status = eitp__file_open(&offload->file, &offload->host, path, EITP_FILE_REPLACE, error);
     /* An open file needs no name. Without one, the system frees it when the process ends, however it ends. */

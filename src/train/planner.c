@@ -87,6 +87,7 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
     eitp_plan_stats pass = eitp_plan_statistics(plans->gradient_plan), update = EITP__ZERO;
     const double passes = (double)eitp__step_passes(&plans->config);
     const double full_passes = eitp__step_full_passes(&plans->config);
+    uint64_t checkpoint, largest;
     if (plans->update_plan)
         update = eitp_plan_statistics(plans->update_plan);
     snprintf(candidate->precision, sizeof candidate->precision, "%s", eitp_context_precision_name(context));
@@ -105,6 +106,8 @@ static void eitp__fill_candidate(const eitp_fit *fit, const eitp__step_plans *pl
         candidate->parameters + candidate->gradients + candidate->states + candidate->arena + candidate->workspace;
     candidate->process += candidate->total / EITP__PAGE_TABLES;
     candidate->total += candidate->process;
+    eitp__checkpoint_size(&plans->task, &checkpoint, &largest);
+    candidate->checkpoint = (size_t)checkpoint;
     candidate->flops = full_passes * pass.flops + update.flops;
     candidate->recomputed_flops = full_passes * pass.recomputed_flops;
     candidate->recomputed = pass.recomputed;

@@ -38,9 +38,11 @@ typedef struct eitp_fit_candidate {
     size_t parameters, gradients, states; /* variables in memory */
     size_t offloaded;                     /* variables in a file */
     size_t arena, workspace;
-    size_t logits;                  /* the part of the arena that holds stored logits */
-    size_t process;                 /* everything else */
-    size_t total;                   /* parameters + gradients + states + arena + workspace + process */
+    size_t logits;  /* the part of the arena that holds stored logits */
+    size_t process; /* everything else */
+    size_t total;   /* parameters + gradients + states + arena + workspace + process */
+    /* About the size of a checkpoint. Beside `total` there may be room for a copy: eitp_run_config.async_save_bytes. */
+    size_t checkpoint;
     double flops, recomputed_flops; /* per step */
     int recomputed;                 /* values that a pass recomputes */
     double seconds;                 /* per step, at the nominal speed of the device */

@@ -15,7 +15,7 @@ EITP__PRIVATE eitp_status eitp__readers_create(const eitp_host *host, int64_t co
         return eitp__fail_memory(error, bytes, "the data workers");
     readers->count = count;
     for (int64_t i = 0; i < count && !status; i++)
-        status = eitp__worker_create(host, &readers->workers[i], error);
+        status = eitp__worker_create(host, EITP__WORKER_QUEUE, &readers->workers[i], error);
     return status;
 }
 

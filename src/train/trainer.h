@@ -2,6 +2,7 @@
 #ifndef EITP_TRAINER_H
 #define EITP_TRAINER_H
 
+#include "base/write_behind.h"
 #include "train/spikes.h"
 #include "train/step_plans.h"
 
@@ -33,10 +34,33 @@ typedef struct eitp__save_options {
     void *user;
 } eitp__save_options;
 
-/* About the size of the next checkpoint, and of its largest file, in bytes. */
-EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest);
+/* About the size of a checkpoint of a task, and of its largest file, in bytes. */
+EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, uint64_t *total, uint64_t *largest);
 
-/* eitp_trainer_save with options. */
+/*
+ * A save in two halves. eitp__save_begin takes everything from the trainer; what is in the queue, if there is one, is
+ * written from then on. eitp__save_commit waits for that and completes the checkpoint. Steps may be made between them.
+ * Both release the save on failure, and leave nothing of it.
+ */
+typedef struct eitp__save eitp__save;
+/* A queue with room for a checkpoint. */
+EITP__PRIVATE eitp_status eitp__save_create_queue(const eitp_trainer *trainer, eitp__write_behind **queue,
+                                                  eitp_error *error);
+EITP__PRIVATE eitp_status eitp__save_begin(eitp_trainer *trainer, const char *output_directory,
+                                           const eitp__save_options *options, eitp__write_behind *queue,
+                                           eitp__save **save, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__save_commit(eitp__save *save, eitp_error *error);
+
+/* True if eitp__save_commit need not wait for the thread. */
+EITP__PRIVATE int eitp__save_is_written(const eitp__save *save);
+
+/* The step that is saved. */
+EITP__PRIVATE int64_t eitp__save_step(const eitp__save *save);
+
+/* Drops what is not written, and removes what is. NULL is fine. */
+EITP__PRIVATE void eitp__save_abandon(eitp__save *save);
+
+/* Both halves: eitp_trainer_save with options. */
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
 

@@ -1,6 +1,9 @@
 /*
  * Saving: a checkpoint is a model directory with optimizer.safetensors, trainer_state.json and what the task saves. If
  * the model has adapters, they replace the frozen weights.
+ *
+ * A save has two halves. The first takes everything from the trainer: the large files go through a queue, the small
+ * ones to the disk. The second makes it a checkpoint. Between them, if the queue has room for all, steps may be made.
  */
 #include "base/convert.h"
 #include "base/files.h"
@@ -10,64 +13,85 @@
 #include "io/variables.h"
 #include "train/trainer_state.h"
 
+/* A checkpoint that is being written. */
+struct eitp__save {
+    eitp_host host;
+    eitp_trainer *trainer;
+    const eitp__save_options *options; /* only while it begins */
+    eitp__checkpoint_draft draft;
+    eitp__manifest manifest;   /* of the large files, which are summed as they are written */
+    eitp__write_behind *queue; /* of the caller; NULL: each large file is complete when it is written */
+};
+
+/* ---- The files ---- */
+
+/* Lists a file that was written. */
+static eitp_status eitp__save_list(eitp__save *save, const char *name, const eitp__file_output *output,
+                                   eitp_error *error) {
+    return eitp__manifest_add(&save->manifest, name, &output->sum, error);
+}
+
 /* Writes the variables of a role. */
-static eitp_status eitp__fill_variables(eitp_context *context, const char *directory, const char *name, eitp_role role,
-                                        uint32_t *checksum, eitp__manifest *manifest, eitp_error *error) {
-    const eitp_host host = eitp_context_host(context);
-    eitp__file_sum sum = EITP__ZERO;
-    char *path = eitp__join_path(&host, directory, name);
-    eitp_status status = path ? eitp__variables_save_role(context, path, role, checksum, &sum, error)
-                              : eitp__fail_memory(error, strlen(directory), "a path");
-    eitp__release_text(&host, path);
-    return status ? status : eitp__manifest_add(manifest, name, &sum, error);
+static eitp_status eitp__save_variables(eitp__save *save, const char *name, eitp_role role, uint32_t *checksum,
+                                        eitp_error *error) {
+    eitp__file_output output = EITP__ZERO;
+    char *path = eitp__join_path(&save->host, save->draft.partial, name);
+    eitp_status status;
+    output.queue = save->queue;
+    status = path ? eitp__variables_save_role(save->trainer->plans.task.context, path, role, checksum, &output, error)
+                  : eitp__fail_memory(error, strlen(save->draft.partial), "a path");
+    eitp__release_text(&save->host, path);
+    return status ? status : eitp__save_list(save, name, &output, error);
 }
 
 /* Writes the parameters trained in addition to adapters, if there are any. */
-static eitp_status eitp__fill_others(eitp_context *context, const char *directory, int64_t *others_checksum,
-                                     eitp__manifest *manifest, eitp_error *error) {
-    eitp__file_sum sum = EITP__ZERO;
+static eitp_status eitp__save_others(eitp__save *save, int64_t *others_checksum, eitp_error *error) {
+    eitp_context *context = save->trainer->plans.task.context;
+    eitp__file_output output = EITP__ZERO;
     uint32_t checksum = 0;
     eitp_status status;
     *others_checksum = -1;
     if (!eitp__lora_has_others(context))
         return EITP_OK;
-    status = eitp__lora_save_others(context, directory, &checksum, &sum, error);
+    output.queue = save->queue;
+    status = eitp__lora_save_others(context, save->draft.partial, &checksum, &output, error);
     *others_checksum = checksum;
-    return status ? status : eitp__manifest_add(manifest, EITP__LORA_OTHERS_FILE, &sum, error);
+    return status ? status : eitp__save_list(save, EITP__LORA_OTHERS_FILE, &output, error);
 }
 
 /* Writes the adapters and their model's configuration. */
-static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
-                                       eitp__state *state, eitp__manifest *manifest, eitp_error *error) {
-    const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
-    char *path = eitp__join_path(&trainer->host, directory, "config.json");
-    eitp__file_sum sum = EITP__ZERO;
+static eitp_status eitp__save_adapters(eitp__save *save, uint32_t *checksum, eitp__state *state, eitp_error *error) {
+    eitp_model *model = save->trainer->plans.task.model;
+    const eitp_transformer_config config = eitp_model_config(model);
+    const char *directory = save->draft.partial;
+    char *path = eitp__join_path(&save->host, directory, "config.json");
+    eitp__file_output output = EITP__ZERO;
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    output.queue = save->queue;
     if (!status)
-        status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
-    eitp__release_text(&trainer->host, path);
+        status = eitp_transformer_config_write(&save->host, path, &config, -1, EITP_F32, error);
+    eitp__release_text(&save->host, path);
     if (!status)
-        status = eitp__lora_save(trainer->plans.task.model, directory, NULL, checksum, &sum, error);
+        status = eitp__lora_save(model, directory, NULL, checksum, &output, error);
     if (!status)
-        status = eitp__manifest_add(manifest, EITP__LORA_WEIGHTS_FILE, &sum, error);
+        status = eitp__save_list(save, EITP__LORA_WEIGHTS_FILE, &output, error);
     if (!status)
-        status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
+        status = eitp__lora_base_checksum(model, &base, error);
     state->base_checksum = base;
-    return status ? status
-                  : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, manifest, error);
+    return status ? status : eitp__save_others(save, &state->others_checksum, error);
 }
 
 /* Writes the weights: a model directory or, without an eitp_model, the parameters alone. */
-static eitp_status eitp__fill_weights(const eitp_task *task, const char *directory, uint32_t *checksum,
-                                      eitp__manifest *manifest, eitp_error *error) {
-    eitp__file_sum sum = EITP__ZERO;
+static eitp_status eitp__save_weights(eitp__save *save, uint32_t *checksum, eitp_error *error) {
+    const eitp_task *task = &save->trainer->plans.task;
+    eitp__file_output output = EITP__ZERO;
     eitp_status status;
     if (!task->model)
-        return eitp__fill_variables(task->context, directory, EITP__WEIGHTS_FILE, EITP_PARAMETER, checksum, manifest,
-                                    error);
-    status = eitp__model_save(task->model, directory, EITP_F32, -1, checksum, &sum, error);
-    return status ? status : eitp__manifest_add(manifest, EITP__WEIGHTS_FILE, &sum, error);
+        return eitp__save_variables(save, EITP__WEIGHTS_FILE, EITP_PARAMETER, checksum, error);
+    output.queue = save->queue;
+    status = eitp__model_save(task->model, save->draft.partial, EITP_F32, -1, checksum, &output, error);
+    return status ? status : eitp__save_list(save, EITP__WEIGHTS_FILE, &output, error);
 }
 
 /* ---- The size of a checkpoint ---- */
@@ -80,9 +104,8 @@ static uint64_t eitp__variable_file_bytes(const eitp_variable *variable) {
     return header + elements * eitp_dtype_size(wide == EITP_F32 ? wide : variable->dtype);
 }
 
-EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, uint64_t *total, uint64_t *largest) {
+EITP__PRIVATE void eitp__checkpoint_size(const eitp_task *task, uint64_t *total, uint64_t *largest) {
     const uint64_t others = 65536; /* configuration, state, tokenizer, and incomplete blocks of the file system */
-    const eitp_task *task = &trainer->plans.task;
     const int has_adapters = task->model && eitp_model_lora_config(task->model).rank > 0;
     uint64_t weights = 0, beside_adapters = 0, optimizer = 0;
     for (size_t i = 0; i < eitp_variable_count(task->context); i++) {
@@ -101,62 +124,110 @@ EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, ui
         *largest = beside_adapters;
 }
 
-/* ---- Writing it ---- */
+/* ---- Saving ---- */
 
-/* A trainer, and what else a checkpoint holds. */
-typedef struct eitp__checkpoint_content {
-    eitp_trainer *trainer;
-    const eitp__save_options *options;
-    eitp__manifest manifest; /* of the large files, which are summed as they are written */
-} eitp__checkpoint_content;
-
-/* Writes all files of a checkpoint into a directory. */
-static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
-    eitp__checkpoint_content *content = (eitp__checkpoint_content *)user;
-    eitp__manifest *manifest = &content->manifest;
-    eitp_trainer *trainer = content->trainer;
+/* Writes all files but the manifest. */
+static eitp_status eitp__save_fill(eitp__save *save, eitp_error *error) {
+    const eitp__save_options *options = save->options;
+    const eitp_trainer *trainer = save->trainer;
     const eitp_task *task = &trainer->plans.task;
+    const char *directory = save->draft.partial;
     eitp__state state;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
-    char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
+    char *path = eitp__join_path(&save->host, directory, EITP__STATE_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
         status = eitp__state_of(trainer, &state, error);
     if (!status && task->save)
         status = task->save(task->user, directory, error);
-    if (!status && content->options->fill)
-        status = content->options->fill(content->options->user, directory, error);
+    if (!status && options->fill)
+        status = options->fill(options->user, directory, error);
     /* After the program's files, which cannot change these: their sums are known when they are written. */
     if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, manifest, error);
+        status = eitp__save_adapters(save, &model_checksum, &state, error);
     else if (!status)
-        status = eitp__fill_weights(task, directory, &model_checksum, manifest, error);
+        status = eitp__save_weights(save, &model_checksum, error);
     if (!status)
-        status = eitp__fill_variables(task->context, directory, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER,
-                                      &optimizer_checksum, manifest, error);
+        status = eitp__save_variables(save, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, &optimizer_checksum, error);
     state.model_checksum = model_checksum;
     state.optimizer_checksum = optimizer_checksum;
     if (!status)
-        status = eitp__state_write(&trainer->host, eitp_model_config(task->model).architecture, path, &state, error);
-    eitp__release_text(&trainer->host, path);
+        status = eitp__state_write(&save->host, eitp_model_config(task->model).architecture, path, &state, error);
+    eitp__release_text(&save->host, path);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__save_create_queue(const eitp_trainer *trainer, eitp__write_behind **queue,
+                                                  eitp_error *error) {
+    const size_t files = 3; /* weights, others and optimizer state */
+    uint64_t bytes, largest;
+    eitp__checkpoint_size(&trainer->plans.task, &bytes, &largest);
+    return eitp__write_behind_create(&trainer->host, bytes, files, queue, error);
+}
+
+EITP__PRIVATE eitp_status eitp__save_begin(eitp_trainer *trainer, const char *output_directory,
+                                           const eitp__save_options *options, eitp__write_behind *queue,
+                                           eitp__save **save, eitp_error *error) {
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    eitp__save *created;
+    *save = NULL;
+    /* The task does not save while it reads. A program that stops does not wait for samples that it will not use. */
+    if (eitp__read_ahead_wait(&trainer->plans.ahead, &trainer->plans.task.context->poll, NULL))
+        eitp__read_ahead_cancel(&trainer->plans.ahead);
+    if (status)
+        return status;
+    created = (eitp__save *)eitp__allocate(&trainer->host, sizeof *created);
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a checkpoint");
+    created->host = trainer->host;
+    created->trainer = trainer;
+    created->options = options;
+    created->queue = queue;
+    eitp__manifest_init(&created->manifest, &created->host, trainer->step, !options->uncounted);
+    status = eitp__checkpoint_begin(&created->host, output_directory, options->suffix, trainer->step, &created->draft,
+                                    error);
+    if (!status)
+        status = eitp__save_fill(created, error);
+    if (status)
+        eitp__save_abandon(created);
+    else
+        *save = created;
+    return status;
+}
+
+EITP__PRIVATE int eitp__save_is_written(const eitp__save *save) {
+    return !save->queue || eitp__behind_is_idle(save->queue);
+}
+
+EITP__PRIVATE int64_t eitp__save_step(const eitp__save *save) {
+    return save->manifest.step;
+}
+
+EITP__PRIVATE eitp_status eitp__save_commit(eitp__save *save, eitp_error *error) {
+    eitp_status status = save->queue ? eitp__behind_finish(save->queue, error) : EITP_OK;
+    if (!status)
+        status = eitp__checkpoint_commit(&save->draft, &save->manifest, error);
+    eitp__save_abandon(save);
+    return status;
+}
+
+EITP__PRIVATE void eitp__save_abandon(eitp__save *save) {
+    eitp_host host;
+    if (!save)
+        return;
+    host = save->host;
+    if (save->queue)
+        eitp__write_behind_clear(save->queue);
+    eitp__checkpoint_abandon(&save->draft);
+    eitp__manifest_release(&save->manifest);
+    eitp__release(&host, save, sizeof *save);
 }
 
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error) {
-    eitp_status status = eitp__trainer_check_whole(trainer, error);
-    eitp__checkpoint_content content;
-    content.trainer = trainer;
-    content.options = options;
-    eitp__manifest_init(&content.manifest, &trainer->host, trainer->step, !options->uncounted);
-    /* The task does not save while it reads. A program that stops does not wait for samples that it will not use. */
-    if (eitp__read_ahead_wait(&trainer->plans.ahead, &trainer->plans.task.context->poll, NULL))
-        eitp__read_ahead_cancel(&trainer->plans.ahead);
-    if (!status)
-        status = eitp__checkpoint_create(&trainer->host, output_directory, options->suffix, &content.manifest,
-                                         eitp__fill_checkpoint, &content, error);
-    eitp__manifest_release(&content.manifest);
-    return status;
+    eitp__save *save;
+    eitp_status status = eitp__save_begin(trainer, output_directory, options, NULL, &save, error);
+    return status ? status : eitp__save_commit(save, error);
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {

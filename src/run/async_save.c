@@ -1,0 +1,97 @@
+#include "run/async_save.h"
+
+#include "base/clock.h"
+#include "run/events.h"
+#include "run/run_prune.h"
+
+EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step) {
+    return run->report.saved_step == step || (run->async.save && eitp__save_step(run->async.save) == step);
+}
+
+EITP__PRIVATE int eitp__async_save_fits(const eitp_run *run) {
+    uint64_t bytes, largest;
+    eitp_memory_info info;
+    const int is_last = run->is_ending || eitp_trainer_steps_done(run->trainer) == run->report.steps;
+    if (!run->config.async_save_bytes || is_last || run->async.has_failed)
+        return 0;
+    eitp__checkpoint_size(&run->trainer->plans.task, &bytes, &largest);
+    if (bytes > run->config.async_save_bytes)
+        return 0;
+    if (run->async.queue || run->config.memory_check_seconds < 0)
+        return 1;
+    return !eitp_memory_info_read(&run->host, &info, NULL) &&
+           (!info.usable || info.left > bytes + eitp_memory_floor(&info));
+}
+
+/* True if a save is due before the last step. */
+static int eitp__async_save_is_used(const eitp_run *run) {
+    const eitp_run_config *config = &run->config;
+    const int64_t steps = run->report.steps - run->report.start_step;
+    return (config->save_steps && (!run->report.steps || config->save_steps < steps)) || config->save_epochs > 0 ||
+           config->save_seconds > 0 || run->keep_best;
+}
+
+EITP__PRIVATE void eitp__async_save_prepare(eitp_run *run) {
+    if (eitp__async_save_is_used(run) && eitp__async_save_fits(run))
+        eitp__save_create_queue(run->trainer, &run->async.queue, NULL);
+}
+
+EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save_options *options, double began,
+                                                 eitp_error *error) {
+    eitp__async_save *async = &run->async;
+    eitp_status status = EITP_OK;
+    if (!async->queue) /* it was released because memory was short */
+        status = eitp__save_create_queue(run->trainer, &async->queue, error);
+    if (!status)
+        status = eitp__save_begin(run->trainer, run->directory, options, async->queue, &async->save, error);
+    if (status)
+        return status;
+    async->began = began;
+    async->stalled = eitp__clock() - began;
+    run->saved_at = eitp__clock();
+    return EITP_OK;
+}
+
+/* A failure is no end: the steps done are then saved in the foreground, where attempts are repeated. */
+static void eitp__async_save_complete(eitp_run *run) {
+    eitp__async_save *async = &run->async;
+    const double now = eitp__clock();
+    const int64_t step = eitp__save_step(async->save);
+    eitp_error error;
+    eitp_status status = eitp__save_commit(async->save, &error);
+    async->save = NULL;
+    async->has_failed = status != EITP_OK;
+    if (status) {
+        run->save = 1;
+        eitp__run_notify(run, EITP_EVENT_DISK, EITP_LOG_WARNING, 0,
+                         "checkpoint-%lld could not be written beside the steps: %s; saving the steps done",
+                         (long long)step, error.message);
+        return;
+    }
+    run->report.saved_step = step;
+    run->cannot_save = 0;
+    run->saved_at = eitp__clock();
+    async->stalled += run->saved_at - now;
+    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - async->began,
+                     "saved %s/checkpoint-%lld in %.1f s, %.1f s of it between steps", run->directory, (long long)step,
+                     run->saved_at - async->began, async->stalled);
+    eitp__run_prune(run);
+}
+
+EITP__PRIVATE void eitp__async_save_poll(eitp_run *run) {
+    if (run->async.save && eitp__save_is_written(run->async.save))
+        eitp__async_save_complete(run);
+}
+
+EITP__PRIVATE void eitp__async_save_finish(eitp_run *run) {
+    if (run->async.save)
+        eitp__async_save_complete(run);
+}
+
+EITP__PRIVATE void eitp__async_save_release(eitp_run *run) {
+    eitp__async_save_poll(run);
+    eitp__save_abandon(run->async.save);
+    run->async.save = NULL;
+    eitp__write_behind_destroy(run->async.queue);
+    run->async.queue = NULL;
+}
