@@ -40586,19 +40586,25 @@ EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step) {
     return run->report.saved_step == step || (run->async.save && eitp__save_step(run->async.save) == step);
 }
 
-EITP__PRIVATE int eitp__async_save_fits(const eitp_run *run) {
-    uint64_t bytes, largest;
+/* Memory for a copy is there, or is left without becoming short. */
+static int eitp__copy_has_memory(const eitp_run *run, uint64_t bytes) {
     eitp_memory_info info;
-    const int is_last = run->is_ending || eitp_trainer_steps_done(run->trainer) == run->report.steps;
-    if (!run->config.async_save_bytes || is_last || run->async.has_failed)
-        return 0;
-    eitp__checkpoint_size(&run->trainer->plans.task, &bytes, &largest);
-    if (bytes > run->config.async_save_bytes)
-        return 0;
     if (run->async.queue || run->config.memory_check_seconds < 0)
         return 1;
     return !eitp_memory_info_read(&run->host, &info, NULL) &&
            (!info.usable || info.left > bytes + eitp_memory_floor(&info));
+}
+
+EITP__PRIVATE int eitp__async_save_fits(const eitp_run *run) {
+    const int is_last = run->is_ending || eitp_trainer_steps_done(run->trainer) == run->report.steps;
+    uint64_t bytes, largest, free_bytes, limit;
+    if (!run->config.async_save_bytes || is_last || run->async.has_failed)
+        return 0;
+    eitp__checkpoint_size(&run->trainer->plans.task, &bytes, &largest);
+    if (bytes > run->config.async_save_bytes || !eitp__copy_has_memory(run, bytes))
+        return 0;
+    /* A save that waits removes old checkpoints from a disk that is full. */
+    return !eitp__path_space(&run->host, run->directory, &free_bytes, &limit) || free_bytes > bytes;
 }
 
 /* True if a save is due before the last step. */

@@ -58,6 +58,24 @@ exits 0 "no dropout" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir dro
 check "dropout changes the weights" differ straight/checkpoint-12/model.safetensors dropout/checkpoint-12/model.safetensors
 check "dropout is in config.json" grep -q '"attn_pdrop": 0,' dropout/checkpoint-12/config.json
 
+# ---- saves beside the steps ----
+
+member() { # name: its number in the file out
+    sed "s/.*\"$1\": \([0-9]*\).*/\1/" out
+}
+exits 0 "saves beside the steps" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir beside --json
+check "saves beside the steps: all but the last" test "$(grep -c '^saved beside/checkpoint-[48] in .* s of it between steps$' err)" -eq 2
+check "saves beside the steps: the memory is planned" grep -q '^memory: .*, copy of a checkpoint .*; total' err
+check "saves beside the steps: bit-identical" same_checkpoints straight/checkpoint-12 beside/checkpoint-12
+check "saves beside the steps: bit-identical in between" same_checkpoints straight/checkpoint-8 beside/checkpoint-8
+with=$(member planned_bytes)
+exits 0 "saves that wait" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir waits --async-save no --json
+check "saves that wait: none beside the steps" sh -c '! grep -q "between steps\|copy of" err'
+check "saves that wait: bit-identical" same_checkpoints straight/checkpoint-8 waits/checkpoint-8
+check "saves that wait: less memory is planned" test "$(member planned_bytes)" -lt "$with"
+exits 0 "no room for a copy" $train --steps 12 --lr 3e-3 --eval-steps 4 --save-steps 4 --output-dir tight --memory-budget "$((with - 1))"
+check "no room for a copy: saves wait" sh -c '! grep -q "between steps\|copy of" err'
+
 # ---- on a terminal ----
 
 on_terminal() { # options: what a terminal shows, in the file screen, of a run that is refused after reading its data
