@@ -2979,11 +2979,13 @@ EITP_API eitp_run_config eitp_run_config_default(void);
 typedef struct eitp_run eitp_run;
 
 /*
- * Creates the directory, locks it (eitp_files.lock), finds and verifies the checkpoint to resume from, and removes what
- * unfinished writes left. The configuration is copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range,
- * the directory cannot have this path, another process has the lock, or the directory has checkpoints of another run or
- * of later steps. EITP_ERROR_FORMAT if
- * the checkpoint is damaged or, with EITP_RESUME_NEWEST, all of them are.
+ * Creates the directory, locks it (eitp_files.lock), finds the checkpoint to resume from, and removes what unfinished
+ * writes left. All files of the checkpoint are verified but those of tensors (.safetensors): these are verified when
+ * the trainer is resumed, so that they are read once. The configuration is copied.
+ *
+ * EITP_ERROR_ARGUMENT if an argument is NULL or out of range, the directory cannot have this path, another process has
+ * the lock, or the directory has checkpoints of another run or of later steps. EITP_ERROR_FORMAT if the checkpoint is
+ * damaged or, with EITP_RESUME_NEWEST, all of them are.
  */
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
@@ -2992,7 +2994,8 @@ EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_confi
    created. NULL is fine. */
 EITP_API void eitp_run_destroy(eitp_run *run);
 
-/* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. */
+/* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. It changes, and the text
+   is released, if the checkpoint proves to be damaged: see eitp_run_resume_trainer. */
 EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
 
 /*
@@ -3006,10 +3009,21 @@ EITP_API eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *c
 EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
 
 /*
- * Resumes the trainer from the run's checkpoint. It is not verified again, so this reads its files once. eitp_run_train
+ * Resumes the trainer from the run's checkpoint, and verifies its tensors meanwhile: they are read once. eitp_run_train
  * does it, unless the program has called this or eitp_trainer_resume. Does nothing for a new run.
+ *
+ * EITP_ERROR_FORMAT if the checkpoint is damaged. The trainer is torn then, and eitp_run_recover has been called:
+ * eitp_run_checkpoint may be an older one. eitp_run_train resumes from that by itself. A program that takes settings
+ * from the checkpoint calls this function, and after such a failure creates its objects anew.
  */
 EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error);
+
+/*
+ * Verifies all files of the run's checkpoint, for a program that failed to read one of them. With EITP_RESUME_NEWEST a
+ * damaged checkpoint is set aside, and eitp_run_checkpoint is then the newest that is whole (eitp_checkpoint_recover).
+ * EITP_ERROR_FORMAT if all are damaged, or the one that the program has named. Does nothing for a new run.
+ */
+EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
 
 /*
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
@@ -5021,6 +5035,10 @@ EITP__PRIVATE eitp_status eitp__prepare_access(eitp_context *context, eitp_error
 EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const eitp__variable *variable, size_t offset,
                                                   void *memory, size_t size, int writes, eitp_error *error);
 
+/* The memory of an allocated variable whose bytes are its values, or NULL: if it is offloaded, on a device, or has a
+   remainder. */
+EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name);
+
 /* Removes variables and segments beyond the given counts. No graph or plan may use them. */
 EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t variables, size_t segments);
 /* <<src/tensor/variable.h */
@@ -6766,6 +6784,13 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
                                                      const eitp__safetensors_entry *entry, int64_t first, int64_t count,
                                                      float *destination, uint32_t *crc, eitp_error *error);
 
+/* Adds the checksum of all bytes of a tensor to that of its file. */
+EITP__PRIVATE void eitp__safetensors_add_sum(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                             uint32_t crc);
+
+/* The size and checksum of a collection's only file, once each of its tensors was added. */
+EITP__PRIVATE eitp__file_sum eitp__safetensors_sum(const eitp__safetensors *collection);
+
 /* The format's name of a dtype, such as "F32"; NULL if it is invalid. */
 EITP__PRIVATE const char *eitp__safetensors_type(eitp_dtype dtype);
 /* <<src/io/safetensors.h */
@@ -6780,6 +6805,7 @@ typedef struct eitp__safetensors_part {
     size_t header_size;
     uint64_t data_start;
     uint64_t data_size;
+    uint32_t crc; /* of the header and of the tensors added so far, as if all others were zero: see safetensors.c */
     eitp__json_document *metadata; /* {"__metadata__": {...}}, or NULL */
 } eitp__safetensors_part;
 
@@ -6895,8 +6921,8 @@ EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_va
 
 /*
  * Reads a tensor into a variable of the same shape; a floating-point variable takes any floating-point dtype.
- * `checksum` is a running checksum as in eitp__safetensors_read. If `loads` is 0 everything is read and checked, but no
- * variable is changed.
+ * `checksum`, which may be NULL, is a running checksum as in eitp__safetensors_read; then the tensor is also added to
+ * the sum of its file. If `loads` is 0 everything is read and checked, but no variable is changed.
  */
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
                                                     const eitp__safetensors *collection,
@@ -6916,9 +6942,15 @@ typedef enum eitp__reading {
     EITP__READ_LOAD    /* into the variables */
 } eitp__reading;
 
-/* eitp_variables_load, or only its checks. */
+/* The checksums of a file that was read: of its tensors, in the order of the variables, and of all its bytes. */
+typedef struct eitp__read_sums {
+    uint32_t tensors;
+    eitp__file_sum file;
+} eitp__read_sums;
+
+/* eitp_variables_load, or only its checks. `sums` may be NULL. */
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
-                                               eitp__reading reading, uint32_t *checksum, eitp_error *error);
+                                               eitp__reading reading, eitp__read_sums *sums, eitp_error *error);
 
 /* The variables of a file. */
 typedef struct eitp__selection {
@@ -6931,7 +6963,7 @@ typedef struct eitp__selection {
 /* eitp__variables_read of a selection, whose prefix must be "". */
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
                                                         const eitp__selection *selection, eitp__reading reading,
-                                                        uint32_t *checksum, eitp_error *error);
+                                                        eitp__read_sums *sums, eitp_error *error);
 
 /* eitp_variables_save of a selection. `sum`, which may be NULL, receives the size and checksum of the whole file. */
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
@@ -6961,7 +6993,7 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
 
 /* Reads a model.safetensors written by eitp_model_save. */
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
-                                           uint32_t *checksum, eitp_error *error);
+                                           eitp__read_sums *sums, eitp_error *error);
 /* <<src/io/model_directory.h */
 
 /* >>src/io/lora_files.h */
@@ -6978,7 +7010,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
 
 /* eitp_lora_load, or for a model with adapters only its checks. */
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
-                                          uint32_t *checksum, eitp_error *error);
+                                          eitp__read_sums *sums, eitp_error *error);
 
 /* eitp_lora_save; `sum`, which may be NULL, receives the size and checksum of adapter_model.safetensors. */
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
@@ -6993,7 +7025,7 @@ EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
                                                  eitp__file_sum *sum, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
-                                                 uint32_t *checksum, eitp_error *error);
+                                                 eitp__read_sums *sums, eitp_error *error);
 /* <<src/io/lora_files.h */
 
 /* >>src/io/manifest.h */
@@ -7007,6 +7039,7 @@ EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const ch
 typedef struct eitp__manifest_file {
     size_t name; /* offset in the manifest's names */
     eitp__file_sum sum;
+    int is_verified; /* its content was compared with the sum */
 } eitp__manifest_file;
 
 /* A list of files. Names are relative to the checkpoint's directory; those in its subdirectories contain '/'. */
@@ -7036,9 +7069,19 @@ EITP__PRIVATE eitp_status eitp__manifest_write(const eitp__manifest *known, cons
 EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const char *directory, int *exists,
                                               eitp_error *error);
 
-/* Compares all files with the manifest: EITP_ERROR_FORMAT, with the name of the file, if one is missing or differs. */
-EITP__PRIVATE eitp_status eitp__manifest_check(const eitp__manifest *manifest, const char *directory,
+/* The files whose content is verified. Tensors are those in files "*.safetensors". */
+typedef enum eitp__verified { EITP__VERIFY_TENSORS = 1, EITP__VERIFY_OTHERS = 2, EITP__VERIFY_ALL = 3 } eitp__verified;
+
+/*
+ * Compares files with the manifest: the sizes of all, and the content of those that `verified` names and that were not
+ * compared before. EITP_ERROR_FORMAT, with the name of the file, if one is missing or differs.
+ */
+EITP__PRIVATE eitp_status eitp__manifest_check(eitp__manifest *manifest, const char *directory, eitp__verified verified,
                                                eitp_error *error);
+
+/* Compares the sum of a file that was read for another purpose. Files that are not listed are not compared. */
+EITP__PRIVATE eitp_status eitp__manifest_compare(eitp__manifest *manifest, const char *path, const char *name,
+                                                 const eitp__file_sum *sum, eitp_error *error);
 
 /* Reads a file from `offset` on and sums it; syncs it if `syncs`. */
 EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path, uint64_t offset, int syncs,
@@ -7062,9 +7105,25 @@ typedef struct eitp__checkpoint_head {
 EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
                                                      eitp__checkpoint_head *head, eitp_error *error);
 
-/* eitp_checkpoint_verify that also returns the head. The message of EITP_ERROR_FORMAT does not say what to do. */
+/* The same, with the manifest, which the caller has initialized and releases. */
+EITP__PRIVATE eitp_status eitp__checkpoint_open(const eitp_host *host, const char *checkpoint,
+                                                eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                eitp_error *error);
+
+/* Verifies files of an open checkpoint (see eitp__manifest_check); of one without a manifest, all that have a checksum.
+   The message of EITP_ERROR_FORMAT does not say what to do. */
+EITP__PRIVATE eitp_status eitp__checkpoint_check(const eitp_host *host, const char *checkpoint,
+                                                 const eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                 eitp__verified verified, eitp_error *error);
+
+/* Opens and checks. */
 EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
-                                                  eitp__checkpoint_head *head, eitp_error *error);
+                                                  eitp__verified verified, eitp__checkpoint_head *head,
+                                                  eitp_error *error);
+
+/* eitp_checkpoint_recover that verifies the content of these files alone. */
+EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
+                                                   eitp__verified verified, int64_t *step, eitp_error *error);
 
 /*
  * eitp_checkpoint_create of "checkpoint-<step><suffix>", where `manifest` has the step, whether the checkpoint is
@@ -7622,8 +7681,9 @@ EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, ui
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
 
-/* eitp_trainer_resume; if `is_verified`, of a checkpoint that eitp_checkpoint_verify has just accepted. */
-EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+/* eitp_trainer_resume. If `is_recovered`, all files but those of tensors are verified already, and tensors are verified
+   while they are loaded: after EITP_ERROR_FORMAT the trainer may be torn. */
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_recovered,
                                                eitp_error *error);
 
 /* Recreates the plans if shrinking released them and could not replace them. */
@@ -7639,7 +7699,6 @@ EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eit
 #define EITP__WEIGHTS_FILE "model.safetensors"
 
 #define EITP__STATE_VERSION 5
-#define EITP__MANIFEST_STATE_VERSION 5 /* earlier checkpoints have no manifest.json */
 #define EITP__MOMENTUM_STATE_VERSION 4 /* earlier factored states have no first moment */
 #define EITP__OLDEST_STATE_VERSION 2
 
@@ -7900,6 +7959,15 @@ EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp__js
 
 /* Creates, locks and checks the directory; sets run->checkpoint and run->checkpoint_step. */
 EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_run_config *config, eitp_error *error);
+
+/* Verifies all files of the checkpoint; where the newest was to be found, a damaged one is set aside and another found.
+   See eitp_run_recover. */
+EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error);
+
+/* Resumes the trainer from the checkpoint. If that fails because the checkpoint is damaged, recovers: *is_replaced is 1
+   if there is another checkpoint to try. */
+EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trainer, int *is_replaced,
+                                               eitp_error *error);
 
 /* Removes what unfinished writes of this and earlier runs left. */
 EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error);
@@ -15833,6 +15901,14 @@ eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t o
     eitp__variable *variable = NULL;
     eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
     return status ? status : eitp__variable_transfer(context, variable, offset, data, size, 0, error);
+}
+
+EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name) {
+    eitp__variable *variable = NULL;
+    if (!context->backend->interface->is_host_memory || eitp__variable_named(context, name, &variable, NULL) ||
+        variable->info.offloaded || eitp__remainder_of(context, variable))
+        return NULL;
+    return variable->data;
 }
 
 EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size) {
@@ -30508,7 +30584,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_load_header(const eitp_host *host, e
     part->header_size = (size_t)header_size;
     part->data_start = sizeof bytes + header_size;
     part->data_size = file_size - part->data_start;
-    return eitp__file_read(&part->file, sizeof bytes, part->header, part->header_size, error);
+    status = eitp__file_read(&part->file, sizeof bytes, part->header, part->header_size, error);
+    if (!status) /* before it is parsed, which changes it */
+        part->crc = eitp__crc32c_join(
+            eitp__crc32c(eitp__crc32c(0, bytes, sizeof bytes), part->header, part->header_size), 0, part->data_size);
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__safetensors_parse_header(eitp__safetensors *collection, eitp__safetensors_part *part,
@@ -30705,6 +30785,25 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
         count -= part;
     }
     return EITP_OK;
+}
+
+/* ---- The sum of the file ---- */
+
+/* A checksum is linear: that of a file is the exclusive or of those of its parts, each followed by zeros to the end of
+   the file. So tensors can be added in any order. */
+EITP__PRIVATE void eitp__safetensors_add_sum(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                             uint32_t crc) {
+    eitp__safetensors_part *part = collection->parts[entry->part];
+    const uint64_t end = part->data_start + part->data_size;
+    part->crc ^= eitp__crc32c_join(crc, 0, end - entry->offset - entry->size);
+}
+
+EITP__PRIVATE eitp__file_sum eitp__safetensors_sum(const eitp__safetensors *collection) {
+    const eitp__safetensors_part *part = collection->parts[0];
+    eitp__file_sum sum;
+    sum.size = part->data_start + part->data_size;
+    sum.crc = part->crc;
+    return sum;
 }
 /* <<src/io/safetensors.c */
 
@@ -31363,9 +31462,7 @@ static eitp_status eitp__read_elements(eitp_context *context, const eitp_variabl
                                        int loads, int64_t first, int64_t count, void *buffer, uint32_t *checksum,
                                        eitp_error *error) {
     size_t element = eitp_dtype_size(variable->dtype);
-    eitp_status status = eitp__context_ask(context, error);
-    if (status)
-        return status;
+    eitp_status status;
     if (eitp__is_copied_as_f32(variable)) {
         status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
         return status || !loads
@@ -31410,20 +31507,31 @@ static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__
     return EITP_OK;
 }
 
-/* Reads a whole variable from a tensor. */
+/* Reads a whole variable from a tensor: straight into its memory if the file has its bytes. */
 static eitp_status eitp__variable_read_whole(eitp_context *context, const eitp_variable *variable,
                                              const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
                                              int loads, uint32_t *checksum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
+    const size_t element = eitp_dtype_size(variable->dtype);
     int64_t elements = eitp__variable_elements(variable), piece = EITP__COPY_ELEMENTS;
-    eitp_status status = EITP_OK;
-    void *buffer = eitp__allocate_uninitialized(&host, EITP__COPY_BYTES);
-    if (!buffer)
-        return eitp__fail_memory(error, EITP__COPY_BYTES, "reading weights");
+    eitp_status status = eitp__prepare_access(context, error);
+    char *memory = NULL;
+    void *buffer = NULL;
+    if (!status && loads && entry->dtype == (int)variable->dtype)
+        memory = (char *)eitp__variable_memory(context, variable->name);
+    if (!status && !memory)
+        buffer = eitp__allocate_uninitialized(&host, EITP__COPY_BYTES);
+    if (!status && !memory && !buffer)
+        status = eitp__fail_memory(error, EITP__COPY_BYTES, "reading weights");
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        status =
-            eitp__read_elements(context, variable, collection, entry, loads, first, count, buffer, checksum, error);
+        status = eitp__context_ask(context, error);
+        if (!status && memory)
+            status = eitp__safetensors_read(collection, entry, first, count, memory + (size_t)first * element, checksum,
+                                            error);
+        else if (!status)
+            status =
+                eitp__read_elements(context, variable, collection, entry, loads, first, count, buffer, checksum, error);
     }
     eitp__release(&host, buffer, EITP__COPY_BYTES);
     return status;
@@ -31433,11 +31541,16 @@ EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const
                                                     const eitp__piece *piece, const eitp__safetensors *collection,
                                                     const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error) {
+    uint32_t crc = 0, *sum = checksum ? &crc : NULL;
     eitp_status status = eitp__check_entry(variable, piece, collection, entry, error);
-    if (status)
-        return status;
-    return piece->is_whole ? eitp__variable_read_whole(context, variable, collection, entry, loads, checksum, error)
-                           : eitp__piece_read(context, variable, piece, collection, entry, loads, checksum, error);
+    if (!status)
+        status = piece->is_whole ? eitp__variable_read_whole(context, variable, collection, entry, loads, sum, error)
+                                 : eitp__piece_read(context, variable, piece, collection, entry, loads, sum, error);
+    if (!status && checksum) {
+        *checksum = eitp__crc32c_join(*checksum, crc, entry->size);
+        eitp__safetensors_add_sum(collection, entry, crc);
+    }
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
@@ -31635,7 +31748,7 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
 
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
                                                         const eitp__selection *selection, eitp__reading reading,
-                                                        uint32_t *checksum, eitp_error *error) {
+                                                        eitp__read_sums *sums, eitp_error *error) {
     const int loads = reading == EITP__READ_LOAD;
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
@@ -31654,22 +31767,28 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
                 eitp__variable_read_piece(context, &variable, &pieces[k], collection,
                                           eitp__piece_entry(collection, &variable, &pieces[k]), loads, &sum, error);
     }
+    if (!status && sums) {
+        sums->tensors = sum;
+        sums->file = eitp__safetensors_sum(collection);
+    }
     eitp__safetensors_close(collection);
-    if (!status && checksum)
-        *checksum = sum;
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
-                                               eitp__reading reading, uint32_t *checksum, eitp_error *error) {
+                                               eitp__reading reading, eitp__read_sums *sums, eitp_error *error) {
     const eitp__selection selection = eitp__select_role(role);
-    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, sums, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                 eitp_error *error) {
-    return context && path ? eitp__variables_read(context, path, role, EITP__READ_LOAD, checksum, error)
-                           : eitp__fail_null(error, "eitp_variables_load", "context and path");
+    eitp__read_sums sums = EITP__ZERO;
+    eitp_status status = context && path ? eitp__variables_read(context, path, role, EITP__READ_LOAD, &sums, error)
+                                         : eitp__fail_null(error, "eitp_variables_load", "context and path");
+    if (!status && checksum)
+        *checksum = sums.tensors;
+    return status;
 }
 /* <<src/io/variables.c */
 
@@ -32059,13 +32178,13 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
 }
 
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
-                                           uint32_t *checksum, eitp_error *error) {
+                                           eitp__read_sums *sums, eitp_error *error) {
     eitp__selection selection;
     selection.role = EITP_PARAMETER;
     selection.selects = NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    return eitp__variables_read_selected(model->context, path, &selection, reading, checksum, error);
+    return eitp__variables_read_selected(model->context, path, &selection, reading, sums, error);
 }
 /* <<src/io/model_directory.c */
 
@@ -32369,7 +32488,7 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
 }
 
 static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, int loads,
-                                           uint32_t *checksum, eitp_error *error) {
+                                           eitp__read_sums *sums, eitp_error *error) {
     eitp_status status = EITP_OK;
     uint32_t sum = 0;
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
@@ -32379,8 +32498,10 @@ static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safete
         status = eitp__variable_read_entry(model->context, &variable, collection,
                                            eitp__lora_entry(collection, &parameter), loads, &sum, error);
     }
-    if (!status && checksum)
-        *checksum = sum;
+    if (!status && sums) {
+        sums->tensors = sum;
+        sums->file = eitp__safetensors_sum(collection);
+    }
     return status;
 }
 
@@ -32406,21 +32527,25 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
 }
 
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
-                                          uint32_t *checksum, eitp_error *error) {
+                                          eitp__read_sums *sums, eitp_error *error) {
     eitp_lora_config config;
     eitp__safetensors *collection;
     eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__lora_read_tensors(model, collection, reading == EITP__READ_LOAD, checksum, error);
+        status = eitp__lora_read_tensors(model, collection, reading == EITP__READ_LOAD, sums, error);
     eitp__safetensors_close(collection);
     return status;
 }
 
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    return model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, checksum, error)
-                              : eitp__fail_null(error, "eitp_lora_load", "model and directory");
+    eitp__read_sums sums = EITP__ZERO;
+    eitp_status status = model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, &sums, error)
+                                            : eitp__fail_null(error, "eitp_lora_load", "model and directory");
+    if (!status && checksum)
+        *checksum = sums.tensors;
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
@@ -32481,9 +32606,9 @@ EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const ch
 }
 
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
-                                                 uint32_t *checksum, eitp_error *error) {
+                                                 eitp__read_sums *sums, eitp_error *error) {
     const eitp__selection selection = eitp__select_trained_others();
-    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, sums, error);
 }
 /* <<src/io/lora_files.c */
 
@@ -32524,6 +32649,7 @@ EITP__PRIVATE eitp_status eitp__manifest_add(eitp__manifest *manifest, const cha
     file = &manifest->files[manifest->count];
     file->name = manifest->names.size;
     file->sum = *sum;
+    file->is_verified = 0;
     eitp__buffer_add(&manifest->names, name, strlen(name) + 1);
     if (manifest->names.failed)
         return eitp__fail_memory(error, manifest->names.size, "the list of a checkpoint's files");
@@ -32535,10 +32661,10 @@ static const char *eitp__manifest_name(const eitp__manifest *manifest, size_t in
     return manifest->names.data + manifest->files[index].name;
 }
 
-static const eitp__file_sum *eitp__manifest_find(const eitp__manifest *manifest, const char *name) {
+static eitp__manifest_file *eitp__manifest_find(const eitp__manifest *manifest, const char *name) {
     for (size_t i = 0; i < manifest->count; i++) {
         if (!strcmp(eitp__manifest_name(manifest, i), name))
-            return &manifest->files[i].sum;
+            return &manifest->files[i];
     }
     return NULL;
 }
@@ -32590,17 +32716,17 @@ static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *i
 static eitp_status eitp__scan_file(const eitp__manifest_scan *scan, const char *path, const char *name, uint64_t size,
                                    eitp_error *error) {
     const eitp_host *host = scan->found->names.host;
-    const eitp__file_sum *known = eitp__manifest_find(scan->known, name);
+    const eitp__manifest_file *known = eitp__manifest_find(scan->known, name);
     eitp__file_sum sum;
     eitp_status status;
     if (eitp__utf8_valid_prefix((const unsigned char *)name, strlen(name)) != strlen(name))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the name of '%s' is not valid UTF-8, and manifest.json cannot list it; rename it", path);
-    if (known && known->size != size)
+    if (known && known->sum.size != size)
         return eitp__fail(error, EITP_ERROR_IO, "'%s' has %llu bytes after writing %llu; check the disk", path,
-                          (unsigned long long)size, (unsigned long long)known->size);
+                          (unsigned long long)size, (unsigned long long)known->sum.size);
     if (known)
-        return eitp__manifest_add(scan->found, name, known, error);
+        return eitp__manifest_add(scan->found, name, &known->sum, error);
     status = eitp__sum_from(host, path, 0, 1, &sum, error);
     return status ? status : eitp__manifest_add(scan->found, name, &sum, error);
 }
@@ -32822,39 +32948,63 @@ EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const ch
 
 /* ---- Checking ---- */
 
-static eitp_status eitp__check_file(const eitp_host *host, const char *path, const eitp__file_sum *expected,
+static int eitp__has_tensors(const char *name) {
+    static const char ending[] = ".safetensors";
+    const size_t size = strlen(name), length = sizeof ending - 1;
+    return size >= length && !strcmp(name + size - length, ending);
+}
+
+static eitp_status eitp__check_sum(const char *path, const eitp__file_sum *sum, const eitp__file_sum *expected,
+                                   eitp_error *error) {
+    if (sum->size != expected->size)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: it has %llu bytes, expected %llu", path,
+                          (unsigned long long)sum->size, (unsigned long long)expected->size);
+    if (sum->crc != expected->crc)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
+                          (unsigned)sum->crc, (unsigned)expected->crc);
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_file(const eitp_host *host, const char *path, eitp__manifest_file *file, int sums,
                                     eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
-    eitp__file_sum sum = EITP__ZERO;
+    eitp__file_sum sum = file->sum;
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (!status && info.kind != EITP_PATH_FILE)
         return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is %s", path,
                           info.kind == EITP_PATH_MISSING ? "missing" : "damaged: it is not a file");
-    if (!status && info.size == expected->size)
+    sum.size = info.size;
+    if (!status && info.size == file->sum.size && sums)
         status = eitp__sum_from(host, path, 0, 0, &sum, error);
-    else
-        sum.size = info.size;
-    if (status)
-        return status;
-    if (sum.size != expected->size)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: it has %llu bytes, expected %llu", path,
-                          (unsigned long long)sum.size, (unsigned long long)expected->size);
-    if (sum.crc != expected->crc)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
-                          (unsigned)sum.crc, (unsigned)expected->crc);
-    return EITP_OK;
+    if (!status)
+        status = eitp__check_sum(path, &sum, &file->sum, error);
+    file->is_verified |= !status && sums;
+    return status;
 }
 
-EITP__PRIVATE eitp_status eitp__manifest_check(const eitp__manifest *manifest, const char *directory,
+EITP__PRIVATE eitp_status eitp__manifest_check(eitp__manifest *manifest, const char *directory, eitp__verified verified,
                                                eitp_error *error) {
     const eitp_host *host = manifest->names.host;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < manifest->count && !status; i++) {
-        char *path = eitp__join_path(host, directory, eitp__manifest_name(manifest, i));
-        status = path ? eitp__check_file(host, path, &manifest->files[i].sum, error)
-                      : eitp__fail_memory(error, strlen(directory), "a path");
+        const char *name = eitp__manifest_name(manifest, i);
+        const unsigned kind = eitp__has_tensors(name) ? EITP__VERIFY_TENSORS : EITP__VERIFY_OTHERS;
+        char *path = manifest->files[i].is_verified ? NULL : eitp__join_path(host, directory, name);
+        if (path)
+            status = eitp__check_file(host, path, &manifest->files[i], ((unsigned)verified & kind) != 0, error);
+        else if (!manifest->files[i].is_verified)
+            status = eitp__fail_memory(error, strlen(directory), "a path");
         eitp__release_text(host, path);
     }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_compare(eitp__manifest *manifest, const char *path, const char *name,
+                                                 const eitp__file_sum *sum, eitp_error *error) {
+    eitp__manifest_file *file = eitp__manifest_find(manifest, name);
+    eitp_status status = file ? eitp__check_sum(path, sum, &file->sum, error) : EITP_OK;
+    if (file)
+        file->is_verified = !status;
     return status;
 }
 /* <<src/io/manifest.c */
@@ -33018,9 +33168,9 @@ static eitp_status eitp__check_name(const eitp_host *host, const char *checkpoin
                             (long long)step);
 }
 
-/* Reads the head and, of a checkpoint that has one, the manifest. */
-static eitp_status eitp__read_head(const eitp_host *host, const char *checkpoint, eitp__checkpoint_head *head,
-                                   eitp__manifest *manifest, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__checkpoint_open(const eitp_host *host, const char *checkpoint,
+                                                eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                eitp_error *error) {
     eitp__earlier_state state;
     eitp_path_info info = EITP__ZERO;
     eitp_status status = eitp__path_info(host, checkpoint, &info, error);
@@ -33039,26 +33189,32 @@ static eitp_status eitp__read_head(const eitp_host *host, const char *checkpoint
     return status ? status : eitp__check_name(host, checkpoint, head->step, error);
 }
 
+EITP__PRIVATE eitp_status eitp__checkpoint_check(const eitp_host *host, const char *checkpoint,
+                                                 const eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                 eitp__verified verified, eitp_error *error) {
+    return head->has_manifest ? eitp__manifest_check(manifest, checkpoint, verified, error)
+                              : eitp__earlier_verify(host, checkpoint, error);
+}
+
 EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
                                                      eitp__checkpoint_head *head, eitp_error *error) {
     eitp__manifest manifest;
     eitp_status status;
     eitp__manifest_init(&manifest, host, -1, 1);
-    status = eitp__read_head(host, checkpoint, head, &manifest, error);
+    status = eitp__checkpoint_open(host, checkpoint, head, &manifest, error);
     eitp__manifest_release(&manifest);
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
-                                                  eitp__checkpoint_head *head, eitp_error *error) {
+                                                  eitp__verified verified, eitp__checkpoint_head *head,
+                                                  eitp_error *error) {
     eitp__manifest manifest;
     eitp_status status;
     eitp__manifest_init(&manifest, host, -1, 1);
-    status = eitp__read_head(host, checkpoint, head, &manifest, error);
-    if (!status && head->has_manifest)
-        status = eitp__manifest_check(&manifest, checkpoint, error);
-    else if (!status)
-        status = eitp__earlier_verify(host, checkpoint, error);
+    status = eitp__checkpoint_open(host, checkpoint, head, &manifest, error);
+    if (!status)
+        status = eitp__checkpoint_check(host, checkpoint, head, &manifest, verified, error);
     eitp__manifest_release(&manifest);
     return status;
 }
@@ -33068,7 +33224,7 @@ eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint
     eitp_status status;
     if (!host || !checkpoint)
         return eitp__fail_null(error, "eitp_checkpoint_verify", "host and checkpoint");
-    status = eitp__checkpoint_verify(host, checkpoint, &head, error);
+    status = eitp__checkpoint_verify(host, checkpoint, EITP__VERIFY_ALL, &head, error);
     return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "use another checkpoint") : status;
 }
 /* <<src/io/checkpoint_verify.c */
@@ -33269,8 +33425,8 @@ static eitp_status eitp__set_aside(const eitp_host *host, const char *path, eitp
 }
 
 /* Verifies a checkpoint of the directory; one that is damaged is set aside, and *is_whole is 0. */
-static eitp_status eitp__recover_step(const eitp_host *host, const char *directory, int64_t step, int *is_whole,
-                                      eitp_error *error) {
+static eitp_status eitp__recover_step(const eitp_host *host, const char *directory, int64_t step,
+                                      eitp__verified verified, int *is_whole, eitp_error *error) {
     eitp__checkpoint_head head;
     eitp_path_info info = EITP__ZERO;
     char *path = NULL;
@@ -33280,7 +33436,7 @@ static eitp_status eitp__recover_step(const eitp_host *host, const char *directo
     if (!status && info.kind == EITP_PATH_MISSING)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a link that leads nowhere", path);
     else if (!status)
-        status = eitp__checkpoint_verify(host, path, &head, error);
+        status = eitp__checkpoint_verify(host, path, verified, &head, error);
     *is_whole = !status;
     if (status == EITP_ERROR_FORMAT)
         status = eitp__set_aside(host, path, error);
@@ -33290,15 +33446,13 @@ static eitp_status eitp__recover_step(const eitp_host *host, const char *directo
     return status;
 }
 
-eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
-                                    eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
+                                                   eitp__verified verified, int64_t *step, eitp_error *error) {
     eitp__output output;
     eitp_error found;
     eitp_status status;
     int64_t newest = -1;
     int is_whole = 0;
-    if (!host || !output_directory || !step)
-        return eitp__fail_null(error, "eitp_checkpoint_recover", "host, output_directory and step");
     output.host = host;
     output.directory = output_directory;
     *step = -1;
@@ -33307,13 +33461,20 @@ eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_di
         status = eitp_checkpoint_newest(host, output_directory, &newest, &found);
         if (status || newest < 0)
             break;
-        status = eitp__recover_step(host, output_directory, newest, &is_whole, &found);
+        status = eitp__recover_step(host, output_directory, newest, verified, &is_whole, &found);
     }
     if (status && error)
         *error = found;
     if (!status)
         *step = newest;
     return status;
+}
+
+eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
+                                    eitp_error *error) {
+    if (!host || !output_directory || !step)
+        return eitp__fail_null(error, "eitp_checkpoint_recover", "host, output_directory and step");
+    return eitp__checkpoint_recover(host, output_directory, EITP__VERIFY_ALL, step, error);
 }
 
 /* ---- Pruning ---- */
@@ -37122,46 +37283,61 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
 }
 
 /*
- * ---- Loading: all files are read twice ----
+ * ---- Loading ----
  *
- * The first time they are compared with the manifest, or read as the second time if there is none. It changes nothing.
+ * A checkpoint is verified in one of two ways. eitp_trainer_resume compares all files with the manifest before it
+ * changes anything, and reads the tensors a second time into the variables. A run, whose trainer has nothing to lose,
+ * has compared all but the tensors when it chose the checkpoint: their files are read once, into the variables, and
+ * summed on the way. The trainer is torn until the sum of the last file agrees.
+ *
+ * Tensors that are converted are not read in one piece: their file is read again. Checkpoints of earlier versions have
+ * no manifest; the checksums of their tensors are compared first.
  */
 
-static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int64_t expected, eitp_error *error) {
-    return (int64_t)checksum == expected
-               ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_FORMAT,
-                            "%s is damaged: its checksum is %08x, expected %08x; resume from another checkpoint", path,
-                            (unsigned)checksum, (unsigned)expected);
+/* A checkpoint that is being resumed from. */
+typedef struct eitp__resumption {
+    eitp_trainer *trainer;
+    const char *checkpoint;
+    eitp__checkpoint_head head;
+    eitp__manifest manifest;
+    eitp__state state;
+} eitp__resumption;
+
+/* Compares what was read of a file with the manifest, and its tensors with the checksum in trainer_state.json. */
+static eitp_status eitp__check_sums(eitp__resumption *r, const char *path, const char *name,
+                                    const eitp__read_sums *sums, int64_t expected, eitp_error *error) {
+    eitp_status status = eitp__manifest_compare(&r->manifest, path, name, &sums->file, error);
+    if (!status && (int64_t)sums->tensors != expected)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
+                            (unsigned)sums->tensors, (unsigned)expected);
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 /* Reads the weights, or the adapters. */
-static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected,
-                                          eitp__reading reading, eitp_error *error) {
-    const int has_adapters = eitp_model_lora_config(trainer->plans.task.model).rank > 0;
-    uint32_t checksum = 0;
-    char *path =
-        eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE);
-    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
+static eitp_status eitp__read_model_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    const eitp_task *task = &r->trainer->plans.task;
+    const int has_adapters = eitp_model_lora_config(task->model).rank > 0;
+    const char *name = has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE;
+    eitp__read_sums sums = EITP__ZERO;
+    char *path = eitp__join_path(&r->trainer->host, r->checkpoint, name);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(r->checkpoint), "a path");
     if (!status && has_adapters)
-        status = eitp__lora_read(trainer->plans.task.model, checkpoint, reading, &checksum, error);
+        status = eitp__lora_read(task->model, r->checkpoint, reading, &sums, error);
     else if (!status)
-        status =
-            trainer->plans.task.model
-                ? eitp__model_read(trainer->plans.task.model, path, reading, &checksum, error)
-                : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, reading, &checksum, error);
+        status = task->model ? eitp__model_read(task->model, path, reading, &sums, error)
+                             : eitp__variables_read(task->context, path, EITP_PARAMETER, reading, &sums, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__check_checksum(path, checksum, expected, error);
-    eitp__release_text(&trainer->host, path);
+        status = eitp__check_sums(r, path, name, &sums, r->state.model_checksum, error);
+    eitp__release_text(&r->trainer->host, path);
     return status;
 }
 
 /* Reads the parameters trained in addition to adapters. */
-static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                           eitp__reading reading, eitp_error *error) {
-    eitp_context *context = trainer->plans.task.context;
+static eitp_status eitp__read_others_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    eitp_context *context = r->trainer->plans.task.context;
+    const eitp__state *state = &r->state;
     const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
-    uint32_t checksum = 0;
+    eitp__read_sums sums = EITP__ZERO;
     char *path;
     eitp_status status;
     if (has_others != (state->info.lora.rank && state->others_checksum >= 0))
@@ -37169,16 +37345,16 @@ static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *ch
             error, EITP_ERROR_FORMAT,
             "'%s' has %s parameters that were trained in addition to adapters, and this run has %s; start "
             "from its weights",
-            checkpoint, has_others ? "no" : "some", has_others ? "some" : "none");
+            r->checkpoint, has_others ? "no" : "some", has_others ? "some" : "none");
     if (!has_others)
         return EITP_OK;
-    path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
+    path = eitp__join_path(&r->trainer->host, r->checkpoint, EITP__LORA_OTHERS_FILE);
     if (!path)
-        return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp__lora_read_others(context, path, reading, &checksum, error);
+        return eitp__fail_memory(error, strlen(r->checkpoint), "a path");
+    status = eitp__lora_read_others(context, path, reading, &sums, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__check_checksum(path, checksum, state->others_checksum, error);
-    eitp__release_text(&trainer->host, path);
+        status = eitp__check_sums(r, path, EITP__LORA_OTHERS_FILE, &sums, state->others_checksum, error);
+    eitp__release_text(&r->trainer->host, path);
     return status;
 }
 
@@ -37191,70 +37367,75 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
 }
 
 /* Reads the optimizer state, and converts it if another optimizer or an earlier version wrote it. */
-static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                              eitp__reading reading, eitp_error *error) {
+static eitp_status eitp__read_optimizer_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    eitp_trainer *trainer = r->trainer;
     eitp_context *context = trainer->plans.task.context;
-    uint32_t checksum = 0;
-    char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
-    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
-    if (!status && eitp__has_same_optimizer(trainer, state)) {
-        status = eitp__variables_read(context, path, EITP_OPTIMIZER, reading, &checksum, error);
+    eitp__read_sums sums = EITP__ZERO;
+    char *path = eitp__join_path(&trainer->host, r->checkpoint, EITP__OPTIMIZER_FILE);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(r->checkpoint), "a path");
+    if (!status && eitp__has_same_optimizer(trainer, &r->state)) {
+        status = eitp__variables_read(context, path, EITP_OPTIMIZER, reading, &sums, error);
         if (!status && reading != EITP__READ_HEADER)
-            status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
+            status = eitp__check_sums(r, path, EITP__OPTIMIZER_FILE, &sums, r->state.optimizer_checksum, error);
     } else if (!status) {
-        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config,
+        status = eitp__moments_read(context, path, &r->state.info, &trainer->plans.config.optimizer_config,
                                     reading == EITP__READ_LOAD, error);
     }
     eitp__release_text(&trainer->host, path);
     return status;
 }
 
-static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                        eitp__reading reading, eitp_error *error) {
-    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, reading, error);
+static eitp_status eitp__read_variables(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    eitp_status status = eitp__read_model_state(r, reading, error);
     if (!status)
-        status = eitp__read_others_state(trainer, checkpoint, state, reading, error);
-    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, reading, error);
+        status = eitp__read_others_state(r, reading, error);
+    return status ? status : eitp__read_optimizer_state(r, reading, error);
 }
 
-/* Compares the files with the manifest, or with the checksums of an earlier version. */
-static eitp_status eitp__verify_files(const eitp_trainer *trainer, const char *checkpoint, int64_t *step,
-                                      eitp_error *error) {
-    eitp__checkpoint_head head = EITP__ZERO;
-    eitp_status status = eitp__checkpoint_verify(&trainer->host, checkpoint, &head, error);
-    *step = head.step;
+/* Verifies files of the checkpoint that were not compared yet. */
+static eitp_status eitp__verify_files(eitp__resumption *r, eitp__verified verified, eitp_error *error) {
+    eitp_status status =
+        eitp__checkpoint_check(&r->trainer->host, r->checkpoint, &r->head, &r->manifest, verified, error);
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
+}
+
+static eitp_status eitp__open_checkpoint(eitp__resumption *r, eitp_error *error) {
+    eitp_status status = eitp__checkpoint_open(&r->trainer->host, r->checkpoint, &r->head, &r->manifest, error);
     return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 /* Checks everything that can be checked before anything is changed. */
-static eitp_status eitp__check_checkpoint(eitp_trainer *trainer, const char *checkpoint, int is_verified,
-                                          eitp__state *state, eitp_error *error) {
-    int64_t step = -1;
-    eitp_status status = is_verified ? EITP_OK : eitp__verify_files(trainer, checkpoint, &step, error);
+static eitp_status eitp__check_checkpoint(eitp__resumption *r, int is_recovered, eitp_error *error) {
+    eitp_status status = eitp__open_checkpoint(r, error);
+    if (!status && !is_recovered)
+        status = eitp__verify_files(r, EITP__VERIFY_ALL, error);
     if (!status)
-        status = eitp__state_read(&trainer->host, checkpoint, state, error);
-    if (!status && !is_verified && step != state->info.step)
+        status = eitp__state_read(&r->trainer->host, r->checkpoint, &r->state, error);
+    if (!status && r->head.step != r->state.info.step)
         status = eitp__fail(error, EITP_ERROR_FORMAT,
                             "'%s' is damaged: " EITP__STATE_FILE " has step %lld and " EITP__MANIFEST_FILE
                             " step %lld; resume from another checkpoint",
-                            checkpoint, (long long)state->info.step, (long long)step);
+                            r->checkpoint, (long long)r->state.info.step, (long long)r->head.step);
     if (!status)
-        status = eitp__compare_states(trainer, state, checkpoint, error);
-    return status ? status
-                  : eitp__read_variables(
-                        trainer, checkpoint, state,
-                        state->version >= EITP__MANIFEST_STATE_VERSION ? EITP__READ_HEADER : EITP__READ_ALL, error);
+        status = eitp__compare_states(r->trainer, &r->state, r->checkpoint, error);
+    return status ? status : eitp__read_variables(r, r->head.has_manifest ? EITP__READ_HEADER : EITP__READ_ALL, error);
 }
 
-/* Loads a checkpoint that was read and checked. */
-static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                         eitp_error *error) {
+/* Loads a checkpoint that was checked. */
+static eitp_status eitp__load_checkpoint(eitp__resumption *r, eitp_error *error) {
+    eitp_trainer *trainer = r->trainer;
+    const eitp__state *state = &r->state;
     const int is_split = eitp__splits_otherwise(trainer, state);
     eitp_status status;
     trainer->torn = 1;
-    status = eitp__read_variables(trainer, checkpoint, state, EITP__READ_LOAD, error);
+    status = eitp__read_variables(r, EITP__READ_LOAD, error);
+    if (!status && r->head.has_manifest)
+        status = eitp__verify_files(r, EITP__VERIFY_TENSORS, error);
     if (status)
-        return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
+        return status == EITP_ERROR_FORMAT
+                   ? status
+                   : eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again",
+                                       r->checkpoint);
     trainer->step = state->info.step;
     trainer->initial_shape = is_split ? eitp_trainer_shape(trainer) : state->info.initial_shape;
     trainer->skipped = state->skipped;
@@ -37268,29 +37449,46 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
     return EITP_OK;
 }
 
+/* Loads it in the shape that the run was shrunk to. After a failure the trainer has its own shape again: it may have to
+   resume from a checkpoint of before. */
+static eitp_status eitp__load_shrunk(eitp__resumption *r, eitp_error *error) {
+    eitp__step_plans *plans = &r->trainer->plans;
+    const eitp_step_shape shape = eitp__step_shape_of(&r->state.info.config);
+    const eitp_trainer_config before = plans->config;
+    eitp_trainer_config config = before;
+    eitp_status status;
+    eitp__set_step_shape(&config, &shape);
+    status = eitp__step_plans_rebuild(plans, &config, plans->evaluation_samples, error);
+    if (status)
+        return status;
+    status = eitp__load_checkpoint(r, error);
+    if (status)
+        eitp__step_plans_rebuild(plans, &before, plans->evaluation_samples, NULL);
+    return status;
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     return eitp__trainer_resume(trainer, checkpoint, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_recovered,
                                                eitp_error *error) {
-    eitp__state state;
+    eitp__resumption r = EITP__ZERO;
     eitp_status status;
+    r.trainer = trainer;
+    r.checkpoint = checkpoint;
+    eitp__manifest_init(&r.manifest, &trainer->host, -1, 1);
     eitp__read_ahead_cancel(&trainer->plans.ahead);
-    status = eitp__check_checkpoint(trainer, checkpoint, is_verified, &state, error);
+    status = eitp__check_checkpoint(&r, is_recovered, error);
     if (!status && trainer->plans.task.model)
         status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
-    if (status)
-        return status;
-    if (eitp__follows_shrinking(trainer, &state)) {
-        const eitp_step_shape shape = eitp__step_shape_of(&state.info.config);
-        eitp_trainer_config config = trainer->plans.config;
-        eitp__set_step_shape(&config, &shape);
-        status = eitp__step_plans_rebuild(&trainer->plans, &config, trainer->plans.evaluation_samples, error);
-    }
-    return status ? status : eitp__load_checkpoint(trainer, checkpoint, &state, error);
+    if (!status)
+        status = eitp__follows_shrinking(trainer, &r.state) ? eitp__load_shrunk(&r, error)
+                                                            : eitp__load_checkpoint(&r, error);
+    eitp__manifest_release(&r.manifest);
+    return status;
 }
 /* <<src/train/trainer_resume.c */
 
@@ -37574,8 +37772,9 @@ static eitp_status eitp__fill_changed(void *user, const char *directory, eitp_er
 static eitp_status eitp__edit_read(eitp__checkpoint_edit *edit, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     char *path = eitp__join_path(edit->host, edit->checkpoint, EITP__CONFIG_FILE);
-    eitp_status status = path ? eitp__checkpoint_verify(edit->host, edit->checkpoint, &edit->head, error)
-                              : eitp__fail_memory(error, strlen(edit->checkpoint), "a path");
+    eitp_status status =
+        path ? eitp__checkpoint_verify(edit->host, edit->checkpoint, EITP__VERIFY_ALL, &edit->head, error)
+             : eitp__fail_memory(error, strlen(edit->checkpoint), "a path");
     if (!status)
         status = eitp__state_read(edit->host, edit->checkpoint, &edit->state, error);
     if (!status)
@@ -39085,26 +39284,40 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
     run->has_lock = 0;
 }
 
-/* ---- The checkpoint ---- */
+/*
+ * ---- The checkpoint ----
+ *
+ * It is chosen by all of its files but those of tensors, which are verified when the trainer reads them: so they are
+ * read once. If one is damaged then, all files of this and older checkpoints are verified to choose again.
+ */
 
-/* Sets the checkpoint to one in the run's directory. */
+/* Sets the checkpoint to one in the run's directory; -1: to none. */
 static eitp_status eitp__run_use_newest(eitp_run *run, int64_t newest, eitp_error *error) {
-    char name[64];
+    char name[64], *path = NULL;
     snprintf(name, sizeof name, "checkpoint-%lld", (long long)newest);
-    run->checkpoint = eitp__join_path(&run->host, run->directory, name);
+    if (newest >= 0)
+        path = eitp__join_path(&run->host, run->directory, name);
+    if (newest >= 0 && !path)
+        return eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
+    eitp__release_text(&run->host, run->checkpoint);
+    run->config.checkpoint = run->checkpoint = path;
     run->checkpoint_step = newest;
-    return run->checkpoint ? EITP_OK : eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
+    return EITP_OK;
+}
+
+/* Verifies the checkpoint that the program has named. */
+static eitp_status eitp__run_verify_named(eitp_run *run, eitp__verified verified, eitp_error *error) {
+    eitp__checkpoint_head head = EITP__ZERO;
+    eitp_status status = eitp__checkpoint_verify(&run->host, run->checkpoint, verified, &head, error);
+    if (!status)
+        run->checkpoint_step = head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 static eitp_status eitp__run_use_named(eitp_run *run, const char *checkpoint, eitp_error *error) {
-    eitp__checkpoint_head head = EITP__ZERO;
-    eitp_status status;
     run->checkpoint = eitp__copy_text(&run->host, checkpoint);
-    if (!run->checkpoint)
-        return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp__checkpoint_verify(&run->host, run->checkpoint, &head, error);
-    run->checkpoint_step = status ? -1 : head.step;
-    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
+    return run->checkpoint ? eitp__run_verify_named(run, EITP__VERIFY_OTHERS, error)
+                           : eitp__fail_memory(error, strlen(checkpoint), "a path");
 }
 
 /* True if both files exist and seem to be the same, by size and time: eitp_files has no better identity of files. */
@@ -39166,19 +39379,40 @@ static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *erro
                : EITP_OK;
 }
 
-static eitp_status eitp__run_find_newest(eitp_run *run, eitp_error *error) {
+static eitp_status eitp__run_find_newest(eitp_run *run, eitp__verified verified, eitp_error *error) {
     int64_t newest = -1;
-    eitp_status status = eitp_checkpoint_recover(&run->host, run->directory, &newest, error);
-    if (status)
+    eitp_status status = eitp__checkpoint_recover(&run->host, run->directory, verified, &newest, error);
+    if (!status && newest < 0)
+        status = eitp__run_check_damaged(run, error);
+    return status || newest == run->checkpoint_step ? status : eitp__run_use_newest(run, newest, error);
+}
+
+EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error) {
+    return run->config.resume == EITP_RESUME_NEWEST ? eitp__run_find_newest(run, EITP__VERIFY_ALL, error)
+                                                    : eitp__run_verify_named(run, EITP__VERIFY_ALL, error);
+}
+
+EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trainer, int *is_replaced,
+                                               eitp_error *error) {
+    const int64_t step = run->checkpoint_step;
+    eitp_error why;
+    eitp_status recovered, status = eitp__trainer_resume(trainer, run->checkpoint, 1, error);
+    *is_replaced = 0;
+    /* Damage may also look like tensors of another model, or of unknown dtypes. */
+    if (status != EITP_ERROR_FORMAT && status != EITP_ERROR_UNSUPPORTED)
         return status;
-    return newest < 0 ? eitp__run_check_damaged(run, error) : eitp__run_use_newest(run, newest, error);
+    recovered = eitp__run_recover(run, &why);
+    if (recovered && error)
+        *error = why;
+    *is_replaced = !recovered && run->checkpoint_step != step;
+    return recovered ? recovered : status;
 }
 
 static eitp_status eitp__run_find_checkpoint(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     int64_t newest = -1;
     eitp_status status;
     if (config->resume == EITP_RESUME_NEWEST)
-        return eitp__run_find_newest(run, error);
+        return eitp__run_find_newest(run, EITP__VERIFY_OTHERS, error);
     status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
     if (!status && config->resume == EITP_RESUME_NAMED)
         status = eitp__run_use_named(run, config->checkpoint, error);
@@ -40454,9 +40688,13 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
 /* Resumes the trainer, unless it is at the checkpoint's step: then the program has resumed it. */
 static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
-    if (!run->checkpoint || (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer)))
+    eitp_status status = EITP_OK;
+    int is_replaced = 1;
+    if (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer))
         return EITP_OK;
-    return eitp__trainer_resume(run->trainer, run->checkpoint, 1, error);
+    while (run->checkpoint && is_replaced)
+        status = eitp__run_try_resume(run, run->trainer, &is_replaced, error);
+    return status;
 }
 
 static int64_t eitp__run_last_step(const eitp_run *run) {
@@ -40707,7 +40945,7 @@ static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *direc
     eitp_status status = eitp__format_checkpoint(host, directory, step, path, error);
     if (status)
         return status;
-    status = eitp__checkpoint_verify(host, *path, &head, &problem);
+    status = eitp__checkpoint_verify(host, *path, EITP__VERIFY_ALL, &head, &problem);
     if (!status)
         return EITP_OK;
     if (eitp__find_kind(host, *path, "") == EITP_PATH_MISSING) {
@@ -40920,6 +41158,7 @@ static eitp_status eitp__run_copy(const eitp_host *host, const eitp_run_config *
 
 /* Replaces what the run owns of its configuration. */
 static void eitp__run_take_config(eitp_run *run, const eitp_run_config *config, const eitp__run_copies *copies) {
+    const eitp_run_resume resume = run->config.resume;
     eitp__run_copies old;
     old.keep_best = run->keep_best;
     old.sinks = run->sinks;
@@ -40927,6 +41166,7 @@ static void eitp__run_take_config(eitp_run *run, const eitp_run_config *config, 
     old.sink_count = run->config.sink_count;
     eitp__run_release_copies(&run->host, &old);
     run->config = *config;
+    run->config.resume = resume;
     run->keep_best = copies->keep_best;
     run->sinks = copies->sinks;
     run->sink_states = copies->sink_states;
@@ -40982,6 +41222,7 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
         return eitp__fail_memory(error, sizeof *created, "a run");
     created->host = *host;
     created->checkpoint_step = created->kept_step = -1;
+    created->config.resume = config->resume;
     created->directory = eitp__copy_text(host, config->directory);
     status = created->directory ? eitp__run_prepare_directory(created, config, error)
                                 : eitp__fail_memory(error, strlen(config->directory), "a run");
@@ -41023,9 +41264,16 @@ const char *eitp_run_checkpoint(const eitp_run *run) {
 }
 
 eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error) {
+    int is_replaced;
     if (!run || !trainer)
         return eitp__fail_null(error, "eitp_run_resume_trainer", "run and trainer");
-    return run->checkpoint ? eitp__trainer_resume(trainer, run->checkpoint, 1, error) : EITP_OK;
+    return run->checkpoint ? eitp__run_try_resume(run, trainer, &is_replaced, error) : EITP_OK;
+}
+
+eitp_status eitp_run_recover(eitp_run *run, eitp_error *error) {
+    if (!run)
+        return eitp__fail_null(error, "eitp_run_recover", "run");
+    return run->checkpoint ? eitp__run_recover(run, error) : EITP_OK;
 }
 
 void eitp_run_set_steps(eitp_run *run, int64_t steps) {

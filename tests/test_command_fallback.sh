@@ -30,6 +30,20 @@ check "--print-config changes nothing" test -d a_byte/checkpoint-8 -a ! -e a_byt
 check "--print-config: no file" test "$(ls -A a_byte | tr '\n' ' ')" = "checkpoint-4 checkpoint-8 metrics.jsonl run.json "
 damaged a_byte
 
+# The header of the weights is read before the rest of them, for the model's configuration.
+make_run header
+printf '\252' | dd of=header/checkpoint-8/model.safetensors bs=1 seek=9 conv=notrunc 2>/dev/null
+damaged header
+
+# The options of the damaged one are not those of the one before.
+make_run options
+exits 0 "a setting of the newest" set options/checkpoint-8 lr=1e-5
+echo >>options/checkpoint-8/optimizer.safetensors
+check "options: other weights, of the same size" test "$(wc -c <options/checkpoint-8/model.safetensors)" -eq "$size"
+printf '\252' | dd of=options/checkpoint-8/model.safetensors bs=1 seek=$((size - 5)) conv=notrunc 2>/dev/null
+damaged options
+check "options: those of the one before" sh -c '! grep -q "1e-05\|from here on" err'
+
 make_run truncated
 head -c 1000 straight/checkpoint-8/optimizer.safetensors >truncated/checkpoint-8/optimizer.safetensors
 damaged truncated

@@ -90,7 +90,7 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
 }
 
 static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, int loads,
-                                           uint32_t *checksum, eitp_error *error) {
+                                           eitp__read_sums *sums, eitp_error *error) {
     eitp_status status = EITP_OK;
     uint32_t sum = 0;
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
@@ -100,8 +100,10 @@ static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safete
         status = eitp__variable_read_entry(model->context, &variable, collection,
                                            eitp__lora_entry(collection, &parameter), loads, &sum, error);
     }
-    if (!status && checksum)
-        *checksum = sum;
+    if (!status && sums) {
+        sums->tensors = sum;
+        sums->file = eitp__safetensors_sum(collection);
+    }
     return status;
 }
 
@@ -127,21 +129,25 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
 }
 
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
-                                          uint32_t *checksum, eitp_error *error) {
+                                          eitp__read_sums *sums, eitp_error *error) {
     eitp_lora_config config;
     eitp__safetensors *collection;
     eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__lora_read_tensors(model, collection, reading == EITP__READ_LOAD, checksum, error);
+        status = eitp__lora_read_tensors(model, collection, reading == EITP__READ_LOAD, sums, error);
     eitp__safetensors_close(collection);
     return status;
 }
 
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    return model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, checksum, error)
-                              : eitp__fail_null(error, "eitp_lora_load", "model and directory");
+    eitp__read_sums sums = EITP__ZERO;
+    eitp_status status = model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, &sums, error)
+                                            : eitp__fail_null(error, "eitp_lora_load", "model and directory");
+    if (!status && checksum)
+        *checksum = sums.tensors;
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
@@ -202,7 +208,7 @@ EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const ch
 }
 
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
-                                                 uint32_t *checksum, eitp_error *error) {
+                                                 eitp__read_sums *sums, eitp_error *error) {
     const eitp__selection selection = eitp__select_trained_others();
-    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, sums, error);
 }

@@ -389,11 +389,11 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
 }
 
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
-                                           uint32_t *checksum, eitp_error *error) {
+                                           eitp__read_sums *sums, eitp_error *error) {
     eitp__selection selection;
     selection.role = EITP_PARAMETER;
     selection.selects = NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    return eitp__variables_read_selected(model->context, path, &selection, reading, checksum, error);
+    return eitp__variables_read_selected(model->context, path, &selection, reading, sums, error);
 }

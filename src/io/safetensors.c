@@ -181,3 +181,22 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
     }
     return EITP_OK;
 }
+
+/* ---- The sum of the file ---- */
+
+/* A checksum is linear: that of a file is the exclusive or of those of its parts, each followed by zeros to the end of
+   the file. So tensors can be added in any order. */
+EITP__PRIVATE void eitp__safetensors_add_sum(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                             uint32_t crc) {
+    eitp__safetensors_part *part = collection->parts[entry->part];
+    const uint64_t end = part->data_start + part->data_size;
+    part->crc ^= eitp__crc32c_join(crc, 0, end - entry->offset - entry->size);
+}
+
+EITP__PRIVATE eitp__file_sum eitp__safetensors_sum(const eitp__safetensors *collection) {
+    const eitp__safetensors_part *part = collection->parts[0];
+    eitp__file_sum sum;
+    sum.size = part->data_start + part->data_size;
+    sum.crc = part->crc;
+    return sum;
+}

@@ -12,6 +12,7 @@ typedef struct eitp__safetensors_part {
     size_t header_size;
     uint64_t data_start;
     uint64_t data_size;
+    uint32_t crc; /* of the header and of the tensors added so far, as if all others were zero: see safetensors.c */
     eitp__json_document *metadata; /* {"__metadata__": {...}}, or NULL */
 } eitp__safetensors_part;
 

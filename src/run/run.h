@@ -211,11 +211,13 @@ EITP_API eitp_run_config eitp_run_config_default(void);
 typedef struct eitp_run eitp_run;
 
 /*
- * Creates the directory, locks it (eitp_files.lock), finds and verifies the checkpoint to resume from, and removes what
- * unfinished writes left. The configuration is copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range,
- * the directory cannot have this path, another process has the lock, or the directory has checkpoints of another run or
- * of later steps. EITP_ERROR_FORMAT if
- * the checkpoint is damaged or, with EITP_RESUME_NEWEST, all of them are.
+ * Creates the directory, locks it (eitp_files.lock), finds the checkpoint to resume from, and removes what unfinished
+ * writes left. All files of the checkpoint are verified but those of tensors (.safetensors): these are verified when
+ * the trainer is resumed, so that they are read once. The configuration is copied.
+ *
+ * EITP_ERROR_ARGUMENT if an argument is NULL or out of range, the directory cannot have this path, another process has
+ * the lock, or the directory has checkpoints of another run or of later steps. EITP_ERROR_FORMAT if the checkpoint is
+ * damaged or, with EITP_RESUME_NEWEST, all of them are.
  */
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
@@ -224,7 +226,8 @@ EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_confi
    created. NULL is fine. */
 EITP_API void eitp_run_destroy(eitp_run *run);
 
-/* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. */
+/* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. It changes, and the text
+   is released, if the checkpoint proves to be damaged: see eitp_run_resume_trainer. */
 EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
 
 /*
@@ -238,10 +241,21 @@ EITP_API eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *c
 EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
 
 /*
- * Resumes the trainer from the run's checkpoint. It is not verified again, so this reads its files once. eitp_run_train
+ * Resumes the trainer from the run's checkpoint, and verifies its tensors meanwhile: they are read once. eitp_run_train
  * does it, unless the program has called this or eitp_trainer_resume. Does nothing for a new run.
+ *
+ * EITP_ERROR_FORMAT if the checkpoint is damaged. The trainer is torn then, and eitp_run_recover has been called:
+ * eitp_run_checkpoint may be an older one. eitp_run_train resumes from that by itself. A program that takes settings
+ * from the checkpoint calls this function, and after such a failure creates its objects anew.
  */
 EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error);
+
+/*
+ * Verifies all files of the run's checkpoint, for a program that failed to read one of them. With EITP_RESUME_NEWEST a
+ * damaged checkpoint is set aside, and eitp_run_checkpoint is then the newest that is whole (eitp_checkpoint_recover).
+ * EITP_ERROR_FORMAT if all are damaged, or the one that the program has named. Does nothing for a new run.
+ */
+EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
 
 /*
  * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.

@@ -5,6 +5,7 @@
 #include "run/disk.h"
 #include "run/events.h"
 #include "run/records.h"
+#include "run/run_directory.h"
 #include "run/run_evaluate.h"
 #include "run/run_links.h"
 #include "run/run_health.h"
@@ -82,9 +83,13 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
 /* Resumes the trainer, unless it is at the checkpoint's step: then the program has resumed it. */
 static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
-    if (!run->checkpoint || (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer)))
+    eitp_status status = EITP_OK;
+    int is_replaced = 1;
+    if (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer))
         return EITP_OK;
-    return eitp__trainer_resume(run->trainer, run->checkpoint, 1, error);
+    while (run->checkpoint && is_replaced)
+        status = eitp__run_try_resume(run, run->trainer, &is_replaced, error);
+    return status;
 }
 
 static int64_t eitp__run_last_step(const eitp_run *run) {

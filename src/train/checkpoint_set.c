@@ -281,8 +281,9 @@ static eitp_status eitp__fill_changed(void *user, const char *directory, eitp_er
 static eitp_status eitp__edit_read(eitp__checkpoint_edit *edit, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     char *path = eitp__join_path(edit->host, edit->checkpoint, EITP__CONFIG_FILE);
-    eitp_status status = path ? eitp__checkpoint_verify(edit->host, edit->checkpoint, &edit->head, error)
-                              : eitp__fail_memory(error, strlen(edit->checkpoint), "a path");
+    eitp_status status =
+        path ? eitp__checkpoint_verify(edit->host, edit->checkpoint, EITP__VERIFY_ALL, &edit->head, error)
+             : eitp__fail_memory(error, strlen(edit->checkpoint), "a path");
     if (!status)
         status = eitp__state_read(edit->host, edit->checkpoint, &edit->state, error);
     if (!status)

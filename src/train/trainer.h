@@ -40,8 +40,9 @@ EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, ui
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
 
-/* eitp_trainer_resume; if `is_verified`, of a checkpoint that eitp_checkpoint_verify has just accepted. */
-EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+/* eitp_trainer_resume. If `is_recovered`, all files but those of tensors are verified already, and tensors are verified
+   while they are loaded: after EITP_ERROR_FORMAT the trainer may be torn. */
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_recovered,
                                                eitp_error *error);
 
 /* Recreates the plans if shrinking released them and could not replace them. */
