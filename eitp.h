@@ -373,9 +373,9 @@ typedef struct eitp_log_sink {
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
- * The functions are called by threads that call eitp, with one exception: `read` and `write` of an offload file
- * (eitp_context_config.offload_path), and `wait` after they fail, are called by a thread of eitp's own, while other
- * functions of the table may be running.
+ * The functions are called by threads that call eitp, with two exceptions: `read` and `write` of an offload file
+ * (eitp_context_config.offload_path), and `prefetch` and `read` of a checkpoint's files before a resume reads them, and
+ * `wait` after these fail, are called by threads of eitp's own, while other functions of the table may be running.
  */
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
@@ -3851,6 +3851,23 @@ EITP__PRIVATE int eitp__worker_wait_briefly(eitp__worker *worker, uint64_t numbe
 /* Waits for all jobs, returns the first failure like eitp__worker_wait, and resets it. */
 EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *error);
 /* <<src/base/worker.h */
+
+/* >>src/base/prefetch.h */
+/* Files that are read soon, read into the system's cache meanwhile. */
+
+typedef struct eitp__prefetch eitp__prefetch;
+
+/* Creates a list of files. NULL if the host has no eitp_files.prefetch, or if memory is short: then files are read when
+   they are needed. */
+EITP__PRIVATE eitp__prefetch *eitp__prefetch_create(const eitp_host *host);
+
+/* Opens a file and begins to read it, after those added before. All together may fill a quarter of the memory that is
+   left; what exceeds it is not read. NULL, a missing file and further failures are ignored. */
+EITP__PRIVATE void eitp__prefetch_add(eitp__prefetch *prefetch, const char *path);
+
+/* Stops reading and closes the files. NULL is harmless. */
+EITP__PRIVATE void eitp__prefetch_destroy(eitp__prefetch *prefetch);
+/* <<src/base/prefetch.h */
 
 /* >>src/base/json.h */
 /* JSON (RFC 8259): a parser that builds a tree, typed access to members, and a writer. */
@@ -7681,6 +7698,9 @@ EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, ui
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
 
+/* Begins to read the files that a resume from the checkpoint reads, in their order; NULL if that is not possible. */
+EITP__PRIVATE eitp__prefetch *eitp__trainer_prefetch(const eitp_host *host, const char *checkpoint);
+
 /* eitp_trainer_resume. If `is_recovered`, all files but those of tensors are verified already, and tensors are verified
    while they are loaded: after EITP_ERROR_FORMAT the trainer may be torn. */
 EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_recovered,
@@ -7964,6 +7984,9 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
    See eitp_run_recover. */
 EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error);
 
+/* Ends what eitp__run_prepare_directory has begun to read. */
+EITP__PRIVATE void eitp__run_end_prefetch(eitp_run *run);
+
 /* Resumes the trainer from the checkpoint. If that fails because the checkpoint is damaged, recovers: *is_replaced is 1
    if there is another checkpoint to try. */
 EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trainer, int *is_replaced,
@@ -8003,6 +8026,7 @@ struct eitp_run {
     char *directory, *keep_best;
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
+    eitp__prefetch *prefetch; /* of its tensors, until the first step; may be NULL */
 
     eitp_record_sink *sinks;       /* the program's, then that of metrics.jsonl */
     eitp__sink_state *sink_states; /* of each */
@@ -10430,6 +10454,92 @@ EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *
     return status;
 }
 /* <<src/base/worker.c */
+
+/* >>src/base/prefetch.c */
+/*
+ * A background thread gives the hints: while the program does other work the disk is busy, and the pages of the cache
+ * are provided by another processor than the one that copies from them. Only a few hints are outstanding at a time, or
+ * what the program itself reads would wait for all of them: reading a byte waits for an earlier one.
+ */
+
+#define EITP__PREFETCHED_FILES 8
+#define EITP__PREFETCH_CHUNK ((uint64_t)4 << 20) /* of one hint */
+#define EITP__PREFETCH_DEPTH (4 * EITP__PREFETCH_CHUNK)
+
+typedef struct eitp__prefetched_file {
+    eitp__file file;
+    uint64_t size;
+    int *stops;
+} eitp__prefetched_file;
+
+struct eitp__prefetch {
+    eitp_host host;
+    eitp__worker *worker;
+    uint64_t room; /* bytes that may still be read */
+    int stops;
+    size_t count;
+    eitp__prefetched_file files[EITP__PREFETCHED_FILES];
+};
+
+static eitp_status eitp__prefetch_work(void *argument, eitp_error *error) {
+    eitp__prefetched_file *file = (eitp__prefetched_file *)argument;
+    const uint64_t chunk = EITP__PREFETCH_CHUNK, depth = EITP__PREFETCH_DEPTH;
+    char byte;
+    size_t done;
+    (void)error;
+    for (uint64_t at = 0; at < file->size && !__atomic_load_n(file->stops, __ATOMIC_RELAXED); at += chunk) {
+        eitp__file_prefetch(&file->file, at, (size_t)(file->size - at < chunk ? file->size - at : chunk));
+        if (at >= depth && eitp__file_read_some(&file->file, at - depth, &byte, 1, &done, NULL))
+            break;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp__prefetch *eitp__prefetch_create(const eitp_host *host) {
+    eitp_memory_info info = EITP__ZERO;
+    eitp__prefetch *created;
+    if (!host->files.prefetch || eitp_memory_info_read(host, &info, NULL))
+        return NULL;
+    created = (eitp__prefetch *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return NULL;
+    created->host = *host;
+    created->room = info.left / 4;
+    if (eitp__worker_create(&created->host, &created->worker, NULL)) {
+        eitp__prefetch_destroy(created);
+        return NULL;
+    }
+    return created;
+}
+
+EITP__PRIVATE void eitp__prefetch_add(eitp__prefetch *prefetch, const char *path) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__prefetched_file *added;
+    if (!prefetch || prefetch->count == EITP__PREFETCHED_FILES)
+        return;
+    added = &prefetch->files[prefetch->count];
+    if (eitp__path_info(&prefetch->host, path, &info, NULL) || info.kind != EITP_PATH_FILE ||
+        eitp__file_open(&added->file, &prefetch->host, path, EITP_FILE_READ, NULL))
+        return;
+    added->size = info.size < prefetch->room ? info.size : prefetch->room;
+    added->stops = &prefetch->stops;
+    prefetch->room -= added->size;
+    prefetch->count++;
+    eitp__worker_submit(prefetch->worker, eitp__prefetch_work, added);
+}
+
+EITP__PRIVATE void eitp__prefetch_destroy(eitp__prefetch *prefetch) {
+    eitp_host host;
+    if (!prefetch)
+        return;
+    host = prefetch->host;
+    __atomic_store_n(&prefetch->stops, 1, __ATOMIC_RELAXED);
+    eitp__worker_destroy(prefetch->worker);
+    for (size_t i = 0; i < prefetch->count; i++)
+        eitp__file_close(&prefetch->files[i].file, NULL);
+    eitp__release(&host, prefetch, sizeof *prefetch);
+}
+/* <<src/base/prefetch.c */
 
 /* >>src/base/host.c */
 /* The default host, build information and dtypes. */
@@ -15380,8 +15490,31 @@ static int eitp__cpu_supports_epilogue(const eitp__backend *backend, eitp_dtype 
     return eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
 }
 
+#define EITP__ZEROED_PIECE ((size_t)2 << 20) /* a huge page */
+
+/* Memory that is being zeroed. */
+typedef struct eitp__zeroing {
+    char *memory;
+    size_t size;
+} eitp__zeroing;
+
+static void eitp__zero_piece(void *argument, int64_t piece, int thread) {
+    const eitp__zeroing *zeroing = (const eitp__zeroing *)argument;
+    const size_t first = (size_t)piece * EITP__ZEROED_PIECE, left = zeroing->size - first;
+    (void)thread;
+    memset(zeroing->memory + first, 0, left < EITP__ZEROED_PIECE ? left : EITP__ZEROED_PIECE);
+}
+
+/* All threads zero it: most of that time the system provides pages. */
 static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {
-    return eitp__allocate(&backend->host, size);
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    eitp__zeroing zeroing;
+    zeroing.memory = (char *)eitp__allocate_uninitialized(&backend->host, size);
+    zeroing.size = size;
+    if (zeroing.memory)
+        eitp__parallel(cpu->threads, (int64_t)((size + EITP__ZEROED_PIECE - 1) / EITP__ZEROED_PIECE), eitp__zero_piece,
+                       &zeroing);
+    return zeroing.memory;
 }
 
 static void eitp__cpu_release(eitp__backend *backend, void *memory, size_t size) {
@@ -31446,6 +31579,7 @@ EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_va
 
 #define EITP__COPY_ELEMENTS ((int64_t)1 << 15) /* copied at a time */
 #define EITP__COPY_BYTES ((size_t)EITP__COPY_ELEMENTS * 8)
+#define EITP__DIRECT_ELEMENTS ((int64_t)1 << 20) /* read into a variable's memory between two polls */
 
 /* True if the variable is read and written as f32. For a 16-bit parameter that includes its remainder. */
 static int eitp__is_copied_as_f32(const eitp_variable *variable) {
@@ -31519,7 +31653,9 @@ static eitp_status eitp__variable_read_whole(eitp_context *context, const eitp_v
     void *buffer = NULL;
     if (!status && loads && entry->dtype == (int)variable->dtype)
         memory = (char *)eitp__variable_memory(context, variable->name);
-    if (!status && !memory)
+    if (memory)
+        piece = EITP__DIRECT_ELEMENTS;
+    else if (!status)
         buffer = eitp__allocate_uninitialized(&host, EITP__COPY_BYTES);
     if (!status && !memory && !buffer)
         status = eitp__fail_memory(error, EITP__COPY_BYTES, "reading weights");
@@ -37467,6 +37603,19 @@ static eitp_status eitp__load_shrunk(eitp__resumption *r, eitp_error *error) {
     return status;
 }
 
+EITP__PRIVATE eitp__prefetch *eitp__trainer_prefetch(const eitp_host *host, const char *checkpoint) {
+    static const char *const names[] = {EITP__WEIGHTS_FILE, EITP__LORA_WEIGHTS_FILE, EITP__LORA_OTHERS_FILE,
+                                        EITP__OPTIMIZER_FILE};
+    eitp__prefetch *prefetch = eitp__prefetch_create(host);
+    for (size_t i = 0; i < EITP__COUNT(names) && prefetch; i++) {
+        char *path = eitp__join_path(host, checkpoint, names[i]);
+        if (path)
+            eitp__prefetch_add(prefetch, path);
+        eitp__release_text(host, path);
+    }
+    return prefetch;
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
@@ -39392,6 +39541,11 @@ EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error) {
                                                     : eitp__run_verify_named(run, EITP__VERIFY_ALL, error);
 }
 
+EITP__PRIVATE void eitp__run_end_prefetch(eitp_run *run) {
+    eitp__prefetch_destroy(run->prefetch);
+    run->prefetch = NULL;
+}
+
 EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trainer, int *is_replaced,
                                                eitp_error *error) {
     const int64_t step = run->checkpoint_step;
@@ -39478,6 +39632,8 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
         status = eitp__run_lock(run, error);
     if (!status)
         status = eitp__run_find_checkpoint(run, config, error);
+    if (!status && run->checkpoint)
+        run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
     if (!status)
         status = eitp__run_check_writable(run, error);
     return status ? status : eitp__run_clean(run, error);
@@ -40707,6 +40863,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     int evaluated = 0;
     int64_t done;
     eitp_status status = eitp__run_resume_trainer(run, error);
+    eitp__run_end_prefetch(run);
     done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;
     report->saved_step = run->checkpoint ? done : -1;
@@ -41242,6 +41399,7 @@ void eitp_run_destroy(eitp_run *run) {
     if (!run)
         return;
     host = run->host;
+    eitp__run_end_prefetch(run);
     is_unused = !run->started || run->stopped_before_step_1;
     if (run->started)
         eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */

@@ -2,6 +2,8 @@
 #include "tests/shrinking.h"
 #include "tests/trainer_run.h"
 
+#include <unistd.h>
+
 /* The output directory of a run, with checkpoint-2 and checkpoint-4. */
 typedef struct place {
     eitp_host host;
@@ -255,6 +257,40 @@ static void the_shape_is_that_of_the_older_one(void) {
     scratch_remove(p.directory);
 }
 
+/* Bytes that were announced, by a thread of eitp's own. */
+static int64_t announced_;
+
+static void count_prefetch(void *user, void *file, uint64_t offset, size_t size) {
+    const eitp_host host = eitp_host_default();
+    host.files.prefetch(user, file, offset, size);
+    __atomic_fetch_add(&announced_, (int64_t)size, __ATOMIC_RELAXED);
+}
+
+/* Tensors are read into the system's cache from the moment that the checkpoint is chosen. */
+static void tensors_are_read_ahead(void) {
+    static const char *const names[] = {"checkpoint-4/model.safetensors", "checkpoint-4/optimizer.safetensors"};
+    const variant v = plain_variant();
+    eitp_run *resumed = NULL;
+    eitp_path_info info;
+    int64_t size = 0;
+    place p;
+    REQUIRE(begin_place(&p, &v));
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        REQUIRE(!eitp__path_info(&p.host, in(&p, names[i]), &info, NULL));
+        size += (int64_t)info.size;
+    }
+    p.host.files.prefetch = count_prefetch;
+    REQUIRE_OK(eitp_run_create(&p.host, &p.config, &resumed, &error_), error_);
+    for (int i = 0; i < 1000 && __atomic_load_n(&announced_, __ATOMIC_RELAXED) < size; i++)
+        usleep(10000);
+    CHECK(__atomic_load_n(&announced_, __ATOMIC_RELAXED) == size);
+    eitp_run_destroy(resumed);
+    p.host.files.prefetch = NULL;
+    REQUIRE_OK(eitp_run_create(&p.host, &p.config, &resumed, &error_), error_);
+    eitp_run_destroy(resumed);
+    scratch_remove(p.directory);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(the_run_goes_on_from_an_older_one),
@@ -265,6 +301,7 @@ int main(int argc, char **argv) {
         TEST(a_named_one_is_refused),
         TEST(another_model_is_not_damage),
         TEST(the_shape_is_that_of_the_older_one),
+        TEST(tensors_are_read_ahead),
     };
     return RUN_TESTS(tests, argc, argv);
 }

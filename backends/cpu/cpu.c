@@ -224,8 +224,31 @@ static int eitp__cpu_supports_epilogue(const eitp__backend *backend, eitp_dtype 
     return eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
 }
 
+#define EITP__ZEROED_PIECE ((size_t)2 << 20) /* a huge page */
+
+/* Memory that is being zeroed. */
+typedef struct eitp__zeroing {
+    char *memory;
+    size_t size;
+} eitp__zeroing;
+
+static void eitp__zero_piece(void *argument, int64_t piece, int thread) {
+    const eitp__zeroing *zeroing = (const eitp__zeroing *)argument;
+    const size_t first = (size_t)piece * EITP__ZEROED_PIECE, left = zeroing->size - first;
+    (void)thread;
+    memset(zeroing->memory + first, 0, left < EITP__ZEROED_PIECE ? left : EITP__ZEROED_PIECE);
+}
+
+/* All threads zero it: most of that time the system provides pages. */
 static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {
-    return eitp__allocate(&backend->host, size);
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    eitp__zeroing zeroing;
+    zeroing.memory = (char *)eitp__allocate_uninitialized(&backend->host, size);
+    zeroing.size = size;
+    if (zeroing.memory)
+        eitp__parallel(cpu->threads, (int64_t)((size + EITP__ZEROED_PIECE - 1) / EITP__ZEROED_PIECE), eitp__zero_piece,
+                       &zeroing);
+    return zeroing.memory;
 }
 
 static void eitp__cpu_release(eitp__backend *backend, void *memory, size_t size) {

@@ -129,9 +129,9 @@ typedef struct eitp_log_sink {
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
- * The functions are called by threads that call eitp, with one exception: `read` and `write` of an offload file
- * (eitp_context_config.offload_path), and `wait` after they fail, are called by a thread of eitp's own, while other
- * functions of the table may be running.
+ * The functions are called by threads that call eitp, with two exceptions: `read` and `write` of an offload file
+ * (eitp_context_config.offload_path), and `prefetch` and `read` of a checkpoint's files before a resume reads them, and
+ * `wait` after these fail, are called by threads of eitp's own, while other functions of the table may be running.
  */
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */

@@ -6,6 +6,7 @@
 
 #define EITP__COPY_ELEMENTS ((int64_t)1 << 15) /* copied at a time */
 #define EITP__COPY_BYTES ((size_t)EITP__COPY_ELEMENTS * 8)
+#define EITP__DIRECT_ELEMENTS ((int64_t)1 << 20) /* read into a variable's memory between two polls */
 
 /* True if the variable is read and written as f32. For a 16-bit parameter that includes its remainder. */
 static int eitp__is_copied_as_f32(const eitp_variable *variable) {
@@ -79,7 +80,9 @@ static eitp_status eitp__variable_read_whole(eitp_context *context, const eitp_v
     void *buffer = NULL;
     if (!status && loads && entry->dtype == (int)variable->dtype)
         memory = (char *)eitp__variable_memory(context, variable->name);
-    if (!status && !memory)
+    if (memory)
+        piece = EITP__DIRECT_ELEMENTS;
+    else if (!status)
         buffer = eitp__allocate_uninitialized(&host, EITP__COPY_BYTES);
     if (!status && !memory && !buffer)
         status = eitp__fail_memory(error, EITP__COPY_BYTES, "reading weights");

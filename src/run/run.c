@@ -164,6 +164,7 @@ void eitp_run_destroy(eitp_run *run) {
     if (!run)
         return;
     host = run->host;
+    eitp__run_end_prefetch(run);
     is_unused = !run->started || run->stopped_before_step_1;
     if (run->started)
         eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */

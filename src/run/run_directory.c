@@ -180,6 +180,11 @@ EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error) {
                                                     : eitp__run_verify_named(run, EITP__VERIFY_ALL, error);
 }
 
+EITP__PRIVATE void eitp__run_end_prefetch(eitp_run *run) {
+    eitp__prefetch_destroy(run->prefetch);
+    run->prefetch = NULL;
+}
+
 EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trainer, int *is_replaced,
                                                eitp_error *error) {
     const int64_t step = run->checkpoint_step;
@@ -266,6 +271,8 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
         status = eitp__run_lock(run, error);
     if (!status)
         status = eitp__run_find_checkpoint(run, config, error);
+    if (!status && run->checkpoint)
+        run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
     if (!status)
         status = eitp__run_check_writable(run, error);
     return status ? status : eitp__run_clean(run, error);

@@ -12,6 +12,9 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
    See eitp_run_recover. */
 EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error);
 
+/* Ends what eitp__run_prepare_directory has begun to read. */
+EITP__PRIVATE void eitp__run_end_prefetch(eitp_run *run);
+
 /* Resumes the trainer from the checkpoint. If that fails because the checkpoint is damaged, recovers: *is_replaced is 1
    if there is another checkpoint to try. */
 EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trainer, int *is_replaced,

@@ -102,6 +102,7 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     int evaluated = 0;
     int64_t done;
     eitp_status status = eitp__run_resume_trainer(run, error);
+    eitp__run_end_prefetch(run);
     done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;
     report->saved_step = run->checkpoint ? done : -1;

@@ -2,6 +2,7 @@
 #ifndef EITP_RUN_LOOP_H
 #define EITP_RUN_LOOP_H
 
+#include "base/prefetch.h"
 #include "run/best.h"
 #include "run/guard.h"
 #include "tensor/context.h"
@@ -21,6 +22,7 @@ struct eitp_run {
     char *directory, *keep_best;
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
+    eitp__prefetch *prefetch; /* of its tensors, until the first step; may be NULL */
 
     eitp_record_sink *sinks;       /* the program's, then that of metrics.jsonl */
     eitp__sink_state *sink_states; /* of each */

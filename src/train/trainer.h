@@ -2,6 +2,7 @@
 #ifndef EITP_TRAINER_H
 #define EITP_TRAINER_H
 
+#include "base/prefetch.h"
 #include "train/spikes.h"
 #include "train/step_plans.h"
 
@@ -39,6 +40,9 @@ EITP__PRIVATE void eitp__trainer_checkpoint_size(const eitp_trainer *trainer, ui
 /* eitp_trainer_save with options. */
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
+
+/* Begins to read the files that a resume from the checkpoint reads, in their order; NULL if that is not possible. */
+EITP__PRIVATE eitp__prefetch *eitp__trainer_prefetch(const eitp_host *host, const char *checkpoint);
 
 /* eitp_trainer_resume. If `is_recovered`, all files but those of tensors are verified already, and tensors are verified
    while they are loaded: after EITP_ERROR_FORMAT the trainer may be torn. */

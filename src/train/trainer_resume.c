@@ -366,6 +366,19 @@ static eitp_status eitp__load_shrunk(eitp__resumption *r, eitp_error *error) {
     return status;
 }
 
+EITP__PRIVATE eitp__prefetch *eitp__trainer_prefetch(const eitp_host *host, const char *checkpoint) {
+    static const char *const names[] = {EITP__WEIGHTS_FILE, EITP__LORA_WEIGHTS_FILE, EITP__LORA_OTHERS_FILE,
+                                        EITP__OPTIMIZER_FILE};
+    eitp__prefetch *prefetch = eitp__prefetch_create(host);
+    for (size_t i = 0; i < EITP__COUNT(names) && prefetch; i++) {
+        char *path = eitp__join_path(host, checkpoint, names[i]);
+        if (path)
+            eitp__prefetch_add(prefetch, path);
+        eitp__release_text(host, path);
+    }
+    return prefetch;
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
