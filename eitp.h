@@ -10463,7 +10463,7 @@ EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *
  */
 
 #define EITP__PREFETCHED_FILES 8
-#define EITP__PREFETCH_CHUNK ((uint64_t)4 << 20) /* of one hint */
+#define EITP__PREFETCH_CHUNK ((uint64_t)8 << 20) /* of one hint */
 #define EITP__PREFETCH_DEPTH (4 * EITP__PREFETCH_CHUNK)
 
 typedef struct eitp__prefetched_file {

@@ -9,7 +9,7 @@
 #include "base/worker.h"
 
 #define EITP__PREFETCHED_FILES 8
-#define EITP__PREFETCH_CHUNK ((uint64_t)4 << 20) /* of one hint */
+#define EITP__PREFETCH_CHUNK ((uint64_t)8 << 20) /* of one hint */
 #define EITP__PREFETCH_DEPTH (4 * EITP__PREFETCH_CHUNK)
 
 typedef struct eitp__prefetched_file {
