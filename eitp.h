@@ -3026,7 +3026,9 @@ EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *traine
 EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
 
 /*
- * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
+ * Resumes the trainer from the checkpoint, unless the program has done so, and trains. A checkpoint whose tensors prove
+ * to be damaged is set aside, and the trainer is resumed from the newest that is whole; EITP_ERROR_FORMAT if there is
+ * none, with the trainer torn. It can be called once for a run.
  * `report` is filled in on failure too; it may be NULL.
  *
  * Before the first step it checks that the disk has room for one checkpoint (EITP_ERROR_IO; nothing is changed, and the
@@ -39632,11 +39634,13 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
         status = eitp__run_lock(run, error);
     if (!status)
         status = eitp__run_find_checkpoint(run, config, error);
-    if (!status && run->checkpoint)
-        run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
     if (!status)
         status = eitp__run_check_writable(run, error);
-    return status ? status : eitp__run_clean(run, error);
+    if (!status)
+        status = eitp__run_clean(run, error);
+    if (!status && run->checkpoint)
+        run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
+    return status;
 }
 
 /* ---- metrics.jsonl ---- */

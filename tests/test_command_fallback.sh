@@ -82,6 +82,11 @@ refuses 1 "no checkpoint to resume from, only damaged ones" train --resume auto 
 make_run named
 echo >named/checkpoint-8/optimizer.safetensors
 refuses 1 "damaged" train --resume named/checkpoint-8
+check "by its name: it keeps the name" test -d named/checkpoint-8 -a ! -e named/checkpoint-8.damaged
+cp straight/checkpoint-8/optimizer.safetensors named/checkpoint-8
+printf '\252' | dd of=named/checkpoint-8/model.safetensors bs=1 seek=$((size - 5)) conv=notrunc 2>/dev/null
+refuses 1 "checkpoint-8/model.safetensors' is damaged: its checksum is .*; resume from another checkpoint" \
+    train --resume named/checkpoint-8 --output-dir gone
 exits 0 "by the name of the output directory" train --resume named --threads 1
 check "by the name of the output directory: the same bits" same_checkpoints straight/checkpoint-12 named/checkpoint-12
 

@@ -271,11 +271,13 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
         status = eitp__run_lock(run, error);
     if (!status)
         status = eitp__run_find_checkpoint(run, config, error);
-    if (!status && run->checkpoint)
-        run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
     if (!status)
         status = eitp__run_check_writable(run, error);
-    return status ? status : eitp__run_clean(run, error);
+    if (!status)
+        status = eitp__run_clean(run, error);
+    if (!status && run->checkpoint)
+        run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
+    return status;
 }
 
 /* ---- metrics.jsonl ---- */
