@@ -244,7 +244,7 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
  * Resumes the trainer from the run's checkpoint, and verifies its tensors meanwhile: they are read once. eitp_run_train
  * does it, unless the program has called this or eitp_trainer_resume. Does nothing for a new run.
  *
- * EITP_ERROR_FORMAT if the checkpoint is damaged. The trainer is torn then, and eitp_run_recover has been called:
+ * EITP_ERROR_FORMAT if the checkpoint is damaged. The trainer may be torn then, and eitp_run_recover has been called:
  * eitp_run_checkpoint may be an older one. eitp_run_train resumes from that by itself. A program that takes settings
  * from the checkpoint calls this function, and after such a failure creates its objects anew.
  */
