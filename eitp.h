@@ -2813,7 +2813,7 @@ typedef struct eitp_record_sink {
        as lost. The sink gets the next record nevertheless. */
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
     /* Called before the first step: discards the records of steps after `step` (-1: all records), and sets *evaluated
-       to 1 if it has an evaluation of `step`, which is then not repeated. May be NULL. */
+       to 1 if it has an evaluation of `step`, which is then not recorded again. May be NULL. */
     eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
     /* Writes all records to storage. Called before a checkpoint is written, which a failure does not prevent. May be
        NULL. */
@@ -7712,6 +7712,9 @@ EITP__PRIVATE void eitp__best_init(eitp__best *best, int higher_is_better);
    never is. */
 EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value);
 
+/* True if the last evaluation is of `step`. */
+EITP__PRIVATE int eitp__best_has(const eitp__best *best, int64_t step);
+
 /* Adds the evaluations as a JSON object. `kept`: a checkpoint of the best is kept. */
 EITP__PRIVATE void eitp__best_format(const eitp__best *best, const char *metric, int kept, eitp__buffer *text);
 
@@ -7962,7 +7965,8 @@ struct eitp_run {
     eitp__health health;
     eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
     double saved_at;          /* time of the last save, or of the start */
-    int saved_early;          /* on memory pressure, the checkpoint of this step: it lacks the evaluation */
+    int saved_early;          /* the checkpoint of this step lacks its evaluation: it was written on memory pressure */
+    int64_t recorded_step;    /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
     int cannot_save;          /* the last save failed */
     int best_is_behind;       /* best.json lacks an evaluation */
     int64_t kept_step;        /* see eitp_run_keep_checkpoint */
@@ -38434,6 +38438,10 @@ EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value) {
     return best->now.step == step;
 }
 
+EITP__PRIVATE int eitp__best_has(const eitp__best *best, int64_t step) {
+    return best->count && best->evaluations[best->count - 1].step == step;
+}
+
 static void eitp__best_format_state(eitp__buffer *text, const char *name, const eitp__best_state *state) {
     eitp__buffer_format(text, "\"%s\": {\"step\": %lld, \"value\": ", name, (long long)state->step);
     eitp__json_write_number(text, state->step < 0 ? (double)NAN : state->value);
@@ -40300,7 +40308,8 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     run->report.evaluated_step = eitp_trainer_steps_done(run->trainer);
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
-    eitp__record_evaluation(run, seconds);
+    if (run->recorded_step != run->report.evaluated_step)
+        eitp__record_evaluation(run, seconds);
     if (!eitp__run_follows_best(run) || run->report.evaluated_step == 0)
         return EITP_OK;
     return eitp__run_follow_best(run, error);
@@ -40381,9 +40390,15 @@ static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
     const double seconds = run->config.save_seconds;
     if (run->report.saved_step == step)
-        return run->saved_early;
+        return 0;
     return run->save || eitp__run_schedules_save(run, step) ||
            (seconds > 0 && eitp__clock() - run->saved_at >= seconds);
+}
+
+/* Evaluates, and saves again a checkpoint that was written before the evaluation of its step. */
+static eitp_status eitp__run_evaluate_step(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+    return status || !run->saved_early ? status : eitp__run_save_early(run, error);
 }
 
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
@@ -40403,9 +40418,9 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     eitp__notify_step(run, seconds);
     status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
-        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+        status = eitp__run_evaluate_step(run, error);
     if (!status && eitp__save_is_due(run, report->step.step))
-        status = run->saved_early ? eitp__run_save_early(run, error) : eitp__run_save(run, error);
+        status = eitp__run_save(run, error);
     return status;
 }
 
@@ -40438,7 +40453,13 @@ static int64_t eitp__run_last_step(const eitp_run *run) {
     return run->report.steps ? run->report.steps : INT64_MAX;
 }
 
-/* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and not in the records. */
+/* True if the evaluation after the checkpoint's step is missing from those that decide: it was written before it. */
+static int eitp__run_lacks_evaluation(const eitp_run *run, int64_t step) {
+    return step > 0 && eitp__run_follows_best(run) && eitp__run_validates(run) && eitp__evaluation_is_due(run, step) &&
+           !eitp__best_has(&run->best, step);
+}
+
+/* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and is missing. */
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     int evaluated = 0;
@@ -40457,7 +40478,9 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
         status = eitp__run_resume_state(run, error);
     if (!status && run->checkpoint)
         eitp__run_update_links(run);
-    report->evaluated_step = evaluated ? done : -1;
+    run->recorded_step = evaluated ? done : -1;
+    run->saved_early = !status && eitp__run_lacks_evaluation(run, done);
+    report->evaluated_step = run->saved_early ? -1 : run->recorded_step;
     if (!status && done < eitp__run_last_step(run)) {
         status = eitp__disk_check(run, error);
         run->is_refused = status != EITP_OK;
@@ -40465,9 +40488,9 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
             eitp__run_notify(run, EITP_EVENT_STARTED, EITP_LOG_DEBUG, 0, "training from step %lld",
                              (long long)done + 1);
     }
-    if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
+    if (!status && eitp__run_validates(run) && report->evaluated_step != done && done < eitp__run_last_step(run) &&
         eitp__evaluation_is_due(run, done))
-        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+        status = eitp__run_evaluate_step(run, error);
     return status;
 }
 
@@ -40493,7 +40516,7 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     }
     if (!status && !run->stop && eitp__run_validates(run) && report->evaluated_step != report->steps &&
         eitp_trainer_steps_done(run->trainer) == report->steps)
-        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+        status = eitp__run_evaluate_step(run, error);
     /* What a stop has dropped has changed nothing. */
     return status == EITP_ERROR_INTERRUPTED && run->stop ? EITP_OK : status;
 }

@@ -9,9 +9,10 @@ enum { NEVER = -1, ORDERED = 32 };
 /* A run beside programs that take memory at a read of a sample, and give it back at an event. */
 typedef struct fixture {
     run trained;
-    char directory[512], output[600];
+    char directory[512], output[600], text[1 << 16]; /* `text` is the content of a file */
     eitp_host host;
     eitp_run_config config;
+    int saves, failing_save; /* attempts to save so far, and the one that fails, from 1; 0: none */
     eitp_run *made;
     eitp_run_report report;
     eitp_task task;               /* the real one */
@@ -85,6 +86,12 @@ static void notice(void *user, const eitp_run_event *event) {
     f->order[f->count++] = (int)event->kind;
 }
 
+static eitp_status count_save(void *user, const char *directory, eitp_error *error) {
+    fixture *f = (fixture *)user;
+    (void)directory;
+    return ++f->saves == f->failing_save ? eitp__fail(error, EITP_ERROR_IO, "no room for notes") : EITP_OK;
+}
+
 static int begin_fixture(fixture *f) {
     memset(f, 0, sizeof *f);
     if (!scratch_make(f->directory) || !write_text(f->directory) || !set_available(f, AMPLE) ||
@@ -150,16 +157,21 @@ static int has_checkpoint(const fixture *f, int64_t step) {
     return !eitp__path_info(&f->host, path, &info, NULL) && info.kind == EITP_PATH_DIRECTORY;
 }
 
-/* Checks the words in the records. */
-static int records_have(const fixture *f, const char *words) {
+/* The text of a file in the output directory; empty if it cannot be read. */
+static const char *text_of(fixture *f, const char *name) {
     eitp__buffer content;
     char path[700];
-    int found;
-    snprintf(path, sizeof path, "%s/metrics.jsonl", f->output);
+    snprintf(path, sizeof path, "%s/%s", f->output, name);
     eitp__buffer_init(&content, &f->host);
-    found = !eitp__read_file(&f->host, path, (size_t)1 << 20, &content, &error_) && strstr(content.data, words);
+    f->text[0] = 0;
+    if (!eitp__read_file(&f->host, path, sizeof f->text - 1, &content, &error_))
+        snprintf(f->text, sizeof f->text, "%s", content.data);
     eitp__buffer_release(&content);
-    return found;
+    return f->text;
+}
+
+static int records_have(fixture *f, const char *words) {
+    return strstr(text_of(f, "metrics.jsonl"), words) != NULL;
 }
 
 /* The checksum of a checkpoint's weights and optimizer state. */
@@ -284,8 +296,6 @@ static void short_memory_interrupts_an_evaluation(void) {
 static void an_early_checkpoint_gets_its_evaluation(void) {
     for (int scheduled = 0; scheduled < 2; scheduled++) {
         fixture f;
-        char path[700];
-        eitp__buffer text;
         REQUIRE(begin_fixture(&f));
         f.config.eval_steps = 2;
         f.config.save_steps = scheduled ? 2 : 0;
@@ -294,15 +304,39 @@ static void an_early_checkpoint_gets_its_evaluation(void) {
         f.given_back = EITP_EVENT_SAVED;
         CHECK_THAT(!train(&f), "%s", error_.message);
         CHECK_THAT(f.events[EITP_EVENT_SAVED] == 3, "%d", f.events[EITP_EVENT_SAVED]);
-        snprintf(path, sizeof path, "%s/checkpoint-2/run_state.json", f.output);
-        eitp__buffer_init(&text, &f.host);
-        CHECK(!eitp__read_file(&f.host, path, (size_t)1 << 20, &text, &error_) && strstr(text.data, "{\"step\": 2,"));
-        eitp__buffer_release(&text);
-        snprintf(path, sizeof path, "%s/checkpoint-2/manifest.json", f.output);
-        eitp__buffer_init(&text, &f.host);
-        CHECK(!eitp__read_file(&f.host, path, (size_t)1 << 20, &text, &error_) &&
-              (strstr(text.data, "\"counted\": false") == NULL) == scheduled);
-        eitp__buffer_release(&text);
+        CHECK(strstr(text_of(&f, "checkpoint-2/run_state.json"), "{\"step\": 2,"));
+        CHECK((strstr(text_of(&f, "checkpoint-2/manifest.json"), "\"counted\": false") == NULL) == scheduled);
+        CHECK(strstr(f.text, "eitp manifest"));
+        scratch_remove(f.directory);
+    }
+}
+
+/* One whose run ended between the record of the evaluation and the second save gets it from the run that resumes. The
+   record is not repeated. */
+static void a_resume_repeats_the_evaluation_that_an_early_checkpoint_lacks(void) {
+    for (int64_t last = 2; last <= 4; last += 2) {
+        fixture f;
+        const char *record;
+        REQUIRE(begin_fixture(&f));
+        f.config.eval_steps = 2;
+        f.config.patience = 100;
+        f.config.steps = last;
+        f.config.save = count_save;
+        f.config.save_user = &f;
+        f.validation = 4; /* the first of the evaluation after step 2 */
+        f.given_back = EITP_EVENT_SAVED;
+        f.failing_save = 2;
+        CHECK(train(&f) == EITP_ERROR_IO && f.report.saved_step == 2 && f.report.evaluated_step == 2);
+        CHECK(!strstr(text_of(&f, "checkpoint-2/run_state.json"), "{\"step\": 2,"));
+        f.config.resume = EITP_RESUME_NEWEST;
+        f.validation = NEVER;
+        CHECK_THAT(!train(&f) && f.report.start_step == 2, "%s", error_.message);
+        CHECK(f.report.evaluations == last / 2);
+        CHECK(strstr(text_of(&f, "checkpoint-2/run_state.json"), "{\"step\": 2,"));
+        record = strstr(text_of(&f, "metrics.jsonl"), "{\"step\": 2, \"val_loss\"");
+        CHECK(record && !strstr(record + 1, "{\"step\": 2,"));
+        /* A further resume finds it there. */
+        CHECK(!train(&f) && f.report.evaluations == 0);
         scratch_remove(f.directory);
     }
 }
@@ -340,6 +374,7 @@ int main(int argc, char **argv) {
         TEST(short_memory_does_not_interrupt_a_resume),
         TEST(short_memory_interrupts_an_evaluation),
         TEST(an_early_checkpoint_gets_its_evaluation),
+        TEST(a_resume_repeats_the_evaluation_that_an_early_checkpoint_lacks),
         TEST(memory_used_up_before_step_1_is_an_error),
         TEST(looks_can_be_turned_off),
     };

@@ -45,7 +45,7 @@ typedef struct eitp_record_sink {
        as lost. The sink gets the next record nevertheless. */
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
     /* Called before the first step: discards the records of steps after `step` (-1: all records), and sets *evaluated
-       to 1 if it has an evaluation of `step`, which is then not repeated. May be NULL. */
+       to 1 if it has an evaluation of `step`, which is then not recorded again. May be NULL. */
     eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
     /* Writes all records to storage. Called before a checkpoint is written, which a failure does not prevent. May be
        NULL. */

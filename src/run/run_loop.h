@@ -48,7 +48,8 @@ struct eitp_run {
     eitp__health health;
     eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
     double saved_at;          /* time of the last save, or of the start */
-    int saved_early;          /* on memory pressure, the checkpoint of this step: it lacks the evaluation */
+    int saved_early;          /* the checkpoint of this step lacks its evaluation: it was written on memory pressure */
+    int64_t recorded_step;    /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
     int cannot_save;          /* the last save failed */
     int best_is_behind;       /* best.json lacks an evaluation */
     int64_t kept_step;        /* see eitp_run_keep_checkpoint */
