@@ -2939,7 +2939,7 @@ typedef struct eitp_run_config {
     int64_t save_steps;       /* save every N steps; 0: only at the end */
     double save_epochs;       /* save every N epochs; 0: do not */
     double save_seconds;      /* also save when this much time has passed; 0: never. It does not affect results. */
-    int64_t save_total_limit; /* keep the N newest checkpoints; 0: all */
+    int64_t save_total_limit; /* keep the N newest checkpoints; 0: all. */
     /* "loss", or the name of a loss term or metric of the task. After each evaluation that is the best so far a
        checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it; one
        that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL: the best
@@ -3037,7 +3037,9 @@ EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *traine
  * first loss). A checkpoint that is due is then written when the model has recovered; after a single bad loss, or an
  * update as large as the weights, when the next step has shown that the model is good. A run that ends with a ruined
  * model ends with EITP_ERROR_NOT_FINITE; if its weights are finite, they are kept as checkpoint-<step>.diverged, which
- * no resume takes. report.saved_step is the last good checkpoint.
+ * no resume takes. If the first three steps after the newest checkpoint show that it was ruined already, it is renamed
+ * in the same way, unless the one before is more than 10 steps older or gone. report.saved_step is the last good
+ * checkpoint.
  *
  * A run that is killed and resumed produces the same bits, and stops at the same step, as one that was not: what
  * decides when it stops (evaluations, and the count for max_nonfinite) is in each checkpoint, in run_state.json.
@@ -7970,6 +7972,8 @@ struct eitp_run {
     int cannot_save;          /* the last save failed */
     int best_is_behind;       /* best.json lacks an evaluation */
     int64_t kept_step;        /* see eitp_run_keep_checkpoint */
+    int64_t judged_step;      /* the newest checkpoint at the last step */
+    int bad_losses;           /* number of them in the first three steps after it */
     int links_have_failed;    /* they could not be made, which was reported */
     int best_has_failed;      /* it could not be written, which was reported */
     int prune_has_failed;     /* old checkpoints could not be removed, which was reported */
@@ -8094,6 +8098,21 @@ EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *ch
  */
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run);
 /* <<src/run/run_links.h */
+
+/* >>src/run/run_withdraw.h */
+/* Withdrawing a checkpoint whose model was ruined when it was saved. */
+
+/* Called after each step: counts those of the first three after the newest checkpoint whose loss is bad. */
+EITP__PRIVATE void eitp__run_judge_checkpoint(eitp_run *run);
+
+/*
+ * At the end of a run whose model is ruined. A step's loss is that of the model before its update, so only the steps
+ * after a save show what was saved. If the losses of the first three are above the limit of health.h, or not finite,
+ * the newest checkpoint is renamed checkpoint-<step>.diverged, and report.saved_step is the one before. Not if that is
+ * more than ten steps older: losses of other samples are no proof, and so a mistake costs a few steps.
+ */
+EITP__PRIVATE void eitp__run_withdraw(eitp_run *run);
+/* <<src/run/run_withdraw.h */
 
 /* >>src/run/disk.h */
 /* The disk of a run: room for its checkpoints, and saves that fail because it is full or passes over an error. */
@@ -39606,6 +39625,81 @@ EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
 }
 /* <<src/run/run_links.c */
 
+/* >>src/run/run_withdraw.c */
+/* Steps between a checkpoint that is withdrawn and the one before it, at most. */
+#define EITP__WITHDRAWN_STEPS 10
+
+EITP__PRIVATE void eitp__run_judge_checkpoint(eitp_run *run) {
+    const eitp_run_report *report = &run->report;
+    const double limit = eitp__health_limit(&run->health, run->trainer->plans.task.guess_loss);
+    if (run->judged_step != report->saved_step)
+        run->bad_losses = 0;
+    run->judged_step = report->saved_step;
+    run->bad_losses += !(report->step.loss <= limit) && report->step.step <= report->saved_step + EITP__HEALTH_LAST;
+}
+
+/* "<directory>/checkpoint-<step><suffix>", or NULL without memory. */
+static char *eitp__run_checkpoint_path(const eitp_run *run, int64_t step, const char *suffix) {
+    char name[64];
+    snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)step, suffix);
+    return eitp__join_path(&run->host, run->directory, name);
+}
+
+/* The step of the newest whole checkpoint at most EITP__WITHDRAWN_STEPS before `step`; -1 if there is none. */
+static int64_t eitp__run_find_before(const eitp_run *run, int64_t step) {
+    for (int64_t older = step - 1; older > 0 && older >= step - EITP__WITHDRAWN_STEPS; older--) {
+        char *path = eitp__run_checkpoint_path(run, older, "");
+        eitp_path_info info = EITP__ZERO;
+        const int is_whole = path && !eitp__path_info(&run->host, path, &info, NULL) &&
+                             info.kind == EITP_PATH_DIRECTORY && !eitp_checkpoint_verify(&run->host, path, NULL);
+        eitp__release_text(&run->host, path);
+        if (is_whole)
+            return older;
+    }
+    return -1;
+}
+
+/* Renames it, over one of an earlier attempt. */
+static eitp_status eitp__run_rename_ruined(const eitp_run *run, int64_t step, eitp_error *error) {
+    const eitp_host *host = &run->host;
+    char *path = eitp__run_checkpoint_path(run, step, ""), *ruined = eitp__run_checkpoint_path(run, step, ".diverged");
+    eitp_status status = path && ruined ? eitp__remove_tree(host, ruined, error)
+                                        : eitp__fail_memory(error, strlen(run->directory), "a path");
+    if (!status)
+        status = eitp__rename_path(host, path, ruined, error);
+    if (!status)
+        status = eitp__sync_directory(host, run->directory, error);
+    eitp__release_text(host, path);
+    eitp__release_text(host, ruined);
+    return status;
+}
+
+EITP__PRIVATE void eitp__run_withdraw(eitp_run *run) {
+    eitp_run_report *report = &run->report;
+    const int64_t step = report->saved_step;
+    int64_t before;
+    eitp_error error;
+    /* An evaluation that found it the best, and a copy of it in progress, are reasons to keep it. */
+    if (step < 0 || step != run->judged_step || run->bad_losses < EITP__HEALTH_LAST || step == run->kept_step ||
+        (run->keep_best && step == run->best.now.step))
+        return;
+    before = eitp__run_find_before(run, step);
+    if (before < 0)
+        return;
+    if (eitp__run_rename_ruined(run, step, &error)) {
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "a ruined checkpoint keeps its name: %s",
+                         error.message);
+        return;
+    }
+    report->saved_step = before;
+    eitp__run_update_links(run);
+    eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                     "the model was ruined when checkpoint-%lld was saved, as the steps after it show: renamed it "
+                     "checkpoint-%lld.diverged",
+                     (long long)step, (long long)step);
+}
+/* <<src/run/run_withdraw.c */
+
 /* >>src/run/disk.c */
 /* The disk of a run. */
 
@@ -40220,6 +40314,7 @@ EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error
     char name[64];
     eitp_error second;
     int is_kept = eitp__health_has_finite_weights(run);
+    eitp__run_withdraw(run);
     snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)eitp_trainer_steps_done(run->trainer), suffix);
     if (is_kept && eitp__run_keep_ruined(run, name, suffix, &second)) {
         is_kept = 0;
@@ -40416,6 +40511,7 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     report->seconds += seconds;
     eitp__record_step(run, seconds);
     eitp__notify_step(run, seconds);
+    eitp__run_judge_checkpoint(run);
     status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
         status = eitp__run_evaluate_step(run, error);

@@ -171,7 +171,7 @@ typedef struct eitp_run_config {
     int64_t save_steps;       /* save every N steps; 0: only at the end */
     double save_epochs;       /* save every N epochs; 0: do not */
     double save_seconds;      /* also save when this much time has passed; 0: never. It does not affect results. */
-    int64_t save_total_limit; /* keep the N newest checkpoints; 0: all */
+    int64_t save_total_limit; /* keep the N newest checkpoints; 0: all. */
     /* "loss", or the name of a loss term or metric of the task. After each evaluation that is the best so far a
        checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it; one
        that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL: the best
@@ -269,7 +269,9 @@ EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *traine
  * first loss). A checkpoint that is due is then written when the model has recovered; after a single bad loss, or an
  * update as large as the weights, when the next step has shown that the model is good. A run that ends with a ruined
  * model ends with EITP_ERROR_NOT_FINITE; if its weights are finite, they are kept as checkpoint-<step>.diverged, which
- * no resume takes. report.saved_step is the last good checkpoint.
+ * no resume takes. If the first three steps after the newest checkpoint show that it was ruined already, it is renamed
+ * in the same way, unless the one before is more than 10 steps older or gone. report.saved_step is the last good
+ * checkpoint.
  *
  * A run that is killed and resumed produces the same bits, and stops at the same step, as one that was not: what
  * decides when it stops (evaluations, and the count for max_nonfinite) is in each checkpoint, in run_state.json.

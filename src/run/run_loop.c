@@ -10,6 +10,7 @@
 #include "run/run_health.h"
 #include "run/run_save.h"
 #include "run/run_state.h"
+#include "run/run_withdraw.h"
 #include "train/trainer.h"
 
 /* ---- A step ---- */
@@ -60,6 +61,7 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     report->seconds += seconds;
     eitp__record_step(run, seconds);
     eitp__notify_step(run, seconds);
+    eitp__run_judge_checkpoint(run);
     status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
         status = eitp__run_evaluate_step(run, error);

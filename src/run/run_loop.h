@@ -53,6 +53,8 @@ struct eitp_run {
     int cannot_save;          /* the last save failed */
     int best_is_behind;       /* best.json lacks an evaluation */
     int64_t kept_step;        /* see eitp_run_keep_checkpoint */
+    int64_t judged_step;      /* the newest checkpoint at the last step */
+    int bad_losses;           /* number of them in the first three steps after it */
     int links_have_failed;    /* they could not be made, which was reported */
     int best_has_failed;      /* it could not be written, which was reported */
     int prune_has_failed;     /* old checkpoints could not be removed, which was reported */
