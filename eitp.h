@@ -422,7 +422,8 @@ typedef struct eitp_files {
     /* The bytes that this user may still write to the file system of a path, and the size that a file of this process
        may have (RLIMIT_FSIZE); UINT64_MAX: no limit. Fails if they are unknown. May be NULL: unknown. */
     int (*space)(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file);
-    /* Waits before a failed call is repeated; may return early. May be NULL: nothing waits. */
+    /* Waits before a failed call is repeated, or memory is looked at again; may return early. May be NULL: nothing
+       waits. */
     void (*wait)(void *user, double seconds);
     /* Creates a symbolic link at `path` to `target`, which is relative to the directory of `path`; EEXIST if the path
        exists. May be NULL: no links are made. */
@@ -3570,9 +3571,6 @@ EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count);
 
 /* Seconds since an arbitrary point in time; never decreases. */
 EITP__PRIVATE double eitp__clock(void);
-
-/* Waits; may return early. */
-EITP__PRIVATE void eitp__sleep(double seconds);
 /* <<src/base/clock.h */
 
 /* >>src/base/threads.h */
@@ -8688,13 +8686,6 @@ EITP__PRIVATE double eitp__clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-EITP__PRIVATE void eitp__sleep(double seconds) {
-    struct timespec time;
-    time.tv_sec = (time_t)seconds;
-    time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
-    nanosleep(&time, NULL);
 }
 /* <<src/base/clock.c */
 
@@ -38902,16 +38893,14 @@ static int eitp__guard_has_no_time(const eitp_run *run) {
  * Returns 1 if that does not happen within seconds, or memory is being used up.
  */
 static int eitp__guard_wait(eitp_run *run, int can_shrink) {
-    const double patience = 2, alert = 0.4, began = eitp__clock(); /* seconds */
+    const double patience = 2, alert = 0.4; /* seconds */
     const eitp__guard *guard = &run->guard;
-    const int waits = run->config.memory_check_seconds > 0;
-    for (int looks = 0; !run->stop; looks++) {
+    for (double waited = 0; !run->stop; waited += EITP__LOOK_INTERVAL) {
         const uint64_t left = guard->memory.left_physical;
-        if (waits)
-            eitp__sleep(EITP__LOOK_INTERVAL);
+        eitp__wait(&run->host, EITP__LOOK_INTERVAL);
         if (!eitp__guard_is_short(run) || (can_shrink && !eitp__guard_has_no_time(run)))
             return 0;
-        if (waits ? eitp__clock() - began > patience : looks == 2)
+        if (waited > patience)
             return 1;
         if (guard->memory.left_physical < left && eitp__pressure_seconds(&guard->pressure, &guard->memory) < alert)
             return 1;

@@ -22,6 +22,7 @@ typedef struct fixture {
     int events[24], order[ORDERED], count; /* the order is that of all events but starts and steps */
     int64_t steps[ORDERED];                /* done at each event */
     int waning, looks;                     /* each look finds half as much */
+    int waits, given_back_at;              /* calls of wait, and the one at which memory comes back, from 1; 0: none */
 } fixture;
 
 /* Writes a file that stands for one of /proc. */
@@ -55,6 +56,14 @@ static int open_fake(void *user, const char *path, eitp_file_mode mode, void **f
         f->looks += f->looks < 20;
     }
     return host.files.open(NULL, path, mode, file);
+}
+
+static void count_wait(void *user, double seconds) {
+    fixture *f = (fixture *)user;
+    const eitp_host host = eitp_host_default();
+    host.files.wait(host.files.user, seconds);
+    if (++f->waits == f->given_back_at)
+        CHECK(set_available(f, AMPLE));
 }
 
 static eitp_status take_and_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
@@ -102,6 +111,7 @@ static int begin_fixture(fixture *f) {
     f->host = eitp_host_default();
     f->host.files.user = f;
     f->host.files.open = open_fake;
+    f->host.files.wait = count_wait;
     f->config = eitp_run_config_default();
     f->config.directory = f->output;
     f->config.steps = 4;
@@ -261,6 +271,23 @@ static void a_dropped_step_is_repeated_after_a_resume(void) {
     scratch_remove(f.directory);
 }
 
+/* A run that cannot shrink any more waits between looks for memory to come back, whatever the interval of looks. */
+static void a_run_waits_before_it_gives_up(void) {
+    static const double intervals[] = {0, 1e-9};
+    for (size_t i = 0; i < EITP__COUNT(intervals); i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.memory_check_seconds = intervals[i];
+        f.config.auto_shrink = 1;
+        f.training = 8;
+        f.given_back_at = 5;
+        CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
+        CHECK_THAT(f.waits == 5, "%d waits", f.waits);
+        CHECK(checksum_of(&f, 4) == straight_checksum());
+        scratch_remove(f.directory);
+    }
+}
+
 /* A resume is not dropped: it has nothing to save. */
 static void short_memory_does_not_interrupt_a_resume(void) {
     fixture f;
@@ -371,6 +398,7 @@ int main(int argc, char **argv) {
         TEST(memory_that_comes_back_needs_no_shrink),
         TEST(short_memory_is_saved_once_without_auto_shrink),
         TEST(a_dropped_step_is_repeated_after_a_resume),
+        TEST(a_run_waits_before_it_gives_up),
         TEST(short_memory_does_not_interrupt_a_resume),
         TEST(short_memory_interrupts_an_evaluation),
         TEST(an_early_checkpoint_gets_its_evaluation),

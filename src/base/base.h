@@ -178,7 +178,8 @@ typedef struct eitp_files {
     /* The bytes that this user may still write to the file system of a path, and the size that a file of this process
        may have (RLIMIT_FSIZE); UINT64_MAX: no limit. Fails if they are unknown. May be NULL: unknown. */
     int (*space)(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file);
-    /* Waits before a failed call is repeated; may return early. May be NULL: nothing waits. */
+    /* Waits before a failed call is repeated, or memory is looked at again; may return early. May be NULL: nothing
+       waits. */
     void (*wait)(void *user, double seconds);
     /* Creates a symbolic link at `path` to `target`, which is relative to the directory of `path`; EEXIST if the path
        exists. May be NULL: no links are made. */
