@@ -23,6 +23,21 @@ int model_read_again(const char *given, const char *directory, int *attempts, ei
     return 0;
 }
 
+eitp_status model_read_directory(const char *given, char **directory,
+                                 eitp_status (*read)(void *user, const char *directory, eitp_error *error), void *user,
+                                 eitp_error *error) {
+    int attempts = 0;
+    for (;;) {
+        eitp_status status = *directory ? EITP_OK : model_find_directory(given, directory, error);
+        if (!status)
+            status = read(user, *directory, error);
+        if (!status || !model_read_again(given, *directory, &attempts, error))
+            return status ? error->status : EITP_OK;
+        free(*directory);
+        *directory = NULL;
+    }
+}
+
 /* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives isa "avx512" and products "openblas". Any
    other products are eitp's own. */
 static void read_numerics(const char *numerics, char *isa, size_t size, const char **products) {

@@ -20,6 +20,12 @@ eitp_status model_find_directory(const char *path, char **directory, eitp_error 
 enum { MODEL_ATTEMPTS = 200 };
 int model_read_again(const char *given, const char *directory, int *attempts, eitp_error *error);
 
+/* Reads from *directory, which the path `given` means and which is found first if it is NULL. If a run removes it
+   meanwhile, finds and reads another one. */
+eitp_status model_read_directory(const char *given, char **directory,
+                                 eitp_status (*read)(void *user, const char *directory, eitp_error *error), void *user,
+                                 eitp_error *error);
+
 /*
  * The configuration of a context by --device, --threads and --precision, without parameters to train. `numerics` (may
  * be NULL) is that of a checkpoint, whose kernels are then used. `isa` is room for their name.

@@ -9,7 +9,9 @@ const char *trained_model_checkpoint(const trained_model *m) {
 }
 
 static eitp_status open_once(const option_set *o, trained_model *m, eitp_error *error) {
-    eitp_status status = model_find_directory(options_text(o, OPTION_MODEL), &m->directory, error);
+    eitp_status status = EITP_OK;
+    if (options_has(o, OPTION_MODEL))
+        status = model_find_directory(options_text(o, OPTION_MODEL), &m->directory, error);
     if (!status)
         status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), m->directory, &m->tokenizer, error);
     if (!status)
