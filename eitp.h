@@ -2697,8 +2697,8 @@ typedef struct eitp_setting_change {
  * names are those of eitp_trainer_settings, "loss_scale", and, of config.json, "embedding_dropout",
  * "attention_dropout", "residual_dropout" and "dropout" for all three; '-' is '_'. The checkpoint is verified and
  * copied with the changes, and the complete copy takes its place: at any time there is the old one or the new one.
- * EITP_ERROR_ARGUMENT if a name is unknown, a value out of bounds, or a process trains in the checkpoint's directory;
- * then nothing has changed.
+ * EITP_ERROR_ARGUMENT if a name is unknown, a value out of bounds or in conflict with another, or a process trains in
+ * the checkpoint's directory; then nothing has changed.
  */
 EITP_API eitp_status eitp_checkpoint_set(const eitp_host *host, const char *checkpoint, eitp_setting_change *changes,
                                          size_t count, eitp_error *error);
@@ -7522,7 +7522,7 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
 #define EITP__UNBOUNDED HUGE_VAL
 #define EITP__LARGEST_COUNT 9007199254740992.0
 
-/* Checks the bounds of every setting. */
+/* Checks the bounds of every setting, and those that depend on another one. */
 EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error);
 
 /*
@@ -34180,6 +34180,13 @@ EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP__COUNT(eitp__settings) && !status; i++)
         status = eitp__setting_check(&eitp__settings[i], config, error);
+    if (!status && config->micro_batches_per_pass > config->grad_accum)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
+                            (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
+    if (!status && config->skip_spikes && !(config->spike_threshold > 0))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
+                            config->spike_threshold);
     return status;
 }
 
@@ -35821,16 +35828,7 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
                                                      eitp_error *error) {
     eitp_status status = eitp__settings_check(config, error);
-    if (status)
-        return status;
-    if (config->micro_batches_per_pass > config->grad_accum)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
-                          (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
-    if (config->skip_spikes && !(config->spike_threshold > 0))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
-                          config->spike_threshold);
-    return eitp__check_optimizer(config, context, error);
+    return status ? status : eitp__check_optimizer(config, context, error);
 }
 
 eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
@@ -37599,6 +37597,8 @@ static eitp_status eitp__edit_replace(eitp__checkpoint_edit *edit, eitp_setting_
         status = eitp__edit_check_name(edit, error);
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__edit_setting(edit, &changes[i], error);
+    if (!status)
+        status = eitp__settings_check(&edit->state.info.config, error);
     if (status)
         return status;
     eitp__manifest_init(&manifest, edit->host, edit->head.step, edit->head.is_counted);
