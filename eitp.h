@@ -194,7 +194,9 @@
  *                          a context is created that asks for it, and stays open. eitp sets it to one thread, for the
  *                          whole process, because eitp divides the work itself. Programs for glibc before 2.34 need
  *                          -Wl,-no-as-needed -ldl; static programs cannot open it. OPENBLAS_NUM_THREADS=1 prevents
- *                          threads of its own, for which the process may lack addresses (ulimit -v).
+ *                          threads of its own. Where limits on addresses (ulimit -v) have no room for them, it is not
+ *                          opened, since the process would never end; where one cannot start for another reason
+ *                          (ulimit -u), OpenBLAS ends the process.
  *   EITP_LIBOPENBLAS       the name or path of OpenBLAS; default: libopenblas.so.0, then libopenblas.so
  *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
  *                          nothing
@@ -3628,6 +3630,9 @@ EITP__PRIVATE int eitp__can_open_libraries(void);
    failure, with what the system says about it in `reason`. */
 EITP__PRIVATE void *eitp__open_library(const char *name, char *reason, size_t size);
 
+/* 1 if a library is known to be open in this process. */
+EITP__PRIVATE int eitp__is_library_open(const char *name);
+
 /* Stores the address of a library's function in the function pointer at `function`. Returns 0 if it has none. */
 EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *function);
 /* <<src/base/library.h */
@@ -4856,6 +4861,13 @@ EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int thread
 
 /* The largest buffer that OpenBLAS's builds map for each thread that calls it. */
 #define EITP__OPENBLAS_BUFFER ((uint64_t)128 << 20)
+
+/*
+ * The addresses that OpenBLAS takes when `threads` threads call it: their buffers, and stacks and buffers of the
+ * threads that it starts when it is opened, one for each further processor unless OPENBLAS_NUM_THREADS asks for fewer.
+ * *started is their number. It cannot fail: a thread without a buffer tries forever, and the process never ends.
+ */
+EITP__PRIVATE uint64_t eitp__openblas_addresses(int threads, int *started);
 
 /* What its bits depend on, besides the kernel set: the processor that OpenBLAS detects. */
 typedef struct eitp__openblas_core {
@@ -8923,6 +8935,16 @@ EITP__PRIVATE void *eitp__open_library(const char *name, char *reason, size_t si
     const char *failure = library ? NULL : EITP__HAS_DLOPEN ? eitp__dlerror() : "the program has no dlopen";
     snprintf(reason, size, "%s", failure ? failure : "");
     return library;
+}
+
+EITP__PRIVATE int eitp__is_library_open(const char *name) {
+#ifdef RTLD_NOLOAD
+    /* A further reference changes nothing: libraries stay open. */
+    return EITP__HAS_DLOPEN && eitp__dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) != NULL;
+#else
+    (void)name;
+    return 0;
+#endif
 }
 
 EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *function) {
@@ -14758,6 +14780,8 @@ EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa) {
 /* <<backends/cpu/features.c */
 
 /* >>backends/cpu/openblas.c */
+#include <sys/resource.h>
+
 /* The part of OpenBLAS's interface that is used; the enumerations of cblas.h are passed as int. */
 typedef void (*eitp__sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
                             const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
@@ -14848,14 +14872,49 @@ static size_t eitp__openblas_workspace(const eitp__call *call) {
     return EITP__OPENBLAS_SUMS + (size_t)EITP__OPENBLAS_TILE_ROWS * EITP__OPENBLAS_TILE_COLUMNS * sizeof(float);
 }
 
+#ifdef __APPLE__
+static const char *const eitp__openblas_names[] = {"libopenblas.0.dylib", "libopenblas.dylib"};
+#else
+static const char *const eitp__openblas_names[] = {"libopenblas.so.0", "libopenblas.so"};
+#endif
+
+static int eitp__openblas_is_open(void) {
+    const char *name = getenv("EITP_LIBOPENBLAS");
+    if (name && *name)
+        return eitp__is_library_open(name);
+    for (size_t i = 0; i < EITP__COUNT(eitp__openblas_names); i++) {
+        if (eitp__is_library_open(eitp__openblas_names[i]))
+            return 1;
+    }
+    return 0;
+}
+
+/* The threads that OpenBLAS starts when it is opened: it reads these variables in this order. */
+static int eitp__openblas_starts(void) {
+    static const char *const variables[] = {"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"};
+    const int processors = eitp__processor_count();
+    for (size_t i = 0; i < EITP__COUNT(variables); i++) {
+        const char *value = getenv(variables[i]);
+        const int threads = value ? atoi(value) : 0;
+        if (threads > 0)
+            return (threads < processors ? threads : processors) - 1;
+    }
+    return processors - 1;
+}
+
+EITP__PRIVATE uint64_t eitp__openblas_addresses(int threads, int *started) {
+    const uint64_t usual = (uint64_t)8 << 20; /* if stacks have no limit */
+    struct rlimit stack;
+    uint64_t bytes = usual;
+    *started = eitp__openblas_is_open() ? 0 : eitp__openblas_starts();
+    if (!getrlimit(RLIMIT_STACK, &stack) && stack.rlim_cur != RLIM_INFINITY)
+        bytes = (uint64_t)stack.rlim_cur;
+    return EITP__OPENBLAS_BUFFER * (uint64_t)(threads + *started) + bytes * (uint64_t)*started;
+}
+
 /* Opens the library that EITP_LIBOPENBLAS names, else the first that is there. */
 static eitp_status eitp__openblas_find(void **library, const char **name, eitp_error *error) {
-#ifdef __APPLE__
-    static const char *const names[] = {"libopenblas.0.dylib", "libopenblas.dylib"};
-#else
-    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
-#endif
-    char reasons[EITP__COUNT(names)][160];
+    char reasons[EITP__COUNT(eitp__openblas_names)][160];
     *name = getenv("EITP_LIBOPENBLAS");
     if (*name && **name) {
         *library = eitp__open_library(*name, reasons[0], sizeof reasons[0]);
@@ -14865,9 +14924,9 @@ static eitp_status eitp__openblas_find(void **library, const char **name, eitp_e
                                      "'own'",
                                      reasons[0]);
     }
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
-        *name = names[i];
-        *library = eitp__open_library(names[i], reasons[i], sizeof reasons[i]);
+    for (size_t i = 0; i < EITP__COUNT(eitp__openblas_names); i++) {
+        *name = eitp__openblas_names[i];
+        *library = eitp__open_library(*name, reasons[i], sizeof reasons[i]);
         if (*library)
             return EITP_OK;
     }
@@ -15169,19 +15228,22 @@ static int eitp__threads_within_limits(const eitp_host *host, int threads) {
     return room >= (uint64_t)threads - 1 ? threads : 1 + (int)room;
 }
 
-/* OpenBLAS tries without end to map its buffer for each thread, so half of the addresses must have room for them. */
+/* Half of the addresses must have room for what OpenBLAS takes of them. */
 static eitp_status eitp__check_openblas_room(const eitp__cpu *cpu, eitp_error *error) {
-    const uint64_t needed = EITP__OPENBLAS_BUFFER * (uint64_t)cpu->threads;
+    int started;
+    const uint64_t needed = eitp__openblas_addresses(cpu->threads, &started);
     const uint64_t left = eitp__addresses_left(&cpu->base.host);
+    char more[40] = "";
     if (needed <= left / 2)
         return EITP_OK;
+    if (started)
+        snprintf(more, sizeof more, " and %d of its own", started);
     return eitp__fail(
         error, EITP_ERROR_MEMORY,
-        "OpenBLAS maps %llu MB for %d thread%s, and limits on the process's addresses leave %llu MB for "
-        "that and as much for the rest; raise the limits (ulimit -v), or use fewer threads or the products "
-        "'own'",
-        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s",
-        (unsigned long long)left / 2000000);
+        "OpenBLAS maps %llu MB for %d thread%s%s, and limits on the process's addresses leave %llu MB for that and as "
+        "much for the rest; raise the limits (ulimit -v), %sor use fewer threads or the products 'own'",
+        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s", more,
+        (unsigned long long)left / 2000000, started ? "set OPENBLAS_NUM_THREADS=1, " : "");
 }
 
 /* Registers OpenBLAS's matrix product if it is requested. */

@@ -194,7 +194,9 @@
  *                          a context is created that asks for it, and stays open. eitp sets it to one thread, for the
  *                          whole process, because eitp divides the work itself. Programs for glibc before 2.34 need
  *                          -Wl,-no-as-needed -ldl; static programs cannot open it. OPENBLAS_NUM_THREADS=1 prevents
- *                          threads of its own, for which the process may lack addresses (ulimit -v).
+ *                          threads of its own. Where limits on addresses (ulimit -v) have no room for them, it is not
+ *                          opened, since the process would never end; where one cannot start for another reason
+ *                          (ulimit -u), OpenBLAS ends the process.
  *   EITP_LIBOPENBLAS       the name or path of OpenBLAS; default: libopenblas.so.0, then libopenblas.so
  *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
  *                          nothing
