@@ -394,8 +394,9 @@ typedef enum eitp_path_kind {
 
 typedef struct eitp_path_info {
     eitp_path_kind kind;
-    uint64_t size;    /* of a file, in bytes */
-    int64_t modified; /* time of the last change, in nanoseconds since 1970 */
+    uint64_t size;     /* of a file, in bytes */
+    int64_t modified;  /* time of the last change, in nanoseconds since 1970 */
+    uint64_t identity; /* of the file or directory, whatever its path; 0: unknown */
 } eitp_path_info;
 
 typedef struct eitp_files {
@@ -7960,6 +7961,7 @@ struct eitp_run {
 
     void *lock;
     int has_lock;
+    uint64_t identity;       /* of the directory */
     int created_directories; /* number of directories created */
     int started;
     int stopped_before_step_1; /* and so left nothing worth keeping */
@@ -8079,8 +8081,9 @@ EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
 /* The metric that decides. */
 EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run);
 
-/* Steps whose checkpoints are kept besides the newest: the best, and that of eitp_run_keep_checkpoint. -1: none. */
-enum { EITP__KEPT_STEPS = 2 };
+/* Steps whose checkpoints are kept besides the newest in the directory: the best, that of eitp_run_keep_checkpoint,
+   and the last one that the run saved. -1: none. */
+enum { EITP__KEPT_STEPS = 3 };
 EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]);
 
 /* Writes it into the directory of a checkpoint. */
@@ -8142,12 +8145,12 @@ EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_option
 /* <<src/run/disk.h */
 
 /* >>src/run/run_restore.h */
-/* A directory that is removed while its run trains. */
+/* A directory that is removed or replaced while its run trains. */
 
 /*
- * If the directory of the run is gone, creates and locks it again, with a new metrics.jsonl, and says so. What was in
- * it is lost; the next checkpoint has all that the run needs. EITP_ERROR_ARGUMENT if another process trains there by
- * now.
+ * If the directory of the run is gone, or another one has its path, creates and locks it again, with a new
+ * metrics.jsonl, and says so. What was in it is not used any more; the next checkpoint has all that the run needs.
+ * EITP_ERROR_ARGUMENT if another process trains there by now.
  */
 EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error *error);
 /* <<src/run/run_restore.h */
@@ -9399,6 +9402,7 @@ static int eitp__system_info(void *user, const char *path, eitp_path_info *info)
     if (info->kind == EITP_PATH_FILE)
         info->size = (uint64_t)found.st_size;
     info->modified = EITP__MODIFIED(found);
+    info->identity = (uint64_t)found.st_dev * 0x9e3779b97f4a7c15u + (uint64_t)found.st_ino;
     return 0;
 }
 
@@ -39122,8 +39126,10 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
 
 EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     const eitp_files *files = &run->host.files;
+    eitp_path_info info = EITP__ZERO;
     int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
     run->has_lock = files->lock && !code;
+    run->identity = files->info(files->user, run->directory, &info) ? 0 : info.identity;
     if (code != EWOULDBLOCK)
         return EITP_OK;
     run->created_directories = 0; /* it belongs to the other process */
@@ -39501,6 +39507,7 @@ EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
 EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {
     kept[0] = run->keep_best ? run->best.now.step : -1;
     kept[1] = run->kept_step;
+    kept[2] = run->report.saved_step;
 }
 
 /* ---- Writing ---- */
@@ -40184,10 +40191,15 @@ static eitp_status eitp__run_replace_metrics(eitp_run *run, eitp_error *error) {
     return status;
 }
 
+/* The directory that is locked is still open, so its identity is not given to another one. */
+static int eitp__is_replaced(const eitp_run *run, const eitp_path_info *info) {
+    return info->identity && run->identity && info->identity != run->identity;
+}
+
 EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     eitp_status status = eitp__path_info(&run->host, run->directory, &info, error);
-    if (status || info.kind != EITP_PATH_MISSING)
+    if (status || (info.kind != EITP_PATH_MISSING && !eitp__is_replaced(run, &info)))
         return status;
     status = eitp__make_directories(&run->host, run->directory, error);
     if (status)
@@ -40200,7 +40212,11 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
         return status;
     run->best_is_behind = eitp__run_follows_best(run);
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                     "'%s' was removed, with its checkpoints and records; it is created again, and the run continues",
+                     info.kind == EITP_PATH_MISSING
+                         ? "'%s' was removed, with its checkpoints and records; it is created again, and the run "
+                           "continues"
+                         : "'%s' was replaced by another directory, without the run's checkpoints and records; the run "
+                           "continues in it",
                      run->directory);
     return EITP_OK;
 }

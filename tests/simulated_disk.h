@@ -397,6 +397,7 @@ static DISK_UNUSED int disk_info(void *user, const char *path, eitp_path_info *i
         info->kind = node->is_directory ? EITP_PATH_DIRECTORY : EITP_PATH_FILE;
         info->size = node->size;
         info->modified = node->modified;
+        info->identity = (uint64_t)entry.node + 1;
     }
     disk_unlock(d);
     return code == ENOENT || code == ENOTDIR ? 0 : code;

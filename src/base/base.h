@@ -148,8 +148,9 @@ typedef enum eitp_path_kind {
 
 typedef struct eitp_path_info {
     eitp_path_kind kind;
-    uint64_t size;    /* of a file, in bytes */
-    int64_t modified; /* time of the last change, in nanoseconds since 1970 */
+    uint64_t size;     /* of a file, in bytes */
+    int64_t modified;  /* time of the last change, in nanoseconds since 1970 */
+    uint64_t identity; /* of the file or directory, whatever its path; 0: unknown */
 } eitp_path_info;
 
 typedef struct eitp_files {

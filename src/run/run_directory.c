@@ -55,8 +55,10 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
 
 EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     const eitp_files *files = &run->host.files;
+    eitp_path_info info = EITP__ZERO;
     int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
     run->has_lock = files->lock && !code;
+    run->identity = files->info(files->user, run->directory, &info) ? 0 : info.identity;
     if (code != EWOULDBLOCK)
         return EITP_OK;
     run->created_directories = 0; /* it belongs to the other process */

@@ -31,6 +31,7 @@ struct eitp_run {
 
     void *lock;
     int has_lock;
+    uint64_t identity;       /* of the directory */
     int created_directories; /* number of directories created */
     int started;
     int stopped_before_step_1; /* and so left nothing worth keeping */
