@@ -4,6 +4,7 @@
  * second byte gives the size of the chunks for the encoder.
  */
 #include "tests/everything.h"
+#include "tests/one_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -105,11 +106,6 @@ typedef struct one_directory {
     int has[EITP__SPECIAL_FILES];
 } one_directory;
 
-typedef struct one_file {
-    const char *data;
-    size_t size;
-} one_file;
-
 static int find_file(const one_directory *directory, const char *path, one_file *file) {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     file->data = directory->tokenizer;
@@ -132,29 +128,6 @@ static int file_open(void *user, const char *path, eitp_file_mode mode, void **f
     require(mode == EITP_FILE_READ);
     *file = found;
     return find_file((const one_directory *)user, path, found) ? 0 : ENOENT;
-}
-
-static int file_close(void *user, void *file) {
-    (void)user;
-    (void)file;
-    return 0;
-}
-
-static int file_size(void *user, void *file, uint64_t *size) {
-    (void)user;
-    *size = ((const one_file *)file)->size;
-    return 0;
-}
-
-static int file_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
-    const one_file *one = (const one_file *)file;
-    (void)user;
-    *done = offset < one->size ? one->size - (size_t)offset : 0;
-    if (*done > size)
-        *done = size;
-    if (*done)
-        memcpy(data, one->data + offset, *done);
-    return 0;
 }
 
 static int path_info(void *user, const char *path, eitp_path_info *info) {
@@ -195,9 +168,9 @@ static void use_beside(const char *json, size_t size, unsigned which) {
         directory.has[i] = which >> i & 1;
     host.files.user = &directory;
     host.files.open = file_open;
-    host.files.close = file_close;
-    host.files.size = file_size;
-    host.files.read = file_read;
+    host.files.close = one_file_close;
+    host.files.size = one_file_size;
+    host.files.read = one_file_read;
     host.files.info = path_info;
     if (eitp_tokenizer_load(&host, "some/tokenizer.json", &tokenizer, &error) != EITP_OK) {
         require(!tokenizer && strlen(error.message) > 10);
