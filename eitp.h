@@ -1627,19 +1627,19 @@ EITP_END_DECLARATIONS
 EITP_BEGIN_DECLARATIONS
 
 /*
- * A byte-level BPE tokenizer, as GPT-2's (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019;
- * Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units", ACL 2016). It produces the
- * same ids as Hugging Face's `tokenizers` with the ByteLevel pre-tokenizer; \p{L}, \p{N} and \s follow Unicode 16.0, as
- * there.
+ * A tokenizer: byte-level BPE as GPT-2's and RoBERTa's (Radford et al., "Language Models are Unsupervised Multitask
+ * Learners", 2019; Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units", ACL 2016),
+ * or WordPiece as BERT's (Devlin, Chang, Lee, Toutanova, "BERT", NAACL 2019). It produces the same ids as Hugging
+ * Face's `tokenizers`, version 0.23, with the ByteLevel pre-tokenizer, or with BertNormalizer and BertPreTokenizer.
  *
  * It differs from that library in two rules:
  *   - Bytes that are not valid UTF-8 are encoded as U+FFFD, one for each maximal subpart of an ill-formed sequence, as
  *     with Python's errors="replace".
- *   - A match of GPT-2's pattern longer than 1,048,576 bytes is cut after the last character that ends within them, so
- *     that memory stays bounded.
+ *   - A match of GPT-2's pattern, or a word, longer than 1,048,576 bytes is cut after the last character that ends
+ *     within them, so that memory stays bounded.
  *
- * Added tokens, special ones such as <|endoftext|> included, are recognized wherever their text appears in the input:
- * "<|endoftext|>" in a text becomes that token. Remove it from text you do not trust.
+ * Added tokens, special ones such as <|endoftext|> and [SEP] included, are recognized wherever their text appears in
+ * the input: "<|endoftext|>" in a text becomes that token. Remove it from text you do not trust.
  *
  * A tokenizer never changes after creation: any number of threads may use one at the same time, if the host's allocator
  * is thread-safe.
@@ -1647,16 +1647,20 @@ EITP_BEGIN_DECLARATIONS
 typedef struct eitp_tokenizer eitp_tokenizer;
 
 /*
- * Loads a tokenizer in Hugging Face's formats. `path` is a tokenizer.json, or a directory with tokenizer.json or else
- * with vocab.json and merges.txt (where <|endoftext|>, if the vocabulary has it, is a special token).
+ * Loads a tokenizer in Hugging Face's formats. `path` is a tokenizer.json, or a directory with tokenizer.json, or else
+ * vocab.txt (WordPiece), or else vocab.json and merges.txt (byte-level BPE). Without tokenizer.json, the
+ * tokenizer_class in tokenizer_config.json, or else the model_type in config.json, decides between vocab.txt and
+ * vocab.json, and whether the special tokens of a vocab.json are those of RoBERTa or <|endoftext|>.
  *
  * tokenizer_config.json and special_tokens_map.json in the same directory may name special tokens (see
- * eitp_tokenizer_special); tokenizer_config.json overrides add_prefix_space. Truncation and padding settings are
- * ignored with a warning in the log.
+ * eitp_tokenizer_special); tokenizer_config.json overrides add_prefix_space, do_lower_case, strip_accents,
+ * tokenize_chinese_chars, truncation_side and padding_side. How many tokens a sequence may have is not applied, but
+ * told by eitp_tokenizer_sequence_defaults.
  *
  * Anything this tokenizer cannot reproduce exactly is EITP_ERROR_UNSUPPORTED, and the message names it: other models,
- * normalizers, other pre-tokenizers, dropout, added tokens that strip white space or match whole words only,
- * post-processors that add tokens.
+ * normalizers, pre-tokenizers and post-processors, dropout, added tokens that match whole words only (single_word),
+ * never_split of words that are not added tokens. A special token that is needed and not in the vocabulary is
+ * EITP_ERROR_FORMAT.
  */
 EITP_API eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out,
                                          eitp_error *error);
@@ -1695,8 +1699,9 @@ EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_toke
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);
 
 /*
- * Writes vocab.json, merges.txt, tokenizer_config.json and tokenizer.json to `directory`, which is created if missing.
- * Settings of a loaded tokenizer_config.json that are not about special tokens are kept.
+ * Writes vocab.json and merges.txt, or vocab.txt, and tokenizer_config.json and tokenizer.json to `directory`, which is
+ * created if missing. Settings of a loaded tokenizer_config.json that are not about special tokens are kept, and so are
+ * truncation, padding, post-processor and decoder of a loaded tokenizer.json.
  */
 EITP_API eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error);
 
@@ -1711,18 +1716,22 @@ typedef enum eitp_special_token {
     EITP_END_OF_TEXT = 0,   /* follows each document (eos_token) */
     EITP_BEGIN_OF_TEXT = 1, /* precedes each document (bos_token) */
     EITP_PADDING = 2,       /* fills batches (pad_token) */
-    EITP_UNKNOWN = 3        /* unknown text (unk_token); no byte is unknown here, but other programs expect the token */
+    EITP_UNKNOWN = 3,       /* words that WordPiece does not know (unk_token); to byte-level BPE no text is unknown */
+    EITP_CLASSIFIER = 4,    /* begins a sequence; what a model says there is about all of it (cls_token) */
+    EITP_SEPARATOR = 5,     /* ends each text of a sequence (sep_token) */
+    EITP_MASK = 6           /* stands for a token to be guessed (mask_token) */
 } eitp_special_token;
 
 /* Number of values of eitp_special_token. */
-#define EITP_SPECIAL_TOKEN_COUNT 4
+#define EITP_SPECIAL_TOKEN_COUNT 7
 
 /*
  * The id of a special token; -1 if the tokenizer has none, for NULL, and for an unknown `which`.
  *
  * The token is the one named in tokenizer_config.json (overridden by special_tokens_map.json if the former has no
  * added_tokens_decoder), where null means none; else the one whose id is in generation_config.json or config.json; else
- * <|endoftext|>, as in GPT-2, except for padding. Loading fails with
+ * the special token with the usual name: <|endoftext|> as in GPT-2, except for padding; [PAD], [UNK], [CLS], [SEP] and
+ * [MASK] with WordPiece; <s>, </s>, <pad>, <unk> and <mask> with a RobertaTokenizer. Loading fails with
  * EITP_ERROR_FORMAT if the named eos_token is not in the vocabulary; other missing names are ignored with a warning.
  */
 EITP_API int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which);
@@ -1735,25 +1744,89 @@ EITP_API int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer);
 EITP_API uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer);
 
 /*
- * Encodes a whole text of `size` bytes. Stores the number of ids in *count and the first `capacity` of them in `ids`:
- * if *count > capacity, the rest is missing. `size` ids are always enough for valid UTF-8, unless the tokenizer adds
- * spaces (add_prefix_space); 4 * size always are. `text` may be NULL if size is 0, `ids` if capacity is 0. *count is 0
- * after a failure.
+ * Encodes a whole text of `size` bytes, without adding special tokens or cutting anything. Stores the number of ids in
+ * *count and the first `capacity` of them in `ids`: if *count > capacity, the rest is missing. `size` ids are always
+ * enough for valid UTF-8, unless the tokenizer adds spaces (add_prefix_space); 4 * size always are. `text` may be NULL
+ * if size is 0, `ids` if capacity is 0. *count is 0 after a failure.
  */
 EITP_API eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
                                            size_t capacity, size_t *count, eitp_error *error);
 
+/* Which of two texts loses tokens if a sequence is too long; in parentheses, the names of transformers. */
+typedef enum eitp_truncation {
+    EITP_TRUNCATE_LONGEST = 0, /* the longer one, down to the length of the other, then both ("longest_first") */
+    EITP_TRUNCATE_FIRST = 1,   /* "only_first" */
+    EITP_TRUNCATE_SECOND = 2,  /* "only_second" */
+    EITP_TRUNCATE_NONE = 3     /* neither: a sequence that is too long is an error */
+} eitp_truncation;
+
+/* What a tokenizer's files say about the length of sequences, for callers that follow them. All 0: nothing. */
+typedef struct eitp_sequence_defaults {
+    int32_t max_length;         /* "max_length" of "truncation" in tokenizer.json; 0: sequences are not cut */
+    eitp_truncation truncation; /* "strategy" there */
+    int truncate_left;          /* tokens at the beginning of a text are cut, not those at its end */
+    int32_t model_max_length;   /* in tokenizer_config.json; 0: not there, or beyond int32_t */
+    int has_padding;            /* tokenizer.json has "padding" */
+    int pad_left;               /* padding comes before a sequence */
+    int32_t pad_length;         /* sequences are padded to this length; 0: to the longest of a batch */
+    int32_t pad_multiple;       /* and then to a multiple of this; 0: of 1 */
+    int32_t pad_id, pad_segment;
+} eitp_sequence_defaults;
+
+/* All 0 for NULL. */
+EITP_API eitp_sequence_defaults eitp_tokenizer_sequence_defaults(const eitp_tokenizer *tokenizer);
+
+/* Number of special tokens in a sequence of one text, or of two if `pair` is true. 0 for NULL. */
+EITP_API int32_t eitp_tokenizer_added_count(const eitp_tokenizer *tokenizer, int pair);
+
+/* A text of `size` bytes; `bytes` may be NULL if size is 0. */
+typedef struct eitp_text {
+    const char *bytes;
+    size_t size;
+} eitp_text;
+
+/* Zero-initialise it and set what you need. */
+typedef struct eitp_sequence_config {
+    int32_t max_length;         /* of the sequence, special tokens included; 0: any length */
+    eitp_truncation truncation; /* what is cut if it is longer */
+    int truncate_left;          /* see eitp_sequence_defaults */
+    int omit_special_tokens;
+} eitp_sequence_config;
+
+typedef struct eitp_sequence_report {
+    size_t count;                 /* tokens of the sequence */
+    size_t cut_first, cut_second; /* tokens that were cut from each text */
+} eitp_sequence_report;
+
 /*
- * The bytes of one token, owned by the tokenizer; not necessarily whole characters, and not zero-terminated. An id
- * outside the vocabulary is EITP_ERROR_ARGUMENT.
+ * Encodes a text, or a pair of texts if `second` is not NULL, as the sequence that a model expects: with the special
+ * tokens of the tokenizer's template ("post_processor" in tokenizer.json) around them. Stores the first `capacity` ids
+ * in `ids` and their segments (token_type_ids) in `segments`, either of which may be NULL, and fills in *report: if
+ * report->count > capacity, the rest is missing. `config` may be NULL for all 0.
+ *
+ * Both texts are encoded whole, then cut as transformers does. EITP_ERROR_ARGUMENT: max_length has no room for the
+ * special tokens; the text to be cut would be left with no token, or is missing; or the sequence is too long with
+ * EITP_TRUNCATE_NONE.
+ */
+EITP_API eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokenizer, const eitp_text *first,
+                                                    const eitp_text *second, const eitp_sequence_config *config,
+                                                    int32_t *ids, int32_t *segments, size_t capacity,
+                                                    eitp_sequence_report *report, eitp_error *error);
+
+/*
+ * The bytes of one token, owned by the tokenizer; not necessarily whole characters, and not zero-terminated. Those of a
+ * WordPiece token that goes on with a word begin with the prefix "##". An id outside the vocabulary is
+ * EITP_ERROR_ARGUMENT.
  */
 EITP_API eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
                                           eitp_error *error);
 
 /*
- * Decodes `count` ids; special tokens become their text. Stores the number of bytes in *size and the first `capacity`
- * of them in `text`, without a terminating zero. An id outside the vocabulary is EITP_ERROR_ARGUMENT and the message
- * gives its position. `ids` may be NULL if count is 0, `text` if capacity is 0. *size is 0 after a failure.
+ * Decodes `count` ids; special tokens become their text. WordPiece tokens are joined to words with spaces between them,
+ * and where the tokenizer says so ("cleanup") without spaces before punctuation. Stores the number of bytes in *size
+ * and the first `capacity` of them in `text`, without a terminating zero. An id outside the vocabulary is
+ * EITP_ERROR_ARGUMENT and the message gives its position. `ids` may be NULL if count is 0, `text` if capacity is 0.
+ * *size is 0 after a failure.
  */
 EITP_API eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count,
                                            char *text, size_t capacity, size_t *size, eitp_error *error);
@@ -3633,13 +3706,38 @@ EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *fun
 /* <<src/base/library.h */
 
 /* >>src/base/unicode.h */
-/* UTF-8, and the character classes of GPT-2's pre-tokenization. */
+/* UTF-8, the character classes of GPT-2's pre-tokenization, and what BERT's tokenizer makes of characters. */
 
 /* Character classes in Unicode 16.0: \p{L}, \p{N}, \s (the property White_Space), and all others. */
 enum { EITP__UNICODE_OTHER = 0, EITP__UNICODE_LETTER = 1, EITP__UNICODE_NUMBER = 2, EITP__UNICODE_SPACE = 3 };
 
 /* The class of a code point; OTHER for values above 0x10FFFF. */
 EITP__PRIVATE int eitp__unicode_class(uint32_t code_point);
+
+/* Classes of characters in BERT's normalizer and pre-tokenizer. */
+enum {
+    EITP__BERT_OTHER = 0,         /* part of a word */
+    EITP__BERT_CONTROL = 1,       /* removed where a text is cleaned, else part of a word */
+    EITP__BERT_SPACE = 2,         /* white space; a space where a text is cleaned */
+    EITP__BERT_CONTROL_SPACE = 3, /* removed where a text is cleaned, else white space */
+    EITP__BERT_PUNCTUATION = 4,   /* a word of its own */
+    EITP__BERT_IDEOGRAPH = 5,     /* a word of its own where ideographs are isolated */
+    EITP__BERT_ACCENT = 6,        /* a non-spacing mark of canonical combining class 0 */
+    EITP__BERT_MOVABLE_ACCENT = 7 /* any other non-spacing mark */
+};
+
+/* The class of a code point below 0x110000 in BERT's tokenizer. */
+EITP__PRIVATE int eitp__bert_class(uint32_t code_point);
+
+/* Stores the canonical decomposition of a code point without its non-spacing marks (accents), and returns its length: 1
+   to 3. The code point must not be a non-spacing mark itself. */
+EITP__PRIVATE size_t eitp__unicode_without_accents(uint32_t code_point, uint32_t letters[3]);
+
+/* The canonical combining class of a mark that is no accent; 0 for other code points. */
+EITP__PRIVATE unsigned eitp__unicode_mark_order(uint32_t code_point);
+
+/* Stores a code point in lower case and returns its length: 1 or 2. */
+EITP__PRIVATE size_t eitp__unicode_lowercase(uint32_t code_point, uint32_t letters[2]);
 
 /*
  * Decodes the code point at the start of text[0 .. size), size > 0, and returns its length in bytes. An ill-formed
@@ -6320,7 +6418,7 @@ EITP__PRIVATE eitp_status eitp__train_merges(eitp__trained *trained, const eitp_
 /* <<src/text/bpe_train.h */
 
 /* >>src/text/pretokenize.h */
-/* Cuts text into pieces: added tokens, and between them the matches of GPT-2's pattern. */
+/* Cuts text into pieces: added tokens, and between them what a pattern matches. */
 
 /* Largest size of a piece in bytes; see eitp_tokenizer in text.h. */
 #define EITP__PIECE_LIMIT ((size_t)1048576)
@@ -6336,25 +6434,38 @@ EITP__PRIVATE eitp_status eitp__train_merges(eitp__trained *trained, const eitp_
  */
 EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, int closed);
 
+/* Length of the first piece of text of which all is one piece, as eitp__piece_size: white space at its end is kept
+   until it is known what follows, as an added token may take it. */
+EITP__PRIVATE size_t eitp__whole_size(const unsigned char *text, size_t size, int closed);
+
 /* A token that is recognized in the text itself, before the pattern. The bytes are not owned. */
 typedef struct eitp__added_token {
     const unsigned char *bytes;
     size_t size;
     int32_t id;
+    unsigned char takes_left, takes_right; /* white space next to it belongs to it ("lstrip", "rstrip") */
 } eitp__added_token;
 
-/* Sorts added tokens by their bytes, as eitp__splitter_init expects. */
-EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_token *tokens, size_t count);
+typedef struct eitp__added_tokens {
+    eitp__added_token *tokens; /* sorted */
+    size_t count;
+} eitp__added_tokens;
 
-/* Receives one piece: a match of the pattern with id -1, or an added token. The bytes are valid during the call. */
+/* Sorts added tokens by their bytes. */
+EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_tokens *added);
+
+/* Finds the length of the first piece of a text, as eitp__piece_size. */
+typedef size_t (*eitp__piece_rule)(const unsigned char *text, size_t size, int closed);
+
+/* Receives one piece: a match of the rule with id -1, or an added token. The bytes are valid during the call. */
 typedef eitp_status (*eitp__piece_sink)(void *user, const unsigned char *bytes, size_t size, int32_t id,
                                         eitp_error *error);
 
 /* Cuts text that arrives in chunks. */
 typedef struct eitp__splitter {
     const eitp_host *host;
-    const eitp__added_token *added; /* sorted */
-    size_t added_count;
+    const eitp__added_tokens *added;
+    eitp__piece_rule rule;
     int add_prefix_space;
     eitp__piece_sink sink;
     void *user;
@@ -6365,23 +6476,228 @@ typedef struct eitp__splitter {
     size_t min_full;          /* smallest value of `full`, at least 16 */
     size_t full;              /* the window is cut when it reaches this size */
     int at_segment_start;     /* the cursor is at the start of a text or after an added token */
+    int skips_space;          /* white space at the cursor belongs to the added token before it */
     unsigned char partial[4]; /* an incomplete sequence at the end of the last chunk */
     size_t partial_size;
 } eitp__splitter;
 
 /* `added` must outlive the splitter. */
-EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_token *added,
-                                       size_t added_count, int add_prefix_space, eitp__piece_sink sink, void *user);
+EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_tokens *added,
+                                       eitp__piece_rule rule, eitp__piece_sink sink, void *user);
 EITP__PRIVATE void eitp__splitter_release(eitp__splitter *splitter);
 
 /* Discards the current text. */
 EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter);
+
+/* Adds valid text of whole characters. */
+EITP__PRIVATE eitp_status eitp__splitter_add_valid(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                                   eitp_error *error);
 
 /* Add text; end the text. A failure of the sink is returned. After a failure, reset or release the splitter. */
 EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const unsigned char *text, size_t size,
                                              eitp_error *error);
 EITP__PRIVATE eitp_status eitp__splitter_finish(eitp__splitter *splitter, eitp_error *error);
 /* <<src/text/pretokenize.h */
+
+/* >>src/text/normalize.h */
+/* BERT's normalizer: cleans a text, isolates ideographs, strips accents, lowers case. */
+
+/* The members of BertNormalizer in a tokenizer.json. */
+typedef struct eitp__normalization {
+    int clean_text;           /* removes control characters; white space becomes spaces */
+    int handle_chinese_chars; /* spaces around ideographs */
+    int strip_accents;        /* -1: as lowercase */
+    int lowercase;
+} eitp__normalization;
+
+/* Normalizes a text that arrives in chunks. */
+typedef struct eitp__normalizer {
+    const eitp_host *host;
+    eitp__normalization steps;
+    uint32_t *marks; /* not yet written: marks are sorted by their canonical combining class up to the next letter */
+    size_t mark_count, mark_capacity;
+} eitp__normalizer;
+
+EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eitp_host *host,
+                                         const eitp__normalization *steps);
+EITP__PRIVATE void eitp__normalizer_release(eitp__normalizer *normalizer);
+
+/* Discards the current text. */
+EITP__PRIVATE void eitp__normalizer_reset(eitp__normalizer *normalizer);
+
+/* Adds what becomes of whole, valid characters to `out`; the last ones may follow later. */
+EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
+                                               eitp__buffer *out, eitp_error *error);
+
+/* Ends the text, and adds the rest of it to `out`. */
+EITP__PRIVATE eitp_status eitp__normalizer_finish(eitp__normalizer *normalizer, eitp__buffer *out, eitp_error *error);
+/* <<src/text/normalize.h */
+
+/* >>src/text/wordpiece.h */
+/* WordPiece (Schuster, Nakajima, "Japanese and Korean Voice Search", ICASSP 2012), as BERT applies it (Devlin, Chang,
+   Lee, Toutanova, "BERT", NAACL 2019): the longest token that a word begins with, then the longest one that goes on. */
+
+typedef struct eitp__wordpiece {
+    uint64_t *slots;    /* a trie of the tokens' bytes, open addressing: node << 36 | byte << 28 | child; 0 if free */
+    size_t slot_count;  /* a power of two */
+    int32_t *token_ids; /* by node: the token that ends there, or -1 */
+    size_t node_count, node_capacity;
+    int64_t continuing;      /* the node of the prefix of tokens that go on with a word; -1: no token has it */
+    int32_t unknown;         /* the token of words that are not in the vocabulary */
+    uint64_t max_characters; /* of a word; a longer one is unknown */
+    eitp__buffer prefix;     /* of tokens that go on with a word: "##" */
+} eitp__wordpiece;
+
+EITP__PRIVATE void eitp__wordpiece_init(eitp__wordpiece *wordpiece, const eitp_host *host);
+EITP__PRIVATE void eitp__wordpiece_release(eitp__wordpiece *wordpiece, const eitp_host *host);
+
+/* Adds the text of a token. */
+EITP__PRIVATE eitp_status eitp__wordpiece_add(eitp__wordpiece *wordpiece, const eitp_host *host,
+                                              const unsigned char *text, size_t size, int32_t id, eitp_error *error);
+
+/* Once all tokens are added: finds those that go on with a word. */
+EITP__PRIVATE eitp_status eitp__wordpiece_complete(eitp__wordpiece *wordpiece, const eitp_host *host,
+                                                   eitp_error *error);
+
+/* Encodes a word of at least 1 byte; `ids` has room for `size` ids. Returns their number. */
+EITP__PRIVATE size_t eitp__wordpiece_encode(const eitp__wordpiece *wordpiece, const unsigned char *word, size_t size,
+                                            int32_t *ids);
+
+/* Length of the first piece of text[0 .. size) as BERT's pre-tokenizer cuts it: white space, a punctuation character,
+   or the characters up to the next of either. As eitp__piece_size. */
+EITP__PRIVATE size_t eitp__word_size(const unsigned char *text, size_t size, int closed);
+
+/* True if a piece of eitp__word_size is white space, which has no tokens. */
+EITP__PRIVATE int eitp__is_blank(const unsigned char *text, size_t size);
+/* <<src/text/wordpiece.h */
+
+/* >>src/text/template.h */
+/* The special tokens around texts in a sequence, and which texts a sequence is cut from. */
+
+/* Places of the texts in a template. */
+enum { EITP__TEMPLATE_FIRST = -1, EITP__TEMPLATE_SECOND = -2 };
+
+#define EITP__TEMPLATE_LIMIT ((size_t)32)
+
+typedef struct eitp__template_piece {
+    int32_t id; /* a special token, EITP__TEMPLATE_FIRST or EITP__TEMPLATE_SECOND */
+    int32_t segment;
+} eitp__template_piece;
+
+typedef struct eitp__template {
+    eitp__template_piece pieces[EITP__TEMPLATE_LIMIT];
+    size_t count;
+} eitp__template;
+
+/* Adds a piece; returns 0 if there is no room. */
+EITP__PRIVATE int eitp__template_add(eitp__template *form, int32_t id, int32_t segment);
+
+/* Number of special tokens. */
+EITP__PRIVATE size_t eitp__template_special_count(const eitp__template *form);
+
+/*
+ * How many tokens are kept of two texts of which `room` fit, as the library `tokenizers` (utils/truncation.rs) does: of
+ * the longer one as many as are left by the shorter one, but never fewer than of that; if both are too long, half each,
+ * and of an odd number one more of the longer text, or of the second if they are equally long.
+ */
+EITP__PRIVATE void eitp__share_room(size_t room, size_t *first, size_t *second);
+/* <<src/text/template.h */
+
+/* >>src/text/tokenizer.h */
+/* The parts of a tokenizer, and how it is built. */
+
+#define EITP__END_OF_TEXT "<|endoftext|>"
+
+/* Largest number of tokens, and of merges. */
+#define EITP__VOCABULARY_LIMIT ((size_t)16777216)
+
+enum {
+    EITP__TOKEN_PRESENT = 1,     /* set by eitp__tokenizer_set_token */
+    EITP__TOKEN_VERBATIM = 2,    /* files spell it literally, not in the alphabet for bytes */
+    EITP__TOKEN_ADDED = 4,       /* recognized in the text itself, before the pattern */
+    EITP__TOKEN_SPECIAL = 8,     /* an added token with a role, such as <|endoftext|> */
+    EITP__TOKEN_NORMALIZED = 16, /* an added token that is recognized in the normalized text */
+    EITP__TOKEN_OUTSIDE = 32,    /* an added token that is not in the model's vocabulary */
+    EITP__TOKEN_TAKES_LEFT = 64, /* an added token to which white space before it belongs */
+    EITP__TOKEN_TAKES_RIGHT = 128
+};
+
+/* How the pieces of a text become tokens. */
+enum { EITP__MODEL_BPE = 0, EITP__MODEL_WORDPIECE = 1 };
+
+/* The families whose special tokens have names of their own. */
+enum { EITP__FAMILY_GPT2 = 0, EITP__FAMILY_BERT = 1, EITP__FAMILY_ROBERTA = 2 };
+
+/* Added tokens are recognized in the text itself or, after normalization, between those. */
+enum { EITP__ADDED_RAW = 0, EITP__ADDED_NORMALIZED = 1 };
+
+/* Parts of a tokenizer.json that are saved as they were read, in this order; see eitp__kept_part_name. */
+enum { EITP__KEPT_TRUNCATION, EITP__KEPT_PADDING, EITP__KEPT_POST_PROCESSOR, EITP__KEPT_DECODER, EITP__KEPT_PARTS };
+
+typedef struct eitp__token {
+    uint32_t offset, size; /* its bytes in eitp__vocabulary.bytes */
+    unsigned char flags;
+} eitp__token;
+
+typedef struct eitp__vocabulary {
+    eitp__buffer bytes;
+    eitp__token *tokens; /* by id */
+    size_t count;
+} eitp__vocabulary;
+
+struct eitp_tokenizer {
+    eitp_host host;
+    eitp__vocabulary vocabulary;
+    int model;         /* EITP__MODEL_BPE, ... */
+    int family;        /* EITP__FAMILY_GPT2, ... */
+    int is_from_lists; /* loaded from vocab.txt, or vocab.json and merges.txt: the family says what tokenizer.json would
+                          */
+    eitp__bpe bpe;
+    eitp__wordpiece wordpiece;
+    int has_normalizer; /* BERT's, with WordPiece */
+    eitp__normalization normalization;
+    eitp__added_tokens added[2]; /* EITP__ADDED_RAW, EITP__ADDED_NORMALIZED */
+    eitp__buffer added_text;     /* of the latter, normalized */
+    int add_prefix_space;
+    int decodes_words, cleans_up; /* WordPiece's decoder: joins words, and removes spaces before punctuation */
+    eitp__template single, pair;  /* sequences of one text, and of two */
+    eitp_sequence_defaults defaults;
+    eitp__buffer kept[EITP__KEPT_PARTS];       /* JSON; empty: null, or what the model needs */
+    int32_t special[EITP_SPECIAL_TOKEN_COUNT]; /* ids by eitp_special_token; -1: none */
+    eitp__buffer config;                       /* members of tokenizer_config.json kept for saving */
+    uint64_t fingerprint;
+};
+
+/* Allocates a tokenizer for `count` tokens and `merge_count` merges, none of them set. NULL if out of memory, with
+   *error filled in. Release it with eitp_tokenizer_destroy. */
+EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, size_t count, size_t merge_count,
+                                                       eitp_error *error);
+
+/* Sets token `id`, which must be below `count` and not set yet. */
+EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, size_t id, const void *bytes,
+                                                    size_t size, unsigned flags, eitp_error *error);
+
+/* Once all tokens and merges are set: checks that every byte has a token, or unknown words have one, and builds the
+   rest. Special tokens are those of the family. */
+EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
+
+/* The name of a part of a tokenizer.json that is kept. */
+EITP__PRIVATE const char *eitp__kept_part_name(int part);
+
+EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
+
+/* Creates an encoder that remembers `cache_count` pieces, a power of two. */
+EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_t cache_count,
+                                                 eitp_token_sink sink, void *user, eitp_encoder **out,
+                                                 eitp_error *error);
+
+/* Number of pieces to remember for a text of this size. */
+EITP__PRIVATE size_t eitp__cache_size(size_t text_size);
+
+/* Loads a tokenizer from the content of a tokenizer.json. */
+EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const char *json, size_t size,
+                                                eitp_tokenizer **out, eitp_error *error);
+/* <<src/text/tokenizer.h */
 
 /* >>src/text/special_tokens.h */
 /* The files next to a tokenizer that name its special tokens. */
@@ -6407,6 +6723,16 @@ EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files);
 /* The name of a token in these files: "eos_token", ... */
 EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which);
 
+/* The usual name of a special token in a family, EITP__FAMILY_GPT2, ...; NULL if it has none. */
+EITP__PRIVATE const char *eitp__family_token(int family, eitp_special_token which);
+
+/* The family of the tokenizer_class in tokenizer_config.json, or else of the model_type in config.json; -1 if there is
+   neither, or an unknown one. *name is what was found, or NULL. */
+EITP__PRIVATE int eitp__named_family(const eitp__special_files *files, const char **name);
+
+/* A member of tokenizer_config.json; NULL if it is missing or null. */
+EITP__PRIVATE const eitp__json *eitp__tokenizer_config_member(const eitp__special_files *files, const char *name);
+
 /* The value of a special token in the tokenizer's own two files: a string, an object with "content", or null; NULL if
    neither has it. *file is the file it is from. */
 EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
@@ -6430,67 +6756,7 @@ EITP__PRIVATE const char *eitp__special_file_name(int file);
 EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, eitp__buffer *members);
 /* <<src/text/special_tokens.h */
 
-/* >>src/text/tokenizer.h */
-/* The parts of a tokenizer, and how it is built. */
-
-#define EITP__END_OF_TEXT "<|endoftext|>"
-
-/* Largest number of tokens, and of merges. */
-#define EITP__VOCABULARY_LIMIT ((size_t)16777216)
-
-enum {
-    EITP__TOKEN_PRESENT = 1,     /* set by eitp__tokenizer_set_token */
-    EITP__TOKEN_VERBATIM = 2,    /* files spell it literally, not in the alphabet for bytes */
-    EITP__TOKEN_ADDED = 4,       /* recognized in the text itself, before the pattern */
-    EITP__TOKEN_SPECIAL = 8,     /* an added token with a role, such as <|endoftext|> */
-    EITP__TOKEN_NORMALIZED = 16, /* a flag of added tokens in files; no effect without a normalizer */
-    EITP__TOKEN_OUTSIDE = 32     /* an added token that is not in the model's vocabulary */
-};
-
-typedef struct eitp__token {
-    uint32_t offset, size; /* its bytes in eitp__vocabulary.bytes */
-    unsigned char flags;
-} eitp__token;
-
-typedef struct eitp__vocabulary {
-    eitp__buffer bytes;
-    eitp__token *tokens; /* by id */
-    size_t count;
-} eitp__vocabulary;
-
-struct eitp_tokenizer {
-    eitp_host host;
-    eitp__vocabulary vocabulary;
-    eitp__bpe bpe;
-    eitp__added_token *added;
-    size_t added_count;
-    int add_prefix_space;
-    int32_t special[EITP_SPECIAL_TOKEN_COUNT]; /* ids by eitp_special_token; -1: none */
-    eitp__buffer config;                       /* members of tokenizer_config.json kept for saving */
-    uint64_t fingerprint;
-};
-
-/* Allocates a tokenizer for `count` tokens and `merge_count` merges, none of them set. NULL if out of memory, with
-   *error filled in. Release it with eitp_tokenizer_destroy. */
-EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, size_t count, size_t merge_count,
-                                                       eitp_error *error);
-
-/* Sets token `id`, which must be below `count` and not set yet. */
-EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, size_t id, const void *bytes,
-                                                    size_t size, unsigned flags, eitp_error *error);
-
-/* Once all tokens and merges are set: checks that every byte has a token and builds the rest. Special tokens are those
-   of GPT-2. */
-EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
-
-EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
-
-/* Loads a tokenizer from the content of a tokenizer.json. */
-EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const char *json, size_t size,
-                                                eitp_tokenizer **out, eitp_error *error);
-/* <<src/text/tokenizer.h */
-
-/* >>src/text/bpe_loader.h */
+/* >>src/text/loader.h */
 /* A tokenizer while it is loaded: its vocabulary by text, its merges, its added and special tokens. */
 
 /* Largest size of a tokenizer's file, in bytes. */
@@ -6499,6 +6765,7 @@ EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const cha
 typedef struct eitp__loader {
     const eitp_host *host;
     const eitp__special_files *files;
+    int model;                 /* EITP__MODEL_BPE, ... */
     eitp_tokenizer *tokenizer; /* NULL until eitp__load_vocabulary */
     uint32_t *slots;           /* vocabulary by text, open addressing: id + 1, or 0 if the slot is free */
     size_t slot_count;         /* a power of two */
@@ -6517,17 +6784,34 @@ EITP__PRIVATE int eitp__excerpt_size(size_t size);
 /* True if a value is missing or null. */
 EITP__PRIVATE int eitp__is_absent(const eitp__json *value);
 
-/* Decodes a token as files spell it. Returns EITP__TOKEN_VERBATIM if a character is not in the alphabet for bytes: then
-   the bytes of the token are its own UTF-8. Else returns 0. */
+/* Decodes a token as files spell it, in the alphabet for bytes. Returns EITP__TOKEN_VERBATIM if a character is not in
+   the alphabet for bytes: then the bytes of the token are its own UTF-8. Else returns 0. */
 EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *text, size_t size);
+
+/* The same as the loader's model has it: WordPiece spells all tokens as they are. */
+EITP__PRIVATE unsigned eitp__load_spelling(eitp__loader *loader, const char *text, size_t size);
 
 /* The slot of the token with these bytes and kind (0 or EITP__TOKEN_VERBATIM), or the free slot for it. */
 EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *bytes, size_t size, unsigned verbatim);
+
+/* Creates loader->tokenizer for `count` tokens and `outside` more. */
+EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, size_t outside, size_t merge_count,
+                                           eitp_error *error);
+
+/* Sets token `id` of a vocabulary of `count` tokens, from `line` of its file. */
+EITP__PRIVATE eitp_status eitp__load_token(eitp__loader *loader, const char *text, size_t size, size_t id, size_t line,
+                                           eitp_error *error);
 
 /* Creates loader->tokenizer with the tokens of `vocabulary`, an object of texts and ids, and room for `outside`
    more. */
 EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
                                                 size_t merge_count, eitp_error *error);
+
+/* The id of a token of the model's vocabulary, or -1. */
+EITP__PRIVATE int64_t eitp__load_find(eitp__loader *loader, const char *text, size_t size);
+
+/* Makes a token an added and special one; false if the vocabulary lacks it. */
+EITP__PRIVATE int eitp__load_mark_special(eitp__loader *loader, const char *text, size_t size);
 
 /* Adds merge number `rank`, from `line` of its file. */
 EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, size_t line, const char *left,
@@ -6541,18 +6825,40 @@ EITP__PRIVATE size_t eitp__count_added_outside(const eitp__json *added, size_t c
 EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const eitp__json *added, size_t next,
                                                   eitp_error *error);
 
-/* Checks that normalized and other added tokens cannot overlap in a text. The library `tokenizers` searches for those
-   that are not normalized first, then for the others in the rest; without overlaps a single search finds the same. */
-EITP__PRIVATE eitp_status eitp__check_added_overlaps(const eitp_tokenizer *tokenizer, eitp_error *error);
+/* Sets what WordPiece takes from its own files and from tokenizer_config.json: how text is normalized, and the token of
+   unknown words. */
+EITP__PRIVATE eitp_status eitp__load_normalization(eitp__loader *loader, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__load_unknown(eitp__loader *loader, const char *text, size_t size, eitp_error *error);
+
+/* Sets loader->tokenizer's templates by a "post_processor" of tokenizer.json, and keeps it. */
+EITP__PRIVATE eitp_status eitp__load_post_processor(eitp__loader *loader, const eitp__json *part, eitp_error *error);
+
+/* Sets the templates of BERT or RoBERTa, of which `begin` and `end` are the special tokens. */
+EITP__PRIVATE void eitp__set_template(eitp_tokenizer *tokenizer, int family, int32_t begin, int32_t end);
+
+/* Reads "truncation" and "padding" of tokenizer.json (`root`, or NULL), and what tokenizer_config.json says of them. */
+EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp__json *root, eitp_error *error);
 
 /* Completes the tokenizer with special tokens and add_prefix_space, as loader->files say. */
 EITP__PRIVATE eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_error *error);
+
+/* The text of a special token: what a file names, or the usual name of the family; NULL if a file says null. */
+EITP__PRIVATE const char *eitp__special_text(const eitp__loader *loader, int family, eitp_special_token which,
+                                             size_t *size);
+
+/* Marks the special tokens of a family in a vocabulary without a tokenizer.json, and sets its template. */
+EITP__PRIVATE eitp_status eitp__load_family(eitp__loader *loader, int family, eitp_error *error);
+
+/* Loads a vocab.txt, and what else `files` say. */
+EITP__PRIVATE eitp_status eitp__load_vocab_txt(const eitp_host *host, const char *path,
+                                               const eitp__special_files *files, eitp_tokenizer **out,
+                                               eitp_error *error);
 
 /* Loads a tokenizer.json, and special tokens from `files`. */
 EITP__PRIVATE eitp_status eitp__load_tokenizer_json(const eitp_host *host, const char *path,
                                                     const eitp__special_files *files, eitp_tokenizer **out,
                                                     eitp_error *error);
-/* <<src/text/bpe_loader.h */
+/* <<src/text/loader.h */
 
 /* >>src/data/permutation.h */
 /* A pseudorandom permutation of [0, size), computed element by element. */
@@ -9050,6 +9356,429 @@ static const uint32_t eitp__unicode_changes[] = {
     0x7BAAD, 0x7BAF0, 0x7C402, 0x7C434, 0x7EFC2, 0x7EFE8, 0x80001, 0xA9B80, 0xA9C01, 0xADCE8, 0xADD01, 0xAE078, 0xAE081,
     0xB3A88, 0xB3AC1, 0xBAF84, 0xBAFC1, 0xBB978, 0xBE001, 0xBE878, 0xC0001, 0xC4D2C, 0xC4D41, 0xC8EC0,
 };
+
+/* Where the class changes that BERT's tokenizer gives code points, as code point << 3 | class (unicode.h).
+   This and all below from version 0.23.3 of the library `tokenizers`. */
+static const uint32_t eitp__unicode_word_changes[] = {
+    0x1,      0x4A,     0x5B,     0x6A,     0x71,     0x102,    0x10C,    0x180,    0x1D4,    0x208,    0x2DC,
+    0x308,    0x3DC,    0x3F9,    0x42B,    0x431,    0x502,    0x50C,    0x510,    0x53C,    0x540,    0x55C,
+    0x560,    0x569,    0x570,    0x5B4,    0x5C0,    0x5DC,    0x5E0,    0x5FC,    0x600,    0x1807,   0x1A7E,
+    0x1A87,   0x1B80,   0x1BF4,   0x1BF8,   0x1C3C,   0x1C40,   0x241F,   0x2440,   0x2AD4,   0x2B00,   0x2C4C,
+    0x2C58,   0x2C8F,   0x2DF4,   0x2DFF,   0x2E04,   0x2E0F,   0x2E1C,   0x2E27,   0x2E34,   0x2E3F,   0x2E40,
+    0x2F9C,   0x2FA8,   0x3001,   0x3030,   0x304C,   0x3058,   0x3064,   0x3070,   0x3087,   0x30DC,   0x30E1,
+    0x30E8,   0x30F4,   0x3100,   0x325F,   0x3300,   0x3354,   0x3370,   0x3387,   0x3388,   0x36A4,   0x36A8,
+    0x36B7,   0x36E9,   0x36F0,   0x36FF,   0x3728,   0x373F,   0x3748,   0x3757,   0x3770,   0x3804,   0x3870,
+    0x3879,   0x3880,   0x388F,   0x3890,   0x3987,   0x3A58,   0x3D36,   0x3D88,   0x3F5F,   0x3FA0,   0x3FBC,
+    0x3FD0,   0x40B7,   0x40D0,   0x40DF,   0x4120,   0x412F,   0x4140,   0x414F,   0x4170,   0x4184,   0x41F8,
+    0x42CF,   0x42E0,   0x42F4,   0x42F8,   0x471F,   0x4806,   0x4818,   0x49D6,   0x49D8,   0x49E7,   0x49E8,
+    0x4A0E,   0x4A48,   0x4A6F,   0x4A70,   0x4A8F,   0x4AAE,   0x4AC0,   0x4B16,   0x4B24,   0x4B30,   0x4B84,
+    0x4B88,   0x4C0E,   0x4C10,   0x4DE7,   0x4DE8,   0x4E0E,   0x4E28,   0x4E6F,   0x4E70,   0x4F16,   0x4F20,
+    0x500E,   0x5018,   0x51E7,   0x51E8,   0x520E,   0x5218,   0x523E,   0x5248,   0x525E,   0x526F,   0x5270,
+    0x528E,   0x5290,   0x5386,   0x5390,   0x53AE,   0x53B0,   0x540E,   0x5418,   0x55E7,   0x55E8,   0x560E,
+    0x5630,   0x563E,   0x5648,   0x566F,   0x5670,   0x5716,   0x5720,   0x5784,   0x5788,   0x580E,   0x5810,
+    0x59E7,   0x59E8,   0x59FE,   0x5A00,   0x5A0E,   0x5A28,   0x5A6F,   0x5A70,   0x5AB6,   0x5AB8,   0x5B16,
+    0x5B20,   0x5C16,   0x5C18,   0x5E06,   0x5E08,   0x5E6F,   0x5E70,   0x6006,   0x6008,   0x61F6,   0x6208,
+    0x6236,   0x6247,   0x6248,   0x6256,   0x626F,   0x6270,   0x62AF,   0x62B8,   0x6316,   0x6320,   0x640E,
+    0x6410,   0x65E7,   0x65E8,   0x65FE,   0x6600,   0x6636,   0x6638,   0x6666,   0x666F,   0x6670,   0x6716,
+    0x6720,   0x680E,   0x6810,   0x6A0E,   0x6A28,   0x6A6F,   0x6A70,   0x6B16,   0x6B20,   0x6E57,   0x6E58,
+    0x6E96,   0x6EA8,   0x6EB6,   0x6EB8,   0x6FA4,   0x6FA8,   0x718E,   0x7190,   0x71A6,   0x71C7,   0x71D8,
+    0x723E,   0x7247,   0x7266,   0x727C,   0x7280,   0x72D4,   0x72E0,   0x758E,   0x7590,   0x75A6,   0x75C7,
+    0x75D0,   0x75DE,   0x75E8,   0x7647,   0x7666,   0x7670,   0x7824,   0x7898,   0x78A4,   0x78A8,   0x78C7,
+    0x78D0,   0x79AF,   0x79B0,   0x79BF,   0x79C0,   0x79CF,   0x79D4,   0x79F0,   0x7B8F,   0x7BBE,   0x7BC7,
+    0x7BCE,   0x7BD7,   0x7BF6,   0x7BF8,   0x7C07,   0x7C2C,   0x7C37,   0x7C40,   0x7C6E,   0x7C9F,   0x7CA6,
+    0x7CC0,   0x7CCE,   0x7CEF,   0x7CF6,   0x7D17,   0x7D1E,   0x7D3F,   0x7D46,   0x7D67,   0x7D6E,   0x7DCF,
+    0x7DD6,   0x7DE8,   0x7E37,   0x7E38,   0x7E84,   0x7EA8,   0x7ECC,   0x7ED8,   0x816E,   0x8188,   0x8196,
+    0x81BF,   0x81C0,   0x81CF,   0x81D8,   0x81EE,   0x81F8,   0x8254,   0x8280,   0x82C6,   0x82D0,   0x82F6,
+    0x8308,   0x838E,   0x83A8,   0x8416,   0x8418,   0x842E,   0x8438,   0x846F,   0x8470,   0x84EE,   0x84F0,
+    0x87DC,   0x87E0,   0x9AEF,   0x9B04,   0x9B48,   0xA004,   0xA008,   0xB36C,   0xB378,   0xB402,   0xB408,
+    0xB4DC,   0xB4E8,   0xB75C,   0xB770,   0xB896,   0xB8A7,   0xB8A8,   0xB996,   0xB9A7,   0xB9AC,   0xB9B8,
+    0xBA96,   0xBAA0,   0xBB96,   0xBBA0,   0xBDA6,   0xBDB0,   0xBDBE,   0xBDF0,   0xBE36,   0xBE38,   0xBE4E,
+    0xBE97,   0xBE9E,   0xBEA4,   0xBEB8,   0xBEC4,   0xBED8,   0xBEEF,   0xBEF0,   0xC004,   0xC05E,   0xC071,
+    0xC078,   0xC54F,   0xC550,   0xC906,   0xC918,   0xC93E,   0xC948,   0xC996,   0xC998,   0xC9CF,   0xC9E0,
+    0xCA24,   0xCA30,   0xD0BF,   0xD0C8,   0xD0DE,   0xD0E0,   0xD0F4,   0xD100,   0xD2B6,   0xD2B8,   0xD2C6,
+    0xD2F8,   0xD307,   0xD308,   0xD316,   0xD318,   0xD32E,   0xD368,   0xD39E,   0xD3AF,   0xD3E8,   0xD3FF,
+    0xD400,   0xD504,   0xD538,   0xD544,   0xD570,   0xD587,   0xD5F0,   0xD806,   0xD820,   0xD9A7,   0xD9A8,
+    0xD9B6,   0xD9D8,   0xD9E6,   0xD9E8,   0xDA16,   0xDA18,   0xDAD4,   0xDB08,   0xDB5F,   0xDBA0,   0xDC06,
+    0xDC10,   0xDD16,   0xDD30,   0xDD46,   0xDD50,   0xDD5F,   0xDD66,   0xDD70,   0xDF37,   0xDF38,   0xDF46,
+    0xDF50,   0xDF6E,   0xDF70,   0xDF7E,   0xDF90,   0xDFE4,   0xE000,   0xE166,   0xE1A0,   0xE1B6,   0xE1BF,
+    0xE1C0,   0xE1DC,   0xE200,   0xE3F4,   0xE400,   0xE604,   0xE640,   0xE687,   0xE69C,   0xE6A7,   0xE708,
+    0xE717,   0xE748,   0xE76F,   0xE770,   0xE7A7,   0xE7A8,   0xE7C7,   0xE7D0,   0xEE07,   0xEFB0,   0xEFE7,
+    0xF000,   0x10002,  0x10059,  0x10084,  0x10142,  0x10151,  0x1017A,  0x10184,  0x10220,  0x1022C,  0x10290,
+    0x1029C,  0x102FA,  0x10301,  0x10328,  0x10331,  0x10380,  0x103EC,  0x103F8,  0x1046C,  0x10478,  0x10687,
+    0x106E8,  0x1070F,  0x10710,  0x1072F,  0x10788,  0x11844,  0x11860,  0x1194C,  0x11958,  0x13B44,  0x13BB0,
+    0x13E2C,  0x13E38,  0x13F34,  0x13F80,  0x14C1C,  0x14CC8,  0x14EC4,  0x14EE0,  0x14FE4,  0x14FF0,  0x1677F,
+    0x16790,  0x167CC,  0x167E8,  0x167F4,  0x16800,  0x16B84,  0x16B88,  0x16BFF,  0x16C00,  0x16F07,  0x17004,
+    0x17178,  0x17184,  0x17218,  0x18002,  0x1800C,  0x18020,  0x18044,  0x18090,  0x180A4,  0x18100,  0x18157,
+    0x18170,  0x18184,  0x18188,  0x181EC,  0x181F0,  0x184CF,  0x184D8,  0x18504,  0x18508,  0x187DC,  0x187E0,
+    0x1A005,  0x26E00,  0x27005,  0x50000,  0x527F4,  0x52800,  0x5306C,  0x53080,  0x5337F,  0x53380,  0x5339C,
+    0x533A7,  0x533F4,  0x533F8,  0x534F7,  0x53500,  0x53787,  0x53794,  0x537C0,  0x54016,  0x54018,  0x54037,
+    0x54038,  0x5405E,  0x54060,  0x5412E,  0x54138,  0x543A4,  0x543C0,  0x54627,  0x54628,  0x54674,  0x54680,
+    0x54707,  0x54790,  0x547C4,  0x547D8,  0x547E4,  0x547E8,  0x54936,  0x5495F,  0x54974,  0x54980,  0x54A3E,
+    0x54A90,  0x54AFC,  0x54B00,  0x54C06,  0x54C18,  0x54D9F,  0x54DA0,  0x54DB6,  0x54DD0,  0x54DE6,  0x54DE8,
+    0x54E0C,  0x54E70,  0x54EF4,  0x54F00,  0x54F2E,  0x54F30,  0x5514E,  0x55178,  0x5518E,  0x55198,  0x551AE,
+    0x551B8,  0x5521E,  0x55220,  0x55266,  0x55268,  0x552E4,  0x55300,  0x553E6,  0x553E8,  0x55587,  0x55588,
+    0x55597,  0x555A8,  0x555BF,  0x555C8,  0x555F7,  0x55600,  0x5560F,  0x55610,  0x556F4,  0x55700,  0x55766,
+    0x55770,  0x55784,  0x55790,  0x557B7,  0x557B8,  0x55F2E,  0x55F30,  0x55F46,  0x55F48,  0x55F5C,  0x55F60,
+    0x55F6F,  0x55F70,  0x70001,  0x7C805,  0x7D800,  0x7D8F7,  0x7D8F8,  0x7E9F4,  0x7EA00,  0x7F006,  0x7F084,
+    0x7F0D0,  0x7F107,  0x7F184,  0x7F298,  0x7F2A4,  0x7F310,  0x7F31C,  0x7F320,  0x7F344,  0x7F348,  0x7F354,
+    0x7F360,  0x7F7F9,  0x7F800,  0x7F80C,  0x7F820,  0x7F82C,  0x7F858,  0x7F864,  0x7F880,  0x7F8D4,  0x7F8E0,
+    0x7F8FC,  0x7F908,  0x7F9DC,  0x7F9F0,  0x7F9FC,  0x7FA00,  0x7FADC,  0x7FAE0,  0x7FAEC,  0x7FAF0,  0x7FAFC,
+    0x7FB30,  0x7FFC9,  0x7FFE0,  0x7FFE9,  0x7FFF0,  0x80804,  0x80818,  0x80FEF,  0x80FF0,  0x81707,  0x81708,
+    0x81BB7,  0x81BD8,  0x81CFC,  0x81D00,  0x81E84,  0x81E88,  0x82B7C,  0x82B80,  0x842BC,  0x842C0,  0x848FC,
+    0x84900,  0x849FC,  0x84A00,  0x8500E,  0x85020,  0x8502E,  0x85038,  0x85066,  0x8506F,  0x85076,  0x8507F,
+    0x85080,  0x851C7,  0x851D8,  0x851FF,  0x85200,  0x85284,  0x852C8,  0x853FC,  0x85400,  0x8572F,  0x85738,
+    0x85784,  0x857B8,  0x859CC,  0x85A00,  0x85CCC,  0x85CE8,  0x8800E,  0x88010,  0x881C6,  0x88237,  0x8823C,
+    0x88270,  0x883FF,  0x88406,  0x88410,  0x8859E,  0x885B8,  0x885CF,  0x885DC,  0x885E9,  0x885F4,  0x88610,
+    0x88807,  0x88818,  0x8893E,  0x88960,  0x8896E,  0x88977,  0x88986,  0x8899F,  0x889A8,  0x88A04,  0x88A20,
+    0x88B9F,  0x88BA4,  0x88BB0,  0x88C06,  0x88C10,  0x88DB6,  0x88DF8,  0x88E2C,  0x88E57,  0x88E5E,  0x88E6C,
+    0x88E70,  0x88EDC,  0x88EE0,  0x88EEC,  0x88F00,  0x8917E,  0x89190,  0x891A6,  0x891A8,  0x891B7,  0x891BE,
+    0x891C4,  0x891F0,  0x8954C,  0x89550,  0x896FE,  0x89700,  0x8971E,  0x8974F,  0x89758,  0x89806,  0x89810,
+    0x899E7,  0x899E8,  0x89A06,  0x89A08,  0x89B37,  0x89B68,  0x89B87,  0x89BA8,  0x8A59E,  0x8A5C8,  0x8A5D6,
+    0x8A5D8,  0x8A5FE,  0x8A608,  0x8A617,  0x8A620,  0x8A634,  0x8A638,  0x8AD96,  0x8ADB0,  0x8ADE6,  0x8ADF0,
+    0x8ADFF,  0x8AE0C,  0x8AEC0,  0x8AEE6,  0x8AEF0,  0x8B19E,  0x8B1D8,  0x8B1EE,  0x8B1F0,  0x8B1FF,  0x8B206,
+    0x8B20C,  0x8B220,  0x8B55E,  0x8B560,  0x8B56E,  0x8B570,  0x8B586,  0x8B5B0,  0x8B5BF,  0x8B5C0,  0x8B8EE,
+    0x8B900,  0x8B916,  0x8B930,  0x8B93E,  0x8B95F,  0x8B960,  0x8B9E4,  0x8B9F8,  0x92384,  0x923A8,  0xB5374,
+    0xB5380,  0xB5787,  0xB57AC,  0xB57B0,  0xB5987,  0xB59BC,  0xB59E0,  0xB5A24,  0xB5A28,  0xB7C7E,  0xB7C98,
+    0xDE4EE,  0xDE4F7,  0xDE4FC,  0xDE501,  0xDE520,  0xE8B3F,  0xE8B50,  0xE8B99,  0xE8BDF,  0xE8C18,  0xE8C2F,
+    0xE8C60,  0xE8D57,  0xE8D70,  0xE9217,  0xE9228,  0xED006,  0xED1B8,  0xED1DE,  0xED368,  0xED3AE,  0xED3B0,
+    0xED426,  0xED428,  0xED43C,  0xED460,  0xED4DE,  0xED500,  0xED50E,  0xED580,  0xF4687,  0xF46B8,  0x100005,
+    0x153700, 0x153805, 0x15C100, 0x15C905, 0x167580, 0x17C005, 0x17D100, 0x700009, 0x700010, 0x700101, 0x700400,
+    0x700806, 0x700F80, 0x780001, 0x7FFFF0, 0x800001, 0x87FFF0,
+};
+
+/* Characters that become others without their accents: first, last, and the index of the first in
+   eitp__unicode_letters. */
+static const struct {
+    uint32_t first, last, index;
+} eitp__unicode_letter_ranges[] = {
+    {0xC0, 0x130, 0x0},        {0x134, 0x13E, 0x71},      {0x143, 0x148, 0x7C},      {0x14C, 0x17E, 0x82},
+    {0x1A0, 0x1A1, 0xB5},      {0x1AF, 0x1B0, 0xB7},      {0x1CD, 0x1F0, 0xB9},      {0x1F4, 0x21F, 0xDD},
+    {0x226, 0x233, 0x109},     {0x374, 0x374, 0x117},     {0x37E, 0x37E, 0x118},     {0x385, 0x390, 0x119},
+    {0x3AA, 0x3B0, 0x125},     {0x3CA, 0x3CE, 0x12C},     {0x3D3, 0x3D4, 0x131},     {0x400, 0x403, 0x133},
+    {0x407, 0x407, 0x137},     {0x40C, 0x40E, 0x138},     {0x419, 0x419, 0x13B},     {0x439, 0x439, 0x13C},
+    {0x450, 0x453, 0x13D},     {0x457, 0x457, 0x141},     {0x45C, 0x45E, 0x142},     {0x476, 0x477, 0x145},
+    {0x4C1, 0x4C2, 0x147},     {0x4D0, 0x4F9, 0x149},     {0x622, 0x626, 0x173},     {0x6C0, 0x6C2, 0x178},
+    {0x6D3, 0x6D3, 0x17B},     {0x929, 0x929, 0x17C},     {0x931, 0x934, 0x17D},     {0x958, 0x95F, 0x181},
+    {0x9CB, 0x9CC, 0x189},     {0x9DC, 0x9DF, 0x18B},     {0xA33, 0xA36, 0x18F},     {0xA59, 0xA5E, 0x193},
+    {0xB48, 0xB4C, 0x199},     {0xB5C, 0xB5D, 0x19E},     {0xB94, 0xB94, 0x1A0},     {0xBCA, 0xBCC, 0x1A1},
+    {0xCC0, 0xCC0, 0x1A4},     {0xCC7, 0xCCB, 0x1A5},     {0xD4A, 0xD4C, 0x1AA},     {0xDDA, 0xDDE, 0x1AD},
+    {0xF43, 0xF43, 0x1B2},     {0xF4D, 0xF4D, 0x1B3},     {0xF52, 0xF52, 0x1B4},     {0xF57, 0xF57, 0x1B5},
+    {0xF5C, 0xF5C, 0x1B6},     {0xF69, 0xF69, 0x1B7},     {0x1026, 0x1026, 0x1B8},   {0x1B06, 0x1B0E, 0x1B9},
+    {0x1B12, 0x1B12, 0x1C2},   {0x1B3B, 0x1B43, 0x1C3},   {0x1E00, 0x1E9B, 0x1CC},   {0x1EA0, 0x1EF9, 0x268},
+    {0x1F00, 0x2001, 0x2C2},   {0x2126, 0x2126, 0x3C4},   {0x212A, 0x212B, 0x3C5},   {0x219A, 0x219B, 0x3C7},
+    {0x21AE, 0x21AE, 0x3C9},   {0x21CD, 0x21CF, 0x3CA},   {0x2204, 0x2204, 0x3CD},   {0x2209, 0x220C, 0x3CE},
+    {0x2224, 0x2226, 0x3D2},   {0x2241, 0x2249, 0x3D5},   {0x2260, 0x2262, 0x3DE},   {0x226D, 0x2279, 0x3E1},
+    {0x2280, 0x2289, 0x3EE},   {0x22AC, 0x22AF, 0x3F8},   {0x22E0, 0x22E3, 0x3FC},   {0x22EA, 0x22ED, 0x400},
+    {0x2329, 0x232A, 0x404},   {0x2ADC, 0x2ADC, 0x406},   {0x304C, 0x3069, 0x407},   {0x3070, 0x307D, 0x425},
+    {0x3094, 0x3094, 0x433},   {0x309E, 0x309E, 0x434},   {0x30AC, 0x30C9, 0x435},   {0x30D0, 0x30DD, 0x453},
+    {0x30F4, 0x30FA, 0x461},   {0x30FE, 0x30FE, 0x468},   {0xF900, 0xFA26, 0x469},   {0xFA2A, 0xFAD9, 0x590},
+    {0xFB1D, 0xFB1F, 0x640},   {0xFB2A, 0xFB4E, 0x643},   {0x1109A, 0x1109C, 0x668}, {0x110AB, 0x110AB, 0x66B},
+    {0x1134B, 0x1134C, 0x66C}, {0x114BB, 0x114BE, 0x66E}, {0x115BA, 0x115BB, 0x672}, {0x1D15E, 0x1D164, 0x674},
+    {0x1D1BB, 0x1D1C0, 0x67B}, {0x2F800, 0x2FA1D, 0x681},
+};
+
+/* What they become: a code point, or the length of a sequence << 24 | its index in eitp__unicode_sequences. */
+static const uint32_t eitp__unicode_letters[] = {
+    0x41,      0x41,      0x41,      0x41,      0x41,      0x41,      0xC6,      0x43,      0x45,      0x45,
+    0x45,      0x45,      0x49,      0x49,      0x49,      0x49,      0xD0,      0x4E,      0x4F,      0x4F,
+    0x4F,      0x4F,      0x4F,      0xD7,      0xD8,      0x55,      0x55,      0x55,      0x55,      0x59,
+    0xDE,      0xDF,      0x61,      0x61,      0x61,      0x61,      0x61,      0x61,      0xE6,      0x63,
+    0x65,      0x65,      0x65,      0x65,      0x69,      0x69,      0x69,      0x69,      0xF0,      0x6E,
+    0x6F,      0x6F,      0x6F,      0x6F,      0x6F,      0xF7,      0xF8,      0x75,      0x75,      0x75,
+    0x75,      0x79,      0xFE,      0x79,      0x41,      0x61,      0x41,      0x61,      0x41,      0x61,
+    0x43,      0x63,      0x43,      0x63,      0x43,      0x63,      0x43,      0x63,      0x44,      0x64,
+    0x110,     0x111,     0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x45,      0x65,
+    0x45,      0x65,      0x47,      0x67,      0x47,      0x67,      0x47,      0x67,      0x47,      0x67,
+    0x48,      0x68,      0x126,     0x127,     0x49,      0x69,      0x49,      0x69,      0x49,      0x69,
+    0x49,      0x69,      0x49,      0x4A,      0x6A,      0x4B,      0x6B,      0x138,     0x4C,      0x6C,
+    0x4C,      0x6C,      0x4C,      0x6C,      0x4E,      0x6E,      0x4E,      0x6E,      0x4E,      0x6E,
+    0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x152,     0x153,     0x52,      0x72,
+    0x52,      0x72,      0x52,      0x72,      0x53,      0x73,      0x53,      0x73,      0x53,      0x73,
+    0x53,      0x73,      0x54,      0x74,      0x54,      0x74,      0x166,     0x167,     0x55,      0x75,
+    0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,
+    0x57,      0x77,      0x59,      0x79,      0x59,      0x5A,      0x7A,      0x5A,      0x7A,      0x5A,
+    0x7A,      0x4F,      0x6F,      0x55,      0x75,      0x41,      0x61,      0x49,      0x69,      0x4F,
+    0x6F,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x55,
+    0x75,      0x1DD,     0x41,      0x61,      0x41,      0x61,      0xC6,      0xE6,      0x1E4,     0x1E5,
+    0x47,      0x67,      0x4B,      0x6B,      0x4F,      0x6F,      0x4F,      0x6F,      0x1B7,     0x292,
+    0x6A,      0x47,      0x67,      0x1F6,     0x1F7,     0x4E,      0x6E,      0x41,      0x61,      0xC6,
+    0xE6,      0xD8,      0xF8,      0x41,      0x61,      0x41,      0x61,      0x45,      0x65,      0x45,
+    0x65,      0x49,      0x69,      0x49,      0x69,      0x4F,      0x6F,      0x4F,      0x6F,      0x52,
+    0x72,      0x52,      0x72,      0x55,      0x75,      0x55,      0x75,      0x53,      0x73,      0x54,
+    0x74,      0x21C,     0x21D,     0x48,      0x68,      0x41,      0x61,      0x45,      0x65,      0x4F,
+    0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x59,      0x79,      0x2B9,
+    0x3B,      0xA8,      0x391,     0xB7,      0x395,     0x397,     0x399,     0x38B,     0x39F,     0x38D,
+    0x3A5,     0x3A9,     0x3B9,     0x399,     0x3A5,     0x3B1,     0x3B5,     0x3B7,     0x3B9,     0x3C5,
+    0x3B9,     0x3C5,     0x3BF,     0x3C5,     0x3C9,     0x3D2,     0x3D2,     0x415,     0x415,     0x402,
+    0x413,     0x406,     0x41A,     0x418,     0x423,     0x418,     0x438,     0x435,     0x435,     0x452,
+    0x433,     0x456,     0x43A,     0x438,     0x443,     0x474,     0x475,     0x416,     0x436,     0x410,
+    0x430,     0x410,     0x430,     0x4D4,     0x4D5,     0x415,     0x435,     0x4D8,     0x4D9,     0x4D8,
+    0x4D9,     0x416,     0x436,     0x417,     0x437,     0x4E0,     0x4E1,     0x418,     0x438,     0x418,
+    0x438,     0x41E,     0x43E,     0x4E8,     0x4E9,     0x4E8,     0x4E9,     0x42D,     0x44D,     0x423,
+    0x443,     0x423,     0x443,     0x423,     0x443,     0x427,     0x447,     0x4F6,     0x4F7,     0x42B,
+    0x44B,     0x627,     0x627,     0x648,     0x627,     0x64A,     0x6D5,     0x6C1,     0x6C1,     0x6D2,
+    0x928,     0x930,     0x932,     0x933,     0x933,     0x915,     0x916,     0x917,     0x91C,     0x921,
+    0x922,     0x92B,     0x92F,     0x2000000, 0x2000002, 0x9A1,     0x9A2,     0x9DE,     0x9AF,     0xA32,
+    0xA34,     0xA35,     0xA38,     0xA16,     0xA17,     0xA1C,     0xA5C,     0xA5D,     0xA2B,     0xB47,
+    0xB49,     0xB4A,     0x2000004, 0x2000006, 0xB21,     0xB22,     0x2000008, 0x200000A, 0x200000C, 0x200000E,
+    0xCD5,     0xCD5,     0xCD6,     0xCC9,     0xCC2,     0x2000010, 0x2000012, 0x2000014, 0x2000016, 0xDD9,
+    0xDDB,     0x2000018, 0x200001A, 0x200001C, 0xF42,     0xF4C,     0xF51,     0xF56,     0xF5B,     0xF40,
+    0x1025,    0x200001E, 0x1B07,    0x2000020, 0x1B09,    0x2000022, 0x1B0B,    0x2000024, 0x1B0D,    0x2000026,
+    0x2000028, 0x1B35,    0x1B3C,    0x1B35,    0x1B3E,    0x1B3F,    0x200002A, 0x200002C, 0x1B42,    0x1B35,
+    0x41,      0x61,      0x42,      0x62,      0x42,      0x62,      0x42,      0x62,      0x43,      0x63,
+    0x44,      0x64,      0x44,      0x64,      0x44,      0x64,      0x44,      0x64,      0x44,      0x64,
+    0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x45,      0x65,
+    0x46,      0x66,      0x47,      0x67,      0x48,      0x68,      0x48,      0x68,      0x48,      0x68,
+    0x48,      0x68,      0x48,      0x68,      0x49,      0x69,      0x49,      0x69,      0x4B,      0x6B,
+    0x4B,      0x6B,      0x4B,      0x6B,      0x4C,      0x6C,      0x4C,      0x6C,      0x4C,      0x6C,
+    0x4C,      0x6C,      0x4D,      0x6D,      0x4D,      0x6D,      0x4D,      0x6D,      0x4E,      0x6E,
+    0x4E,      0x6E,      0x4E,      0x6E,      0x4E,      0x6E,      0x4F,      0x6F,      0x4F,      0x6F,
+    0x4F,      0x6F,      0x4F,      0x6F,      0x50,      0x70,      0x50,      0x70,      0x52,      0x72,
+    0x52,      0x72,      0x52,      0x72,      0x52,      0x72,      0x53,      0x73,      0x53,      0x73,
+    0x53,      0x73,      0x53,      0x73,      0x53,      0x73,      0x54,      0x74,      0x54,      0x74,
+    0x54,      0x74,      0x54,      0x74,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,
+    0x55,      0x75,      0x55,      0x75,      0x56,      0x76,      0x56,      0x76,      0x57,      0x77,
+    0x57,      0x77,      0x57,      0x77,      0x57,      0x77,      0x57,      0x77,      0x58,      0x78,
+    0x58,      0x78,      0x59,      0x79,      0x5A,      0x7A,      0x5A,      0x7A,      0x5A,      0x7A,
+    0x68,      0x74,      0x77,      0x79,      0x1E9A,    0x17F,     0x41,      0x61,      0x41,      0x61,
+    0x41,      0x61,      0x41,      0x61,      0x41,      0x61,      0x41,      0x61,      0x41,      0x61,
+    0x41,      0x61,      0x41,      0x61,      0x41,      0x61,      0x41,      0x61,      0x41,      0x61,
+    0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x45,      0x65,
+    0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x49,      0x69,      0x49,      0x69,
+    0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,
+    0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,
+    0x4F,      0x6F,      0x4F,      0x6F,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,
+    0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x59,      0x79,
+    0x59,      0x79,      0x59,      0x79,      0x59,      0x79,      0x3B1,     0x3B1,     0x3B1,     0x3B1,
+    0x3B1,     0x3B1,     0x3B1,     0x3B1,     0x391,     0x391,     0x391,     0x391,     0x391,     0x391,
+    0x391,     0x391,     0x3B5,     0x3B5,     0x3B5,     0x3B5,     0x3B5,     0x3B5,     0x1F16,    0x1F17,
+    0x395,     0x395,     0x395,     0x395,     0x395,     0x395,     0x1F1E,    0x1F1F,    0x3B7,     0x3B7,
+    0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x397,     0x397,     0x397,     0x397,
+    0x397,     0x397,     0x397,     0x397,     0x3B9,     0x3B9,     0x3B9,     0x3B9,     0x3B9,     0x3B9,
+    0x3B9,     0x3B9,     0x399,     0x399,     0x399,     0x399,     0x399,     0x399,     0x399,     0x399,
+    0x3BF,     0x3BF,     0x3BF,     0x3BF,     0x3BF,     0x3BF,     0x1F46,    0x1F47,    0x39F,     0x39F,
+    0x39F,     0x39F,     0x39F,     0x39F,     0x1F4E,    0x1F4F,    0x3C5,     0x3C5,     0x3C5,     0x3C5,
+    0x3C5,     0x3C5,     0x3C5,     0x3C5,     0x1F58,    0x3A5,     0x1F5A,    0x3A5,     0x1F5C,    0x3A5,
+    0x1F5E,    0x3A5,     0x3C9,     0x3C9,     0x3C9,     0x3C9,     0x3C9,     0x3C9,     0x3C9,     0x3C9,
+    0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3B1,     0x3B1,
+    0x3B5,     0x3B5,     0x3B7,     0x3B7,     0x3B9,     0x3B9,     0x3BF,     0x3BF,     0x3C5,     0x3C5,
+    0x3C9,     0x3C9,     0x1F7E,    0x1F7F,    0x3B1,     0x3B1,     0x3B1,     0x3B1,     0x3B1,     0x3B1,
+    0x3B1,     0x3B1,     0x391,     0x391,     0x391,     0x391,     0x391,     0x391,     0x391,     0x391,
+    0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x397,     0x397,
+    0x397,     0x397,     0x397,     0x397,     0x397,     0x397,     0x3C9,     0x3C9,     0x3C9,     0x3C9,
+    0x3C9,     0x3C9,     0x3C9,     0x3C9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,
+    0x3A9,     0x3A9,     0x3B1,     0x3B1,     0x3B1,     0x3B1,     0x3B1,     0x1FB5,    0x3B1,     0x3B1,
+    0x391,     0x391,     0x391,     0x391,     0x391,     0x1FBD,    0x3B9,     0x1FBF,    0x1FC0,    0xA8,
+    0x3B7,     0x3B7,     0x3B7,     0x1FC5,    0x3B7,     0x3B7,     0x395,     0x395,     0x397,     0x397,
+    0x397,     0x1FBF,    0x1FBF,    0x1FBF,    0x3B9,     0x3B9,     0x3B9,     0x3B9,     0x1FD4,    0x1FD5,
+    0x3B9,     0x3B9,     0x399,     0x399,     0x399,     0x399,     0x1FDC,    0x1FFE,    0x1FFE,    0x1FFE,
+    0x3C5,     0x3C5,     0x3C5,     0x3C5,     0x3C1,     0x3C1,     0x3C5,     0x3C5,     0x3A5,     0x3A5,
+    0x3A5,     0x3A5,     0x3A1,     0xA8,      0xA8,      0x60,      0x1FF0,    0x1FF1,    0x3C9,     0x3C9,
+    0x3C9,     0x1FF5,    0x3C9,     0x3C9,     0x39F,     0x39F,     0x3A9,     0x3A9,     0x3A9,     0xB4,
+    0x1FFE,    0x1FFF,    0x2002,    0x2003,    0x3A9,     0x4B,      0x41,      0x2190,    0x2192,    0x2194,
+    0x21D0,    0x21D4,    0x21D2,    0x2203,    0x2208,    0x220A,    0x220B,    0x220B,    0x2223,    0x2225,
+    0x2225,    0x223C,    0x2242,    0x2243,    0x2243,    0x2245,    0x2246,    0x2245,    0x2248,    0x2248,
+    0x3D,      0x2261,    0x2261,    0x224D,    0x3C,      0x3E,      0x2264,    0x2265,    0x2272,    0x2273,
+    0x2272,    0x2273,    0x2276,    0x2277,    0x2276,    0x2277,    0x227A,    0x227B,    0x2282,    0x2283,
+    0x2282,    0x2283,    0x2286,    0x2287,    0x2286,    0x2287,    0x22A2,    0x22A8,    0x22A9,    0x22AB,
+    0x227C,    0x227D,    0x2291,    0x2292,    0x22B2,    0x22B3,    0x22B4,    0x22B5,    0x3008,    0x3009,
+    0x2ADD,    0x304B,    0x304D,    0x304D,    0x304F,    0x304F,    0x3051,    0x3051,    0x3053,    0x3053,
+    0x3055,    0x3055,    0x3057,    0x3057,    0x3059,    0x3059,    0x305B,    0x305B,    0x305D,    0x305D,
+    0x305F,    0x305F,    0x3061,    0x3061,    0x3063,    0x3064,    0x3064,    0x3066,    0x3066,    0x3068,
+    0x3068,    0x306F,    0x306F,    0x3072,    0x3072,    0x3072,    0x3075,    0x3075,    0x3075,    0x3078,
+    0x3078,    0x3078,    0x307B,    0x307B,    0x307B,    0x3046,    0x309D,    0x30AB,    0x30AD,    0x30AD,
+    0x30AF,    0x30AF,    0x30B1,    0x30B1,    0x30B3,    0x30B3,    0x30B5,    0x30B5,    0x30B7,    0x30B7,
+    0x30B9,    0x30B9,    0x30BB,    0x30BB,    0x30BD,    0x30BD,    0x30BF,    0x30BF,    0x30C1,    0x30C1,
+    0x30C3,    0x30C4,    0x30C4,    0x30C6,    0x30C6,    0x30C8,    0x30C8,    0x30CF,    0x30CF,    0x30D2,
+    0x30D2,    0x30D2,    0x30D5,    0x30D5,    0x30D5,    0x30D8,    0x30D8,    0x30D8,    0x30DB,    0x30DB,
+    0x30DB,    0x30A6,    0x30F5,    0x30F6,    0x30EF,    0x30F0,    0x30F1,    0x30F2,    0x30FD,    0x8C48,
+    0x66F4,    0x8ECA,    0x8CC8,    0x6ED1,    0x4E32,    0x53E5,    0x9F9C,    0x9F9C,    0x5951,    0x91D1,
+    0x5587,    0x5948,    0x61F6,    0x7669,    0x7F85,    0x863F,    0x87BA,    0x88F8,    0x908F,    0x6A02,
+    0x6D1B,    0x70D9,    0x73DE,    0x843D,    0x916A,    0x99F1,    0x4E82,    0x5375,    0x6B04,    0x721B,
+    0x862D,    0x9E1E,    0x5D50,    0x6FEB,    0x85CD,    0x8964,    0x62C9,    0x81D8,    0x881F,    0x5ECA,
+    0x6717,    0x6D6A,    0x72FC,    0x90CE,    0x4F86,    0x51B7,    0x52DE,    0x64C4,    0x6AD3,    0x7210,
+    0x76E7,    0x8001,    0x8606,    0x865C,    0x8DEF,    0x9732,    0x9B6F,    0x9DFA,    0x788C,    0x797F,
+    0x7DA0,    0x83C9,    0x9304,    0x9E7F,    0x8AD6,    0x58DF,    0x5F04,    0x7C60,    0x807E,    0x7262,
+    0x78CA,    0x8CC2,    0x96F7,    0x58D8,    0x5C62,    0x6A13,    0x6DDA,    0x6F0F,    0x7D2F,    0x7E37,
+    0x964B,    0x52D2,    0x808B,    0x51DC,    0x51CC,    0x7A1C,    0x7DBE,    0x83F1,    0x9675,    0x8B80,
+    0x62CF,    0x6A02,    0x8AFE,    0x4E39,    0x5BE7,    0x6012,    0x7387,    0x7570,    0x5317,    0x78FB,
+    0x4FBF,    0x5FA9,    0x4E0D,    0x6CCC,    0x6578,    0x7D22,    0x53C3,    0x585E,    0x7701,    0x8449,
+    0x8AAA,    0x6BBA,    0x8FB0,    0x6C88,    0x62FE,    0x82E5,    0x63A0,    0x7565,    0x4EAE,    0x5169,
+    0x51C9,    0x6881,    0x7CE7,    0x826F,    0x8AD2,    0x91CF,    0x52F5,    0x5442,    0x5973,    0x5EEC,
+    0x65C5,    0x6FFE,    0x792A,    0x95AD,    0x9A6A,    0x9E97,    0x9ECE,    0x529B,    0x66C6,    0x6B77,
+    0x8F62,    0x5E74,    0x6190,    0x6200,    0x649A,    0x6F23,    0x7149,    0x7489,    0x79CA,    0x7DF4,
+    0x806F,    0x8F26,    0x84EE,    0x9023,    0x934A,    0x5217,    0x52A3,    0x54BD,    0x70C8,    0x88C2,
+    0x8AAA,    0x5EC9,    0x5FF5,    0x637B,    0x6BAE,    0x7C3E,    0x7375,    0x4EE4,    0x56F9,    0x5BE7,
+    0x5DBA,    0x601C,    0x73B2,    0x7469,    0x7F9A,    0x8046,    0x9234,    0x96F6,    0x9748,    0x9818,
+    0x4F8B,    0x79AE,    0x91B4,    0x96B8,    0x60E1,    0x4E86,    0x50DA,    0x5BEE,    0x5C3F,    0x6599,
+    0x6A02,    0x71CE,    0x7642,    0x84FC,    0x907C,    0x9F8D,    0x6688,    0x962E,    0x5289,    0x677B,
+    0x67F3,    0x6D41,    0x6E9C,    0x7409,    0x7559,    0x786B,    0x7D10,    0x985E,    0x516D,    0x622E,
+    0x9678,    0x502B,    0x5D19,    0x6DEA,    0x8F2A,    0x5F8B,    0x6144,    0x6817,    0x7387,    0x9686,
+    0x5229,    0x540F,    0x5C65,    0x6613,    0x674E,    0x68A8,    0x6CE5,    0x7406,    0x75E2,    0x7F79,
+    0x88CF,    0x88E1,    0x91CC,    0x96E2,    0x533F,    0x6EBA,    0x541D,    0x71D0,    0x7498,    0x85FA,
+    0x96A3,    0x9C57,    0x9E9F,    0x6797,    0x6DCB,    0x81E8,    0x7ACB,    0x7B20,    0x7C92,    0x72C0,
+    0x7099,    0x8B58,    0x4EC0,    0x8336,    0x523A,    0x5207,    0x5EA6,    0x62D3,    0x7CD6,    0x5B85,
+    0x6D1E,    0x66B4,    0x8F3B,    0x884C,    0x964D,    0x898B,    0x5ED3,    0x5140,    0x55C0,    0xFA0E,
+    0xFA0F,    0x585A,    0xFA11,    0x6674,    0xFA13,    0xFA14,    0x51DE,    0x732A,    0x76CA,    0x793C,
+    0x795E,    0x7965,    0x798F,    0x9756,    0x7CBE,    0x7FBD,    0xFA1F,    0x8612,    0xFA21,    0x8AF8,
+    0xFA23,    0xFA24,    0x9038,    0x90FD,    0x98EF,    0x98FC,    0x9928,    0x9DB4,    0x90DE,    0x96B7,
+    0x4FAE,    0x50E7,    0x514D,    0x52C9,    0x52E4,    0x5351,    0x559D,    0x5606,    0x5668,    0x5840,
+    0x58A8,    0x5C64,    0x5C6E,    0x6094,    0x6168,    0x618E,    0x61F2,    0x654F,    0x65E2,    0x6691,
+    0x6885,    0x6D77,    0x6E1A,    0x6F22,    0x716E,    0x722B,    0x7422,    0x7891,    0x793E,    0x7949,
+    0x7948,    0x7950,    0x7956,    0x795D,    0x798D,    0x798E,    0x7A40,    0x7A81,    0x7BC0,    0x7DF4,
+    0x7E09,    0x7E41,    0x7F72,    0x8005,    0x81ED,    0x8279,    0x8279,    0x8457,    0x8910,    0x8996,
+    0x8B01,    0x8B39,    0x8CD3,    0x8D08,    0x8FB6,    0x9038,    0x96E3,    0x97FF,    0x983B,    0x6075,
+    0x242EE,   0x8218,    0xFA6E,    0xFA6F,    0x4E26,    0x51B5,    0x5168,    0x4F80,    0x5145,    0x5180,
+    0x52C7,    0x52FA,    0x559D,    0x5555,    0x5599,    0x55E2,    0x585A,    0x58B3,    0x5944,    0x5954,
+    0x5A62,    0x5B28,    0x5ED2,    0x5ED9,    0x5F69,    0x5FAD,    0x60D8,    0x614E,    0x6108,    0x618E,
+    0x6160,    0x61F2,    0x6234,    0x63C4,    0x641C,    0x6452,    0x6556,    0x6674,    0x6717,    0x671B,
+    0x6756,    0x6B79,    0x6BBA,    0x6D41,    0x6EDB,    0x6ECB,    0x6F22,    0x701E,    0x716E,    0x77A7,
+    0x7235,    0x72AF,    0x732A,    0x7471,    0x7506,    0x753B,    0x761D,    0x761F,    0x76CA,    0x76DB,
+    0x76F4,    0x774A,    0x7740,    0x78CC,    0x7AB1,    0x7BC0,    0x7C7B,    0x7D5B,    0x7DF4,    0x7F3E,
+    0x8005,    0x8352,    0x83EF,    0x8779,    0x8941,    0x8986,    0x8996,    0x8ABF,    0x8AF8,    0x8ACB,
+    0x8B01,    0x8AFE,    0x8AED,    0x8B39,    0x8B8A,    0x8D08,    0x8F38,    0x9072,    0x9199,    0x9276,
+    0x967C,    0x96E3,    0x9756,    0x97DB,    0x97FF,    0x980B,    0x983B,    0x9B12,    0x9F9C,    0x2284A,
+    0x22844,   0x233D5,   0x3B9D,    0x4018,    0x4039,    0x25249,   0x25CD0,   0x27ED3,   0x9F43,    0x9F8E,
+    0x5D9,     0xFB1E,    0x5F2,     0x5E9,     0x5E9,     0x5E9,     0x5E9,     0x5D0,     0x5D0,     0x5D0,
+    0x5D1,     0x5D2,     0x5D3,     0x5D4,     0x5D5,     0x5D6,     0xFB37,    0x5D8,     0x5D9,     0x5DA,
+    0x5DB,     0x5DC,     0xFB3D,    0x5DE,     0xFB3F,    0x5E0,     0x5E1,     0xFB42,    0x5E3,     0x5E4,
+    0xFB45,    0x5E6,     0x5E7,     0x5E8,     0x5E9,     0x5EA,     0x5D5,     0x5D1,     0x5DB,     0x5E4,
+    0x11099,   0x1109B,   0x1109B,   0x110A5,   0x200002E, 0x2000030, 0x114B9,   0x2000032, 0x114BD,   0x2000034,
+    0x2000036, 0x2000038, 0x200003A, 0x200003C, 0x300003E, 0x3000041, 0x3000044, 0x3000047, 0x300004A, 0x200004D,
+    0x200004F, 0x3000051, 0x3000054, 0x3000057, 0x300005A, 0x4E3D,    0x4E38,    0x4E41,    0x20122,   0x4F60,
+    0x4FAE,    0x4FBB,    0x5002,    0x507A,    0x5099,    0x50E7,    0x50CF,    0x349E,    0x2063A,   0x514D,
+    0x5154,    0x5164,    0x5177,    0x2051C,   0x34B9,    0x5167,    0x518D,    0x2054B,   0x5197,    0x51A4,
+    0x4ECC,    0x51AC,    0x51B5,    0x291DF,   0x51F5,    0x5203,    0x34DF,    0x523B,    0x5246,    0x5272,
+    0x5277,    0x3515,    0x52C7,    0x52C9,    0x52E4,    0x52FA,    0x5305,    0x5306,    0x5317,    0x5349,
+    0x5351,    0x535A,    0x5373,    0x537D,    0x537F,    0x537F,    0x537F,    0x20A2C,   0x7070,    0x53CA,
+    0x53DF,    0x20B63,   0x53EB,    0x53F1,    0x5406,    0x549E,    0x5438,    0x5448,    0x5468,    0x54A2,
+    0x54F6,    0x5510,    0x5553,    0x5563,    0x5584,    0x5584,    0x5599,    0x55AB,    0x55B3,    0x55C2,
+    0x5716,    0x5606,    0x5717,    0x5651,    0x5674,    0x5207,    0x58EE,    0x57CE,    0x57F4,    0x580D,
+    0x578B,    0x5832,    0x5831,    0x58AC,    0x214E4,   0x58F2,    0x58F7,    0x5906,    0x591A,    0x5922,
+    0x5962,    0x216A8,   0x216EA,   0x59EC,    0x5A1B,    0x5A27,    0x59D8,    0x5A66,    0x36EE,    0x36FC,
+    0x5B08,    0x5B3E,    0x5B3E,    0x219C8,   0x5BC3,    0x5BD8,    0x5BE7,    0x5BF3,    0x21B18,   0x5BFF,
+    0x5C06,    0x5F53,    0x5C22,    0x3781,    0x5C60,    0x5C6E,    0x5CC0,    0x5C8D,    0x21DE4,   0x5D43,
+    0x21DE6,   0x5D6E,    0x5D6B,    0x5D7C,    0x5DE1,    0x5DE2,    0x382F,    0x5DFD,    0x5E28,    0x5E3D,
+    0x5E69,    0x3862,    0x22183,   0x387C,    0x5EB0,    0x5EB3,    0x5EB6,    0x5ECA,    0x2A392,   0x5EFE,
+    0x22331,   0x22331,   0x8201,    0x5F22,    0x5F22,    0x38C7,    0x232B8,   0x261DA,   0x5F62,    0x5F6B,
+    0x38E3,    0x5F9A,    0x5FCD,    0x5FD7,    0x5FF9,    0x6081,    0x393A,    0x391C,    0x6094,    0x226D4,
+    0x60C7,    0x6148,    0x614C,    0x614E,    0x614C,    0x617A,    0x618E,    0x61B2,    0x61A4,    0x61AF,
+    0x61DE,    0x61F2,    0x61F6,    0x6210,    0x621B,    0x625D,    0x62B1,    0x62D4,    0x6350,    0x22B0C,
+    0x633D,    0x62FC,    0x6368,    0x6383,    0x63E4,    0x22BF1,   0x6422,    0x63C5,    0x63A9,    0x3A2E,
+    0x6469,    0x647E,    0x649D,    0x6477,    0x3A6C,    0x654F,    0x656C,    0x2300A,   0x65E3,    0x66F8,
+    0x6649,    0x3B19,    0x6691,    0x3B08,    0x3AE4,    0x5192,    0x5195,    0x6700,    0x669C,    0x80AD,
+    0x43D9,    0x6717,    0x671B,    0x6721,    0x675E,    0x6753,    0x233C3,   0x3B49,    0x67FA,    0x6785,
+    0x6852,    0x6885,    0x2346D,   0x688E,    0x681F,    0x6914,    0x3B9D,    0x6942,    0x69A3,    0x69EA,
+    0x6AA8,    0x236A3,   0x6ADB,    0x3C18,    0x6B21,    0x238A7,   0x6B54,    0x3C4E,    0x6B72,    0x6B9F,
+    0x6BBA,    0x6BBB,    0x23A8D,   0x21D0B,   0x23AFA,   0x6C4E,    0x23CBC,   0x6CBF,    0x6CCD,    0x6C67,
+    0x6D16,    0x6D3E,    0x6D77,    0x6D41,    0x6D69,    0x6D78,    0x6D85,    0x23D1E,   0x6D34,    0x6E2F,
+    0x6E6E,    0x3D33,    0x6ECB,    0x6EC7,    0x23ED1,   0x6DF9,    0x6F6E,    0x23F5E,   0x23F8E,   0x6FC6,
+    0x7039,    0x701E,    0x701B,    0x3D96,    0x704A,    0x707D,    0x7077,    0x70AD,    0x20525,   0x7145,
+    0x24263,   0x719C,    0x243AB,   0x7228,    0x7235,    0x7250,    0x24608,   0x7280,    0x7295,    0x24735,
+    0x24814,   0x737A,    0x738B,    0x3EAC,    0x73A5,    0x3EB8,    0x3EB8,    0x7447,    0x745C,    0x7471,
+    0x7485,    0x74CA,    0x3F1B,    0x7524,    0x24C36,   0x753E,    0x24C92,   0x7570,    0x2219F,   0x7610,
+    0x24FA1,   0x24FB8,   0x25044,   0x3FFC,    0x4008,    0x76F4,    0x250F3,   0x250F2,   0x25119,   0x25133,
+    0x771E,    0x771F,    0x771F,    0x774A,    0x4039,    0x778B,    0x4046,    0x4096,    0x2541D,   0x784E,
+    0x788C,    0x78CC,    0x40E3,    0x25626,   0x7956,    0x2569A,   0x256C5,   0x798F,    0x79EB,    0x412F,
+    0x7A40,    0x7A4A,    0x7A4F,    0x2597C,   0x25AA7,   0x25AA7,   0x7AEE,    0x4202,    0x25BAB,   0x7BC6,
+    0x7BC9,    0x4227,    0x25C80,   0x7CD2,    0x42A0,    0x7CE8,    0x7CE3,    0x7D00,    0x25F86,   0x7D63,
+    0x4301,    0x7DC7,    0x7E02,    0x7E45,    0x4334,    0x26228,   0x26247,   0x4359,    0x262D9,   0x7F7A,
+    0x2633E,   0x7F95,    0x7FFA,    0x8005,    0x264DA,   0x26523,   0x8060,    0x265A8,   0x8070,    0x2335F,
+    0x43D5,    0x80B2,    0x8103,    0x440B,    0x813E,    0x5AB5,    0x267A7,   0x267B5,   0x23393,   0x2339C,
+    0x8201,    0x8204,    0x8F9E,    0x446B,    0x8291,    0x828B,    0x829D,    0x52B3,    0x82B1,    0x82B3,
+    0x82BD,    0x82E6,    0x26B3C,   0x82E5,    0x831D,    0x8363,    0x83AD,    0x8323,    0x83BD,    0x83E7,
+    0x8457,    0x8353,    0x83CA,    0x83CC,    0x83DC,    0x26C36,   0x26D6B,   0x26CD5,   0x452B,    0x84F1,
+    0x84F3,    0x8516,    0x273CA,   0x8564,    0x26F2C,   0x455D,    0x4561,    0x26FB1,   0x270D2,   0x456B,
+    0x8650,    0x865C,    0x8667,    0x8669,    0x86A9,    0x8688,    0x870E,    0x86E2,    0x8779,    0x8728,
+    0x876B,    0x8786,    0x45D7,    0x87E1,    0x8801,    0x45F9,    0x8860,    0x8863,    0x27667,   0x88D7,
+    0x88DE,    0x4635,    0x88FA,    0x34BB,    0x278AE,   0x27966,   0x46BE,    0x46C7,    0x8AA0,    0x8AED,
+    0x8B8A,    0x8C55,    0x27CA8,   0x8CAB,    0x8CC1,    0x8D1B,    0x8D77,    0x27F2F,   0x20804,   0x8DCB,
+    0x8DBC,    0x8DF0,    0x208DE,   0x8ED4,    0x8F38,    0x285D2,   0x285ED,   0x9094,    0x90F1,    0x9111,
+    0x2872E,   0x911B,    0x9238,    0x92D7,    0x92D8,    0x927C,    0x93F9,    0x9415,    0x28BFA,   0x958B,
+    0x4995,    0x95B7,    0x28D77,   0x49E6,    0x96C3,    0x5DB2,    0x9723,    0x29145,   0x2921A,   0x4A6E,
+    0x4A76,    0x97E0,    0x2940A,   0x4AB2,    0x29496,   0x980B,    0x980B,    0x9829,    0x295B6,   0x98E2,
+    0x4B33,    0x9929,    0x99A7,    0x99C2,    0x99FE,    0x4BCE,    0x29B30,   0x9B12,    0x9C40,    0x9CFD,
+    0x4CCE,    0x4CED,    0x9D67,    0x2A0CE,   0x4CF8,    0x2A105,   0x2A20E,   0x2A291,   0x9EBB,    0x4D56,
+    0x9EF9,    0x9EFE,    0x9F05,    0x9F0F,    0x9F16,    0x9F3B,    0x2A600,
+};
+
+static const uint32_t eitp__unicode_sequences[] = {
+    0x9C7,   0x9BE,   0x9C7,   0x9D7,   0xB47,   0xB3E,   0xB47,   0xB57,   0xB92,   0xBD7,   0xBC6,   0xBBE,
+    0xBC7,   0xBBE,   0xBC6,   0xBD7,   0xCC2,   0xCD5,   0xD46,   0xD3E,   0xD47,   0xD3E,   0xD46,   0xD57,
+    0xDD9,   0xDCF,   0xDD9,   0xDCF,   0xDD9,   0xDDF,   0x1B05,  0x1B35,  0x1B07,  0x1B35,  0x1B09,  0x1B35,
+    0x1B0B,  0x1B35,  0x1B0D,  0x1B35,  0x1B11,  0x1B35,  0x1B3E,  0x1B35,  0x1B3F,  0x1B35,  0x11347, 0x1133E,
+    0x11347, 0x11357, 0x114B9, 0x114B0, 0x114B9, 0x114BD, 0x115B8, 0x115AF, 0x115B9, 0x115AF, 0x1D157, 0x1D165,
+    0x1D158, 0x1D165, 0x1D158, 0x1D165, 0x1D16E, 0x1D158, 0x1D165, 0x1D16F, 0x1D158, 0x1D165, 0x1D170, 0x1D158,
+    0x1D165, 0x1D171, 0x1D158, 0x1D165, 0x1D172, 0x1D1B9, 0x1D165, 0x1D1BA, 0x1D165, 0x1D1B9, 0x1D165, 0x1D16E,
+    0x1D1BA, 0x1D165, 0x1D16E, 0x1D1B9, 0x1D165, 0x1D16F, 0x1D1BA, 0x1D165, 0x1D16F,
+};
+
+/* Characters that have a lower case: first, last, distance between them, and what is added; U+0130 apart. */
+static const struct {
+    uint32_t first, last, step;
+    int32_t difference;
+} eitp__unicode_lowercase_ranges[] = {
+    {0x41, 0x5A, 1, 32},         {0xC0, 0xD6, 1, 32},         {0xD8, 0xDE, 1, 32},         {0x100, 0x12E, 2, 1},
+    {0x132, 0x136, 2, 1},        {0x139, 0x147, 2, 1},        {0x14A, 0x176, 2, 1},        {0x178, 0x178, 1, -121},
+    {0x179, 0x17D, 2, 1},        {0x181, 0x181, 1, 210},      {0x182, 0x184, 2, 1},        {0x186, 0x186, 1, 206},
+    {0x187, 0x187, 1, 1},        {0x189, 0x18A, 1, 205},      {0x18B, 0x18B, 1, 1},        {0x18E, 0x18E, 1, 79},
+    {0x18F, 0x18F, 1, 202},      {0x190, 0x190, 1, 203},      {0x191, 0x191, 1, 1},        {0x193, 0x193, 1, 205},
+    {0x194, 0x194, 1, 207},      {0x196, 0x196, 1, 211},      {0x197, 0x197, 1, 209},      {0x198, 0x198, 1, 1},
+    {0x19C, 0x19C, 1, 211},      {0x19D, 0x19D, 1, 213},      {0x19F, 0x19F, 1, 214},      {0x1A0, 0x1A4, 2, 1},
+    {0x1A6, 0x1A6, 1, 218},      {0x1A7, 0x1A7, 1, 1},        {0x1A9, 0x1A9, 1, 218},      {0x1AC, 0x1AC, 1, 1},
+    {0x1AE, 0x1AE, 1, 218},      {0x1AF, 0x1AF, 1, 1},        {0x1B1, 0x1B2, 1, 217},      {0x1B3, 0x1B5, 2, 1},
+    {0x1B7, 0x1B7, 1, 219},      {0x1B8, 0x1B8, 1, 1},        {0x1BC, 0x1BC, 1, 1},        {0x1C4, 0x1C4, 1, 2},
+    {0x1C5, 0x1C5, 1, 1},        {0x1C7, 0x1C7, 1, 2},        {0x1C8, 0x1C8, 1, 1},        {0x1CA, 0x1CA, 1, 2},
+    {0x1CB, 0x1DB, 2, 1},        {0x1DE, 0x1EE, 2, 1},        {0x1F1, 0x1F1, 1, 2},        {0x1F2, 0x1F4, 2, 1},
+    {0x1F6, 0x1F6, 1, -97},      {0x1F7, 0x1F7, 1, -56},      {0x1F8, 0x21E, 2, 1},        {0x220, 0x220, 1, -130},
+    {0x222, 0x232, 2, 1},        {0x23A, 0x23A, 1, 10795},    {0x23B, 0x23B, 1, 1},        {0x23D, 0x23D, 1, -163},
+    {0x23E, 0x23E, 1, 10792},    {0x241, 0x241, 1, 1},        {0x243, 0x243, 1, -195},     {0x244, 0x244, 1, 69},
+    {0x245, 0x245, 1, 71},       {0x246, 0x24E, 2, 1},        {0x370, 0x372, 2, 1},        {0x376, 0x376, 1, 1},
+    {0x37F, 0x37F, 1, 116},      {0x386, 0x386, 1, 38},       {0x388, 0x38A, 1, 37},       {0x38C, 0x38C, 1, 64},
+    {0x38E, 0x38F, 1, 63},       {0x391, 0x3A1, 1, 32},       {0x3A3, 0x3AB, 1, 32},       {0x3CF, 0x3CF, 1, 8},
+    {0x3D8, 0x3EE, 2, 1},        {0x3F4, 0x3F4, 1, -60},      {0x3F7, 0x3F7, 1, 1},        {0x3F9, 0x3F9, 1, -7},
+    {0x3FA, 0x3FA, 1, 1},        {0x3FD, 0x3FF, 1, -130},     {0x400, 0x40F, 1, 80},       {0x410, 0x42F, 1, 32},
+    {0x460, 0x480, 2, 1},        {0x48A, 0x4BE, 2, 1},        {0x4C0, 0x4C0, 1, 15},       {0x4C1, 0x4CD, 2, 1},
+    {0x4D0, 0x52E, 2, 1},        {0x531, 0x556, 1, 48},       {0x10A0, 0x10C5, 1, 7264},   {0x10C7, 0x10C7, 1, 7264},
+    {0x10CD, 0x10CD, 1, 7264},   {0x13A0, 0x13EF, 1, 38864},  {0x13F0, 0x13F5, 1, 8},      {0x1C89, 0x1C89, 1, 1},
+    {0x1C90, 0x1CBA, 1, -3008},  {0x1CBD, 0x1CBF, 1, -3008},  {0x1E00, 0x1E94, 2, 1},      {0x1E9E, 0x1E9E, 1, -7615},
+    {0x1EA0, 0x1EFE, 2, 1},      {0x1F08, 0x1F0F, 1, -8},     {0x1F18, 0x1F1D, 1, -8},     {0x1F28, 0x1F2F, 1, -8},
+    {0x1F38, 0x1F3F, 1, -8},     {0x1F48, 0x1F4D, 1, -8},     {0x1F59, 0x1F5F, 2, -8},     {0x1F68, 0x1F6F, 1, -8},
+    {0x1F88, 0x1F8F, 1, -8},     {0x1F98, 0x1F9F, 1, -8},     {0x1FA8, 0x1FAF, 1, -8},     {0x1FB8, 0x1FB9, 1, -8},
+    {0x1FBA, 0x1FBB, 1, -74},    {0x1FBC, 0x1FBC, 1, -9},     {0x1FC8, 0x1FCB, 1, -86},    {0x1FCC, 0x1FCC, 1, -9},
+    {0x1FD8, 0x1FD9, 1, -8},     {0x1FDA, 0x1FDB, 1, -100},   {0x1FE8, 0x1FE9, 1, -8},     {0x1FEA, 0x1FEB, 1, -112},
+    {0x1FEC, 0x1FEC, 1, -7},     {0x1FF8, 0x1FF9, 1, -128},   {0x1FFA, 0x1FFB, 1, -126},   {0x1FFC, 0x1FFC, 1, -9},
+    {0x2126, 0x2126, 1, -7517},  {0x212A, 0x212A, 1, -8383},  {0x212B, 0x212B, 1, -8262},  {0x2132, 0x2132, 1, 28},
+    {0x2160, 0x216F, 1, 16},     {0x2183, 0x2183, 1, 1},      {0x24B6, 0x24CF, 1, 26},     {0x2C00, 0x2C2F, 1, 48},
+    {0x2C60, 0x2C60, 1, 1},      {0x2C62, 0x2C62, 1, -10743}, {0x2C63, 0x2C63, 1, -3814},  {0x2C64, 0x2C64, 1, -10727},
+    {0x2C67, 0x2C6B, 2, 1},      {0x2C6D, 0x2C6D, 1, -10780}, {0x2C6E, 0x2C6E, 1, -10749}, {0x2C6F, 0x2C6F, 1, -10783},
+    {0x2C70, 0x2C70, 1, -10782}, {0x2C72, 0x2C72, 1, 1},      {0x2C75, 0x2C75, 1, 1},      {0x2C7E, 0x2C7F, 1, -10815},
+    {0x2C80, 0x2CE2, 2, 1},      {0x2CEB, 0x2CED, 2, 1},      {0x2CF2, 0x2CF2, 1, 1},      {0xA640, 0xA66C, 2, 1},
+    {0xA680, 0xA69A, 2, 1},      {0xA722, 0xA72E, 2, 1},      {0xA732, 0xA76E, 2, 1},      {0xA779, 0xA77B, 2, 1},
+    {0xA77D, 0xA77D, 1, -35332}, {0xA77E, 0xA786, 2, 1},      {0xA78B, 0xA78B, 1, 1},      {0xA78D, 0xA78D, 1, -42280},
+    {0xA790, 0xA792, 2, 1},      {0xA796, 0xA7A8, 2, 1},      {0xA7AA, 0xA7AA, 1, -42308}, {0xA7AB, 0xA7AB, 1, -42319},
+    {0xA7AC, 0xA7AC, 1, -42315}, {0xA7AD, 0xA7AD, 1, -42305}, {0xA7AE, 0xA7AE, 1, -42308}, {0xA7B0, 0xA7B0, 1, -42258},
+    {0xA7B1, 0xA7B1, 1, -42282}, {0xA7B2, 0xA7B2, 1, -42261}, {0xA7B3, 0xA7B3, 1, 928},    {0xA7B4, 0xA7C2, 2, 1},
+    {0xA7C4, 0xA7C4, 1, -48},    {0xA7C5, 0xA7C5, 1, -42307}, {0xA7C6, 0xA7C6, 1, -35384}, {0xA7C7, 0xA7C9, 2, 1},
+    {0xA7CB, 0xA7CB, 1, -42343}, {0xA7CC, 0xA7DA, 2, 1},      {0xA7DC, 0xA7DC, 1, -42561}, {0xA7F5, 0xA7F5, 1, 1},
+    {0xFF21, 0xFF3A, 1, 32},     {0x10400, 0x10427, 1, 40},   {0x104B0, 0x104D3, 1, 40},   {0x10570, 0x1057A, 1, 39},
+    {0x1057C, 0x1058A, 1, 39},   {0x1058C, 0x10592, 1, 39},   {0x10594, 0x10595, 1, 39},   {0x10C80, 0x10CB2, 1, 64},
+    {0x10D50, 0x10D65, 1, 32},   {0x118A0, 0x118BF, 1, 32},   {0x16E40, 0x16E5F, 1, 32},   {0x16EA0, 0x16EB8, 1, 27},
+    {0x1E900, 0x1E921, 1, 34},
+};
+
+/* Marks that are no accents but have a place among them: first, last, canonical combining class. */
+static const struct {
+    uint32_t first, last, order;
+} eitp__unicode_order_ranges[] = {
+    {0x8D4, 0x8E1, 230},     {0x1B44, 0x1B44, 9},     {0x1BAA, 0x1BAA, 9},     {0x1BF2, 0x1BF3, 9},
+    {0x1DFB, 0x1DFB, 230},   {0x302E, 0x302F, 224},   {0xA953, 0xA953, 9},     {0xA9C0, 0xA9C0, 9},
+    {0x111C0, 0x111C0, 9},   {0x11235, 0x11235, 9},   {0x1134D, 0x1134D, 9},   {0x11442, 0x11442, 9},
+    {0x11446, 0x11446, 7},   {0x116B6, 0x116B6, 9},   {0x11C3F, 0x11C3F, 9},   {0x1D165, 0x1D166, 216},
+    {0x1D16D, 0x1D16D, 226}, {0x1D16E, 0x1D172, 216}, {0x1E000, 0x1E006, 230}, {0x1E008, 0x1E018, 230},
+    {0x1E01B, 0x1E021, 230}, {0x1E023, 0x1E024, 230}, {0x1E026, 0x1E02A, 230}, {0x1E944, 0x1E949, 230},
+    {0x1E94A, 0x1E94A, 7},
+};
 /* <<src/base/unicode_tables.inc */
 
 static const unsigned char eitp__ascii_classes[128] = {
@@ -9078,6 +9807,110 @@ EITP__PRIVATE int eitp__unicode_class(uint32_t code_point) {
             high = middle;
     }
     return (int)(eitp__unicode_changes[low] & 3);
+}
+
+/* Of ASCII, in the order of eitp__bert_class. */
+static int eitp__bert_ascii_class(uint32_t code_point) {
+    if (code_point < 0x20 || code_point == 0x7F) {
+        if (code_point == '\t' || code_point == '\n' || code_point == '\r')
+            return EITP__BERT_SPACE;
+        return code_point == '\v' || code_point == '\f' ? EITP__BERT_CONTROL_SPACE : EITP__BERT_CONTROL;
+    }
+    if (code_point == ' ')
+        return EITP__BERT_SPACE;
+    return eitp__ascii_classes[code_point] ? EITP__BERT_OTHER : EITP__BERT_PUNCTUATION;
+}
+
+EITP__PRIVATE int eitp__bert_class(uint32_t code_point) {
+    if (code_point < 128)
+        return eitp__bert_ascii_class(code_point);
+    if (code_point >= 0x4E00 && code_point <= 0x9FFF) /* the most frequent in Chinese texts */
+        return EITP__BERT_IDEOGRAPH;
+    size_t low = 0, high = EITP__COUNT(eitp__unicode_word_changes);
+    const uint32_t key = code_point << 3 | 7;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (eitp__unicode_word_changes[middle] <= key)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (int)(eitp__unicode_word_changes[low] & 7);
+}
+
+/* The last of `count` ranges of `size` bytes that begins at or before a code point, which is its first member; the
+   first range if there is none. */
+static size_t eitp__last_range(const void *ranges, size_t count, size_t size, uint32_t code_point) {
+    const unsigned char *bytes = (const unsigned char *)ranges;
+    size_t low = 0, high = count;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        uint32_t first;
+        memcpy(&first, bytes + middle * size, sizeof first);
+        if (first <= code_point)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+#define EITP__LAST_RANGE(ranges, code_point) eitp__last_range(ranges, EITP__COUNT(ranges), sizeof *(ranges), code_point)
+
+/* Hangul syllables are composed by arithmetic (The Unicode Standard, section 3.12). */
+static size_t eitp__hangul_letters(uint32_t code_point, uint32_t letters[3]) {
+    const uint32_t index = code_point - 0xAC00;
+    letters[0] = 0x1100 + index / 588;
+    letters[1] = 0x1161 + index % 588 / 28;
+    letters[2] = 0x11A7 + index % 28;
+    return index % 28 ? 3 : 2;
+}
+
+EITP__PRIVATE size_t eitp__unicode_without_accents(uint32_t code_point, uint32_t letters[3]) {
+    if (code_point >= 0xAC00 && code_point <= 0xD7A3)
+        return eitp__hangul_letters(code_point, letters);
+    letters[0] = code_point;
+    if (code_point < eitp__unicode_letter_ranges[0].first || (code_point >= 0x3400 && code_point <= 0x9FFF))
+        return 1;
+    const size_t range = EITP__LAST_RANGE(eitp__unicode_letter_ranges, code_point);
+    if (code_point > eitp__unicode_letter_ranges[range].last)
+        return 1;
+    const uint32_t letter = eitp__unicode_letters[eitp__unicode_letter_ranges[range].index + code_point -
+                                                  eitp__unicode_letter_ranges[range].first];
+    const uint32_t length = letter >> 24;
+    if (!length) {
+        letters[0] = letter;
+        return 1;
+    }
+    memcpy(letters, eitp__unicode_sequences + (letter & 0xFFFFFF), length * sizeof *letters);
+    return length;
+}
+
+EITP__PRIVATE unsigned eitp__unicode_mark_order(uint32_t code_point) {
+    if (code_point < eitp__unicode_order_ranges[0].first || (code_point >= 0x3400 && code_point <= 0x9FFF))
+        return 0;
+    const size_t range = EITP__LAST_RANGE(eitp__unicode_order_ranges, code_point);
+    return code_point > eitp__unicode_order_ranges[range].last ? 0 : eitp__unicode_order_ranges[range].order;
+}
+
+EITP__PRIVATE size_t eitp__unicode_lowercase(uint32_t code_point, uint32_t letters[2]) {
+    letters[0] = code_point;
+    if (code_point < 128) {
+        letters[0] += code_point >= 'A' && code_point <= 'Z' ? 32 : 0;
+        return 1;
+    }
+    if (code_point == 0x130) { /* the only letter with more than one in lower case */
+        letters[0] = 'i';
+        letters[1] = 0x307;
+        return 2;
+    }
+    if (code_point >= 0x3000 && code_point <= 0x9FFF)
+        return 1;
+    const size_t i = EITP__LAST_RANGE(eitp__unicode_lowercase_ranges, code_point);
+    if (code_point <= eitp__unicode_lowercase_ranges[i].last && code_point >= eitp__unicode_lowercase_ranges[i].first &&
+        (code_point - eitp__unicode_lowercase_ranges[i].first) % eitp__unicode_lowercase_ranges[i].step == 0)
+        letters[0] = (uint32_t)((int32_t)code_point + eitp__unicode_lowercase_ranges[i].difference);
+    return 1;
 }
 
 /* Length of the sequence that a lead byte begins, 0 if it is not a lead byte, and the range of its second byte (The
@@ -26410,10 +27243,14 @@ EITP__PRIVATE int eitp__character_to_byte(uint32_t code_point) {
 }
 /* <<src/text/bpe.c */
 
-/* >>src/text/bpe_encoder.c */
-/* Encoding: the splitter cuts text into pieces, each piece is merged, and short pieces are cached with their ids. */
+/* >>src/text/encoder.c */
+/*
+ * Encoding: text is split at the added tokens that are spelled so in it, normalized, split at the other added tokens
+ * and cut into pieces; each piece becomes tokens, and short pieces are cached with their ids. Without a normalizer, and
+ * with added tokens of one kind, one splitter does it all.
+ */
 
-enum { EITP__CACHE_IDS = 9, EITP__CACHE_BYTES = 23, EITP__ENCODER_BATCH = 1024 };
+enum { EITP__CACHE_IDS = 9, EITP__CACHE_BYTES = 23, EITP__ENCODER_BATCH = 1024, EITP__RAW_CHUNK = 4096 };
 
 #define EITP__CACHE_SLOTS ((size_t)32768)
 
@@ -26428,6 +27265,10 @@ struct eitp_encoder {
     const eitp_tokenizer *tokenizer;
     eitp_token_sink sink;
     void *user;
+    int has_two_splitters;
+    eitp__splitter raw; /* of the text itself, if there are two */
+    eitp__normalizer normalizer;
+    eitp__buffer normalized;
     eitp__splitter splitter;
     eitp__cache_slot *cache;
     size_t cache_count; /* a power of two */
@@ -26449,6 +27290,16 @@ static eitp_status eitp__encoder_ensure_room(eitp_encoder *encoder, size_t count
     return encoder->batch_count + count > EITP__ENCODER_BATCH ? eitp__encoder_flush(encoder, error) : EITP_OK;
 }
 
+/* Encodes a piece; `ids` has room for `size` ids. */
+static eitp_status eitp__encode_by_model(eitp_encoder *encoder, const unsigned char *bytes, size_t size, int32_t *ids,
+                                         size_t *count, eitp_error *error) {
+    const eitp_tokenizer *tokenizer = encoder->tokenizer;
+    if (tokenizer->model == EITP__MODEL_BPE)
+        return eitp__bpe_encode(&tokenizer->bpe, &tokenizer->host, &encoder->workspace, bytes, size, ids, count, error);
+    *count = eitp__wordpiece_encode(&tokenizer->wordpiece, bytes, size, ids);
+    return EITP_OK;
+}
+
 static eitp_status eitp__encode_long_piece(eitp_encoder *encoder, const unsigned char *bytes, size_t size,
                                            eitp_error *error) {
     const eitp_host *host = &encoder->tokenizer->host;
@@ -26458,8 +27309,7 @@ static eitp_status eitp__encode_long_piece(eitp_encoder *encoder, const unsigned
         return status;
     if (!eitp__reserve(host, (void **)&encoder->long_ids, &encoder->long_capacity, size, sizeof *encoder->long_ids))
         return eitp__fail_memory(error, size * sizeof *encoder->long_ids, "a long piece of text");
-    status = eitp__bpe_encode(&encoder->tokenizer->bpe, host, &encoder->workspace, bytes, size, encoder->long_ids,
-                              &count, error);
+    status = eitp__encode_by_model(encoder, bytes, size, encoder->long_ids, &count, error);
     if (status == EITP_OK)
         status = encoder->sink(encoder->user, encoder->long_ids, count, error);
     if (size > EITP__PIECE_LIMIT / 16) { /* rare, so the memory is not kept */
@@ -26488,8 +27338,7 @@ static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigne
         return EITP_OK;
     }
     size_t count;
-    eitp_status status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->workspace,
-                                          bytes, size, ids, &count, error);
+    eitp_status status = eitp__encode_by_model(encoder, bytes, size, ids, &count, error);
     if (status != EITP_OK)
         return status;
     encoder->batch_count += count;
@@ -26504,6 +27353,8 @@ static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigne
 static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
                                       eitp_error *error) {
     eitp_encoder *encoder = (eitp_encoder *)user;
+    if (id < 0 && encoder->tokenizer->model == EITP__MODEL_WORDPIECE && eitp__is_blank(bytes, size))
+        return EITP_OK;
     if (id < 0 && size > EITP__ENCODER_BATCH)
         return eitp__encode_long_piece(encoder, bytes, size, error);
     eitp_status status = eitp__encoder_ensure_room(encoder, size < 24 ? 24 : size, error);
@@ -26516,15 +27367,64 @@ static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, si
     if (size <= EITP__CACHE_BYTES)
         return eitp__encode_short_piece(encoder, bytes, size, error);
     size_t count;
-    status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->workspace, bytes, size,
-                              encoder->batch + encoder->batch_count, &count, error);
+    status = eitp__encode_by_model(encoder, bytes, size, encoder->batch + encoder->batch_count, &count, error);
     if (status == EITP_OK)
         encoder->batch_count += count;
     return status;
 }
 
-static eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_t cache_count, eitp_token_sink sink,
-                                          void *user, eitp_encoder **out, eitp_error *error) {
+/* Passes text on from the first splitter to the second, normalized; NULL ends a part between two added tokens. */
+static eitp_status eitp__encoder_normalize(eitp_encoder *encoder, const unsigned char *bytes, size_t size,
+                                           eitp_error *error) {
+    eitp__buffer *normalized = &encoder->normalized;
+    if (!encoder->tokenizer->has_normalizer)
+        return bytes ? eitp__splitter_add_valid(&encoder->splitter, bytes, size, error) : EITP_OK;
+    eitp__buffer_clear(normalized);
+    eitp_status status = bytes ? eitp__normalizer_add(&encoder->normalizer, bytes, size, normalized, error)
+                               : eitp__normalizer_finish(&encoder->normalizer, normalized, error);
+    if (status != EITP_OK || !normalized->size)
+        return status;
+    return eitp__splitter_add_valid(&encoder->splitter, (const unsigned char *)normalized->data, normalized->size,
+                                    error);
+}
+
+static eitp_status eitp__encode_raw_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
+                                          eitp_error *error) {
+    eitp_encoder *encoder = (eitp_encoder *)user;
+    if (id < 0)
+        return eitp__encoder_normalize(encoder, bytes, size, error);
+    eitp_status status = eitp__encoder_normalize(encoder, NULL, 0, error);
+    if (status == EITP_OK)
+        status = eitp__splitter_finish(&encoder->splitter, error);
+    return status == EITP_OK ? eitp__encode_piece(encoder, bytes, size, id, error) : status;
+}
+
+static void eitp__encoder_split(eitp_encoder *encoder) {
+    const eitp_tokenizer *tokenizer = encoder->tokenizer;
+    const eitp__added_tokens *raw = &tokenizer->added[EITP__ADDED_RAW];
+    const eitp__added_tokens *normalized = &tokenizer->added[EITP__ADDED_NORMALIZED];
+    const eitp_host *host = &tokenizer->host;
+    encoder->has_two_splitters = tokenizer->has_normalizer || (raw->count && normalized->count);
+    eitp__splitter_init(&encoder->raw, host, raw, eitp__whole_size, eitp__encode_raw_piece, encoder);
+    encoder->raw.min_full = encoder->raw.full = EITP__RAW_CHUNK;
+    eitp__normalizer_init(&encoder->normalizer, host, &tokenizer->normalization);
+    eitp__buffer_init(&encoder->normalized, host);
+    eitp__splitter_init(&encoder->splitter, host, encoder->has_two_splitters || !raw->count ? normalized : raw,
+                        tokenizer->model == EITP__MODEL_BPE ? eitp__piece_size : eitp__word_size, eitp__encode_piece,
+                        encoder);
+    encoder->splitter.add_prefix_space = tokenizer->add_prefix_space;
+}
+
+EITP__PRIVATE size_t eitp__cache_size(size_t text_size) {
+    size_t count = 64;
+    while (count < text_size / 8 && count < EITP__CACHE_SLOTS)
+        count *= 2;
+    return count;
+}
+
+EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_t cache_count,
+                                                 eitp_token_sink sink, void *user, eitp_encoder **out,
+                                                 eitp_error *error) {
     const eitp_host *host = &tokenizer->host;
     *out = NULL;
     eitp_encoder *encoder = (eitp_encoder *)eitp__allocate(host, sizeof *encoder);
@@ -26535,8 +27435,7 @@ static eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_
     encoder->user = user;
     encoder->cache = (eitp__cache_slot *)eitp__allocate(host, cache_count * sizeof *encoder->cache);
     encoder->cache_count = encoder->cache ? cache_count : 0;
-    eitp__splitter_init(&encoder->splitter, host, tokenizer->added, tokenizer->added_count, tokenizer->add_prefix_space,
-                        eitp__encode_piece, encoder);
+    eitp__encoder_split(encoder);
     if (!encoder->cache) {
         eitp_encoder_destroy(encoder);
         return eitp__fail_memory(error, cache_count * sizeof(eitp__cache_slot), "an encoder");
@@ -26555,13 +27454,20 @@ eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink
 eitp_status eitp_encoder_add(eitp_encoder *encoder, const char *text, size_t size, eitp_error *error) {
     if (!encoder || (size && !text))
         return eitp__fail_null(error, "eitp_encoder_add", "encoder and text");
-    return eitp__splitter_add(&encoder->splitter, (const unsigned char *)text, size, error);
+    return eitp__splitter_add(encoder->has_two_splitters ? &encoder->raw : &encoder->splitter,
+                              (const unsigned char *)text, size, error);
 }
 
 eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
+    eitp_status status = EITP_OK;
     if (!encoder)
         return eitp__fail_null(error, "eitp_encoder_finish", "encoder");
-    eitp_status status = eitp__splitter_finish(&encoder->splitter, error);
+    if (encoder->has_two_splitters)
+        status = eitp__splitter_finish(&encoder->raw, error);
+    if (status == EITP_OK && encoder->has_two_splitters)
+        status = eitp__encoder_normalize(encoder, NULL, 0, error);
+    if (status == EITP_OK)
+        status = eitp__splitter_finish(&encoder->splitter, error);
     if (status == EITP_OK)
         status = eitp__encoder_flush(encoder, error);
     return status;
@@ -26570,6 +27476,8 @@ eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
 void eitp_encoder_reset(eitp_encoder *encoder) {
     if (!encoder)
         return;
+    eitp__splitter_reset(&encoder->raw);
+    eitp__normalizer_reset(&encoder->normalizer);
     eitp__splitter_reset(&encoder->splitter);
     encoder->batch_count = 0;
 }
@@ -26578,6 +27486,9 @@ void eitp_encoder_destroy(eitp_encoder *encoder) {
     if (!encoder)
         return;
     const eitp_host host = encoder->tokenizer->host;
+    eitp__splitter_release(&encoder->raw);
+    eitp__normalizer_release(&encoder->normalizer);
+    eitp__buffer_release(&encoder->normalized);
     eitp__splitter_release(&encoder->splitter);
     eitp__bpe_workspace_release(&encoder->workspace, &host);
     eitp__release(&host, encoder->cache, encoder->cache_count * sizeof *encoder->cache);
@@ -26614,10 +27525,8 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
     array.ids = ids;
     array.capacity = capacity;
     array.count = 0;
-    size_t cache_count = 64; /* limited to what a text of this size can use */
-    while (cache_count < size / 8 && cache_count < EITP__CACHE_SLOTS)
-        cache_count *= 2;
-    eitp_status status = eitp__encoder_allocate(tokenizer, cache_count, eitp__id_array_add, &array, &encoder, error);
+    eitp_status status =
+        eitp__encoder_allocate(tokenizer, eitp__cache_size(size), eitp__id_array_add, &array, &encoder, error);
     if (status != EITP_OK)
         return status;
     status = eitp_encoder_add(encoder, text, size, error);
@@ -26628,7 +27537,321 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
     eitp_encoder_destroy(encoder);
     return status;
 }
-/* <<src/text/bpe_encoder.c */
+/* <<src/text/encoder.c */
+
+/* >>src/text/sequence.c */
+/* Sequences for models: texts, cut to a length, with the special tokens of a template around them. */
+
+EITP__PRIVATE int eitp__template_add(eitp__template *form, int32_t id, int32_t segment) {
+    if (form->count == EITP__TEMPLATE_LIMIT)
+        return 0;
+    form->pieces[form->count].id = id;
+    form->pieces[form->count++].segment = segment;
+    return 1;
+}
+
+EITP__PRIVATE size_t eitp__template_special_count(const eitp__template *form) {
+    size_t count = 0;
+    for (size_t i = 0; i < form->count; i++)
+        count += form->pieces[i].id >= 0;
+    return count;
+}
+
+EITP__PRIVATE void eitp__share_room(size_t room, size_t *first, size_t *second) {
+    size_t *shorter = *first <= *second ? first : second;
+    size_t *longer = shorter == first ? second : first;
+    if (*shorter <= room / 2) {
+        *longer = room - *shorter;
+        return;
+    }
+    *shorter = room / 2;
+    *longer = room - room / 2;
+}
+
+eitp_sequence_defaults eitp_tokenizer_sequence_defaults(const eitp_tokenizer *tokenizer) {
+    const eitp_sequence_defaults none = EITP__ZERO;
+    return tokenizer ? tokenizer->defaults : none;
+}
+
+int32_t eitp_tokenizer_added_count(const eitp_tokenizer *tokenizer, int pair) {
+    return tokenizer ? (int32_t)eitp__template_special_count(pair ? &tokenizer->pair : &tokenizer->single) : 0;
+}
+
+/* The ids of one text, and which of them are kept. */
+typedef struct eitp__text_ids {
+    const eitp_host *host;
+    int32_t *ids;
+    size_t count, capacity;
+    size_t kept;
+} eitp__text_ids;
+
+static eitp_status eitp__text_ids_add(void *user, const int32_t *ids, size_t count, eitp_error *error) {
+    eitp__text_ids *text = (eitp__text_ids *)user;
+    if (!eitp__reserve(text->host, (void **)&text->ids, &text->capacity, text->count + count, sizeof *ids))
+        return eitp__fail_memory(error, (text->count + count) * sizeof *ids, "the tokens of a text");
+    memcpy(text->ids + text->count, ids, count * sizeof *ids);
+    text->count = text->kept = text->count + count;
+    return EITP_OK;
+}
+
+static eitp_status eitp__text_ids_encode(const eitp_tokenizer *tokenizer, const eitp_text *text, eitp__text_ids *out,
+                                         eitp_error *error) {
+    eitp_encoder *encoder;
+    eitp_status status =
+        eitp__encoder_allocate(tokenizer, eitp__cache_size(text->size), eitp__text_ids_add, out, &encoder, error);
+    if (status != EITP_OK)
+        return status;
+    status = eitp_encoder_add(encoder, text->bytes, text->size, error);
+    if (status == EITP_OK)
+        status = eitp_encoder_finish(encoder, error);
+    eitp_encoder_destroy(encoder);
+    return status;
+}
+
+/* Cuts `excess` tokens of one text. */
+static eitp_status eitp__cut_one(eitp__text_ids *text, size_t excess, const char *which, eitp_error *error) {
+    if (text->count <= excess)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "%zu of the %zu tokens of the %s text had to be cut, which leaves none; cut the longest text, "
+            "or allow longer sequences",
+            excess, text->count, which);
+    text->kept = text->count - excess;
+    return EITP_OK;
+}
+
+/* Decides how many tokens of each text are kept. `added`: special tokens of the sequence. */
+static eitp_status eitp__truncate(const eitp_sequence_config *config, size_t added, eitp__text_ids texts[2], int pair,
+                                  eitp_error *error) {
+    const size_t length = (size_t)config->max_length, total = texts[0].count + texts[1].count;
+    if (!length || added + total <= length)
+        return EITP_OK;
+    if (length < added)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "sequences of at most %zu tokens have no room for the %zu special tokens; allow longer ones",
+                          length, added);
+    const size_t room = length - added;
+    if (!room && config->truncation != EITP_TRUNCATE_NONE) { /* also what transformers does */
+        texts[0].kept = texts[1].kept = 0;
+        return EITP_OK;
+    }
+    switch (config->truncation) {
+    case EITP_TRUNCATE_LONGEST:
+        if (pair)
+            eitp__share_room(room, &texts[0].kept, &texts[1].kept);
+        else
+            texts[0].kept = room;
+        return EITP_OK;
+    case EITP_TRUNCATE_FIRST:
+        return eitp__cut_one(&texts[0], total - room, "first", error);
+    case EITP_TRUNCATE_SECOND:
+        return eitp__cut_one(&texts[1], total - room, "second", error);
+    default:
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the sequence has %zu tokens, more than the limit of %zu; shorten the text, allow longer "
+                          "sequences, or have them cut",
+                          added + total, length);
+    }
+}
+
+/* Where the pieces of a sequence are stored. */
+typedef struct eitp__sequence {
+    int32_t *ids, *segments;
+    size_t capacity, count;
+} eitp__sequence;
+
+static void eitp__sequence_add(eitp__sequence *sequence, const int32_t *ids, size_t count, int32_t segment) {
+    for (size_t i = 0; i < count && sequence->count + i < sequence->capacity; i++) {
+        if (sequence->ids)
+            sequence->ids[sequence->count + i] = ids[i];
+        if (sequence->segments)
+            sequence->segments[sequence->count + i] = segment;
+    }
+    sequence->count += count;
+}
+
+static void eitp__sequence_fill(eitp__sequence *sequence, const eitp__template *form,
+                                const eitp_sequence_config *config, const eitp__text_ids texts[2]) {
+    for (size_t i = 0; i < form->count; i++) {
+        const eitp__template_piece *piece = &form->pieces[i];
+        if (piece->id >= 0) {
+            eitp__sequence_add(sequence, &piece->id, config->omit_special_tokens ? 0 : 1, piece->segment);
+            continue;
+        }
+        const eitp__text_ids *text = &texts[piece->id == EITP__TEMPLATE_FIRST ? 0 : 1];
+        const size_t skipped = config->truncate_left ? text->count - text->kept : 0;
+        if (text->kept)
+            eitp__sequence_add(sequence, text->ids + skipped, text->kept, piece->segment);
+    }
+}
+
+static eitp_status eitp__sequence_check(const eitp_text *first, const eitp_text *second,
+                                        const eitp_sequence_config *config, eitp_error *error) {
+    const int truncation = (int)config->truncation;
+    if ((first->size && !first->bytes) || (second && second->size && !second->bytes))
+        return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "texts with a size");
+    if (config->max_length < 0 || truncation < EITP_TRUNCATE_LONGEST || truncation > EITP_TRUNCATE_NONE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_tokenizer_encode_sequence: max_length %ld and truncation %d must be at least 0 and one "
+                          "of eitp_truncation",
+                          (long)config->max_length, truncation);
+    return EITP_OK;
+}
+
+eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokenizer, const eitp_text *first,
+                                           const eitp_text *second, const eitp_sequence_config *config, int32_t *ids,
+                                           int32_t *segments, size_t capacity, eitp_sequence_report *report,
+                                           eitp_error *error) {
+    const eitp_sequence_config whole = EITP__ZERO;
+    eitp__text_ids texts[2] = EITP__ZERO;
+    eitp__sequence sequence;
+    if (!tokenizer || !first || !report)
+        return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "tokenizer, first and report");
+    memset(report, 0, sizeof *report);
+    config = config ? config : &whole;
+    const eitp__template *form = second ? &tokenizer->pair : &tokenizer->single;
+    eitp_status status = eitp__sequence_check(first, second, config, error);
+    texts[0].host = texts[1].host = &tokenizer->host;
+    if (status == EITP_OK)
+        status = eitp__text_ids_encode(tokenizer, first, &texts[0], error);
+    if (status == EITP_OK && second)
+        status = eitp__text_ids_encode(tokenizer, second, &texts[1], error);
+    if (status == EITP_OK)
+        status = eitp__truncate(config, config->omit_special_tokens ? 0 : eitp__template_special_count(form), texts,
+                                second != NULL, error);
+    if (status == EITP_OK) {
+        sequence.ids = ids, sequence.segments = segments, sequence.capacity = capacity, sequence.count = 0;
+        eitp__sequence_fill(&sequence, form, config, texts);
+        report->count = sequence.count;
+        report->cut_first = texts[0].count - texts[0].kept;
+        report->cut_second = texts[1].count - texts[1].kept;
+    }
+    for (size_t i = 0; i < 2; i++)
+        eitp__release(&tokenizer->host, texts[i].ids, texts[i].capacity * sizeof *texts[i].ids);
+    return status;
+}
+/* <<src/text/sequence.c */
+
+/* >>src/text/decode.c */
+/* Decoding: tokens to text. */
+
+/* What WordPiece's decoder replaces in each token, in this order, where it cleans up. */
+static const struct {
+    const char *found, *put;
+} eitp__cleanups[] = {
+    {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
+    {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+};
+
+static void eitp__replace_all(const eitp__buffer *from, const char *found, const char *put, eitp__buffer *to) {
+    const size_t size = strlen(found);
+    eitp__buffer_clear(to);
+    for (size_t i = 0; i < from->size;) {
+        if (size <= from->size - i && !memcmp(from->data + i, found, size)) {
+            eitp__buffer_add_text(to, put);
+            i += size;
+        } else {
+            eitp__buffer_add(to, from->data + i++, 1);
+        }
+    }
+}
+
+/* Cleans up text[0], with text[1] as a second buffer; the result is in text[0]. */
+static void eitp__clean_up(eitp__buffer text[2]) {
+    if (!text[0].size || !memchr(text[0].data, ' ', text[0].size)) /* each of them begins with one */
+        return;
+    for (size_t i = 0; i < EITP__COUNT(eitp__cleanups); i++) {
+        eitp__replace_all(&text[0], eitp__cleanups[i].found, eitp__cleanups[i].put, &text[1]);
+        const eitp__buffer swapped = text[0];
+        text[0] = text[1];
+        text[1] = swapped;
+    }
+}
+
+/* Where decoded text is stored. */
+typedef struct eitp__decoded {
+    char *text;
+    size_t capacity, size;
+} eitp__decoded;
+
+static eitp_status eitp__decoded_add(eitp__decoded *out, const char *bytes, size_t size, eitp_error *error) {
+    if (out->size < out->capacity && size)
+        memcpy(out->text + out->size, bytes, size < out->capacity - out->size ? size : out->capacity - out->size);
+    if (!eitp__add_size(out->size, size, &out->size))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text of the tokens exceeds the address space");
+    return EITP_OK;
+}
+
+/* Adds a token of WordPiece: what goes on with a word without its prefix, another one after a space. */
+static eitp_status eitp__decode_word(const eitp_tokenizer *tokenizer, const char *bytes, size_t size, int first,
+                                     eitp__buffer text[2], eitp__decoded *out, eitp_error *error) {
+    const eitp__buffer *prefix = &tokenizer->wordpiece.prefix;
+    const int continues = tokenizer->decodes_words && !first && size >= prefix->size &&
+                          (!prefix->size || !memcmp(bytes, prefix->data, prefix->size));
+    const size_t skipped = continues ? prefix->size : 0;
+    eitp__buffer_clear(&text[0]);
+    if (!first && !continues)
+        eitp__buffer_add_text(&text[0], " ");
+    eitp__buffer_add(&text[0], bytes + skipped, size - skipped);
+    if (tokenizer->cleans_up)
+        eitp__clean_up(text);
+    if (text[0].failed || text[1].failed)
+        return eitp__fail_memory(error, size, "the text of a token");
+    return eitp__decoded_add(out, text[0].data, text[0].size, error);
+}
+
+/* The text of a token: of added ones that are recognized in normalized text, that text. */
+static eitp_status eitp__decoded_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
+                                       eitp_error *error) {
+    const eitp__added_tokens *normalized = &tokenizer->added[EITP__ADDED_NORMALIZED];
+    eitp_status status = eitp_tokenizer_token(tokenizer, id, bytes, size, error);
+    if (status != EITP_OK || !(tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_NORMALIZED))
+        return status;
+    for (size_t i = 0; i < normalized->count; i++) {
+        if (normalized->tokens[i].id != id)
+            continue;
+        *bytes = (const char *)normalized->tokens[i].bytes;
+        *size = normalized->tokens[i].size;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, eitp__buffer text[2],
+                                eitp__decoded *out, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        const char *bytes = NULL;
+        size_t size = 0;
+        status = eitp__decoded_token(tokenizer, ids[i], &bytes, &size, error);
+        if (status != EITP_OK)
+            return eitp__fail_prefix(error, status, "token %zu of the sequence", i);
+        status = tokenizer->model == EITP__MODEL_WORDPIECE
+                     ? eitp__decode_word(tokenizer, bytes, size, i == 0, text, out, error)
+                     : eitp__decoded_add(out, bytes, size, error);
+    }
+    return status;
+}
+
+eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
+                                  size_t capacity, size_t *size, eitp_error *error) {
+    eitp__buffer buffers[2];
+    eitp__decoded out;
+    if (!tokenizer || !size)
+        return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
+    *size = 0;
+    if ((count && !ids) || (capacity && !text))
+        return eitp__fail_null(error, "eitp_tokenizer_decode", "ids with a count and text with a capacity");
+    out.text = text, out.capacity = capacity, out.size = 0;
+    eitp__buffer_init(&buffers[0], &tokenizer->host);
+    eitp__buffer_init(&buffers[1], &tokenizer->host);
+    eitp_status status = eitp__decode(tokenizer, ids, count, buffers, &out, error);
+    if (status == EITP_OK)
+        *size = out.size;
+    eitp__buffer_release(&buffers[0]);
+    eitp__buffer_release(&buffers[1]);
+    return status;
+}
+/* <<src/text/decode.c */
 
 /* >>src/text/special_tokens.c */
 /*
@@ -26647,8 +27870,50 @@ EITP__PRIVATE const char *eitp__special_file_name(int file) {
 }
 
 EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which) {
-    static const char *const names[] = {"eos_token", "bos_token", "pad_token", "unk_token"};
+    static const char *const names[] = {"eos_token", "bos_token", "pad_token", "unk_token",
+                                        "cls_token", "sep_token", "mask_token"};
     return names[which];
+}
+
+EITP__PRIVATE const char *eitp__family_token(int family, eitp_special_token which) {
+    static const char *const names[][EITP_SPECIAL_TOKEN_COUNT] = {
+        {EITP__END_OF_TEXT, EITP__END_OF_TEXT, NULL, EITP__END_OF_TEXT, NULL, NULL, NULL},
+        {NULL, NULL, "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
+        {"</s>", "<s>", "<pad>", "<unk>", "<s>", "</s>", "<mask>"},
+    };
+    return names[family][which];
+}
+
+static const eitp__json *eitp__special_member(const eitp__special_files *files, int file, const char *name) {
+    return files->documents[file] ? eitp__json_member(eitp__json_root(files->documents[file]), name) : NULL;
+}
+
+static int eitp__text_is(const eitp__json *value, const char *text) {
+    return value && value->kind == EITP__JSON_STRING && !strcmp(value->text, text);
+}
+
+EITP__PRIVATE int eitp__named_family(const eitp__special_files *files, const char **name) {
+    static const struct {
+        const char *class_name, *fast_name, *model_type;
+        int family;
+    } families[] = {
+        {"GPT2Tokenizer", "GPT2TokenizerFast", "gpt2", EITP__FAMILY_GPT2},
+        {"BertTokenizer", "BertTokenizerFast", "bert", EITP__FAMILY_BERT},
+        {"DistilBertTokenizer", "DistilBertTokenizerFast", "distilbert", EITP__FAMILY_BERT},
+        {"ElectraTokenizer", "ElectraTokenizerFast", "electra", EITP__FAMILY_BERT},
+        {"RobertaTokenizer", "RobertaTokenizerFast", "roberta", EITP__FAMILY_ROBERTA},
+    };
+    const eitp__json *named = eitp__special_member(files, EITP__TOKENIZER_CONFIG, "tokenizer_class");
+    const int is_class = named && named->kind == EITP__JSON_STRING;
+    if (!is_class)
+        named = eitp__special_member(files, EITP__MODEL_CONFIG, "model_type");
+    *name = named && named->kind == EITP__JSON_STRING ? named->text : NULL;
+    for (size_t i = 0; i < EITP__COUNT(families); i++) {
+        if (is_class ? eitp__text_is(named, families[i].class_name) || eitp__text_is(named, families[i].fast_name)
+                     : eitp__text_is(named, families[i].model_type))
+            return families[i].family;
+    }
+    return -1;
 }
 
 static eitp_status eitp__special_file_read(const eitp_host *host, const char *path, eitp__json_document **document,
@@ -26681,10 +27946,6 @@ EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files) {
         eitp__json_release(files->documents[file]);
         files->documents[file] = NULL;
     }
-}
-
-static const eitp__json *eitp__special_member(const eitp__special_files *files, int file, const char *name) {
-    return files->documents[file] ? eitp__json_member(eitp__json_root(files->documents[file]), name) : NULL;
 }
 
 EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files) {
@@ -26725,10 +27986,18 @@ EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_fil
                              : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
 }
 
+EITP__PRIVATE const eitp__json *eitp__tokenizer_config_member(const eitp__special_files *files, const char *name) {
+    const eitp__json *value = eitp__special_member(files, EITP__TOKENIZER_CONFIG, name);
+    return value && value->kind != EITP__JSON_NULL ? value : NULL;
+}
+
 /* True if eitp_tokenizer_save writes this member itself. */
 static int eitp__is_own_member(const eitp__json *member) {
-    if (!strcmp(member->name, "add_prefix_space"))
-        return 1;
+    static const char *const names[] = {"add_prefix_space", "do_lower_case", "strip_accents", "tokenize_chinese_chars"};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!strcmp(member->name, names[i]))
+            return 1;
+    }
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
         if (!strcmp(member->name, eitp__special_token_name((eitp_special_token)which)))
             return 1;
@@ -26750,7 +28019,7 @@ EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, ei
 }
 /* <<src/text/special_tokens.c */
 
-/* >>src/text/bpe_loader.c */
+/* >>src/text/loader.c */
 EITP__PRIVATE void eitp__loader_init(eitp__loader *loader, const eitp_host *host, const eitp__special_files *files) {
     memset(loader, 0, sizeof *loader);
     loader->host = host;
@@ -26801,6 +28070,14 @@ EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *te
     return 0;
 }
 
+EITP__PRIVATE unsigned eitp__load_spelling(eitp__loader *loader, const char *text, size_t size) {
+    if (loader->model == EITP__MODEL_BPE)
+        return eitp__decode_spelling(&loader->bytes, text, size);
+    eitp__buffer_clear(&loader->bytes);
+    eitp__buffer_add(&loader->bytes, text, size);
+    return EITP__TOKEN_VERBATIM;
+}
+
 EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *bytes, size_t size, unsigned verbatim) {
     const unsigned char *text = (const unsigned char *)bytes;
     uint64_t hash = 0xCBF29CE484222325u + verbatim;
@@ -26818,7 +28095,35 @@ EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *byte
     }
 }
 
-static eitp_status eitp__load_token(eitp__loader *loader, const eitp__json *entry, size_t count, eitp_error *error) {
+EITP__PRIVATE int64_t eitp__load_find(eitp__loader *loader, const char *text, size_t size) {
+    unsigned verbatim = eitp__load_spelling(loader, text, size);
+    if (loader->bytes.failed)
+        return -1;
+    return (int64_t)*eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim) - 1;
+}
+
+EITP__PRIVATE int eitp__load_mark_special(eitp__loader *loader, const char *text, size_t size) {
+    const int64_t id = eitp__load_find(loader, text, size);
+    if (id >= 0)
+        loader->tokenizer->vocabulary.tokens[id].flags |= EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL;
+    return id >= 0;
+}
+
+EITP__PRIVATE eitp_status eitp__load_token(eitp__loader *loader, const char *text, size_t size, size_t id, size_t line,
+                                           eitp_error *error) {
+    unsigned verbatim = eitp__load_spelling(loader, text, size);
+    if (loader->bytes.failed)
+        return eitp__fail_memory(error, size, "the tokenizer's vocabulary");
+    uint32_t *slot = eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
+    if (*slot)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: token \"%.*s\" is also token %lu; remove one of them",
+                          line, eitp__excerpt_size(size), text, (unsigned long)*slot - 1);
+    *slot = (uint32_t)id + 1;
+    return eitp__tokenizer_set_token(loader->tokenizer, id, loader->bytes.data, loader->bytes.size, verbatim, error);
+}
+
+static eitp_status eitp__load_json_token(eitp__loader *loader, const eitp__json *entry, size_t count,
+                                         eitp_error *error) {
     const int shown = eitp__excerpt_size(entry->name_size);
     if (entry->kind != EITP__JSON_NUMBER || !entry->is_integer || entry->integer < 0)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the id of token \"%.*s\" must be an integer, at least 0",
@@ -26833,30 +28138,25 @@ static eitp_status eitp__load_token(eitp__loader *loader, const eitp__json *entr
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "line %zu: token \"%.*s\" has id %zu, which another token has; ids must be unique",
                           entry->line, shown, entry->name, id);
-    unsigned verbatim = eitp__decode_spelling(&loader->bytes, entry->name, entry->name_size);
-    if (loader->bytes.failed)
-        return eitp__fail_memory(error, entry->name_size, "the tokenizer's vocabulary");
-    uint32_t *slot = eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
-    *slot = (uint32_t)id + 1;
-    return eitp__tokenizer_set_token(loader->tokenizer, id, loader->bytes.data, loader->bytes.size, verbatim, error);
+    return eitp__load_token(loader, entry->name, entry->name_size, id, entry->line, error);
 }
 
-EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
-                                                size_t merge_count, eitp_error *error) {
-    if (!vocabulary || vocabulary->kind != EITP__JSON_OBJECT)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary must be an object of tokens and ids");
-    const size_t count = vocabulary->count;
+EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, size_t outside, size_t merge_count,
+                                           eitp_error *error) {
     if (count + outside > EITP__VOCABULARY_LIMIT || merge_count > EITP__VOCABULARY_LIMIT)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%zu tokens and %zu merges exceed the limit of %zu each",
                           count + outside, merge_count, EITP__VOCABULARY_LIMIT);
-    if (count < 256)
+    if (loader->model == EITP__MODEL_BPE && count < 256)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "the vocabulary has %zu tokens, expected at least one for each of the 256 bytes; train it "
                           "with an initial alphabet of all 256 bytes",
                           count);
+    if (!count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary has no tokens");
     loader->tokenizer = eitp__tokenizer_allocate(loader->host, count + outside, merge_count, error);
     if (!loader->tokenizer)
         return EITP_ERROR_MEMORY;
+    loader->tokenizer->model = loader->model;
     loader->slot_count = 1024;
     while (loader->slot_count < 2 * count)
         loader->slot_count *= 2;
@@ -26866,12 +28166,18 @@ EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp
         loader->slot_count = 0;
         return eitp__fail_memory(error, size, "the tokenizer's vocabulary");
     }
-    for (const eitp__json *entry = vocabulary->first_child; entry; entry = entry->next) {
-        eitp_status status = eitp__load_token(loader, entry, count, error);
-        if (status != EITP_OK)
-            return status;
-    }
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
+                                                size_t merge_count, eitp_error *error) {
+    if (!vocabulary || vocabulary->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary must be an object of tokens and ids");
+    eitp_status status = eitp__load_begin(loader, vocabulary->count, outside, merge_count, error);
+    const eitp__json *entry = vocabulary->first_child;
+    for (; entry && status == EITP_OK; entry = entry->next)
+        status = eitp__load_json_token(loader, entry, vocabulary->count, error);
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, size_t line, const char *left,
@@ -26905,16 +28211,96 @@ EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, si
                                              : "merged");
     return EITP_OK;
 }
-/* <<src/text/bpe_loader.c */
 
-/* >>src/text/bpe_load_added.c */
+EITP__PRIVATE eitp_status eitp__load_unknown(eitp__loader *loader, const char *text, size_t size, eitp_error *error) {
+    const int64_t id = eitp__load_find(loader, text, size);
+    if (id < 0)
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "the vocabulary lacks the token \"%.*s\" of unknown words (unk_token); add it, or name another "
+            "one",
+            eitp__excerpt_size(size), text);
+    loader->tokenizer->wordpiece.unknown = (int32_t)id;
+    return EITP_OK;
+}
+/* <<src/text/loader.c */
+
+/* >>src/text/load_normalization.c */
+/* What tokenizer_config.json says of how WordPiece normalizes text. */
+
+/* The members of tokenizer_config.json that say how text is normalized. */
+static eitp_status eitp__override_normalization(eitp__loader *loader, eitp__normalization *steps, eitp_error *error) {
+    const eitp__json_document *document = loader->files->documents[EITP__TOKENIZER_CONFIG];
+    const eitp__json *accents = document ? eitp__json_member(eitp__json_root(document), "strip_accents") : NULL;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "do_lower_case", &steps->lowercase, error);
+    if (accents && accents->kind == EITP__JSON_NULL)
+        steps->strip_accents = -1;
+    if (status == EITP_OK)
+        status = eitp__tokenizer_config_boolean(loader->files, "strip_accents", &steps->strip_accents, error);
+    if (status == EITP_OK)
+        status = eitp__tokenizer_config_boolean(loader->files, "tokenize_chinese_chars", &steps->handle_chinese_chars,
+                                                error);
+    return status;
+}
+
+/* Checks that words which must not be split are added tokens, which never are. */
+static eitp_status eitp__check_never_split(eitp__loader *loader, eitp_error *error) {
+    const eitp__json *words = eitp__tokenizer_config_member(loader->files, "never_split");
+    int basic = 1;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "do_basic_tokenize", &basic, error);
+    if (status == EITP_OK && !basic)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "tokenizer_config.json: unsupported do_basic_tokenize false; it must be true");
+    for (const eitp__json *word = words ? words->first_child : NULL; word && status == EITP_OK; word = word->next) {
+        const int is_text = word->kind == EITP__JSON_STRING;
+        const int64_t id = is_text ? eitp__load_find(loader, word->text, word->text_size) : -1;
+        if (id < 0 || !(loader->tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_ADDED))
+            status =
+                eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                           "tokenizer_config.json: line %zu: unsupported never_split of \"%.*s\"; add it as a token",
+                           word->line, is_text ? eitp__excerpt_size(word->text_size) : 0, is_text ? word->text : "");
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__load_normalization(eitp__loader *loader, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    const eitp__normalization before = tokenizer->normalization;
+    if (tokenizer->model != EITP__MODEL_WORDPIECE)
+        return EITP_OK;
+    eitp_status status = eitp__check_never_split(loader, error);
+    if (status == EITP_OK && tokenizer->has_normalizer)
+        status = eitp__override_normalization(loader, &tokenizer->normalization, error);
+    if (status == EITP_OK && memcmp(&before, &tokenizer->normalization, sizeof before))
+        eitp__log(loader->host, EITP_LOG_WARNING,
+                  "tokenizer_config.json overrides the normalizer: do_lower_case is %s, strip_accents %s, "
+                  "tokenize_chinese_chars %s",
+                  tokenizer->normalization.lowercase ? "true" : "false",
+                  tokenizer->normalization.strip_accents < 0   ? "null"
+                  : tokenizer->normalization.strip_accents > 0 ? "true"
+                                                               : "false",
+                  tokenizer->normalization.handle_chinese_chars ? "true" : "false");
+    return status;
+}
+/* <<src/text/load_normalization.c */
+
+/* >>src/text/load_added.c */
 /* Added tokens of a tokenizer.json, and special tokens named in the files next to it. */
 
 /* Stores the flags of an added token and checks that it is supported. */
 static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *flags, eitp_error *error) {
-    static const char *const unsupported[] = {"single_word", "lstrip", "rstrip"};
+    static const struct {
+        const char *name;
+        unsigned flag; /* 0: unsupported */
+    } members[] = {
+        {"single_word", 0},
+        {"lstrip", EITP__TOKEN_TAKES_LEFT},
+        {"rstrip", EITP__TOKEN_TAKES_RIGHT},
+        {"normalized", EITP__TOKEN_NORMALIZED},
+        {"special", EITP__TOKEN_SPECIAL},
+    };
     const eitp__json *content = eitp__json_member(entry, "content");
-    int normalized = 0, special = 0;
+    *flags = EITP__TOKEN_ADDED;
     if (!content || content->kind != EITP__JSON_STRING || !content->text_size)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: an added token must have a non-empty content",
                           entry->line);
@@ -26922,22 +28308,18 @@ static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *fl
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "line %zu: an added token of %zu bytes exceeds the limit of %zu", entry->line,
                           content->text_size, EITP__ADDED_TOKEN_LIMIT);
-    for (size_t i = 0; i < EITP__COUNT(unsupported); i++) {
+    for (size_t i = 0; i < EITP__COUNT(members); i++) {
         int value = 0;
-        eitp_status status = eitp__json_get_boolean(entry, unsupported[i], &value, error);
+        eitp_status status = eitp__json_get_boolean(entry, members[i].name, &value, error);
         if (status != EITP_OK)
             return status;
-        if (value)
+        if (value && !members[i].flag)
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                               "line %zu: unsupported %s of the added token \"%.*s\"; it must be false", entry->line,
-                              unsupported[i], eitp__excerpt_size(content->text_size), content->text);
+                              members[i].name, eitp__excerpt_size(content->text_size), content->text);
+        *flags |= value ? members[i].flag : 0;
     }
-    eitp_status status = eitp__json_get_boolean(entry, "normalized", &normalized, error);
-    if (status == EITP_OK)
-        status = eitp__json_get_boolean(entry, "special", &special, error);
-    *flags = EITP__TOKEN_ADDED | (normalized ? (unsigned)EITP__TOKEN_NORMALIZED : 0u) |
-             (special ? (unsigned)EITP__TOKEN_SPECIAL : 0u);
-    return status;
+    return EITP_OK;
 }
 
 static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json *entry, size_t *next,
@@ -26952,7 +28334,7 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json
         return status;
     const eitp__json *content = eitp__json_member(entry, "content");
     const int shown = eitp__excerpt_size(content->text_size);
-    unsigned verbatim = eitp__decode_spelling(&loader->bytes, content->text, content->text_size);
+    unsigned verbatim = eitp__load_spelling(loader, content->text, content->text_size);
     if (loader->bytes.failed)
         return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
     uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
@@ -26975,40 +28357,6 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: duplicate added token \"%.*s\"; remove one of them",
                           entry->line, shown, content->text);
     vocabulary->tokens[expected].flags |= (unsigned char)flags;
-    return EITP_OK;
-}
-
-/* True if both tokens can occur in a text so that they overlap. */
-static int eitp__tokens_overlap(const unsigned char *a, size_t a_size, const unsigned char *b, size_t b_size) {
-    for (size_t shift = 0; shift < a_size; shift++) {
-        size_t common = a_size - shift < b_size ? a_size - shift : b_size;
-        if (!memcmp(a + shift, b, common))
-            return 1;
-    }
-    for (size_t shift = 1; shift < b_size; shift++) {
-        size_t common = b_size - shift < a_size ? b_size - shift : a_size;
-        if (!memcmp(b + shift, a, common))
-            return 1;
-    }
-    return 0;
-}
-
-EITP__PRIVATE eitp_status eitp__check_added_overlaps(const eitp_tokenizer *tokenizer, eitp_error *error) {
-    const eitp__token *tokens = tokenizer->vocabulary.tokens;
-    for (size_t i = 0; i < tokenizer->added_count; i++) {
-        const eitp__added_token *one = &tokenizer->added[i];
-        for (size_t k = i + 1; k < tokenizer->added_count; k++) {
-            const eitp__added_token *other = &tokenizer->added[k];
-            if (!((tokens[one->id].flags ^ tokens[other->id].flags) & EITP__TOKEN_NORMALIZED))
-                continue;
-            if (tokenizer->added_count > 4096 || eitp__tokens_overlap(one->bytes, one->size, other->bytes, other->size))
-                return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                                  "unsupported added tokens \"%.*s\" and \"%.*s\", which may overlap in a text and "
-                                  "differ in \"normalized\"; give both the same value",
-                                  eitp__excerpt_size(one->size), (const char *)one->bytes,
-                                  eitp__excerpt_size(other->size), (const char *)other->bytes);
-        }
-    }
     return EITP_OK;
 }
 
@@ -27041,7 +28389,7 @@ static int eitp__is_added_token(const eitp_tokenizer *tokenizer, size_t id, cons
    -1 if the vocabulary lacks the token. */
 static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp__json *content, unsigned flags, int64_t *id,
                                           eitp_error *error) {
-    unsigned verbatim = eitp__decode_spelling(&loader->bytes, content->text, content->text_size);
+    unsigned verbatim = eitp__load_spelling(loader, content->text, content->text_size);
     if (loader->bytes.failed)
         return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
     uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
@@ -27138,6 +28486,8 @@ static eitp_status eitp__check_decoder_tokens(eitp__loader *loader, eitp_error *
 static eitp_status eitp__load_prefix_space(eitp__loader *loader, eitp_error *error) {
     eitp_tokenizer *tokenizer = loader->tokenizer;
     int add_prefix_space = tokenizer->add_prefix_space;
+    if (tokenizer->model != EITP__MODEL_BPE)
+        return EITP_OK;
     eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
     if (status == EITP_OK && add_prefix_space != tokenizer->add_prefix_space)
         eitp__log(loader->host, EITP_LOG_WARNING, "tokenizer_config.json overrides add_prefix_space: it is %s",
@@ -27155,6 +28505,8 @@ EITP__PRIVATE eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_e
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT && status == EITP_OK; which++)
         status = eitp__load_special_token(loader, (eitp_special_token)which, &ids[which], error);
     if (status == EITP_OK)
+        status = eitp__load_normalization(loader, error);
+    if (status == EITP_OK)
         status = eitp__tokenizer_complete(tokenizer, error);
     if (status != EITP_OK)
         return status;
@@ -27170,10 +28522,451 @@ EITP__PRIVATE eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_e
     return tokenizer->config.failed ? eitp__fail_memory(error, tokenizer->config.size, "the tokenizer's configuration")
                                     : EITP_OK;
 }
-/* <<src/text/bpe_load_added.c */
+/* <<src/text/load_added.c */
 
-/* >>src/text/bpe_load_json.c */
-/* Reading tokenizer.json, and refusing settings beyond GPT-2's byte-level BPE. */
+/* >>src/text/load_template.c */
+/* Post-processors of tokenizer.json, which put special tokens around texts. */
+
+EITP__PRIVATE void eitp__set_template(eitp_tokenizer *tokenizer, int family, int32_t begin, int32_t end) {
+    const int is_bert = family == EITP__FAMILY_BERT;
+    eitp__template *single = &tokenizer->single, *pair = &tokenizer->pair;
+    single->count = pair->count = 0;
+    eitp__template_add(single, begin, 0);
+    eitp__template_add(single, EITP__TEMPLATE_FIRST, 0);
+    eitp__template_add(single, end, 0);
+    *pair = *single;
+    if (!is_bert) /* RoBERTa's has two separators, and one segment */
+        eitp__template_add(pair, end, 0);
+    eitp__template_add(pair, EITP__TEMPLATE_SECOND, is_bert);
+    eitp__template_add(pair, end, is_bert);
+}
+
+/* Checks that a template's token has its id in the vocabulary too. */
+static eitp_status eitp__check_template_token(const eitp__loader *loader, const eitp__json *place, const char *text,
+                                              size_t size, int64_t id, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
+    if (id >= 0 && (uint64_t)id < vocabulary->count && vocabulary->tokens[id].size == size &&
+        !memcmp(eitp__token_bytes(loader->tokenizer, (size_t)id), text, size))
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_FORMAT,
+        "line %zu: post_processor: the vocabulary lacks the token \"%.*s\" with id %lld, which is added to "
+        "texts",
+        place->line, eitp__excerpt_size(size), text, (long long)id);
+}
+
+/* Adds the tokens that a template calls `name`: {"ids": [101], "tokens": ["[CLS]"]}. */
+static eitp_status eitp__add_template_tokens(const eitp__loader *loader, const eitp__json *part,
+                                             const eitp__json *place, const char *name, int32_t segment,
+                                             eitp__template *out, eitp_error *error) {
+    const eitp__json *named = eitp__json_member(eitp__json_member(part, "special_tokens"), name);
+    const eitp__json *ids = eitp__json_member(named, "ids"), *tokens = eitp__json_member(named, "tokens");
+    if (!ids || !tokens || ids->kind != EITP__JSON_ARRAY || tokens->kind != EITP__JSON_ARRAY ||
+        ids->count != tokens->count)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: post_processor: special_tokens lacks \"%.80s\", with as many ids as tokens",
+                          place->line, name);
+    const eitp__json *token = tokens->first_child;
+    for (const eitp__json *id = ids->first_child; id; id = id->next, token = token->next) {
+        if (id->kind != EITP__JSON_NUMBER || !id->is_integer || token->kind != EITP__JSON_STRING)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "line %zu: post_processor: ids of \"%.80s\" must be integers, and tokens strings",
+                              id->line, name);
+        eitp_status status = eitp__check_template_token(loader, id, token->text, token->text_size, id->integer, error);
+        if (status != EITP_OK)
+            return status;
+        if (!eitp__template_add(out, (int32_t)id->integer, segment))
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "line %zu: unsupported post_processor with more than %zu pieces", place->line,
+                              EITP__TEMPLATE_LIMIT);
+    }
+    return EITP_OK;
+}
+
+/* Adds a piece of a template: {"SpecialToken": {"id": "[CLS]", "type_id": 0}} or {"Sequence": {"id": "A", ...}}. */
+static eitp_status eitp__add_template_piece(const eitp__loader *loader, const eitp__json *part, const eitp__json *piece,
+                                            eitp__template *out, eitp_error *error) {
+    const eitp__json *special = eitp__json_member(piece, "SpecialToken"), *text = eitp__json_member(piece, "Sequence");
+    const char *id = NULL;
+    int64_t segment = 0;
+    eitp_status status = eitp__json_get_text(special ? special : text, "id", &id, error);
+    if (status == EITP_OK)
+        status = eitp__json_get_integer(special ? special : text, "type_id", 0, INT32_MAX, &segment, error);
+    if (status == EITP_OK && special && id)
+        return eitp__add_template_tokens(loader, part, piece, id, (int32_t)segment, out, error);
+    if (status != EITP_OK ||
+        (id && (!strcmp(id, "A") || !strcmp(id, "B")) &&
+         eitp__template_add(out, *id == 'A' ? EITP__TEMPLATE_FIRST : EITP__TEMPLATE_SECOND, (int32_t)segment)))
+        return status;
+    return eitp__fail(
+        error, EITP_ERROR_FORMAT,
+        "line %zu: post_processor: a piece must be a SpecialToken with an id, or a Sequence with id A or B, "
+        "and there can be %zu",
+        piece->line, EITP__TEMPLATE_LIMIT);
+}
+
+/* Reads the template called `name`, which must have each text once. */
+static eitp_status eitp__load_one_template(const eitp__loader *loader, const eitp__json *part, const char *name,
+                                           size_t texts, eitp__template *out, eitp_error *error) {
+    const eitp__json *pieces = eitp__json_member(part, name);
+    size_t found[2] = {0, 0};
+    if (!pieces || pieces->kind != EITP__JSON_ARRAY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: post_processor: \"%s\" must be an array", part->line,
+                          name);
+    out->count = 0;
+    for (const eitp__json *piece = pieces->first_child; piece; piece = piece->next) {
+        eitp_status status = eitp__add_template_piece(loader, part, piece, out, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    for (size_t i = 0; i < out->count; i++) {
+        if (out->pieces[i].id < 0)
+            found[out->pieces[i].id == EITP__TEMPLATE_SECOND]++;
+    }
+    if (found[0] != 1 || found[1] != texts - 1)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported \"%s\" of the post_processor; it must have the sequence A%s once",
+                          pieces->line, name, texts > 1 ? " and the sequence B" : ", and no B,");
+    return EITP_OK;
+}
+
+/* Reads a token and its id: ["[SEP]", 102]. */
+static eitp_status eitp__load_processor_token(const eitp__loader *loader, const eitp__json *part, const char *name,
+                                              int32_t *id, eitp_error *error) {
+    const eitp__json *pair = eitp__json_member(part, name), *text = pair ? pair->first_child : NULL;
+    if (!pair || pair->kind != EITP__JSON_ARRAY || pair->count != 2 || text->kind != EITP__JSON_STRING ||
+        text->next->kind != EITP__JSON_NUMBER || !text->next->is_integer)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: post_processor: \"%s\" must be [\"token\", id]",
+                          part->line, name);
+    *id = (int32_t)text->next->integer;
+    return eitp__check_template_token(loader, pair, text->text, text->text_size, text->next->integer, error);
+}
+
+static eitp_status eitp__load_processor(eitp__loader *loader, const eitp__json *part, int *found, eitp_error *error);
+
+static eitp_status eitp__load_processors(eitp__loader *loader, const eitp__json *part, int *found, eitp_error *error) {
+    const eitp__json *inner = eitp__json_member(part, "processors");
+    eitp_status status = EITP_OK;
+    if (!inner || inner->kind != EITP__JSON_ARRAY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: post_processor: \"processors\" must be an array",
+                          part->line);
+    for (inner = inner->first_child; inner && status == EITP_OK; inner = inner->next)
+        status = eitp__load_processor(loader, inner, found, error);
+    return status;
+}
+
+/* *found: a processor before this one sets the templates. */
+static eitp_status eitp__load_processor(eitp__loader *loader, const eitp__json *part, int *found, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    const char *type = "?";
+    int32_t begin = -1, end = -1;
+    eitp_status status = eitp__json_get_text(part, "type", &type, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "post_processor");
+    if (!strcmp(type, "ByteLevel")) /* about offsets only */
+        return EITP_OK;
+    if (!strcmp(type, "Sequence"))
+        return eitp__load_processors(loader, part, found, error);
+    const int is_template = !strcmp(type, "TemplateProcessing"), is_bert = !strcmp(type, "BertProcessing");
+    if (*found || (!is_template && !is_bert && strcmp(type, "RobertaProcessing")))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported post_processor \"%.80s\"%s; it must be null, ByteLevel, "
+                          "TemplateProcessing, BertProcessing or RobertaProcessing",
+                          part->line, type, *found ? " after another one" : "");
+    *found = 1;
+    if (is_template) {
+        status = eitp__load_one_template(loader, part, "single", 1, &tokenizer->single, error);
+        return status == EITP_OK ? eitp__load_one_template(loader, part, "pair", 2, &tokenizer->pair, error) : status;
+    }
+    status = eitp__load_processor_token(loader, part, "cls", &begin, error);
+    if (status == EITP_OK)
+        status = eitp__load_processor_token(loader, part, "sep", &end, error);
+    if (status == EITP_OK)
+        eitp__set_template(tokenizer, is_bert ? EITP__FAMILY_BERT : EITP__FAMILY_ROBERTA, begin, end);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__load_post_processor(eitp__loader *loader, const eitp__json *part, eitp_error *error) {
+    eitp__buffer *kept = &loader->tokenizer->kept[EITP__KEPT_POST_PROCESSOR];
+    int found = 0;
+    if (eitp__is_absent(part))
+        return EITP_OK;
+    eitp_status status = eitp__load_processor(loader, part, &found, error);
+    if (status == EITP_OK)
+        eitp__json_write_value(kept, part);
+    return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's post-processor") : status;
+}
+/* <<src/text/load_template.c */
+
+/* >>src/text/load_defaults.c */
+/* "truncation" and "padding" of tokenizer.json, and what tokenizer_config.json says of them. */
+
+/* Reads a word that must be one of `count`, and stores its index. */
+static eitp_status eitp__load_word(const eitp__json *object, const char *name, const char *const *words, int count,
+                                   int *index, eitp_error *error) {
+    const char *text = NULL;
+    eitp_status status = eitp__json_get_text(object, name, &text, error);
+    if (status != EITP_OK || !text)
+        return status;
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(text, words[i])) {
+            *index = i;
+            return EITP_OK;
+        }
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported %s \"%.80s\"", object->line, name, text);
+}
+
+static eitp_status eitp__load_count(const eitp__json *object, const char *name, int32_t *value, eitp_error *error) {
+    int64_t integer = *value;
+    eitp_status status = eitp__json_get_integer(object, name, 0, INT32_MAX, &integer, error);
+    *value = (int32_t)integer;
+    return status;
+}
+
+static const char *const eitp__directions[] = {"Right", "Left"};
+
+static eitp_status eitp__load_truncation(const eitp__json *part, eitp_sequence_defaults *out, eitp_error *error) {
+    static const char *const strategies[] = {"LongestFirst", "OnlyFirst", "OnlySecond"};
+    int strategy = EITP_TRUNCATE_LONGEST;
+    eitp_status status = eitp__load_count(part, "max_length", &out->max_length, error);
+    if (status == EITP_OK)
+        status = eitp__load_word(part, "strategy", strategies, 3, &strategy, error);
+    if (status == EITP_OK)
+        status = eitp__load_word(part, "direction", eitp__directions, 2, &out->truncate_left, error);
+    out->truncation = (eitp_truncation)strategy;
+    return status;
+}
+
+/* "strategy" is "BatchLongest" or {"Fixed": length}. */
+static eitp_status eitp__load_padding(const eitp__json *part, eitp_sequence_defaults *out, eitp_error *error) {
+    static const char *const strategies[] = {"BatchLongest"};
+    const eitp__json *strategy = eitp__json_member(part, "strategy");
+    int ignored = 0;
+    out->has_padding = 1;
+    eitp_status status = strategy && strategy->kind == EITP__JSON_OBJECT
+                             ? eitp__load_count(strategy, "Fixed", &out->pad_length, error)
+                             : eitp__load_word(part, "strategy", strategies, 1, &ignored, error);
+    if (status == EITP_OK)
+        status = eitp__load_word(part, "direction", eitp__directions, 2, &out->pad_left, error);
+    if (status == EITP_OK)
+        status = eitp__load_count(part, "pad_to_multiple_of", &out->pad_multiple, error);
+    if (status == EITP_OK)
+        status = eitp__load_count(part, "pad_id", &out->pad_id, error);
+    return status == EITP_OK ? eitp__load_count(part, "pad_type_id", &out->pad_segment, error) : status;
+}
+
+static eitp_status eitp__load_sides(const eitp__special_files *files, eitp_sequence_defaults *out, eitp_error *error) {
+    static const char *const sides[] = {"right", "left"};
+    const eitp__json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
+    const eitp__json *config = document ? eitp__json_root(document) : NULL;
+    const eitp__json *length = eitp__tokenizer_config_member(files, "model_max_length");
+    eitp_status status = eitp__load_word(config, "truncation_side", sides, 2, &out->truncate_left, error);
+    if (status == EITP_OK)
+        status = eitp__load_word(config, "padding_side", sides, 2, &out->pad_left, error);
+    if (length && length->kind == EITP__JSON_NUMBER && length->is_integer && length->integer > 0 &&
+        length->integer <= INT32_MAX)
+        out->model_max_length = (int32_t)length->integer;
+    return status == EITP_OK ? status
+                             : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
+EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
+    eitp_status (*const read[])(const eitp__json *, eitp_sequence_defaults *, eitp_error *) = {eitp__load_truncation,
+                                                                                               eitp__load_padding};
+    for (int part = EITP__KEPT_TRUNCATION; part <= EITP__KEPT_PADDING; part++) {
+        const eitp__json *value = eitp__json_member(root, eitp__kept_part_name(part));
+        eitp__buffer *kept = &loader->tokenizer->kept[part];
+        if (eitp__is_absent(value))
+            continue;
+        eitp_status status = value->kind == EITP__JSON_OBJECT
+                                 ? read[part](value, &loader->tokenizer->defaults, error)
+                                 : eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: must be an object", value->line);
+        if (status != EITP_OK)
+            return eitp__fail_prefix(error, status, "%s", eitp__kept_part_name(part));
+        eitp__json_write_value(kept, value);
+        if (kept->failed)
+            return eitp__fail_memory(error, kept->size, "the tokenizer's settings");
+    }
+    return eitp__load_sides(loader->files, &loader->tokenizer->defaults, error);
+}
+/* <<src/text/load_defaults.c */
+
+/* >>src/text/load_family.c */
+/* The special tokens and the template of a vocabulary without a tokenizer.json. */
+
+EITP__PRIVATE const char *eitp__special_text(const eitp__loader *loader, int family, eitp_special_token which,
+                                             size_t *size) {
+    int file;
+    const eitp__json *value = eitp__special_token_value(loader->files, which, &file);
+    const char *text = eitp__family_token(family, which);
+    *size = text ? strlen(text) : 0;
+    if (!value)
+        return text;
+    if (value->kind == EITP__JSON_OBJECT)
+        value = eitp__json_member(value, "content");
+    if (!value || value->kind != EITP__JSON_STRING)
+        return NULL;
+    *size = value->text_size;
+    return value->text;
+}
+
+/* Makes the special tokens that no file names those of the family. */
+static void eitp__mark_family(eitp__loader *loader, int family) {
+    int file;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        const char *text = eitp__family_token(family, (eitp_special_token)which);
+        if (!text || eitp__special_token_value(loader->files, (eitp_special_token)which, &file))
+            continue; /* eitp__load_special_tokens finds those that files name */
+        if (!eitp__load_mark_special(loader, text, strlen(text)) && family != EITP__FAMILY_GPT2)
+            eitp__log(loader->host, EITP_LOG_WARNING, "the vocabulary lacks the %s \"%s\"",
+                      eitp__special_token_name((eitp_special_token)which), text);
+    }
+}
+
+/* Adds the post-processor that tokenizer.json would have. */
+static eitp_status eitp__make_post_processor(eitp__loader *loader, const int32_t ids[2], eitp_error *error) {
+    static const char *const names[] = {"cls", "sep"};
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    eitp__buffer *kept = &tokenizer->kept[EITP__KEPT_POST_PROCESSOR];
+    const int is_bert = tokenizer->family == EITP__FAMILY_BERT;
+    int add_prefix_space = 0;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
+    eitp__buffer_format(kept, "{\"type\": \"%s\"", is_bert ? "BertProcessing" : "RobertaProcessing");
+    for (size_t i = 0; i < 2; i++) {
+        eitp__buffer_format(kept, ", \"%s\": [", names[i]);
+        eitp__json_write_text(kept, (const char *)eitp__token_bytes(tokenizer, (size_t)ids[i]),
+                              tokenizer->vocabulary.tokens[ids[i]].size);
+        eitp__buffer_format(kept, ", %ld]", (long)ids[i]);
+    }
+    if (!is_bert)
+        eitp__buffer_format(kept, ", \"trim_offsets\": true, \"add_prefix_space\": %s",
+                            add_prefix_space ? "true" : "false");
+    eitp__buffer_add_text(kept, "}");
+    return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's post-processor") : status;
+}
+
+EITP__PRIVATE eitp_status eitp__load_family(eitp__loader *loader, int family, eitp_error *error) {
+    static const eitp_special_token around[] = {EITP_CLASSIFIER, EITP_SEPARATOR};
+    int32_t ids[2];
+    size_t size;
+    loader->tokenizer->family = family;
+    loader->tokenizer->is_from_lists = 1;
+    eitp__mark_family(loader, family);
+    if (family == EITP__FAMILY_GPT2)
+        return EITP_OK;
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = eitp__special_text(loader, family, around[i], &size);
+        ids[i] = text ? (int32_t)eitp__load_find(loader, text, size) : -1;
+        if (ids[i] < 0)
+            return eitp__fail(
+                error, EITP_ERROR_FORMAT,
+                "the vocabulary lacks the %s \"%.*s\", which each sequence has; add it, or name another one "
+                "in tokenizer_config.json",
+                eitp__special_token_name(around[i]), text ? eitp__excerpt_size(size) : 4, text ? text : "null");
+    }
+    eitp__set_template(loader->tokenizer, family, ids[0], ids[1]);
+    return eitp__make_post_processor(loader, ids, error);
+}
+/* <<src/text/load_family.c */
+
+/* >>src/text/load_vocab_txt.c */
+/* Loading WordPiece from a vocab.txt. */
+
+/* The lines of vocab.txt. */
+typedef struct eitp__vocabulary_lines {
+    const char *text;
+    size_t size, at;
+} eitp__vocabulary_lines;
+
+/* Finds the next line, without white space at its end; returns 0 after the last one. */
+static int eitp__next_vocabulary_line(eitp__vocabulary_lines *lines, const char **text, size_t *size) {
+    if (lines->at == lines->size)
+        return 0;
+    const char *begin = lines->text + lines->at;
+    const char *end = (const char *)memchr(begin, '\n', lines->size - lines->at);
+    size_t length = end ? (size_t)(end - begin) : lines->size - lines->at;
+    lines->at += length + (end != NULL);
+    while (length) {
+        size_t last = length - 1;
+        uint32_t code_point;
+        int valid;
+        while (last && ((unsigned char)begin[last] & 0xC0) == 0x80)
+            last--;
+        eitp__utf8_next((const unsigned char *)begin + last, length - last, &code_point, &valid);
+        if (eitp__unicode_class(code_point) != EITP__UNICODE_SPACE)
+            break;
+        length = last;
+    }
+    *text = begin;
+    *size = length;
+    return 1;
+}
+
+static eitp_status eitp__load_vocabulary_lines(eitp__loader *loader, const eitp__buffer *content, eitp_error *error) {
+    eitp__vocabulary_lines lines = EITP__ZERO;
+    const char *text;
+    size_t size, count = 0;
+    lines.text = content->data;
+    lines.size = content->size;
+    eitp__vocabulary_lines counted = lines;
+    while (eitp__next_vocabulary_line(&counted, &text, &size))
+        count++;
+    eitp_status status = eitp__load_begin(loader, count, 0, 0, error);
+    for (size_t id = 0; id < count && status == EITP_OK; id++) {
+        eitp__next_vocabulary_line(&lines, &text, &size);
+        if (eitp__utf8_valid_prefix((const unsigned char *)text, size) != size)
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: invalid UTF-8; convert the file to UTF-8", id + 1);
+        status = eitp__load_token(loader, text, size, id, id + 1, error);
+    }
+    return status;
+}
+
+static eitp_status eitp__load_words(eitp__loader *loader, const eitp__buffer *content, eitp_error *error) {
+    eitp_status status = eitp__load_vocabulary_lines(loader, content, error);
+    size_t size;
+    if (status != EITP_OK)
+        return status;
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    const eitp__normalization steps = {1, 1, -1, 1};
+    tokenizer->has_normalizer = tokenizer->decodes_words = tokenizer->cleans_up = 1;
+    tokenizer->normalization = steps;
+    eitp__buffer_add_text(&tokenizer->wordpiece.prefix, "##");
+    eitp__buffer_add_text(&tokenizer->kept[EITP__KEPT_DECODER],
+                          "{\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": true}");
+    if (tokenizer->wordpiece.prefix.failed || tokenizer->kept[EITP__KEPT_DECODER].failed)
+        return eitp__fail_memory(error, 2, "the tokenizer's vocabulary");
+    const char *unknown = eitp__special_text(loader, EITP__FAMILY_BERT, EITP_UNKNOWN, &size);
+    status = eitp__load_unknown(loader, unknown ? unknown : "null", unknown ? size : 4, error);
+    if (status == EITP_OK)
+        status = eitp__load_family(loader, EITP__FAMILY_BERT, error);
+    if (status == EITP_OK)
+        status = eitp__load_defaults(loader, NULL, error);
+    return status == EITP_OK ? eitp__load_special_tokens(loader, error) : status;
+}
+
+EITP__PRIVATE eitp_status eitp__load_vocab_txt(const eitp_host *host, const char *path,
+                                               const eitp__special_files *files, eitp_tokenizer **out,
+                                               eitp_error *error) {
+    eitp__buffer content;
+    eitp__loader loader;
+    eitp__buffer_init(&content, host);
+    eitp__loader_init(&loader, host, files);
+    loader.model = EITP__MODEL_WORDPIECE;
+    eitp_status status = eitp__read_file(host, path, EITP__TOKENIZER_FILE_LIMIT, &content, error);
+    if (status == EITP_OK) {
+        status = eitp__load_words(&loader, &content, error);
+        if (status != EITP_OK)
+            status = eitp__fail_prefix(error, status, "%s", path);
+    }
+    status = eitp__loader_finish(&loader, status, out);
+    eitp__buffer_release(&content);
+    return status;
+}
+/* <<src/text/load_vocab_txt.c */
+
+/* >>src/text/load_json.c */
+/* Reading tokenizer.json, and refusing what is neither byte-level BPE nor BERT's WordPiece. */
 
 /* Each merge is "left right" or ["left", "right"]. */
 static eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp__json *merges, eitp_error *error) {
@@ -27207,19 +29000,21 @@ static eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp__json
     return EITP_OK;
 }
 
-/* Checks a part of tokenizer.json that must be null or, unless `type` is NULL, an object of this type. */
-static eitp_status eitp__check_part(const eitp__json *root, const char *name, const char *type, eitp_error *error) {
+/* The type of a part of tokenizer.json, NULL if it is missing or null. Anything but `type`, which may be NULL, is an
+   error. */
+static eitp_status eitp__part_type(const eitp__json *root, const char *name, const char *type, const char **found,
+                                   eitp_error *error) {
     const eitp__json *part = eitp__json_member(root, name);
-    const char *found = "?";
+    *found = NULL;
     if (eitp__is_absent(part))
         return EITP_OK;
-    eitp_status status = eitp__json_get_text(part, "type", &found, error);
+    eitp_status status = eitp__json_get_text(part, "type", found, error);
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", name);
-    if (type && !strcmp(found, type))
+    if (*found && type && !strcmp(*found, type))
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported %s \"%.80s\"; it must be %s%s", part->line,
-                      name, found, type ? "null or " : "null", type ? type : "");
+                      name, *found ? *found : "?", type ? "null or " : "null", type ? type : "");
 }
 
 /* Checks a string of the model that must be null or empty. */
@@ -27231,19 +29026,24 @@ static eitp_status eitp__check_empty(const eitp__json *model, const char *name, 
                       value->line, name);
 }
 
-static eitp_status eitp__check_model(const eitp__json *model, eitp_error *error) {
-    const char *type = "BPE";
-    double dropout = 0;
-    int ignore_merges = 0;
+/* Which model it is: by its type, or if it has none by its members. */
+static eitp_status eitp__find_model(const eitp__json *model, int *kind, eitp_error *error) {
+    const char *type = eitp__json_member(model, "max_input_chars_per_word") ? "WordPiece" : "BPE";
     if (!model || model->kind != EITP__JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "\"model\" must be an object; check that the file is a tokenizer.json");
     eitp_status status = eitp__json_get_text(model, "type", &type, error);
-    if (status == EITP_OK && strcmp(type, "BPE"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported model \"%.80s\"; it must be BPE",
-                          model->line, type);
-    if (status == EITP_OK)
-        status = eitp__json_get_number(model, "dropout", 0, 1, &dropout, error);
+    *kind = strcmp(type, "WordPiece") ? EITP__MODEL_BPE : EITP__MODEL_WORDPIECE;
+    if (status == EITP_OK && *kind == EITP__MODEL_BPE && strcmp(type, "BPE"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported model \"%.80s\"; it must be BPE or WordPiece", model->line, type);
+    return status;
+}
+
+static eitp_status eitp__check_bpe(const eitp__json *model, eitp_error *error) {
+    double dropout = 0;
+    int ignore_merges = 0;
+    eitp_status status = eitp__json_get_number(model, "dropout", 0, 1, &dropout, error);
     if (status == EITP_OK && dropout > 0)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported dropout %g of the model; it must be null",
                           dropout);
@@ -27282,101 +29082,135 @@ static eitp_status eitp__check_pre_tokenizer(const eitp__json *root, int *add_pr
     return status;
 }
 
-/* The id of a token that a template adds to each text, or NULL. */
-static const char *eitp__template_addition(const eitp__json *pieces) {
-    const eitp__json *piece = pieces && pieces->kind == EITP__JSON_ARRAY ? pieces->first_child : NULL;
-    const char *id = NULL;
-    for (; piece && !id; piece = piece->next)
-        eitp__json_get_text(eitp__json_member(piece, "SpecialToken"), "id", &id, NULL);
-    return id;
+/* The parts around byte-level BPE. */
+static eitp_status eitp__check_bytes_parts(const eitp__json *root, int *add_prefix_space, eitp_error *error) {
+    const char *type;
+    eitp_status status = eitp__check_bpe(eitp__json_member(root, "model"), error);
+    if (status == EITP_OK)
+        status = eitp__part_type(root, "normalizer", NULL, &type, error);
+    if (status == EITP_OK)
+        status = eitp__check_pre_tokenizer(root, add_prefix_space, error);
+    if (status == EITP_OK)
+        status = eitp__part_type(root, "decoder", "ByteLevel", &type, error);
+    return status;
 }
 
-/* Checks that a template consists of the text alone, as transformers 5 writes it for no post-processor. */
-static eitp_status eitp__check_template(const eitp__json *part, eitp_error *error) {
-    const eitp__json *pieces = eitp__json_member(part, "single");
-    const char *id = "", *added = eitp__template_addition(pieces);
-    if (added)
-        return eitp__fail(
-            error, EITP_ERROR_UNSUPPORTED,
-            "line %zu: unsupported post_processor, which adds \"%.80s\" to each text; set post_processor to null",
-            part->line, added);
-    if (pieces && pieces->kind == EITP__JSON_ARRAY && pieces->count == 1)
-        eitp__json_get_text(eitp__json_member(pieces->first_child, "Sequence"), "id", &id, NULL);
-    if (strcmp(id, "A"))
-        return eitp__fail(
-            error, EITP_ERROR_UNSUPPORTED,
-            "line %zu: unsupported post_processor \"TemplateProcessing\"; its \"single\" must be the sequence A alone",
-            part->line);
-    return EITP_OK;
-}
-
-/* Checks that a post-processor changes no ids: ByteLevel, which changes offsets only, such a template, or a
-   sequence. */
-static eitp_status eitp__check_post_processor(const eitp__json *part, eitp_error *error) {
-    const eitp__json *inner = eitp__json_member(part, "processors");
-    const char *type = "?";
-    if (eitp__is_absent(part))
-        return EITP_OK;
-    eitp_status status = eitp__json_get_text(part, "type", &type, error);
-    if (status != EITP_OK)
-        return eitp__fail_prefix(error, status, "post_processor");
-    if (!strcmp(type, "TemplateProcessing"))
-        return eitp__check_template(part, error);
-    if (!strcmp(type, "Sequence") && inner && inner->kind == EITP__JSON_ARRAY) {
-        for (inner = inner->first_child; inner && status == EITP_OK; inner = inner->next)
-            status = eitp__check_post_processor(inner, error);
-        return status;
-    }
-    if (strcmp(type, "ByteLevel"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "line %zu: unsupported post_processor \"%.80s\"; it must be null, ByteLevel, or a "
-                          "TemplateProcessing that adds nothing",
-                          part->line, type);
-    return EITP_OK;
-}
-
-static void eitp__warn_about_ignored(const eitp_host *host, const eitp__json *root) {
-    static const char *const names[] = {"truncation", "padding"};
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
-        if (!eitp__is_absent(eitp__json_member(root, names[i])))
-            eitp__log(host, EITP_LOG_WARNING,
-                      "%s of the tokenizer is ignored and will not be saved; texts are encoded whole", names[i]);
-    }
-}
-
-static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
+static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp__json *root, size_t outside, eitp_error *error) {
     const eitp__json *model = eitp__json_member(root, "model"), *merges = eitp__json_member(model, "merges");
-    const eitp__json *vocabulary = eitp__json_member(model, "vocab"), *added = eitp__json_member(root, "added_tokens");
     int add_prefix_space = 0;
-    eitp_status status = eitp__check_model(model, error);
-    if (status == EITP_OK)
-        status = eitp__check_part(root, "normalizer", NULL, error);
-    if (status == EITP_OK)
-        status = eitp__check_pre_tokenizer(root, &add_prefix_space, error);
-    if (status == EITP_OK)
-        status = eitp__check_post_processor(eitp__json_member(root, "post_processor"), error);
-    if (status == EITP_OK)
-        status = eitp__check_part(root, "decoder", "ByteLevel", error);
+    eitp_status status = eitp__check_bytes_parts(root, &add_prefix_space, error);
     if (status != EITP_OK)
         return status;
     if (!merges || merges->kind != EITP__JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_FORMAT, "\"merges\" of the model must be an array");
-    if (!eitp__is_absent(added) && added->kind != EITP__JSON_ARRAY)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens must be an array", added->line);
-    const size_t count = vocabulary ? vocabulary->count : 0;
-    status = eitp__load_vocabulary(loader, vocabulary, eitp__count_added_outside(added, count), merges->count, error);
-    if (status == EITP_OK)
-        status = eitp__load_json_merges(loader, merges, error);
-    if (status == EITP_OK)
-        status = eitp__load_added_tokens(loader, added, count, error);
+    status = eitp__load_vocabulary(loader, eitp__json_member(model, "vocab"), outside, merges->count, error);
     if (status != EITP_OK)
         return status;
     loader->tokenizer->add_prefix_space = add_prefix_space;
-    eitp__warn_about_ignored(loader->host, root);
-    status = eitp__load_special_tokens(loader, error);
-    if (status == EITP_OK)
-        status = eitp__check_added_overlaps(loader->tokenizer, error);
+    return eitp__load_json_merges(loader, merges, error);
+}
+
+/* A member that the library requires, too. */
+static eitp_status eitp__load_flag(const eitp__json *part, const char *name, int required, int *value,
+                                   eitp_error *error) {
+    eitp_status status = eitp__json_get_boolean(part, name, value, error);
+    if (status == EITP_OK && required && eitp__is_absent(eitp__json_member(part, name)))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s is missing", part->line, name);
     return status;
+}
+
+/* The parts around WordPiece. */
+static eitp_status eitp__load_words_parts(eitp_tokenizer *tokenizer, const eitp__json *root, eitp_error *error) {
+    const eitp__json *normalizer = eitp__json_member(root, "normalizer"), *decoder = eitp__json_member(root, "decoder");
+    eitp__normalization *steps = &tokenizer->normalization;
+    const char *type;
+    eitp_status status = eitp__part_type(root, "pre_tokenizer", "BertPreTokenizer", &type, error);
+    if (status == EITP_OK && !type)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "pre_tokenizer is missing; it must be BertPreTokenizer");
+    if (status == EITP_OK)
+        status = eitp__part_type(root, "normalizer", "BertNormalizer", &type, error);
+    tokenizer->has_normalizer = type != NULL;
+    steps->strip_accents = -1;
+    if (status == EITP_OK && type)
+        status = eitp__load_flag(normalizer, "clean_text", 1, &steps->clean_text, error);
+    if (status == EITP_OK && type)
+        status = eitp__load_flag(normalizer, "handle_chinese_chars", 1, &steps->handle_chinese_chars, error);
+    if (status == EITP_OK && type)
+        status = eitp__load_flag(normalizer, "strip_accents", 0, &steps->strip_accents, error);
+    if (status == EITP_OK && type)
+        status = eitp__load_flag(normalizer, "lowercase", 1, &steps->lowercase, error);
+    if (status == EITP_OK)
+        status = eitp__part_type(root, "decoder", "WordPiece", &type, error);
+    tokenizer->decodes_words = type != NULL;
+    return status == EITP_OK && type ? eitp__load_flag(decoder, "cleanup", 1, &tokenizer->cleans_up, error) : status;
+}
+
+static eitp_status eitp__load_wordpiece(eitp__loader *loader, const eitp__json *root, size_t outside,
+                                        eitp_error *error) {
+    const eitp__json *model = eitp__json_member(root, "model");
+    const eitp__json *prefix = eitp__json_member(model, "continuing_subword_prefix");
+    const eitp__json *unknown = eitp__json_member(model, "unk_token"), *decoder = eitp__json_member(root, "decoder");
+    const eitp__json *joined = eitp__json_member(decoder, "prefix");
+    int64_t characters = 100;
+    if (!prefix || prefix->kind != EITP__JSON_STRING || !unknown || unknown->kind != EITP__JSON_STRING)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: unk_token and continuing_subword_prefix of the model must be strings",
+                          model->line);
+    if (!eitp__is_absent(decoder) &&
+        (!joined || joined->kind != EITP__JSON_STRING || strcmp(joined->text, prefix->text)))
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "line %zu: unsupported decoder, whose prefix differs from the continuing_subword_prefix \"%.80s\" "
+            "of the model",
+            decoder->line, prefix->text);
+    eitp_status status = eitp__json_get_integer(model, "max_input_chars_per_word", 0, INT32_MAX, &characters, error);
+    if (status == EITP_OK)
+        status = eitp__load_vocabulary(loader, eitp__json_member(model, "vocab"), outside, 0, error);
+    if (status == EITP_OK)
+        status = eitp__load_words_parts(loader->tokenizer, root, error);
+    if (status == EITP_OK)
+        status = eitp__load_unknown(loader, unknown->text, unknown->text_size, error);
+    if (status != EITP_OK)
+        return status;
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    tokenizer->family = EITP__FAMILY_BERT;
+    tokenizer->wordpiece.max_characters = (uint64_t)characters;
+    eitp__buffer_add(&tokenizer->wordpiece.prefix, prefix->text, prefix->text_size);
+    return tokenizer->wordpiece.prefix.failed ? eitp__fail_memory(error, prefix->text_size, "a tokenizer") : EITP_OK;
+}
+
+static eitp_status eitp__keep_decoder(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
+    const eitp__json *decoder = eitp__json_member(root, eitp__kept_part_name(EITP__KEPT_DECODER));
+    eitp__buffer *kept = &loader->tokenizer->kept[EITP__KEPT_DECODER];
+    if (decoder)
+        eitp__json_write_value(kept, decoder);
+    return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's decoder") : EITP_OK;
+}
+
+static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
+    const eitp__json *model = eitp__json_member(root, "model"), *added = eitp__json_member(root, "added_tokens");
+    const eitp__json *vocabulary = eitp__json_member(model, "vocab");
+    const size_t count = vocabulary ? vocabulary->count : 0, outside = eitp__count_added_outside(added, count);
+    const char *name;
+    eitp_status status = eitp__find_model(model, &loader->model, error);
+    if (status == EITP_OK && !eitp__is_absent(added) && added->kind != EITP__JSON_ARRAY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens must be an array", added->line);
+    if (status == EITP_OK)
+        status = loader->model == EITP__MODEL_BPE ? eitp__load_bpe(loader, root, outside, error)
+                                                  : eitp__load_wordpiece(loader, root, outside, error);
+    if (status == EITP_OK)
+        status = eitp__load_added_tokens(loader, added, count, error);
+    if (status == EITP_OK)
+        status = eitp__load_post_processor(loader, eitp__json_member(root, "post_processor"), error);
+    if (status == EITP_OK)
+        status = eitp__load_defaults(loader, root, error);
+    if (status == EITP_OK)
+        status = eitp__keep_decoder(loader, root, error);
+    if (status != EITP_OK)
+        return status;
+    if (eitp__named_family(loader->files, &name) == EITP__FAMILY_ROBERTA)
+        loader->tokenizer->family = EITP__FAMILY_ROBERTA;
+    return eitp__load_special_tokens(loader, error);
 }
 
 static eitp_status eitp__tokenizer_from_document(const eitp_host *host, const eitp__json_document *document,
@@ -27413,10 +29247,10 @@ EITP__PRIVATE eitp_status eitp__load_tokenizer_json(const eitp_host *host, const
     eitp__json_release(document);
     return status;
 }
-/* <<src/text/bpe_load_json.c */
+/* <<src/text/load_json.c */
 
-/* >>src/text/bpe_load.c */
-/* Loading a tokenizer from a tokenizer.json, or from vocab.json and merges.txt. */
+/* >>src/text/tokenizer_load.c */
+/* Loading a tokenizer from a tokenizer.json, from vocab.txt, or from vocab.json and merges.txt. */
 
 /* The lines of merges.txt. */
 typedef struct eitp__merge_lines {
@@ -27460,13 +29294,6 @@ static eitp_status eitp__load_text_merges(eitp__loader *loader, eitp__merge_line
     return EITP_OK;
 }
 
-/* vocab.json and merges.txt do not say that <|endoftext|> is special. */
-static void eitp__mark_end_of_text(eitp__loader *loader) {
-    uint32_t slot = *eitp__loader_slot(loader, EITP__END_OF_TEXT, strlen(EITP__END_OF_TEXT), 0);
-    if (slot)
-        loader->tokenizer->vocabulary.tokens[slot - 1].flags |= EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL;
-}
-
 /* Without a tokenizer.json, transformers applies add_bos_token. */
 static eitp_status eitp__check_add_bos(const eitp__loader *loader, eitp_error *error) {
     int adds = 0;
@@ -27482,7 +29309,8 @@ static eitp_status eitp__load_vocab_merges_content(eitp__loader *loader, const e
                                                    const eitp__buffer *merges, const char *vocabulary_path,
                                                    const char *merges_path, eitp_error *error) {
     eitp__merge_lines lines = EITP__ZERO;
-    const char *text;
+    const char *text, *name;
+    const int family = eitp__named_family(loader->files, &name);
     size_t size, merge_count = 0;
     lines.text = merges->data;
     lines.size = merges->size;
@@ -27495,8 +29323,11 @@ static eitp_status eitp__load_vocab_merges_content(eitp__loader *loader, const e
     status = eitp__load_text_merges(loader, lines, error);
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", merges_path);
-    eitp__mark_end_of_text(loader);
-    status = eitp__check_add_bos(loader, error);
+    status = eitp__load_family(loader, family == EITP__FAMILY_ROBERTA ? family : EITP__FAMILY_GPT2, error);
+    if (status == EITP_OK)
+        status = eitp__check_add_bos(loader, error);
+    if (status == EITP_OK)
+        status = eitp__load_defaults(loader, NULL, error);
     if (status == EITP_OK)
         status = eitp__load_special_tokens(loader, error);
     return status == EITP_OK ? status : eitp__fail_prefix(error, status, "%s, %s", vocabulary_path, merges_path);
@@ -27523,12 +29354,39 @@ static eitp_status eitp__load_vocab_merges(const eitp_host *host, const char *vo
 }
 
 /* Files of a tokenizer in a directory. */
-enum { EITP__TOKENIZER_JSON, EITP__VOCAB_JSON, EITP__MERGES_TXT, EITP__ADDED_JSON, EITP__TOKENIZER_FILES };
+enum {
+    EITP__TOKENIZER_JSON,
+    EITP__VOCAB_TXT,
+    EITP__VOCAB_JSON,
+    EITP__MERGES_TXT,
+    EITP__ADDED_JSON,
+    EITP__TOKENIZER_FILES
+};
+
+/* Decides between vocab.txt and vocab.json with merges.txt, of which a directory may have both. */
+static eitp_status eitp__choose_vocabulary(const char *directory, const eitp__special_files *files, int has_words,
+                                           int has_bytes, int *words, eitp_error *error) {
+    const char *name;
+    const int family = eitp__named_family(files, &name);
+    *words = has_words && !(has_bytes && (family == EITP__FAMILY_GPT2 || family == EITP__FAMILY_ROBERTA));
+    if (!has_words && !has_bytes)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: no tokenizer found; expected tokenizer.json, vocab.txt, or vocab.json and merges.txt",
+                          directory);
+    if (*words && name && family != EITP__FAMILY_BERT)
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "%s: unsupported tokenizer \"%.80s\" with a vocab.txt, which must be a BertTokenizer; save the "
+            "tokenizer as tokenizer.json",
+            directory, name);
+    return EITP_OK;
+}
 
 static eitp_status eitp__load_from_directory(const eitp_host *host, const char *directory, char *const *paths,
                                              const eitp__special_files *files, eitp_tokenizer **out,
                                              eitp_error *error) {
     eitp_path_info info[EITP__TOKENIZER_FILES];
+    int words = 0;
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++) {
         eitp_status status = eitp__path_info(host, paths[i], &info[i], error);
         if (status != EITP_OK)
@@ -27536,19 +29394,24 @@ static eitp_status eitp__load_from_directory(const eitp_host *host, const char *
     }
     if (info[EITP__TOKENIZER_JSON].kind != EITP_PATH_MISSING)
         return eitp__load_tokenizer_json(host, paths[EITP__TOKENIZER_JSON], files, out, error);
-    if (info[EITP__VOCAB_JSON].kind == EITP_PATH_MISSING || info[EITP__MERGES_TXT].kind == EITP_PATH_MISSING)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: no tokenizer found; expected tokenizer.json, or vocab.json and merges.txt", directory);
+    eitp_status chosen = eitp__choose_vocabulary(directory, files, info[EITP__VOCAB_TXT].kind != EITP_PATH_MISSING,
+                                                 info[EITP__VOCAB_JSON].kind != EITP_PATH_MISSING &&
+                                                     info[EITP__MERGES_TXT].kind != EITP_PATH_MISSING,
+                                                 &words, error);
+    if (chosen != EITP_OK)
+        return chosen;
     if (info[EITP__ADDED_JSON].kind != EITP_PATH_MISSING)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "%s: unsupported without a tokenizer.json; save the tokenizer as tokenizer.json",
                           paths[EITP__ADDED_JSON]);
+    if (words)
+        return eitp__load_vocab_txt(host, paths[EITP__VOCAB_TXT], files, out, error);
     return eitp__load_vocab_merges(host, paths[EITP__VOCAB_JSON], paths[EITP__MERGES_TXT], files, out, error);
 }
 
 static eitp_status eitp__load_directory(const eitp_host *host, const char *directory, eitp_tokenizer **out,
                                         eitp_error *error) {
-    static const char *const names[] = {"tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json"};
+    static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "added_tokens.json"};
     eitp__special_files files = EITP__ZERO;
     char *paths[EITP__TOKENIZER_FILES];
     int complete = 1;
@@ -27595,10 +29458,10 @@ eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_to
     return info.kind == EITP_PATH_DIRECTORY ? eitp__load_directory(host, path, out, error)
                                             : eitp__load_file(host, path, out, error);
 }
-/* <<src/text/bpe_load.c */
+/* <<src/text/tokenizer_load.c */
 
-/* >>src/text/bpe_save.c */
-/* Writing vocab.json, merges.txt, tokenizer_config.json and tokenizer.json. */
+/* >>src/text/tokenizer_save.c */
+/* Writing vocab.json and merges.txt, or vocab.txt, and tokenizer_config.json and tokenizer.json. */
 
 /* Adds the spelling of a token in files to `spelling`. */
 static void eitp__spell_token(const eitp_tokenizer *tokenizer, size_t id, eitp__buffer *spelling) {
@@ -27658,6 +29521,17 @@ static void eitp__write_json_merges(const eitp_tokenizer *tokenizer, eitp__buffe
     eitp__buffer_add_text(out, "\n]");
 }
 
+static const char *eitp__truth(int value) {
+    return value ? "true" : "false";
+}
+
+static void eitp__write_token_flags(const eitp__token *token, eitp__buffer *out) {
+    eitp__buffer_format(
+        out, ",\"single_word\":false,\"lstrip\":%s,\"rstrip\":%s,\"normalized\":%s,\"special\":%s",
+        eitp__truth(token->flags & EITP__TOKEN_TAKES_LEFT), eitp__truth(token->flags & EITP__TOKEN_TAKES_RIGHT),
+        eitp__truth(token->flags & EITP__TOKEN_NORMALIZED), eitp__truth(token->flags & EITP__TOKEN_SPECIAL));
+}
+
 static void eitp__write_added_tokens(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
     const char *separator = "\n";
     eitp__buffer_add_text(out, "[");
@@ -27667,27 +29541,38 @@ static void eitp__write_added_tokens(const eitp_tokenizer *tokenizer, eitp__buff
             continue;
         eitp__buffer_format(out, "%s{\"id\":%zu,\"content\":", separator, id);
         eitp__json_write_text(out, (const char *)eitp__token_bytes(tokenizer, id), token->size);
-        eitp__buffer_format(
-            out, ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":%s,\"special\":%s}",
-            token->flags & EITP__TOKEN_NORMALIZED ? "true" : "false",
-            token->flags & EITP__TOKEN_SPECIAL ? "true" : "false");
+        eitp__write_token_flags(token, out);
+        eitp__buffer_add_text(out, "}");
         separator = ",\n";
     }
     eitp__buffer_add_text(out, "]");
 }
 
-static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
-    const char *prefix = tokenizer->add_prefix_space ? "true" : "false";
-    eitp__buffer_add_text(out, "{\n\"version\":\"1.0\",\n\"truncation\":null,\n\"padding\":null,\n\"added_tokens\":");
-    eitp__write_added_tokens(tokenizer, out);
-    eitp__buffer_format(
-        out,
-        ",\n\"normalizer\":null,\n"
-        "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,\"use_regex\":true},\n"
-        "\"post_processor\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":false,\"use_regex\":true},"
-        "\n"
-        "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,\"use_regex\":true},\n",
-        prefix, prefix, prefix);
+/* Writes a part as it was read, or else `missing`. */
+static void eitp__write_kept(const eitp_tokenizer *tokenizer, int part, const char *missing, eitp__buffer *out) {
+    const eitp__buffer *kept = &tokenizer->kept[part];
+    eitp__buffer_format(out, "\"%s\":", eitp__kept_part_name(part));
+    if (kept->size)
+        eitp__buffer_add(out, kept->data, kept->size);
+    else
+        eitp__buffer_add_text(out, missing);
+    eitp__buffer_add_text(out, ",\n");
+}
+
+/* Byte-level BPE, with what is around it. */
+static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
+    const char *prefix = eitp__truth(tokenizer->add_prefix_space);
+    char part[160];
+    eitp__buffer_format(out,
+                        "\"normalizer\":null,\n\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,"
+                        "\"trim_offsets\":true,\"use_regex\":true},\n",
+                        prefix);
+    snprintf(part, sizeof part,
+             "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":false,\"use_regex\":true}", prefix);
+    eitp__write_kept(tokenizer, EITP__KEPT_POST_PROCESSOR, part, out);
+    snprintf(part, sizeof part,
+             "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,\"use_regex\":true}", prefix);
+    eitp__write_kept(tokenizer, EITP__KEPT_DECODER, part, out);
     eitp__buffer_add_text(
         out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
              "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\n"
@@ -27695,34 +29580,116 @@ static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer 
     eitp__write_vocabulary(tokenizer, spelling, out);
     eitp__buffer_add_text(out, ",\n\"merges\":");
     eitp__write_json_merges(tokenizer, spelling, out);
+}
+
+static const char *eitp__accents(const eitp__normalization *steps) {
+    return steps->strip_accents < 0 ? "null" : eitp__truth(steps->strip_accents);
+}
+
+/* WordPiece, with what is around it. */
+static void eitp__write_words(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
+    const eitp__normalization *steps = &tokenizer->normalization;
+    const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
+    if (tokenizer->has_normalizer)
+        eitp__buffer_format(out,
+                            "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":%s,"
+                            "\"handle_chinese_chars\":%s,\"strip_accents\":%s,\"lowercase\":%s},\n",
+                            eitp__truth(steps->clean_text), eitp__truth(steps->handle_chinese_chars),
+                            eitp__accents(steps), eitp__truth(steps->lowercase));
+    else
+        eitp__buffer_add_text(out, "\"normalizer\":null,\n");
+    eitp__buffer_add_text(out, "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\n");
+    eitp__write_kept(tokenizer, EITP__KEPT_POST_PROCESSOR, "null", out);
+    eitp__write_kept(tokenizer, EITP__KEPT_DECODER, "null", out);
+    eitp__buffer_add_text(out, "\"model\":{\"type\":\"WordPiece\",\"unk_token\":");
+    eitp__write_token(tokenizer, (size_t)wordpiece->unknown, spelling, out);
+    eitp__buffer_add_text(out, ",\"continuing_subword_prefix\":");
+    eitp__json_write_text(out, wordpiece->prefix.size ? wordpiece->prefix.data : "", wordpiece->prefix.size);
+    eitp__buffer_format(
+        out, ",\"max_input_chars_per_word\":%llu,\n\"vocab\":", (unsigned long long)wordpiece->max_characters);
+    eitp__write_vocabulary(tokenizer, spelling, out);
+}
+
+static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
+    eitp__buffer_add_text(out, "{\n\"version\":\"1.0\",\n");
+    eitp__write_kept(tokenizer, EITP__KEPT_TRUNCATION, "null", out);
+    eitp__write_kept(tokenizer, EITP__KEPT_PADDING, "null", out);
+    eitp__buffer_add_text(out, "\"added_tokens\":");
+    eitp__write_added_tokens(tokenizer, out);
+    eitp__buffer_add_text(out, ",\n");
+    if (tokenizer->model == EITP__MODEL_BPE)
+        eitp__write_bpe(tokenizer, spelling, out);
+    else
+        eitp__write_words(tokenizer, spelling, out);
     eitp__buffer_add_text(out, "}\n}\n");
 }
 
-/*
- * Missing special tokens are written as null: otherwise programs use GPT-2's and add it to the vocabulary. The
- * tokenizer class of transformers is the one that reads everything from tokenizer.json. Without model_input_names its
- * version 4 passes token_type_ids to models, for which GPT-2 adds an embedding.
- */
+/* A special token in tokenizer_config.json: its text, or an object if white space belongs to it, or it is recognized in
+   normalized text. */
+static void eitp__write_special(const eitp_tokenizer *tokenizer, int32_t id, eitp__buffer *out) {
+    const unsigned unusual = EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT | EITP__TOKEN_NORMALIZED;
+    if (id < 0) {
+        eitp__buffer_add_text(out, "null");
+        return;
+    }
+    const eitp__token *token = &tokenizer->vocabulary.tokens[id];
+    const int is_object = (token->flags & EITP__TOKEN_ADDED) && (token->flags & unusual);
+    if (is_object)
+        eitp__buffer_add_text(out, "{\"__type\":\"AddedToken\",\"content\":");
+    eitp__json_write_text(out, (const char *)eitp__token_bytes(tokenizer, (size_t)id), token->size);
+    if (is_object) {
+        eitp__write_token_flags(token, out);
+        eitp__buffer_add_text(out, "}");
+    }
+}
+
+/* The members of a tokenizer_config.json if none was loaded. The class of byte-level BPE is the one that reads
+   everything from tokenizer.json. Without model_input_names version 4 of transformers passes token_type_ids to models,
+   for which GPT-2 adds an embedding. */
+static void eitp__write_first_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
+    static const char *const names[] = {"PreTrainedTokenizerFast", "BertTokenizer", "RobertaTokenizer"};
+    const int by_class = tokenizer->is_from_lists;
+    eitp__buffer_add_text(out, ",\n\"clean_up_tokenization_spaces\": false,\n\"model_input_names\": [\"input_ids\", ");
+    if (tokenizer->model == EITP__MODEL_WORDPIECE)
+        eitp__buffer_add_text(out, "\"token_type_ids\", ");
+    eitp__buffer_format(out, "\"attention_mask\"],\n\"tokenizer_class\": \"%s\"",
+                        names[by_class ? tokenizer->family : 0]);
+}
+
+/* Missing special tokens are written as null: otherwise programs use those of the class and add them to the
+   vocabulary. Those of classification are left out where neither tokenizer nor family has them. */
 static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
+    const eitp__normalization *steps = &tokenizer->normalization;
     eitp__buffer_add_text(out, "{\n");
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
-        const int32_t id = tokenizer->special[which];
+        if (which >= EITP_CLASSIFIER && tokenizer->special[which] < 0 &&
+            !eitp__family_token(tokenizer->family, (eitp_special_token)which))
+            continue;
         eitp__buffer_format(out, "\"%s\": ", eitp__special_token_name((eitp_special_token)which));
-        if (id < 0)
-            eitp__buffer_add_text(out, "null");
-        else
-            eitp__json_write_text(out, (const char *)eitp__token_bytes(tokenizer, (size_t)id),
-                                  tokenizer->vocabulary.tokens[id].size);
+        eitp__write_special(tokenizer, tokenizer->special[which], out);
         eitp__buffer_add_text(out, ",\n");
     }
-    eitp__buffer_format(out, "\"add_prefix_space\": %s", tokenizer->add_prefix_space ? "true" : "false");
+    if (tokenizer->model == EITP__MODEL_BPE)
+        eitp__buffer_format(out, "\"add_prefix_space\": %s", eitp__truth(tokenizer->add_prefix_space));
+    else
+        eitp__buffer_format(out, "\"do_lower_case\": %s,\n\"strip_accents\": %s,\n\"tokenize_chinese_chars\": %s",
+                            eitp__truth(steps->lowercase), eitp__accents(steps),
+                            eitp__truth(steps->handle_chinese_chars));
     if (tokenizer->config.size)
         eitp__buffer_add(out, tokenizer->config.data, tokenizer->config.size);
     else
-        eitp__buffer_add_text(out, ",\n\"clean_up_tokenization_spaces\": false,\n"
-                                   "\"model_input_names\": [\"input_ids\", \"attention_mask\"],\n"
-                                   "\"tokenizer_class\": \"PreTrainedTokenizerFast\"");
+        eitp__write_first_config(tokenizer, out);
     eitp__buffer_add_text(out, "\n}\n");
+}
+
+/* Writes vocab.txt: a token on each line. Added tokens that are not in the model's vocabulary are not in it. */
+static void eitp__write_vocabulary_lines(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
+    for (size_t id = 0; id < tokenizer->vocabulary.count; id++) {
+        if (tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_OUTSIDE)
+            continue;
+        eitp__spell_token(tokenizer, id, out);
+        eitp__buffer_add_text(out, "\n");
+    }
 }
 
 static eitp_status eitp__save_file(const eitp_host *host, const char *directory, const char *name,
@@ -27737,6 +29704,24 @@ static eitp_status eitp__save_file(const eitp_host *host, const char *directory,
     return status;
 }
 
+/* The vocabulary in files of its own. */
+static eitp_status eitp__save_lists(const eitp_tokenizer *tokenizer, const char *directory, eitp__buffer *spelling,
+                                    eitp__buffer *out, eitp_error *error) {
+    const eitp_host *host = &tokenizer->host;
+    if (tokenizer->model == EITP__MODEL_WORDPIECE) {
+        eitp__write_vocabulary_lines(tokenizer, out);
+        return eitp__save_file(host, directory, "vocab.txt", out, error);
+    }
+    eitp__write_vocabulary(tokenizer, spelling, out);
+    eitp__buffer_add_text(out, "\n");
+    eitp_status status = eitp__save_file(host, directory, "vocab.json", out, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__buffer_clear(out);
+    eitp__write_text_merges(tokenizer, out);
+    return eitp__save_file(host, directory, "merges.txt", out, error);
+}
+
 eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error) {
     if (!tokenizer || !directory)
         return eitp__fail_null(error, "eitp_tokenizer_save", "tokenizer and directory");
@@ -27747,14 +29732,7 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
         return status;
     eitp__buffer_init(&out, host);
     eitp__buffer_init(&spelling, host);
-    eitp__write_vocabulary(tokenizer, &spelling, &out);
-    eitp__buffer_add_text(&out, "\n");
-    status = eitp__save_file(host, directory, "vocab.json", &out, error);
-    if (status == EITP_OK) {
-        eitp__buffer_clear(&out);
-        eitp__write_text_merges(tokenizer, &out);
-        status = eitp__save_file(host, directory, "merges.txt", &out, error);
-    }
+    status = eitp__save_lists(tokenizer, directory, &spelling, &out, error);
     if (status == EITP_OK) {
         eitp__buffer_clear(&out);
         eitp__write_config(tokenizer, &out);
@@ -27769,7 +29747,7 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
     eitp__buffer_release(&spelling);
     return status;
 }
-/* <<src/text/bpe_save.c */
+/* <<src/text/tokenizer_save.c */
 
 /* >>src/text/bpe_words.c */
 /* Approximate memory of a word and of each of its bytes, in bytes: here, and as positions and pairs during training. */
@@ -28288,6 +30266,320 @@ EITP__PRIVATE eitp_status eitp__train_merges(eitp__trained *trained, const eitp_
 }
 /* <<src/text/bpe_train.c */
 
+/* >>src/text/normalize.c */
+/* More marks in a row than a text has are sorted in parts of this many, so that memory stays bounded. */
+#define EITP__MARK_LIMIT ((size_t)262144)
+
+EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eitp_host *host,
+                                         const eitp__normalization *steps) {
+    memset(normalizer, 0, sizeof *normalizer);
+    normalizer->host = host;
+    normalizer->steps = *steps;
+    if (steps->strip_accents < 0)
+        normalizer->steps.strip_accents = steps->lowercase;
+}
+
+EITP__PRIVATE void eitp__normalizer_release(eitp__normalizer *normalizer) {
+    eitp__release(normalizer->host, normalizer->marks, normalizer->mark_capacity * sizeof *normalizer->marks);
+    normalizer->marks = NULL;
+    normalizer->mark_count = normalizer->mark_capacity = 0;
+}
+
+EITP__PRIVATE void eitp__normalizer_reset(eitp__normalizer *normalizer) {
+    normalizer->mark_count = 0;
+}
+
+/* Writes a character that has its place, in lower case where asked. */
+static void eitp__write_normal(const eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out) {
+    uint32_t letters[2];
+    size_t count = 1;
+    letters[0] = code_point;
+    if (normalizer->steps.lowercase)
+        count = eitp__unicode_lowercase(code_point, letters);
+    for (size_t i = 0; i < count; i++) {
+        unsigned char bytes[4];
+        eitp__buffer_add(out, bytes, eitp__utf8_encode(letters[i], bytes));
+    }
+}
+
+/* Writes the marks by their classes from the lowest on, and those of one class in the order of the text. */
+static void eitp__flush_marks(eitp__normalizer *normalizer, eitp__buffer *out) {
+    unsigned order = 0;
+    for (size_t left = normalizer->mark_count; left;) {
+        unsigned next = UINT32_MAX;
+        for (size_t i = 0; i < normalizer->mark_count; i++) {
+            const unsigned mark_order = eitp__unicode_mark_order(normalizer->marks[i]);
+            if (mark_order > order && mark_order < next)
+                next = mark_order;
+        }
+        order = next;
+        for (size_t i = 0; i < normalizer->mark_count; i++) {
+            if (eitp__unicode_mark_order(normalizer->marks[i]) != order)
+                continue;
+            eitp__write_normal(normalizer, normalizer->marks[i], out);
+            left--;
+        }
+    }
+    normalizer->mark_count = 0;
+}
+
+static eitp_status eitp__add_mark(eitp__normalizer *normalizer, uint32_t mark, eitp__buffer *out, eitp_error *error) {
+    if (normalizer->mark_count == EITP__MARK_LIMIT)
+        eitp__flush_marks(normalizer, out);
+    if (!eitp__reserve(normalizer->host, (void **)&normalizer->marks, &normalizer->mark_capacity,
+                       normalizer->mark_count + 1, sizeof *normalizer->marks))
+        return eitp__fail_memory(error, (normalizer->mark_count + 1) * sizeof *normalizer->marks, "marks in a text");
+    normalizer->marks[normalizer->mark_count++] = mark;
+    return EITP_OK;
+}
+
+/* Decomposes a character and drops its accents. Accents that would change places with marks do not separate them. */
+static eitp_status eitp__strip_accents(eitp__normalizer *normalizer, uint32_t code_point, int kind, eitp__buffer *out,
+                                       eitp_error *error) {
+    uint32_t letters[3];
+    eitp_status status = EITP_OK;
+    if (kind == EITP__BERT_ACCENT)
+        eitp__flush_marks(normalizer, out);
+    if (kind == EITP__BERT_ACCENT || kind == EITP__BERT_MOVABLE_ACCENT)
+        return EITP_OK;
+    const size_t count = eitp__unicode_without_accents(code_point, letters);
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        if (eitp__unicode_mark_order(letters[i])) {
+            status = eitp__add_mark(normalizer, letters[i], out, error);
+            continue;
+        }
+        eitp__flush_marks(normalizer, out);
+        eitp__write_normal(normalizer, letters[i], out);
+    }
+    return status;
+}
+
+static eitp_status eitp__normalize_character(eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out,
+                                             eitp_error *error) {
+    const eitp__normalization *steps = &normalizer->steps;
+    const int kind = eitp__bert_class(code_point);
+    eitp_status status = EITP_OK;
+    if (steps->clean_text) {
+        if (kind == EITP__BERT_CONTROL || kind == EITP__BERT_CONTROL_SPACE)
+            return EITP_OK;
+        if (kind == EITP__BERT_SPACE)
+            code_point = ' ';
+    }
+    const int isolated = steps->handle_chinese_chars && kind == EITP__BERT_IDEOGRAPH;
+    if (isolated) {
+        eitp__flush_marks(normalizer, out);
+        eitp__buffer_add(out, " ", 1);
+    }
+    if (steps->strip_accents)
+        status = eitp__strip_accents(normalizer, code_point, kind, out, error);
+    else
+        eitp__write_normal(normalizer, code_point, out);
+    if (isolated)
+        eitp__buffer_add(out, " ", 1);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
+                                               eitp__buffer *out, eitp_error *error) {
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point = text[i];
+        int valid;
+        if (code_point >= 'a' && code_point <= 'z' && !normalizer->mark_count) {
+            size_t end = i + 1; /* what no step changes, in one piece */
+            while (end < size && text[end] >= 'a' && text[end] <= 'z')
+                end++;
+            eitp__buffer_add(out, text + i, end - i);
+            i = end;
+            continue;
+        }
+        i += eitp__utf8_next(text + i, size - i, &code_point, &valid);
+        eitp_status status = eitp__normalize_character(normalizer, code_point, out, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__normalizer_finish(eitp__normalizer *normalizer, eitp__buffer *out, eitp_error *error) {
+    eitp__flush_marks(normalizer, out);
+    return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
+}
+/* <<src/text/normalize.c */
+
+/* >>src/text/wordpiece.c */
+/* Largest number of nodes, so that two of them and a byte fit into a slot. */
+#define EITP__NODE_LIMIT ((size_t)1 << 28)
+
+EITP__PRIVATE void eitp__wordpiece_init(eitp__wordpiece *wordpiece, const eitp_host *host) {
+    memset(wordpiece, 0, sizeof *wordpiece);
+    wordpiece->continuing = wordpiece->unknown = -1;
+    wordpiece->max_characters = 100;
+    eitp__buffer_init(&wordpiece->prefix, host);
+}
+
+EITP__PRIVATE void eitp__wordpiece_release(eitp__wordpiece *wordpiece, const eitp_host *host) {
+    eitp__release(host, wordpiece->slots, wordpiece->slot_count * sizeof *wordpiece->slots);
+    eitp__release(host, wordpiece->token_ids, wordpiece->node_capacity * sizeof *wordpiece->token_ids);
+    eitp__buffer_release(&wordpiece->prefix);
+    wordpiece->slots = NULL;
+    wordpiece->token_ids = NULL;
+    wordpiece->slot_count = wordpiece->node_count = wordpiece->node_capacity = 0;
+}
+
+/* The slot of the child of a node, or the free slot for it. */
+static uint64_t *eitp__child_slot(uint64_t *slots, size_t slot_count, uint64_t node, unsigned char byte) {
+    const uint64_t key = node << 8 | byte;
+    uint64_t hash = key * 0x9E3779B97F4A7C15u;
+    for (size_t i = (size_t)(hash >> 32 ^ hash >> 12) & (slot_count - 1);; i = (i + 1) & (slot_count - 1)) {
+        if (!slots[i] || slots[i] >> 28 == key)
+            return &slots[i];
+    }
+}
+
+/* The child of a node; 0, which is the root, if it has none for this byte. */
+static uint64_t eitp__child(const eitp__wordpiece *wordpiece, uint64_t node, unsigned char byte) {
+    return *eitp__child_slot(wordpiece->slots, wordpiece->slot_count, node, byte) & (EITP__NODE_LIMIT - 1);
+}
+
+static eitp_status eitp__grow_slots(eitp__wordpiece *wordpiece, const eitp_host *host, eitp_error *error) {
+    const size_t count = wordpiece->slot_count ? 2 * wordpiece->slot_count : 4096;
+    uint64_t *slots = (uint64_t *)eitp__allocate(host, count * sizeof *slots);
+    if (!slots)
+        return eitp__fail_memory(error, count * sizeof *slots, "the tokenizer's vocabulary");
+    for (size_t i = 0; i < wordpiece->slot_count; i++) {
+        const uint64_t slot = wordpiece->slots[i];
+        if (slot)
+            *eitp__child_slot(slots, count, slot >> 36, (unsigned char)(slot >> 28 & 0xFF)) = slot;
+    }
+    eitp__release(host, wordpiece->slots, wordpiece->slot_count * sizeof *slots);
+    wordpiece->slots = slots;
+    wordpiece->slot_count = count;
+    return EITP_OK;
+}
+
+static eitp_status eitp__add_node(eitp__wordpiece *wordpiece, const eitp_host *host, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (wordpiece->node_count + 1 >= EITP__NODE_LIMIT)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "the text of the vocabulary exceeds 256 MiB");
+    if (2 * (wordpiece->node_count + 1) > wordpiece->slot_count)
+        status = eitp__grow_slots(wordpiece, host, error);
+    if (status == EITP_OK && !eitp__reserve(host, (void **)&wordpiece->token_ids, &wordpiece->node_capacity,
+                                            wordpiece->node_count + 1, sizeof *wordpiece->token_ids))
+        return eitp__fail_memory(error, (wordpiece->node_count + 1) * sizeof *wordpiece->token_ids,
+                                 "the tokenizer's vocabulary");
+    if (status == EITP_OK)
+        wordpiece->token_ids[wordpiece->node_count++] = -1;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__wordpiece_add(eitp__wordpiece *wordpiece, const eitp_host *host,
+                                              const unsigned char *text, size_t size, int32_t id, eitp_error *error) {
+    eitp_status status = wordpiece->node_count ? EITP_OK : eitp__add_node(wordpiece, host, error); /* the root */
+    uint64_t node = 0;
+    for (size_t i = 0; i < size && status == EITP_OK; i++) {
+        uint64_t child = eitp__child(wordpiece, node, text[i]);
+        if (!child) {
+            status = eitp__add_node(wordpiece, host, error);
+            if (status != EITP_OK)
+                break;
+            child = wordpiece->node_count - 1;
+            *eitp__child_slot(wordpiece->slots, wordpiece->slot_count, node, text[i]) =
+                (node << 8 | text[i]) << 28 | child;
+        }
+        node = child;
+    }
+    if (status == EITP_OK)
+        wordpiece->token_ids[node] = id;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__wordpiece_complete(eitp__wordpiece *wordpiece, const eitp_host *host,
+                                                   eitp_error *error) {
+    const unsigned char *prefix = (const unsigned char *)wordpiece->prefix.data;
+    eitp_status status = wordpiece->node_count ? EITP_OK : eitp__add_node(wordpiece, host, error);
+    uint64_t node = 0;
+    for (size_t i = 0; i < wordpiece->prefix.size && status == EITP_OK; i++) {
+        node = eitp__child(wordpiece, node, prefix[i]);
+        if (!node)
+            return EITP_OK;
+    }
+    wordpiece->continuing = (int64_t)node;
+    return status;
+}
+
+static int eitp__has_more_characters(const unsigned char *word, size_t size, uint64_t limit) {
+    uint64_t count = 0;
+    if (size <= limit)
+        return 0;
+    for (size_t i = 0; i < size; i++)
+        count += (word[i] & 0xC0) != 0x80;
+    return count > limit;
+}
+
+/* The longest token of word[begin .. size) whose text goes on from `node`, or -1; *end is where it ends. */
+static int32_t eitp__longest_token(const eitp__wordpiece *wordpiece, int64_t node, const unsigned char *word,
+                                   size_t begin, size_t size, size_t *end) {
+    int32_t longest = -1;
+    for (size_t i = begin; i < size && node >= 0; i++) {
+        const uint64_t child = eitp__child(wordpiece, (uint64_t)node, word[i]);
+        node = child ? (int64_t)child : -1;
+        if (!child || wordpiece->token_ids[child] < 0)
+            continue;
+        longest = wordpiece->token_ids[child];
+        *end = i + 1;
+    }
+    return longest;
+}
+
+EITP__PRIVATE size_t eitp__wordpiece_encode(const eitp__wordpiece *wordpiece, const unsigned char *word, size_t size,
+                                            int32_t *ids) {
+    size_t count = 0;
+    int known = !eitp__has_more_characters(word, size, wordpiece->max_characters);
+    for (size_t begin = 0, end = 0; begin < size && known; begin = end) {
+        ids[count] = eitp__longest_token(wordpiece, begin ? wordpiece->continuing : 0, word, begin, size, &end);
+        known = ids[count++] >= 0;
+    }
+    if (known)
+        return count;
+    ids[0] = wordpiece->unknown; /* for the whole word, not for its end */
+    return 1;
+}
+
+/* The class of the valid character at text[0]; *length is its number of bytes. */
+static int eitp__bert_class_at(const unsigned char *text, size_t size, size_t *length) {
+    uint32_t code_point;
+    int valid;
+    *length = eitp__utf8_next(text, size, &code_point, &valid);
+    return eitp__bert_class(code_point);
+}
+
+static int eitp__is_space_class(int kind) {
+    return kind == EITP__BERT_SPACE || kind == EITP__BERT_CONTROL_SPACE;
+}
+
+EITP__PRIVATE int eitp__is_blank(const unsigned char *text, size_t size) {
+    size_t length;
+    return text[0] == ' ' || eitp__is_space_class(eitp__bert_class_at(text, size, &length));
+}
+
+EITP__PRIVATE size_t eitp__word_size(const unsigned char *text, size_t size, int closed) {
+    size_t length, end;
+    int kind = eitp__bert_class_at(text, size, &length);
+    if (eitp__is_space_class(kind) || kind == EITP__BERT_PUNCTUATION)
+        return length;
+    for (end = length; end < size; end += length) {
+        if (text[end] >= 'a' && text[end] <= 'z' && end < EITP__PIECE_LIMIT) {
+            length = 1;
+            continue;
+        }
+        kind = eitp__bert_class_at(text + end, size - end, &length);
+        if (eitp__is_space_class(kind) || kind == EITP__BERT_PUNCTUATION || end + length > EITP__PIECE_LIMIT)
+            return end;
+    }
+    return closed ? end : 0;
+}
+/* <<src/text/wordpiece.c */
+
 /* >>src/text/pretokenize.c */
 enum { EITP__SPLITTER_CHUNK = 65536 };
 
@@ -28364,6 +30656,24 @@ EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, in
     }
 }
 
+/* Length of text[0 .. size) without the white space at its end. */
+static size_t eitp__size_without_space(const unsigned char *text, size_t size) {
+    while (size) {
+        size_t begin = size - 1, length;
+        while (begin && (text[begin] & 0xC0) == 0x80)
+            begin--;
+        if (eitp__class_at(text + begin, size - begin, &length) != EITP__UNICODE_SPACE)
+            break;
+        size = begin;
+    }
+    return size;
+}
+
+EITP__PRIVATE size_t eitp__whole_size(const unsigned char *text, size_t size, int closed) {
+    size_t certain = closed ? size : eitp__size_without_space(text, size);
+    return certain || size <= EITP__PIECE_LIMIT ? certain : size;
+}
+
 static int eitp__added_token_compare(const void *a, const void *b) {
     const eitp__added_token *left = (const eitp__added_token *)a;
     const eitp__added_token *right = (const eitp__added_token *)b;
@@ -28371,22 +30681,21 @@ static int eitp__added_token_compare(const void *a, const void *b) {
     return order ? order : (left->size > right->size) - (left->size < right->size);
 }
 
-EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_token *tokens, size_t count) {
-    eitp__sort(tokens, count, sizeof *tokens, eitp__added_token_compare);
+EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_tokens *added) {
+    eitp__sort(added->tokens, added->count, sizeof *added->tokens, eitp__added_token_compare);
 }
 
-EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_token *added,
-                                       size_t added_count, int add_prefix_space, eitp__piece_sink sink, void *user) {
+EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_tokens *added,
+                                       eitp__piece_rule rule, eitp__piece_sink sink, void *user) {
     memset(splitter, 0, sizeof *splitter);
     splitter->host = host;
     splitter->added = added;
-    splitter->added_count = added_count;
-    splitter->add_prefix_space = add_prefix_space;
+    splitter->rule = rule;
     splitter->sink = sink;
     splitter->user = user;
     splitter->min_full = EITP__SPLITTER_CHUNK;
-    for (size_t i = 0; i < added_count; i++)
-        splitter->begins_added[added[i].bytes[0]] = 1;
+    for (size_t i = 0; i < added->count; i++)
+        splitter->begins_added[added->tokens[i].bytes[0]] = 1;
     eitp__splitter_reset(splitter);
 }
 
@@ -28400,6 +30709,7 @@ EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
     splitter->cursor = splitter->end = splitter->scanned = 1;
     splitter->full = splitter->min_full;
     splitter->at_segment_start = 1;
+    splitter->skips_space = 0;
     splitter->partial_size = 0;
 }
 
@@ -28407,8 +30717,8 @@ EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
    one. */
 static const eitp__added_token *eitp__added_token_at(const eitp__splitter *splitter, const unsigned char *text,
                                                      size_t size, int *undecided) {
-    const eitp__added_token *added = splitter->added, *best = NULL;
-    size_t low = 0, high = splitter->added_count; /* the tokens that share the first `depth` bytes with the text */
+    const eitp__added_token *added = splitter->added->tokens, *best = NULL;
+    size_t low = 0, high = splitter->added->count; /* the tokens that share the first `depth` bytes with the text */
     *undecided = 0;
     for (size_t depth = 0;; depth++) {
         if (added[low].size == depth) /* the shortest is first */
@@ -28451,10 +30761,8 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
             int undecided;
             const eitp__added_token *token =
                 eitp__added_token_at(splitter, text, splitter->end - splitter->scanned, &undecided);
-            if (undecided && !final) {
-                *bounded = token != NULL;
+            if (undecided && !final)
                 return NULL;
-            }
             if (token) {
                 *bounded = 1;
                 return token;
@@ -28465,16 +30773,28 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
     return NULL;
 }
 
-/* Cuts the plain text in [cursor, scanned) into pieces, as far as they are certain. */
-static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, int bounded, eitp_error *error) {
-    if (splitter->at_segment_start && splitter->cursor < splitter->scanned) {
+/* Passes over white space before `end` that belongs to the added token before the cursor. */
+static void eitp__splitter_skip_space(eitp__splitter *splitter, size_t end) {
+    size_t length;
+    while (splitter->skips_space && splitter->cursor < end) {
+        if (eitp__class_at(splitter->window + splitter->cursor, end - splitter->cursor, &length) == EITP__UNICODE_SPACE)
+            splitter->cursor += length;
+        else
+            splitter->skips_space = 0;
+    }
+}
+
+/* Cuts the plain text in [cursor, end) into pieces, as far as they are certain. */
+static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, size_t end, int bounded, eitp_error *error) {
+    eitp__splitter_skip_space(splitter, end);
+    if (splitter->at_segment_start && splitter->cursor < end) {
         splitter->at_segment_start = 0;
         if (splitter->add_prefix_space && splitter->window[splitter->cursor] != ' ')
             splitter->window[--splitter->cursor] = ' ';
     }
-    while (splitter->cursor < splitter->scanned) {
+    while (splitter->cursor < end) {
         const unsigned char *text = splitter->window + splitter->cursor;
-        size_t size = eitp__piece_size(text, splitter->scanned - splitter->cursor, bounded);
+        size_t size = splitter->rule(text, end - splitter->cursor, bounded);
         if (!size)
             break;
         splitter->cursor += size;
@@ -28485,19 +30805,28 @@ static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, int bounde
     return EITP_OK;
 }
 
+/* The end of the plain text before `token`, which begins at `scanned` unless it is NULL. */
+static size_t eitp__splitter_plain_end(const eitp__splitter *splitter, const eitp__added_token *token) {
+    if (!token || !token->takes_left || splitter->cursor >= splitter->scanned)
+        return splitter->scanned;
+    return splitter->cursor +
+           eitp__size_without_space(splitter->window + splitter->cursor, splitter->scanned - splitter->cursor);
+}
+
 /* Cuts the window into pieces, as far as they are certain, and moves the rest to its front. */
 static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_error *error) {
     for (;;) {
         int bounded;
         const eitp__added_token *token = eitp__splitter_scan(splitter, final, &bounded);
-        eitp_status status = eitp__splitter_cut_plain(splitter, bounded, error);
+        eitp_status status =
+            eitp__splitter_cut_plain(splitter, eitp__splitter_plain_end(splitter, token), bounded, error);
         if (status != EITP_OK)
             return status;
         if (!token)
             break;
-        splitter->cursor += token->size;
-        splitter->scanned = splitter->cursor;
+        splitter->cursor = splitter->scanned += token->size;
         splitter->at_segment_start = 1;
+        splitter->skips_space = token->takes_right;
         status = splitter->sink(splitter->user, token->bytes, token->size, token->id, error);
         if (status != EITP_OK)
             return status;
@@ -28512,9 +30841,8 @@ static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_
     return EITP_OK;
 }
 
-/* Adds valid text to the window, and cuts whenever the window is full. */
-static eitp_status eitp__splitter_append(eitp__splitter *splitter, const unsigned char *text, size_t size,
-                                         eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__splitter_add_valid(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                                   eitp_error *error) {
     while (size) {
         size_t room = splitter->full - (splitter->end - splitter->cursor);
         size_t part = size;
@@ -28546,13 +30874,13 @@ static eitp_status eitp__splitter_repair(eitp__splitter *splitter, const unsigne
                                          eitp_error *error) {
     for (;;) {
         size_t valid = eitp__utf8_valid_prefix(text, size);
-        eitp_status status = eitp__splitter_append(splitter, text, valid, error);
+        eitp_status status = eitp__splitter_add_valid(splitter, text, valid, error);
         if (status != EITP_OK || valid == size)
             return status;
         uint32_t code_point;
         int is_valid;
         size_t bad = eitp__utf8_next(text + valid, size - valid, &code_point, &is_valid);
-        status = eitp__splitter_append(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
+        status = eitp__splitter_add_valid(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
         if (status != EITP_OK)
             return status;
         text += valid + bad;
@@ -28587,7 +30915,7 @@ EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const uns
 EITP__PRIVATE eitp_status eitp__splitter_finish(eitp__splitter *splitter, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (splitter->partial_size)
-        status = eitp__splitter_append(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
+        status = eitp__splitter_add_valid(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
     if (status == EITP_OK && splitter->end > splitter->cursor)
         status = eitp__splitter_cut(splitter, 1, error);
     eitp__splitter_reset(splitter);
@@ -28607,6 +30935,13 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, si
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++)
         tokenizer->special[which] = -1;
     eitp__buffer_init(&tokenizer->config, &tokenizer->host);
+    eitp__buffer_init(&tokenizer->added_text, &tokenizer->host);
+    for (int part = 0; part < EITP__KEPT_PARTS; part++)
+        eitp__buffer_init(&tokenizer->kept[part], &tokenizer->host);
+    eitp__wordpiece_init(&tokenizer->wordpiece, &tokenizer->host);
+    eitp__template_add(&tokenizer->single, EITP__TEMPLATE_FIRST, 0);
+    eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_FIRST, 0);
+    eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_SECOND, 1);
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_init(&vocabulary->bytes, &tokenizer->host);
     vocabulary->tokens = (eitp__token *)eitp__allocate(host, count * sizeof *vocabulary->tokens);
@@ -28636,6 +30971,11 @@ EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, s
     return vocabulary->bytes.failed ? eitp__fail_memory(error, size, "the tokenizer's vocabulary") : EITP_OK;
 }
 
+EITP__PRIVATE const char *eitp__kept_part_name(int part) {
+    static const char *const names[] = {"truncation", "padding", "post_processor", "decoder"};
+    return names[part];
+}
+
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id) {
     return (const unsigned char *)tokenizer->vocabulary.bytes.data + tokenizer->vocabulary.tokens[id].offset;
 }
@@ -28661,40 +31001,106 @@ static eitp_status eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer, eitp_er
     return EITP_OK;
 }
 
-/* Builds the list of added tokens for the splitter. */
-static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, eitp_error *error) {
+/* Builds the trie of WordPiece. */
+static eitp_status eitp__tokenizer_index_words(eitp_tokenizer *tokenizer, eitp_error *error) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    eitp_status status = EITP_OK;
+    for (size_t id = 0; id < vocabulary->count && status == EITP_OK; id++) {
+        if (!(vocabulary->tokens[id].flags & EITP__TOKEN_OUTSIDE))
+            status = eitp__wordpiece_add(&tokenizer->wordpiece, &tokenizer->host, eitp__token_bytes(tokenizer, id),
+                                         vocabulary->tokens[id].size, (int32_t)id, error);
+    }
+    return status == EITP_OK ? eitp__wordpiece_complete(&tokenizer->wordpiece, &tokenizer->host, error) : status;
+}
+
+/* Adds the text of a token, normalized, to tokenizer->added_text, and stores its size. */
+static eitp_status eitp__normalize_added(eitp_tokenizer *tokenizer, const eitp__token *token, eitp__added_token *added,
+                                         eitp_error *error) {
+    eitp__buffer *text = &tokenizer->added_text;
+    const size_t before = text->size;
+    eitp__normalizer normalizer;
+    eitp__normalizer_init(&normalizer, &tokenizer->host, &tokenizer->normalization);
+    eitp_status status = eitp__normalizer_add(&normalizer, added->bytes, token->size, text, error);
+    if (status == EITP_OK)
+        status = eitp__normalizer_finish(&normalizer, text, error);
+    eitp__normalizer_release(&normalizer);
+    added->size = text->size - before;
+    if (status == EITP_OK && !added->size)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "unsupported added token %ld, of which the normalizer leaves nothing; remove it, or set its "
+                          "\"normalized\" to false",
+                          (long)added->id);
+    return status;
+}
+
+/* Lists the added tokens of one kind, EITP__ADDED_RAW or EITP__ADDED_NORMALIZED. */
+static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, int kind, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    const unsigned mask = EITP__TOKEN_ADDED | EITP__TOKEN_NORMALIZED;
+    const unsigned wanted = EITP__TOKEN_ADDED | (kind == EITP__ADDED_NORMALIZED ? (unsigned)EITP__TOKEN_NORMALIZED : 0);
+    eitp__added_tokens *list = &tokenizer->added[kind];
     size_t count = 0;
     for (size_t id = 0; id < vocabulary->count; id++)
-        count += (vocabulary->tokens[id].flags & EITP__TOKEN_ADDED) != 0;
+        count += (vocabulary->tokens[id].flags & mask) == wanted;
     if (!count)
         return EITP_OK;
-    tokenizer->added = (eitp__added_token *)eitp__allocate(&tokenizer->host, count * sizeof *tokenizer->added);
-    if (!tokenizer->added)
-        return eitp__fail_memory(error, count * sizeof *tokenizer->added, "the tokenizer's added tokens");
-    tokenizer->added_count = count;
+    list->tokens = (eitp__added_token *)eitp__allocate(&tokenizer->host, count * sizeof *list->tokens);
+    if (!list->tokens)
+        return eitp__fail_memory(error, count * sizeof *list->tokens, "the tokenizer's added tokens");
+    list->count = count;
     for (size_t id = 0, i = 0; id < vocabulary->count; id++) {
         const eitp__token *token = &vocabulary->tokens[id];
-        if (!(token->flags & EITP__TOKEN_ADDED))
+        if ((token->flags & mask) != wanted)
             continue;
-        eitp__added_token *added = &tokenizer->added[i++];
+        eitp__added_token *added = &list->tokens[i++];
         added->bytes = eitp__token_bytes(tokenizer, id);
         added->size = token->size;
         added->id = (int32_t)id;
-        if ((token->flags & EITP__TOKEN_SPECIAL) && token->size == strlen(EITP__END_OF_TEXT) &&
-            !memcmp(added->bytes, EITP__END_OF_TEXT, token->size))
-            tokenizer->special[EITP_END_OF_TEXT] = tokenizer->special[EITP_BEGIN_OF_TEXT] =
-                tokenizer->special[EITP_UNKNOWN] = added->id;
+        added->takes_left = (token->flags & EITP__TOKEN_TAKES_LEFT) != 0;
+        added->takes_right = (token->flags & EITP__TOKEN_TAKES_RIGHT) != 0;
+        eitp_status status = EITP_OK;
+        if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer)
+            status = eitp__normalize_added(tokenizer, token, added, error);
+        if (status != EITP_OK)
+            return status;
     }
-    eitp__added_tokens_sort(tokenizer->added, count);
-    for (size_t i = 1; i < count; i++) {
-        const eitp__added_token *one = &tokenizer->added[i - 1], *other = &tokenizer->added[i];
+    return EITP_OK;
+}
+
+/* Sorts the added tokens of one kind and checks that they differ. */
+static eitp_status eitp__tokenizer_sort_added(eitp_tokenizer *tokenizer, int kind, eitp_error *error) {
+    eitp__added_tokens *list = &tokenizer->added[kind];
+    if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer) { /* the text has its place now */
+        size_t offset = 0;
+        for (size_t i = 0; i < list->count; offset += list->tokens[i++].size)
+            list->tokens[i].bytes = (const unsigned char *)tokenizer->added_text.data + offset;
+    }
+    eitp__added_tokens_sort(list);
+    for (size_t i = 1; i < list->count; i++) {
+        const eitp__added_token *one = &list->tokens[i - 1], *other = &list->tokens[i];
         if (one->size == other->size && !memcmp(one->bytes, other->bytes, one->size))
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "added tokens %ld and %ld have the same text; remove one of them", (long)one->id,
                               (long)other->id);
     }
     return EITP_OK;
+}
+
+/* Finds the special tokens that have the usual names. */
+static void eitp__tokenizer_find_special(eitp_tokenizer *tokenizer) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    for (size_t id = 0; id < vocabulary->count; id++) {
+        const eitp__token *token = &vocabulary->tokens[id];
+        if (!(token->flags & EITP__TOKEN_SPECIAL))
+            continue;
+        for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+            const char *name = eitp__family_token(tokenizer->family, (eitp_special_token)which);
+            if (name && token->size == strlen(name) && !memcmp(eitp__token_bytes(tokenizer, id), name, token->size))
+                tokenizer->special[which] = (int32_t)id;
+        }
+    }
+    if (tokenizer->model == EITP__MODEL_WORDPIECE)
+        tokenizer->special[EITP_UNKNOWN] = tokenizer->wordpiece.unknown;
 }
 
 static uint64_t eitp__fnv(uint64_t hash, const void *data, size_t size) {
@@ -28710,13 +31116,37 @@ static uint64_t eitp__fnv_number(uint64_t hash, uint32_t number) {
     return hash;
 }
 
+/* What byte-level BPE lacks, so that its fingerprints are the same as before there was anything else. */
+static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer) {
+    const eitp__normalization *steps = &tokenizer->normalization;
+    const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
+    if (tokenizer->model != EITP__MODEL_WORDPIECE)
+        return hash;
+    hash = eitp__fnv_number(hash, (uint32_t)tokenizer->has_normalizer);
+    hash = eitp__fnv_number(hash, (uint32_t)(steps->clean_text | steps->handle_chinese_chars << 1 |
+                                             (steps->strip_accents < 0 ? steps->lowercase : steps->strip_accents) << 2 |
+                                             steps->lowercase << 3));
+    hash = eitp__fnv_number(hash, (uint32_t)wordpiece->unknown);
+    hash = eitp__fnv_number(hash, (uint32_t)wordpiece->max_characters);
+    hash = eitp__fnv(hash, wordpiece->prefix.data, wordpiece->prefix.size);
+    return eitp__fnv_number(hash, (uint32_t)(tokenizer->decodes_words | tokenizer->cleans_up << 1));
+}
+
+/* The flags of a token that encoding and decoding depend on. */
+static uint32_t eitp__hashed_flags(const eitp_tokenizer *tokenizer, const eitp__token *token) {
+    unsigned mask = EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL | EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT;
+    if (tokenizer->has_normalizer)
+        mask |= EITP__TOKEN_NORMALIZED;
+    return token->flags & mask;
+}
+
 static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     uint64_t hash = eitp__fnv_number(0xCBF29CE484222325u, (uint32_t)tokenizer->add_prefix_space);
     hash = eitp__fnv_number(hash, (uint32_t)vocabulary->count);
     for (size_t id = 0; id < vocabulary->count; id++) {
         const eitp__token *token = &vocabulary->tokens[id];
-        hash = eitp__fnv_number(hash, token->flags & (EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL));
+        hash = eitp__fnv_number(hash, eitp__hashed_flags(tokenizer, token));
         hash = eitp__fnv_number(hash, token->size);
         hash = eitp__fnv(hash, eitp__token_bytes(tokenizer, id), token->size);
     }
@@ -28725,18 +31155,28 @@ static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
         hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].right);
         hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].result);
     }
-    return hash;
+    return eitp__hash_words(hash, tokenizer);
 }
 
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error) {
-    eitp_status status = eitp__tokenizer_find_bytes(tokenizer, error);
-    if (status == EITP_OK)
-        status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
-    if (status == EITP_OK)
-        status = eitp__tokenizer_list_added(tokenizer, error);
-    if (status == EITP_OK)
-        tokenizer->fingerprint = eitp__tokenizer_hash(tokenizer);
-    return status;
+    eitp_status status;
+    if (tokenizer->model == EITP__MODEL_WORDPIECE) {
+        status = eitp__tokenizer_index_words(tokenizer, error);
+    } else {
+        status = eitp__tokenizer_find_bytes(tokenizer, error);
+        if (status == EITP_OK)
+            status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
+    }
+    for (int kind = 0; kind < 2 && status == EITP_OK; kind++) {
+        status = eitp__tokenizer_list_added(tokenizer, kind, error);
+        if (status == EITP_OK)
+            status = eitp__tokenizer_sort_added(tokenizer, kind, error);
+    }
+    if (status != EITP_OK)
+        return status;
+    eitp__tokenizer_find_special(tokenizer);
+    tokenizer->fingerprint = eitp__tokenizer_hash(tokenizer);
+    return EITP_OK;
 }
 
 eitp_status eitp_tokenizer_create_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
@@ -28770,9 +31210,15 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_release(&vocabulary->bytes);
     eitp__buffer_release(&tokenizer->config);
+    eitp__buffer_release(&tokenizer->added_text);
+    for (int part = 0; part < EITP__KEPT_PARTS; part++)
+        eitp__buffer_release(&tokenizer->kept[part]);
+    eitp__wordpiece_release(&tokenizer->wordpiece, &host);
     eitp__release(&host, vocabulary->tokens, vocabulary->count * sizeof *vocabulary->tokens);
     eitp__bpe_release(&tokenizer->bpe, &host);
-    eitp__release(&host, tokenizer->added, tokenizer->added_count * sizeof *tokenizer->added);
+    for (int kind = 0; kind < 2; kind++)
+        eitp__release(&host, tokenizer->added[kind].tokens,
+                      tokenizer->added[kind].count * sizeof *tokenizer->added[kind].tokens);
     eitp__release(&host, tokenizer, sizeof *tokenizer);
 }
 
@@ -28804,29 +31250,6 @@ eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, co
     *size = tokenizer->vocabulary.tokens[id].size;
     return EITP_OK;
 }
-
-eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
-                                  size_t capacity, size_t *size, eitp_error *error) {
-    size_t total = 0;
-    if (!tokenizer || !size)
-        return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
-    *size = 0;
-    if ((count && !ids) || (capacity && !text))
-        return eitp__fail_null(error, "eitp_tokenizer_decode", "ids with a count and text with a capacity");
-    for (size_t i = 0; i < count; i++) {
-        const char *bytes = NULL;
-        size_t length = 0;
-        eitp_status status = eitp_tokenizer_token(tokenizer, ids[i], &bytes, &length, error);
-        if (status != EITP_OK)
-            return eitp__fail_prefix(error, status, "token %zu of the sequence", i);
-        if (total < capacity)
-            memcpy(text + total, bytes, length < capacity - total ? length : capacity - total);
-        if (!eitp__add_size(total, length, &total))
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text of %zu tokens exceeds the address space", count);
-    }
-    *size = total;
-    return EITP_OK;
-}
 /* <<src/text/tokenizer.c */
 
 /* >>src/text/tokenizer_train.c */
@@ -28840,12 +31263,13 @@ static eitp_status eitp__count_piece(void *user, const unsigned char *bytes, siz
 }
 
 static eitp_status eitp__count_pieces(eitp__words *words, const eitp_text_source *source, eitp_error *error) {
-    eitp__added_token end_of_text;
+    eitp__added_token end_of_text = EITP__ZERO;
+    eitp__added_tokens added;
     eitp__splitter splitter;
+    added.tokens = &end_of_text, added.count = 1;
     end_of_text.bytes = (const unsigned char *)EITP__END_OF_TEXT;
     end_of_text.size = strlen(EITP__END_OF_TEXT);
-    end_of_text.id = 0;
-    eitp__splitter_init(&splitter, words->host, &end_of_text, 1, 0, eitp__count_piece, words);
+    eitp__splitter_init(&splitter, words->host, &added, eitp__piece_size, eitp__count_piece, words);
     eitp_status status = EITP_OK;
     while (status == EITP_OK) {
         const char *text = NULL;
