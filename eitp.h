@@ -27746,6 +27746,7 @@ static const struct {
 static void eitp__replace_all(const eitp__buffer *from, const char *found, const char *put, eitp__buffer *to) {
     const size_t size = strlen(found);
     eitp__buffer_clear(to);
+    to->failed = from->failed;
     for (size_t i = 0; i < from->size;) {
         if (size <= from->size - i && !memcmp(from->data + i, found, size)) {
             eitp__buffer_add_text(to, put);
@@ -29568,10 +29569,12 @@ static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spell
                         "\"trim_offsets\":true,\"use_regex\":true},\n",
                         prefix);
     snprintf(part, sizeof part,
-             "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":false,\"use_regex\":true}", prefix);
+             "{\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": false, \"use_regex\": true}",
+             prefix);
     eitp__write_kept(tokenizer, EITP__KEPT_POST_PROCESSOR, part, out);
     snprintf(part, sizeof part,
-             "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,\"use_regex\":true}", prefix);
+             "{\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": true, \"use_regex\": true}",
+             prefix);
     eitp__write_kept(tokenizer, EITP__KEPT_DECODER, part, out);
     eitp__buffer_add_text(
         out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
@@ -32212,6 +32215,14 @@ static eitp_status eitp__pack_check_output(const eitp_host *host, const char *pa
     return status;
 }
 
+/* A token file has whole texts, whatever the tokenizer says. */
+static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
+    const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
+    if (length)
+        eitp__log(packer->host, EITP_LOG_WARNING,
+                  "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
+}
+
 static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
                                     eitp_error *error) {
     const eitp_pack_config *config = packer->config;
@@ -32224,6 +32235,7 @@ static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *
     if (status == EITP_OK)
         status =
             eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
+    eitp__pack_warn_truncation(packer, tokenizer);
     packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
     packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
     return status;

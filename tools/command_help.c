@@ -46,6 +46,8 @@ static const struct {
     {OPTION_STEPS, OPTIONS_TRAIN, "optimizer steps in total"},
     {OPTION_STEPS, OPTIONS_BENCH_STEP, "steps to time (default: 5)"},
     {OPTION_BATCH_SIZE, OPTIONS_EVAL, "sequences to evaluate at a time"},
+    {OPTION_BLOCK_SIZE, OPTIONS_TOKENIZER_ENCODE,
+     "with --special-tokens: cut the sequence to N tokens; 0: do not cut (default: the tokenizer's)"},
     {OPTION_BLOCK_SIZE, TRAINS | OPTIONS_BENCH_STEP,
      "tokens in a sequence (default: 64, or the model's positions if fewer); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, OPTIONS_EVAL,

@@ -51,13 +51,14 @@ compare() { # name, script, arguments
     fi
 }
 
-for part in ops gpt2 tokenizer; do
+for part in ops gpt2 tokenizer words; do
     compare golden-$part tools/peers/golden.py "$work/golden" $part
 done
 compare losses-fp32 tools/peers/losses.py --eitp "$BUILD/eitp"
 compare losses-bf16 tools/peers/losses.py --eitp "$BUILD/eitp" --precision bf16
 compare peft tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp"
 compare peft-rslora tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp" --rslora --targets c_attn
+compare tokenizer-directories tools/peers/tokenizer_directories.py --eitp "$BUILD/eitp"
 compare tokenizers tools/peers/tokenizers_parity.py --eitp "$BUILD/eitp" --megabytes "$MEGABYTES"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -12,6 +12,7 @@ static const struct {
 static void eitp__replace_all(const eitp__buffer *from, const char *found, const char *put, eitp__buffer *to) {
     const size_t size = strlen(found);
     eitp__buffer_clear(to);
+    to->failed = from->failed;
     for (size_t i = 0; i < from->size;) {
         if (size <= from->size - i && !memcmp(from->data + i, found, size)) {
             eitp__buffer_add_text(to, put);

@@ -110,10 +110,12 @@ static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spell
                         "\"trim_offsets\":true,\"use_regex\":true},\n",
                         prefix);
     snprintf(part, sizeof part,
-             "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":false,\"use_regex\":true}", prefix);
+             "{\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": false, \"use_regex\": true}",
+             prefix);
     eitp__write_kept(tokenizer, EITP__KEPT_POST_PROCESSOR, part, out);
     snprintf(part, sizeof part,
-             "{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,\"use_regex\":true}", prefix);
+             "{\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": true, \"use_regex\": true}",
+             prefix);
     eitp__write_kept(tokenizer, EITP__KEPT_DECODER, part, out);
     eitp__buffer_add_text(
         out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
