@@ -6568,7 +6568,7 @@ EITP__PRIVATE size_t eitp__wordpiece_encode(const eitp__wordpiece *wordpiece, co
 EITP__PRIVATE size_t eitp__word_size(const unsigned char *text, size_t size, int closed);
 
 /* True if a piece of eitp__word_size is white space, which has no tokens. */
-EITP__PRIVATE int eitp__is_blank(const unsigned char *text, size_t size);
+EITP__PRIVATE int eitp__is_space_piece(const unsigned char *text, size_t size);
 /* <<src/text/wordpiece.h */
 
 /* >>src/text/template.h */
@@ -27353,7 +27353,7 @@ static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigne
 static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
                                       eitp_error *error) {
     eitp_encoder *encoder = (eitp_encoder *)user;
-    if (id < 0 && encoder->tokenizer->model == EITP__MODEL_WORDPIECE && eitp__is_blank(bytes, size))
+    if (id < 0 && encoder->tokenizer->model == EITP__MODEL_WORDPIECE && eitp__is_space_piece(bytes, size))
         return EITP_OK;
     if (id < 0 && size > EITP__ENCODER_BATCH)
         return eitp__encode_long_piece(encoder, bytes, size, error);
@@ -30560,7 +30560,7 @@ static int eitp__is_space_class(int kind) {
     return kind == EITP__BERT_SPACE || kind == EITP__BERT_CONTROL_SPACE;
 }
 
-EITP__PRIVATE int eitp__is_blank(const unsigned char *text, size_t size) {
+EITP__PRIVATE int eitp__is_space_piece(const unsigned char *text, size_t size) {
     size_t length;
     return text[0] == ' ' || eitp__is_space_class(eitp__bert_class_at(text, size, &length));
 }

@@ -108,7 +108,7 @@ static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigne
 static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
                                       eitp_error *error) {
     eitp_encoder *encoder = (eitp_encoder *)user;
-    if (id < 0 && encoder->tokenizer->model == EITP__MODEL_WORDPIECE && eitp__is_blank(bytes, size))
+    if (id < 0 && encoder->tokenizer->model == EITP__MODEL_WORDPIECE && eitp__is_space_piece(bytes, size))
         return EITP_OK;
     if (id < 0 && size > EITP__ENCODER_BATCH)
         return eitp__encode_long_piece(encoder, bytes, size, error);

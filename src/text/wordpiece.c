@@ -153,7 +153,7 @@ static int eitp__is_space_class(int kind) {
     return kind == EITP__BERT_SPACE || kind == EITP__BERT_CONTROL_SPACE;
 }
 
-EITP__PRIVATE int eitp__is_blank(const unsigned char *text, size_t size) {
+EITP__PRIVATE int eitp__is_space_piece(const unsigned char *text, size_t size) {
     size_t length;
     return text[0] == ' ' || eitp__is_space_class(eitp__bert_class_at(text, size, &length));
 }

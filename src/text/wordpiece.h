@@ -37,6 +37,6 @@ EITP__PRIVATE size_t eitp__wordpiece_encode(const eitp__wordpiece *wordpiece, co
 EITP__PRIVATE size_t eitp__word_size(const unsigned char *text, size_t size, int closed);
 
 /* True if a piece of eitp__word_size is white space, which has no tokens. */
-EITP__PRIVATE int eitp__is_blank(const unsigned char *text, size_t size);
+EITP__PRIVATE int eitp__is_space_piece(const unsigned char *text, size_t size);
 
 #endif
