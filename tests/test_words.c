@@ -11,6 +11,12 @@ static const char *const names[] = {"uncased", "accents", "cased", "roberta"};
 
 enum { NAMES = 4, MOST_IDS = 8192 };
 
+static const eitp_host *system_host(void) {
+    static eitp_host host;
+    host = eitp_host_default();
+    return &host;
+}
+
 static eitp_tokenizer *load(const char *path) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
@@ -94,6 +100,40 @@ static void test_normalized_characters(void) {
     eitp__json_release(document);
 }
 
+/* Marks in canonical order, whole and character by character. */
+static void test_order_of_marks(void) {
+    const eitp__normalization steps = {0, 0, 1, 0};
+    eitp__json_document *document = golden_open();
+    eitp__normalizer normalizer;
+    eitp__buffer out;
+    REQUIRE(document);
+    const eitp__json *entries = eitp__json_member(eitp__json_root(document), "marks");
+    CHECK(entries->count == 80);
+    eitp__buffer_init(&out, system_host());
+    eitp__normalizer_init(&normalizer, system_host(), &steps);
+    for (const eitp__json *entry = entries->first_child; entry; entry = entry->next) {
+        char text[128], expected[128];
+        const unsigned char *bytes = (const unsigned char *)text;
+        const size_t size = bytes_of(entry, "hex", text, sizeof text);
+        const size_t expected_size = bytes_of(entry, "stripped", expected, sizeof expected);
+        for (int by_character = 0; by_character < 2; by_character++) {
+            eitp__buffer_clear(&out);
+            for (size_t i = 0, part; i < size; i += part) {
+                for (part = 1; by_character && i + part < size && (bytes[i + part] & 0xC0) == 0x80;)
+                    part++;
+                part = by_character ? part : size;
+                CHECK(!eitp__normalizer_add(&normalizer, bytes + i, part, &out, NULL));
+            }
+            CHECK(!eitp__normalizer_finish(&normalizer, &out, NULL));
+            CHECK_THAT(out.size == expected_size && (!out.size || !memcmp(out.data, expected, out.size)), "line %zu",
+                       entry->line);
+        }
+    }
+    eitp__normalizer_release(&normalizer);
+    eitp__buffer_release(&out);
+    eitp__json_release(document);
+}
+
 typedef struct id_list {
     int32_t ids[MOST_IDS];
     size_t count;
@@ -111,7 +151,7 @@ static eitp_status id_list_add(void *user, const int32_t *ids, size_t count, eit
 static void check_chunks(const eitp_tokenizer *tokenizer, const char *text, size_t size, const eitp__json *expected) {
     static id_list list;
     eitp_encoder *encoder;
-    CHECK(!eitp_encoder_create(tokenizer, id_list_add, &list, &encoder, NULL));
+    CHECK(!eitp__encoder_allocate(tokenizer, 64, id_list_add, &list, &encoder, NULL));
     for (size_t chunk = 1; chunk <= 13; chunk += 3) {
         list.count = 0;
         for (size_t i = 0; i < size; i += chunk)
@@ -303,12 +343,6 @@ static void test_roles(void) {
         CHECK(defaults.pad_length == (i ? 0 : 128) && defaults.pad_multiple == (i ? 0 : 8));
         eitp_tokenizer_destroy(tokenizer);
     }
-}
-
-static const eitp_host *system_host(void) {
-    static eitp_host host;
-    host = eitp_host_default();
-    return &host;
 }
 
 static void put(const char *directory, const char *name, const char *text) {
@@ -645,20 +679,11 @@ static void test_failing_calls(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(test_normalized_characters),
-        TEST(test_golden_texts),
-        TEST(test_golden_sequences),
-        TEST(test_shared_room),
-        TEST(test_counts_what_was_cut),
-        TEST(test_sequence_misuse),
-        TEST(test_roles),
-        TEST(test_round_trip),
-        TEST(test_vocab_txt_refused),
-        TEST(test_vocab_txt),
-        TEST(test_roberta_lists),
-        TEST(test_parts_refused),
-        TEST(test_unusual_model),
-        TEST(test_long_words),
+        TEST(test_normalized_characters), TEST(test_order_of_marks), TEST(test_golden_texts),
+        TEST(test_golden_sequences),      TEST(test_shared_room),    TEST(test_counts_what_was_cut),
+        TEST(test_sequence_misuse),       TEST(test_roles),          TEST(test_round_trip),
+        TEST(test_vocab_txt_refused),     TEST(test_vocab_txt),      TEST(test_roberta_lists),
+        TEST(test_parts_refused),         TEST(test_unusual_model),  TEST(test_long_words),
         TEST(test_failing_calls),
     };
     return RUN_TESTS(tests, argc, argv);

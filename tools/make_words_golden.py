@@ -9,6 +9,7 @@ uncased.json, accents.json, cased.json   WordPiece: lower case without accents; 
 roberta.json                             byte-level BPE with RoBERTa's special tokens and template
 cases.json  "normalized": by settings of the normalizer ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase" as
             0 and 1), FNV-1a (64 bits, hexadecimal) over what it makes of "a", each code point that is not a surrogate, and "b";
+            "marks": random marks, and what is left of them in order without accents (both "hex");
             "texts": the bytes of a text ("hex"), and by tokenizer its ids and what they decode to ("hex");
             "sequences": the numbers of one or two texts, the settings, and by tokenizer the ids and segments, or null where the
             library refuses; truncation by number: longest first, only first, only second
@@ -108,6 +109,18 @@ def normalized_hash(settings):
     return f"{value:016x}"
 
 
+MARKS = ["a", "\u302e", "\u302e", "\U0001d165", "\U0001d16d", "\u1b44", "\u08d4", "\U00011446", "\u0301", "\u0334", "\u094d", "\u0902",
+         "\u034f", "\U0001d15e", "\u200d", "\xe9"]
+
+
+def marks(generator):
+    """Canonical order, of which some accents are a limit and some are not."""
+    strip = normalizers.BertNormalizer(False, False, True, False).normalize_str
+    for _ in range(80):
+        text = "".join(generator.choice(MARKS) for _ in range(generator.randint(2, 12)))
+        yield {"hex": text.encode().hex(), "stripped": strip(text).encode().hex()}
+
+
 def texts(generator):
     yield ""
     for atom in ATOMS:
@@ -166,7 +179,7 @@ def main():
     def lines(values):
         return ",\n".join(json.dumps(value, separators=(",", ":")) for value in values)
 
-    content = '{"normalized":%s,\n"texts":[\n%s\n],\n"sequences":[\n%s\n]}\n' % (json.dumps(hashes), lines(rows), lines(cut))
+    content = '{"normalized":%s,\n"marks":[\n%s\n],\n"texts":[\n%s\n],\n"sequences":[\n%s\n]}\n' % (json.dumps(hashes), lines(marks(generator)), lines(rows), lines(cut))
     (directory / "cases.json").write_bytes(content.encode())
 
 
