@@ -85,7 +85,7 @@
  *     - trains models of your own, built from tensor ops and Transformer blocks; gradients are tensors and can be
  *       differentiated again
  *     - trains tasks of your own: samples, weighted loss terms, metrics
- *     - reads Hugging Face's byte-level BPE tokenizers with identical ids, and learns tokenizers from text
+ *     - reads Hugging Face's tokenizers (byte-level BPE, WordPiece) with identical ids, and learns the former from text
  *     - packs text of any size into a token file once, and reads it in windows
  *     - AdamW with f32 or compact states, a factored optimizer with almost no state, SGD with momentum; gradient
  *       accumulation, clipping by global norm, schedules, dropout; LoRA adapters and frozen layers
@@ -104,7 +104,7 @@
  * NOT YET
  *     - GPUs, training on several machines
  *     - architectures other than GPT-2 in model directories (BERT is next), text classification
- *     - tokenizers other than byte-level BPE
+ *     - tokenizers other than byte-level BPE and WordPiece
  *     - kernels for processors other than x86-64: those run the portable C kernels
  *
  * STEP BY STEP, in the order of the calls
@@ -28718,10 +28718,11 @@ static eitp_status eitp__load_word(const eitp__json *object, const char *name, c
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported %s \"%.80s\"", object->line, name, text);
 }
 
+/* Reads a number of tokens. Files say "no limit" by a very large one. */
 static eitp_status eitp__load_count(const eitp__json *object, const char *name, int32_t *value, eitp_error *error) {
     int64_t integer = *value;
-    eitp_status status = eitp__json_get_integer(object, name, 0, INT32_MAX, &integer, error);
-    *value = (int32_t)integer;
+    eitp_status status = eitp__json_get_integer(object, name, 0, INT64_MAX, &integer, error);
+    *value = integer > INT32_MAX ? INT32_MAX : (int32_t)integer;
     return status;
 }
 
@@ -28789,6 +28790,9 @@ EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp__
         if (kept->failed)
             return eitp__fail_memory(error, kept->size, "the tokenizer's settings");
     }
+    if (loader->tokenizer->defaults.pad_id >= (int64_t)loader->tokenizer->vocabulary.count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "padding: the vocabulary lacks token %ld (pad_id)",
+                          (long)loader->tokenizer->defaults.pad_id);
     return eitp__load_sides(loader->files, &loader->tokenizer->defaults, error);
 }
 /* <<src/text/load_defaults.c */

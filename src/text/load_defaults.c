@@ -17,10 +17,11 @@ static eitp_status eitp__load_word(const eitp__json *object, const char *name, c
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported %s \"%.80s\"", object->line, name, text);
 }
 
+/* Reads a number of tokens. Files say "no limit" by a very large one. */
 static eitp_status eitp__load_count(const eitp__json *object, const char *name, int32_t *value, eitp_error *error) {
     int64_t integer = *value;
-    eitp_status status = eitp__json_get_integer(object, name, 0, INT32_MAX, &integer, error);
-    *value = (int32_t)integer;
+    eitp_status status = eitp__json_get_integer(object, name, 0, INT64_MAX, &integer, error);
+    *value = integer > INT32_MAX ? INT32_MAX : (int32_t)integer;
     return status;
 }
 
@@ -88,5 +89,8 @@ EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp__
         if (kept->failed)
             return eitp__fail_memory(error, kept->size, "the tokenizer's settings");
     }
+    if (loader->tokenizer->defaults.pad_id >= (int64_t)loader->tokenizer->vocabulary.count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "padding: the vocabulary lacks token %ld (pad_id)",
+                          (long)loader->tokenizer->defaults.pad_id);
     return eitp__load_sides(loader->files, &loader->tokenizer->defaults, error);
 }
