@@ -6438,6 +6438,9 @@ EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, in
    until it is known what follows, as an added token may take it. */
 EITP__PRIVATE size_t eitp__whole_size(const unsigned char *text, size_t size, int closed);
 
+/* Length of valid text[0 .. size) without the white space at its end. */
+EITP__PRIVATE size_t eitp__size_without_space(const unsigned char *text, size_t size);
+
 /* A token that is recognized in the text itself, before the pattern. The bytes are not owned. */
 typedef struct eitp__added_token {
     const unsigned char *bytes;
@@ -28320,6 +28323,12 @@ static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *fl
                               members[i].name, eitp__excerpt_size(content->text_size), content->text);
         *flags |= value ? members[i].flag : 0;
     }
+    /* Where another token has taken that white space, the library finds half a token. */
+    if ((*flags & EITP__TOKEN_TAKES_LEFT) &&
+        !eitp__size_without_space((const unsigned char *)content->text, content->text_size))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported lstrip of an added token that is white space; it must be false",
+                          entry->line);
     return EITP_OK;
 }
 
@@ -30663,8 +30672,7 @@ EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, in
     }
 }
 
-/* Length of text[0 .. size) without the white space at its end. */
-static size_t eitp__size_without_space(const unsigned char *text, size_t size) {
+EITP__PRIVATE size_t eitp__size_without_space(const unsigned char *text, size_t size) {
     while (size) {
         size_t begin = size - 1, length;
         while (begin && (text[begin] & 0xC0) == 0x80)

@@ -963,6 +963,8 @@ static void test_load_parts(void) {
         {ADDED, TOKEN(233, "\xC3\xA9", ""), EITP_ERROR_UNSUPPORTED, "spelling of other bytes"},
         {ADDED, TOKEN(257, "x y", ",\"lstrip\":true"), EITP_OK, ""},
         {ADDED, TOKEN(257, "x y", ",\"rstrip\":true"), EITP_OK, ""},
+        {ADDED, TOKEN(257, "  ", ",\"rstrip\":true"), EITP_OK, ""},
+        {ADDED, TOKEN(257, "  ", ",\"lstrip\":true"), EITP_ERROR_UNSUPPORTED, "that is white space"},
         {ADDED, TOKEN(257, "x y", ",\"single_word\":true"), EITP_ERROR_UNSUPPORTED, "single_word"},
         {ADDED, TOKEN(257, "x y", ",\"lstrip\":\"no\""), EITP_ERROR_FORMAT, "lstrip"},
         {ADDED, TOKEN(257, "x y", "") "," TOKEN(258, "p q", ",\"normalized\":true"), EITP_OK, ""},

@@ -620,6 +620,52 @@ static void test_long_words(void) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
+/* ---- What is told in the log ---- */
+
+static void keep_warnings(void *user, eitp_log_level level, const char *message) {
+    char *last = (char *)user;
+    if (level == EITP_LOG_WARNING)
+        snprintf(last, 512, "%s", message);
+}
+
+/* What files ask for and is not done, or is overridden by another file, is told. */
+static void test_warnings(void) {
+    static const directory_case given = {"[UNK]\n[CLS]\n[SEP]\n[PAD]\na\n", NULL, NULL, EITP_OK, ""};
+    eitp_host host = eitp_host_default();
+    eitp_tokenizer *tokenizer;
+    eitp_pack_config config = EITP__ZERO;
+    eitp_error error;
+    char directory[512], last[512] = "", text[600], packed[600];
+    const char *path = text;
+    REQUIRE(scratch_make(directory));
+    host.log.user = last;
+    host.log.write = keep_warnings;
+    REQUIRE_OK(load_case(directory, &given, &tokenizer, &error), error);
+    eitp_tokenizer_destroy(tokenizer);
+    REQUIRE_OK(eitp_tokenizer_load(&host, directory, &tokenizer, &error), error);
+    CHECK_THAT(strstr(last, "lacks the mask_token \"[MASK]\"") != NULL, "%s", last);
+    REQUIRE_OK(eitp_tokenizer_save(tokenizer, directory, &error), error);
+    eitp_tokenizer_destroy(tokenizer);
+    last[0] = 0;
+    REQUIRE_OK(eitp_tokenizer_load(&host, directory, &tokenizer, &error), error);
+    CHECK_THAT(!*last, "%s", last);
+    eitp_tokenizer_destroy(tokenizer);
+    put(directory, "tokenizer_config.json", "{\"do_lower_case\": false}");
+    REQUIRE_OK(eitp_tokenizer_load(&host, directory, &tokenizer, &error), error);
+    CHECK_THAT(strstr(last, "do_lower_case is false") != NULL, "%s", last);
+    eitp_tokenizer_destroy(tokenizer);
+    tokenizer = load_named("uncased");
+    put(directory, "text", "the of");
+    snprintf(text, sizeof text, "%s", scratch_path(directory, "text"));
+    snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tok"));
+    config.paths = &path;
+    config.path_count = 1;
+    REQUIRE_OK(eitp_pack(&host, tokenizer, &config, packed, NULL, &error), error);
+    CHECK_THAT(strstr(last, "truncation at 128 tokens is not applied") != NULL, "%s", last);
+    eitp_tokenizer_destroy(tokenizer);
+    scratch_remove(directory);
+}
+
 /* ---- Failing calls ---- */
 
 static eitp_status use_everything(const eitp_host *host, const char *path, const char *directory, eitp_error *error) {
@@ -679,11 +725,22 @@ static void test_failing_calls(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(test_normalized_characters), TEST(test_order_of_marks), TEST(test_golden_texts),
-        TEST(test_golden_sequences),      TEST(test_shared_room),    TEST(test_counts_what_was_cut),
-        TEST(test_sequence_misuse),       TEST(test_roles),          TEST(test_round_trip),
-        TEST(test_vocab_txt_refused),     TEST(test_vocab_txt),      TEST(test_roberta_lists),
-        TEST(test_parts_refused),         TEST(test_unusual_model),  TEST(test_long_words),
+        TEST(test_normalized_characters),
+        TEST(test_order_of_marks),
+        TEST(test_golden_texts),
+        TEST(test_golden_sequences),
+        TEST(test_shared_room),
+        TEST(test_counts_what_was_cut),
+        TEST(test_sequence_misuse),
+        TEST(test_roles),
+        TEST(test_round_trip),
+        TEST(test_vocab_txt_refused),
+        TEST(test_vocab_txt),
+        TEST(test_roberta_lists),
+        TEST(test_parts_refused),
+        TEST(test_unusual_model),
+        TEST(test_long_words),
+        TEST(test_warnings),
         TEST(test_failing_calls),
     };
     return RUN_TESTS(tests, argc, argv);

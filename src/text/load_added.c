@@ -35,6 +35,12 @@ static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *fl
                               members[i].name, eitp__excerpt_size(content->text_size), content->text);
         *flags |= value ? members[i].flag : 0;
     }
+    /* Where another token has taken that white space, the library finds half a token. */
+    if ((*flags & EITP__TOKEN_TAKES_LEFT) &&
+        !eitp__size_without_space((const unsigned char *)content->text, content->text_size))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported lstrip of an added token that is white space; it must be false",
+                          entry->line);
     return EITP_OK;
 }
 

@@ -80,8 +80,7 @@ EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, in
     }
 }
 
-/* Length of text[0 .. size) without the white space at its end. */
-static size_t eitp__size_without_space(const unsigned char *text, size_t size) {
+EITP__PRIVATE size_t eitp__size_without_space(const unsigned char *text, size_t size) {
     while (size) {
         size_t begin = size - 1, length;
         while (begin && (text[begin] & 0xC0) == 0x80)

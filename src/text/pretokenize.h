@@ -22,6 +22,9 @@ EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, in
    until it is known what follows, as an added token may take it. */
 EITP__PRIVATE size_t eitp__whole_size(const unsigned char *text, size_t size, int closed);
 
+/* Length of valid text[0 .. size) without the white space at its end. */
+EITP__PRIVATE size_t eitp__size_without_space(const unsigned char *text, size_t size);
+
 /* A token that is recognized in the text itself, before the pattern. The bytes are not owned. */
 typedef struct eitp__added_token {
     const unsigned char *bytes;
