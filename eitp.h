@@ -966,6 +966,19 @@ EITP_API eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, ei
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
 
+/* How the rows of a sequence become one. */
+typedef enum eitp_pooling {
+    EITP_POOLING_FIRST = 0, /* the first row: [CLS] in BERT */
+    EITP_POOLING_LAST = 1,
+    EITP_POOLING_MEAN = 2
+} eitp_pooling;
+
+/*
+ * One row for each sequence of x [n, c], with offsets and max_length as in eitp_attention: [sequences, c]. The mean of
+ * 16-bit rows is F32, and that of an empty sequence is 0; the first or last row of an empty sequence has no meaning.
+ */
+EITP_API eitp_tensor *eitp_pool(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length, eitp_pooling pooling);
+
 /*
  * The negative log-likelihood of each row in nats: logits [n, v], targets I32 [n]; 0 if the target is `ignored`. The
  * caller takes the mean. eitp_plan_write fails for other targets outside [0, v); if targets are computed instead of an
@@ -1194,7 +1207,8 @@ typedef struct eitp_token_ids {
 
 /*
  * A model family, as the model_type of config.json names it: its parameters with their names and layout in files, the
- * keys of its config.json, and its defaults. Supported: "gpt2".
+ * keys of its config.json, and its defaults. Supported: "gpt2", "bert" (Devlin et al., arXiv 1810.04805), "roberta"
+ * (Liu et al., arXiv 1907.11692), "distilbert" (Sanh et al., arXiv 1910.01108).
  */
 typedef struct eitp_architecture eitp_architecture;
 
@@ -1204,12 +1218,28 @@ EITP_API const eitp_architecture *eitp_architecture_find(const char *model_type)
 /* Its model_type. NULL: "gpt2". */
 EITP_API const char *eitp_architecture_name(const eitp_architecture *architecture);
 
+/* What a model computes from its hidden states. */
+typedef enum eitp_head {
+    EITP_HEAD_LANGUAGE = 0,   /* logits of tokens: the next one, or with bidirectional attention the masked one */
+    EITP_HEAD_CLASSIFIER = 1, /* scores of labels for each sequence, or predicted numbers */
+    EITP_HEAD_NONE = 2
+} eitp_head;
+
+/* What the scores of a classifier stand for: problem_type in config.json. */
+typedef enum eitp_problem {
+    EITP_PROBLEM_UNKNOWN = 0,      /* not stated */
+    EITP_PROBLEM_SINGLE_LABEL = 1, /* logits of a softmax over the labels */
+    EITP_PROBLEM_MULTI_LABEL = 2,  /* logits of a sigmoid for each label */
+    EITP_PROBLEM_REGRESSION = 3    /* predicted numbers */
+} eitp_problem;
+
 /* A Transformer (Vaswani et al., arXiv 1706.03762). */
 typedef struct eitp_transformer_config {
     const eitp_architecture *architecture; /* NULL: GPT-2's */
     int64_t vocabulary;
-    int64_t positions; /* maximum sequence length in tokens */
-    int64_t width;     /* of the hidden states */
+    int64_t positions;      /* maximum sequence length in tokens */
+    int64_t first_position; /* row of the position embedding for the first token: 2 in RoBERTa, otherwise 0 */
+    int64_t width;          /* of the hidden states */
     int64_t heads;
     int64_t layers;
     int64_t inner;    /* width of the MLP's hidden layer; 4 * width in GPT-2 */
@@ -1220,18 +1250,24 @@ typedef struct eitp_transformer_config {
     double initializer_range;     /* standard deviation of random weights */
     int scale_attention;          /* scale scores by 1 / sqrt(width / heads) */
     int scale_attention_by_layer; /* scale scores by 1 / (layer + 1) as well */
-    int tied;                     /* the output head shares the token embedding */
+    int tied;                     /* the language head shares the token embedding */
     int post_norm;     /* norms after the residual sums, as in BERT; 0: before attention and MLP, as in GPT-2 */
     int bidirectional; /* each token attends to its whole sequence; 0: causal attention */
+    eitp_head head;
+    int64_t labels; /* outputs of a classifier, 1 or more */
+    eitp_problem problem;
+    double classifier_dropout; /* of what a classifier reads */
+    int pooler;                /* with EITP_HEAD_NONE, in BERT and RoBERTa: the model has a pooler */
     /* Special tokens for programs that generate: bos_token_id, eos_token_id and pad_token_id of config.json. Ids
        outside the vocabulary are ignored. */
     eitp_token_ids begin, end, padding;
 } eitp_transformer_config;
 
 /*
- * Fills in the configuration of a named model: "gpt2" (124M parameters), "gpt2-medium", "gpt2-large", "gpt2-xl",
- * "distilgpt2", or "tiny" (4 layers of width 128). All have a vocabulary of 50257 tokens. Another name is
- * EITP_ERROR_ARGUMENT.
+ * Fills in the configuration of a named model with its language head. GPT-2: "gpt2" (124M parameters), "gpt2-medium",
+ * "gpt2-large", "gpt2-xl", "distilgpt2", "tiny" (4 layers of width 128), all with a vocabulary of 50257 tokens. BERT:
+ * "bert-base" (110M parameters), "bert-large", "minilm" (6 layers of width 384, as in all-MiniLM-L6-v2), with 30522.
+ * "roberta-base", "roberta-large", with 50265. "distilbert-base", with 30522. Another name is EITP_ERROR_ARGUMENT.
  */
 EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
                                                    eitp_error *error);
@@ -1240,8 +1276,9 @@ EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transf
 EITP_API int64_t eitp_transformer_config_positions(const eitp_transformer_config *config);
 
 /*
- * Reads a Hugging Face config.json. A missing model_type means "gpt2". EITP_ERROR_UNSUPPORTED names the model_type, or
- * the member, that is not supported; EITP_ERROR_FORMAT names the member that is invalid.
+ * Reads a Hugging Face config.json. A missing model_type means "gpt2". `architectures` gives the head: a class that
+ * eitp does not know, or none, means the language head in GPT-2 and no head in the others. EITP_ERROR_UNSUPPORTED names
+ * the model_type, or the member, that is not supported; EITP_ERROR_FORMAT names the member that is invalid.
  */
 EITP_API eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path,
                                                   eitp_transformer_config *config, eitp_error *error);
@@ -1271,6 +1308,14 @@ EITP_API void eitp_model_destroy(eitp_model *model);
 EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
+
+/* The name of a label of a classifier, "LABEL_<label>" if it was given none; NULL if there is no such label. */
+EITP_API const char *eitp_model_label(const eitp_model *model, int64_t label);
+
+/* Names all labels of a classifier, which eitp_model_save writes as id2label. The names are copied. EITP_ERROR_ARGUMENT
+   if `count` is not the number of labels, or two names are equal. */
+EITP_API eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count,
+                                           eitp_error *error);
 
 /* Size of the vocabulary, and maximum sequence length in tokens. */
 EITP_API int64_t eitp_model_vocabulary(const eitp_model *model);
@@ -1379,6 +1424,8 @@ typedef struct eitp_model_inputs {
      * of each token among them, I32 [n], rows. See eitp_embedding_unique. */
     eitp_tensor *unique, *inverse;
     eitp_tensor *segments; /* I32 [n], rows: the segment of each token, for models with segments; NULL: all 0 */
+    eitp_tensor
+        *sample_key; /* I64 [3]: as key, but with the index of sequence 0; for a classifier's dropout, or NULL */
 } eitp_model_inputs;
 
 /* Creates tokens, positions, offsets and, if with_key, key, for up to `sequences` sequences of up to `max_length`
@@ -1391,17 +1438,28 @@ EITP_API eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t s
 EITP_API eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t max_length);
 
-/* Applies the output head to hidden states, all or selected rows: logits F32 [n, vocabulary]. */
+/* Applies the language head to hidden states, all or selected rows: logits F32 [n, vocabulary]. */
 EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden);
 
 /* eitp_model_logits of eitp_model_hidden. */
 EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                          int64_t max_length);
 
-/* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. Logits are not stored
-   in 16-bit precision: see eitp_linear_cross_entropy. */
+/* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. GPT-2's head has no bias:
+   its logits are not stored in 16-bit precision, see eitp_linear_cross_entropy. */
 EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t max_length, eitp_tensor *targets, int32_t ignored);
+
+/* The same for hidden states, all or selected rows: for masked language modelling only the masked ones. */
+EITP_API eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
+                                            int32_t ignored);
+
+/* The classifier's scores of each sequence, F32 [sequences, labels]. It reads the first token in BERT, RoBERTa and
+   DistilBERT, and the last one in GPT-2. Scores of an empty sequence have no meaning. */
+EITP_API eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
+
+/* The output of the pooler for each sequence, [sequences, width]: the tanh of a linear layer of the first token. */
+EITP_API eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
 
 /* ---- Blocks, for your own models ---- */
 
@@ -2032,8 +2090,9 @@ EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path
 
 /*
  * Creates a model from a Hugging Face directory: config.json, and model.safetensors or the shards that
- * model.safetensors.index.json lists, in F32, F16 or BF16. Tensor names may lack the architecture's prefix. Weights are
- * read directly into the parameters. On failure *model is NULL. Destroy the model before the context.
+ * model.safetensors.index.json lists, in F32, F16 or BF16. Tensor names may lack the architecture's prefix, and norms
+ * may be called gamma and beta. Weights are read directly into the parameters. On failure *model is NULL. Destroy the
+ * model before the context.
  */
 EITP_API eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model,
                                      eitp_error *error);
@@ -2041,18 +2100,30 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
 /*
  * Reads the configuration of a model directory: config.json, with the special tokens of generation_config.json if it
  * has any. If config.json ties the output head to the token embedding, but the weights have a head that differs from
- * it, the configuration is untied and a warning is logged, as in transformers 5.
+ * it, the configuration is untied and a warning is logged, as in transformers 5. `pooler` is 1 only if the weights have
+ * one.
  */
 EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
                                             eitp_transformer_config *config, eitp_error *error);
 
+/* How eitp_model_load_weights_with reads the head. */
+typedef struct eitp_load_config {
+    uint64_t seed;  /* of parameters that the directory lacks */
+    int fresh_head; /* 1: initialize the head at random, whatever the directory has */
+} eitp_load_config;
+
 /*
- * Reads the weights of a model directory into a model created with its configuration. eitp_model_load is
- * eitp_model_config_read, eitp_model_create and this; call them separately to freeze parameters or add adapters before
- * the parameters have values, which saves memory. EITP_ERROR_ARGUMENT if the directory has no safetensors weights, or
- * if the model's head is tied and the weights have a head that differs from the token embedding.
+ * Reads the weights of a model directory into a model created with its configuration, of which head, labels, problem
+ * and dropout may be changed first. eitp_model_load is eitp_model_config_read, eitp_model_create and this; call them
+ * separately to freeze parameters or add adapters before the parameters have values, which saves memory. A head or
+ * pooler that the directory lacks is initialized at random, with a warning, as in transformers. The names of labels are
+ * read too if there are as many. EITP_ERROR_ARGUMENT if the directory has no safetensors weights, if the model's head
+ * is tied and the weights have a head that differs from the token embedding, or if the weights have a classifier with
+ * another number of labels.
  */
 EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
+EITP_API eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory,
+                                                  const eitp_load_config *config, eitp_error *error);
 
 /*
  * Writes config.json, generation_config.json and model.safetensors, without adapters, to a directory, which is created
@@ -5264,6 +5335,9 @@ EITP__PRIVATE eitp_tensor *eitp__scatter_add_axis(eitp_tensor *x, eitp_tensor *i
 /* Zeros with as many rows as the table, to which `rows` are added at `ids`. Ids outside the table are ignored. */
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table);
 
+/* The same with `count` rows. */
+EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, int64_t count);
+
 /*
  * The rows of a gradient term of eitp_embedding_unique, which are scattered once per step; NULL for other terms. They
  * are accumulated in a variable of their own, whose name eitp__rows_gradient_name writes.
@@ -5363,6 +5437,22 @@ EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, 
 EITP__PRIVATE eitp__flops_rule eitp__flops_products, eitp__flops_adamw, eitp__flops_factored;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
+
+/* ---- Packed sequences ---- */
+
+/* A packed batch, padded to [sequences, heads, max_length, ..]. */
+typedef struct eitp__padding {
+    int64_t sequences, max_length;
+    eitp_tensor *ids;     /* I32 [sequences max_length]: the row in the batch, or -1 for padding */
+    eitp_tensor *present; /* U8 [sequences, 1, 1, max_length]: 0 for padding */
+} eitp__padding;
+
+/* Computes the padding of sequences. `lengths` may be NULL. */
+EITP__PRIVATE eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t max_length);
+
+/* Checks dtype and shape of offsets and lengths, which may be NULL. */
+EITP__PRIVATE eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths,
+                                              eitp_error *error);
 /* <<src/tensor/op_rules.h */
 
 /* >>src/tensor/autograd.h */
@@ -5830,15 +5920,16 @@ EITP__PRIVATE eitp_status eitp__execute_checked_steps(eitp_plan *plan, size_t fi
 
 /* >>src/model/architecture.h */
 /*
- * The table of architectures. An entry is data only (gpt2.c is one): parameters with their names and layout in files,
- * and the keys of config.json. The modules of src/model, each using those above it:
+ * The table of architectures. An entry is data only (gpt2.c, bert.c, roberta.c, distilbert.c): parameters with their
+ * names and layout in files, and the keys of config.json. The modules of src/model, each using those above it:
  *
  *     architecture                 the table and its lookups
+ *     labels                       names of a classifier's labels
  *     transformer_config           configurations, and config.json
  *     parameters                   declaring and filling parameters
  *     lora                         adapters of a linear layer
  *     layers, block                norms, linear layers, blocks
- *     transformer                  the model
+ *     transformer, heads           the model
  *     adapters, freeze, generate   operations on a model
  */
 
@@ -5857,7 +5948,12 @@ typedef enum eitp__model_slot {
     EITP__SEGMENT_EMBEDDING,
     EITP__EMBEDDING_NORM,
     EITP__FINAL_NORM,
-    EITP__HEAD
+    EITP__POOLER,
+    EITP__HEAD_TRANSFORM, /* a linear layer, activation and norm before the language head */
+    EITP__HEAD_NORM,
+    EITP__HEAD,
+    EITP__CLASSIFIER_TRANSFORM, /* a linear layer and activation before the classifier */
+    EITP__CLASSIFIER
 } eitp__model_slot;
 
 /* The matrix of a slot, or the gain of a norm; or its bias. */
@@ -5868,8 +5964,20 @@ typedef enum eitp__parameter_place {
     EITP__BEFORE_BLOCKS,
     EITP__IN_BLOCK,
     EITP__AFTER_BLOCKS,
-    EITP__UNTIED_HEAD /* only if the head is not tied; its name has no prefix */
+    EITP__IN_HEAD, /* its name has no prefix */
+    EITP__PLACES
 } eitp__parameter_place;
+
+/* What a configuration adds to the blocks, as bits: a row says with which of them it exists. */
+enum {
+    EITP__WITH_TIED_HEAD = 1, /* a language head that shares the token embedding, */
+    EITP__WITH_OWN_HEAD = 2,  /* or has a matrix of its own */
+    EITP__WITH_CLASSIFIER = 4,
+    EITP__WITH_POOLER = 8,   /* no head, with a pooler */
+    EITP__WITH_NOTHING = 16, /* no head, without a pooler */
+    EITP__WITH_HEAD = EITP__WITH_TIED_HEAD | EITP__WITH_OWN_HEAD,
+    EITP__ALWAYS = 31
+};
 
 /* A dimension of a parameter. */
 typedef enum eitp__extent {
@@ -5879,7 +5987,8 @@ typedef enum eitp__extent {
     EITP__SEGMENTS,
     EITP__WIDTH,
     EITP__QKV,
-    EITP__INNER
+    EITP__INNER,
+    EITP__LABELS
 } eitp__extent;
 
 typedef enum eitp__fill_kind {
@@ -5903,12 +6012,21 @@ typedef struct eitp__parameter_row {
     int is_transposed;                /* [out, in] in files */
     const char *pieces[EITP__PIECES]; /* tensors of a file that, side by side by columns, make up the parameter; NULL:
                                          one tensor of the row's name */
+    unsigned with;                    /* the configurations that have it: a sum of EITP__WITH_... */
 } eitp__parameter_row;
 
-/* The end of a row whose parameter has the same layout in files. */
-#define EITP__AS_IN_FILES                                                                                              \
-    0, {                                                                                                               \
-        NULL, NULL, NULL                                                                                               \
+/* A row of a table. */
+#define EITP__ROW(slot, part, place, name, rows, columns, fill, is_transposed, with)                                   \
+    {                                                                                                                  \
+        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
+            is_transposed, {NULL, NULL, NULL}, with                                                                    \
+    }
+
+/* A matrix or bias that is three tensors of a file. */
+#define EITP__ROW_OF_THREE(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c)                       \
+    {                                                                                                                  \
+        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
+            is_transposed, {a, b, c}, EITP__ALWAYS                                                                     \
     }
 
 /* A member of eitp_transformer_config that a key of config.json sets. */
@@ -5924,6 +6042,7 @@ typedef enum eitp__field {
     EITP__FIELD_EMBEDDING_DROPOUT,
     EITP__FIELD_ATTENTION_DROPOUT,
     EITP__FIELD_RESIDUAL_DROPOUT,
+    EITP__FIELD_CLASSIFIER_DROPOUT,
     EITP__FIELD_EPSILON,
     EITP__FIELD_INITIALIZER_RANGE,
     EITP__FIELD_SCALE_ATTENTION,
@@ -5946,13 +6065,32 @@ typedef struct eitp__config_key {
 typedef struct eitp__named_shape {
     const char *name;
     int64_t width, heads, layers, positions; /* the MLP is four times as wide */
+    double epsilon;
 } eitp__named_shape;
+
+/* A class of transformers, in "architectures" of config.json. */
+typedef struct eitp__model_class {
+    const char *name;
+    eitp_head head;
+} eitp__model_class;
+
+/* How a classifier goes from hidden states to scores: pooling, the pooler if there is one, CLASSIFIER_TRANSFORM if
+   there is one, dropout, CLASSIFIER. */
+typedef struct eitp__classifier_rule {
+    eitp_pooling pooling;
+    eitp_activation activation; /* after CLASSIFIER_TRANSFORM */
+    int drops_first;            /* dropout before CLASSIFIER_TRANSFORM too */
+} eitp__classifier_rule;
 
 struct eitp_architecture {
     const char *model_type;
-    const char *class_name;   /* in "architectures" of config.json */
-    const char *prefix;       /* of parameter names; optional in files */
-    const char *block_prefix; /* between it and the number of a block */
+    const char *prefix;               /* of parameter names; optional in files, where models without a head lack it */
+    const char *block_prefix;         /* between it and the number of a block */
+    const eitp__model_class *classes; /* the first with a head is written */
+    size_t class_count;
+    eitp__classifier_rule classifier;
+    eitp_activation head_activation; /* after HEAD_TRANSFORM; EITP_NO_ACTIVATION: the configuration's */
+    int pads_positions; /* max_position_embeddings of config.json includes the rows up to pad_token_id, as in RoBERTa */
     const eitp_transformer_config *defaults;
     const eitp__named_shape *shapes;
     size_t shape_count;
@@ -5962,7 +6100,8 @@ struct eitp_architecture {
     size_t row_count;
 };
 
-EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void);
+EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void), *eitp__architecture_bert(void),
+    *eitp__architecture_roberta(void), *eitp__architecture_distilbert(void);
 
 /* Entry `index` of the table; NULL past the end. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
@@ -5970,12 +6109,22 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
 /* The architecture of a configuration, never NULL. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config);
 
-/* The configuration that an empty config.json means; `inner` is 0. */
+/* The configuration that an empty config.json means. `inner` may be 0, which stands for 4 * width, and
+   classifier_dropout below 0, which stands for residual_dropout. */
 EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture);
 
-/* The row of a slot; NULL if the architecture has none. */
+/* True if a model of the configuration has the row. */
+EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row);
+
+/* The row of a slot in a model of the configuration, else in another one; NULL if the architecture has none. */
 EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
                                                         eitp__part part);
+
+/* True if a model of the configuration has a parameter in this slot. */
+EITP__PRIVATE int eitp__has_slot(const eitp_transformer_config *config, eitp__model_slot slot, eitp__part part);
+
+/* True if the language head shares the token embedding. */
+EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config);
 
 /* ---- Parameters ---- */
 
@@ -6021,6 +6170,79 @@ EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter);
 EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size);
 /* <<src/model/architecture.h */
 
+/* >>src/model/bert.h */
+/* What BERT and RoBERTa have in common: the keys of config.json, and the encoder's parameters. */
+
+#define EITP__BERT_KEYS                                                                                                \
+    {"is_decoder", EITP__NO_FIELD, 0, "false"}, {"add_cross_attention", EITP__NO_FIELD, 0, "false"},                   \
+        {"position_embedding_type", EITP__NO_FIELD, 0, "absolute"}, {"hidden_act", EITP__FIELD_ACTIVATION, 0, NULL},   \
+        {"vocab_size", EITP__FIELD_VOCABULARY, 0, NULL}, {"max_position_embeddings", EITP__FIELD_POSITIONS, 0, NULL},  \
+        {"hidden_size", EITP__FIELD_WIDTH, 0, NULL}, {"num_attention_heads", EITP__FIELD_HEADS, 0, NULL},              \
+        {"num_hidden_layers", EITP__FIELD_LAYERS, 0, NULL}, {"intermediate_size", EITP__FIELD_INNER, 0, NULL},         \
+        {"type_vocab_size", EITP__FIELD_SEGMENTS, 0, NULL},                                                            \
+        {"hidden_dropout_prob", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},                                                \
+        {"hidden_dropout_prob", EITP__FIELD_EMBEDDING_DROPOUT, 0, NULL},                                               \
+        {"attention_probs_dropout_prob", EITP__FIELD_ATTENTION_DROPOUT, 0, NULL},                                      \
+        {"classifier_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, 0, NULL},                                               \
+        {"layer_norm_eps", EITP__FIELD_EPSILON, 0, NULL},                                                              \
+        {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, 0, NULL},                                                 \
+        {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
+
+/* A linear layer, whose matrix is [out, in] in files; a norm; an embedding. */
+#define EITP__BERT_LINEAR(slot, place, name, rows, columns, with)                                                      \
+    EITP__ROW(slot, WEIGHT, place, name ".weight", rows, columns, NORMAL, 1, with),                                    \
+        EITP__ROW(slot, BIAS, place, name ".bias", columns, NONE, ZERO, 0, with)
+#define EITP__BERT_NORM(slot, place, name, with)                                                                       \
+    EITP__ROW(slot, WEIGHT, place, name ".weight", WIDTH, NONE, ONE, 0, with),                                         \
+        EITP__ROW(slot, BIAS, place, name ".bias", WIDTH, NONE, ZERO, 0, with)
+#define EITP__BERT_TABLE(slot, name, rows)                                                                             \
+    EITP__ROW(slot, WEIGHT, BEFORE_BLOCKS, name ".weight", rows, WIDTH, NORMAL, 0, EITP__ALWAYS)
+
+#define EITP__BERT_ENCODER_ROWS                                                                                        \
+    EITP__BERT_TABLE(TOKEN_EMBEDDING, "embeddings.word_embeddings", VOCABULARY),                                       \
+        EITP__BERT_TABLE(POSITION_EMBEDDING, "embeddings.position_embeddings", POSITIONS),                             \
+        EITP__BERT_TABLE(SEGMENT_EMBEDDING, "embeddings.token_type_embeddings", SEGMENTS),                             \
+        EITP__BERT_NORM(EMBEDDING_NORM, BEFORE_BLOCKS, "embeddings.LayerNorm", EITP__ALWAYS),                          \
+        EITP__ROW_OF_THREE(ATTENTION_INPUT, WEIGHT, IN_BLOCK, "attention.self.qkv.weight", WIDTH, QKV, NORMAL, 1,      \
+                           "attention.self.query.weight", "attention.self.key.weight", "attention.self.value.weight"), \
+        EITP__ROW_OF_THREE(ATTENTION_INPUT, BIAS, IN_BLOCK, "attention.self.qkv.bias", QKV, NONE, ZERO, 0,             \
+                           "attention.self.query.bias", "attention.self.key.bias", "attention.self.value.bias"),       \
+        EITP__BERT_LINEAR(ATTENTION_OUTPUT, IN_BLOCK, "attention.output.dense", WIDTH, WIDTH, EITP__ALWAYS),           \
+        EITP__BERT_NORM(ATTENTION_NORM, IN_BLOCK, "attention.output.LayerNorm", EITP__ALWAYS),                         \
+        EITP__BERT_LINEAR(MLP_INPUT, IN_BLOCK, "intermediate.dense", WIDTH, INNER, EITP__ALWAYS),                      \
+        EITP__BERT_LINEAR(MLP_OUTPUT, IN_BLOCK, "output.dense", INNER, WIDTH, EITP__ALWAYS),                           \
+        EITP__BERT_NORM(MLP_NORM, IN_BLOCK, "output.LayerNorm", EITP__ALWAYS)
+/* <<src/model/bert.h */
+
+/* >>src/model/labels.h */
+/* The names of a classifier's labels, and their members of config.json. */
+
+/* Maximum number of labels. */
+#define EITP__MAX_LABELS ((int64_t)1 << 20)
+
+typedef struct eitp__labels {
+    eitp_host host;
+    int64_t count;
+    const char **names; /* with their text in the allocation of the struct */
+    size_t bytes;       /* of that allocation */
+} eitp__labels;
+
+/* Copies `count` names; `names` NULL: "LABEL_0" and so on. Equal names are EITP_ERROR_ARGUMENT. */
+EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char *const *names, int64_t count,
+                                              eitp__labels **labels, eitp_error *error);
+EITP__PRIVATE void eitp__labels_release(eitp__labels *labels);
+
+/* Finds the number of labels in a config.json: that of id2label, else num_labels, else *count stays. */
+EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *count, eitp_error *error);
+
+/* Reads id2label; *labels is NULL if there is none. */
+EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__json *root, eitp__labels **labels,
+                                            eitp_error *error);
+
+/* Adds id2label and label2id as members of an object, each with a comma and a line feed after it. */
+EITP__PRIVATE void eitp__labels_write(eitp__buffer *text, const eitp__labels *labels);
+/* <<src/model/labels.h */
+
 /* >>src/model/transformer_config.h */
 /* Checking and parsing configurations, for other modules. */
 
@@ -6030,6 +6252,12 @@ EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_
 /* Reads the members of a config.json, whatever its model_type, as those of an architecture. */
 EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
                                                          eitp_transformer_config *config, eitp_error *error);
+
+/* eitp_transformer_config_write with the names of labels; NULL: none are written. */
+EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, const char *path,
+                                                         const eitp_transformer_config *config,
+                                                         const eitp__labels *labels, int32_t end_of_text,
+                                                         eitp_dtype dtype, eitp_error *error);
 
 /* Reads bos_token_id, eos_token_id and pad_token_id, each a number, a list, or null for none. Missing ones leave the
    configuration unchanged. */
@@ -6115,6 +6343,7 @@ struct eitp_model {
     eitp_transformer_config config;
     eitp_lora_config lora; /* rank 0: none */
     char *source;          /* the directory its weights were loaded from, or NULL */
+    eitp__labels *labels;  /* of a classifier, or NULL */
     char *generation;      /* members of its generation_config.json to write back, or NULL */
 };
 
@@ -18164,6 +18393,10 @@ EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *row
     return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->rows, 0) : NULL;
 }
 
+EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, int64_t count) {
+    return ids && rows ? eitp__embedding_backward(ids, rows, count, 0, 0) : NULL;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
     const eitp__node *node = gradient ? gradient->node : NULL;
     return node && node->op == EITP__OP_EMBEDDING_BACKWARD && node->attributes.integers[1] ? node->inputs[1] : NULL;
@@ -18705,15 +18938,8 @@ eitp_tensor *eitp_scaled_dot_product_attention(eitp_tensor *q, eitp_tensor *k, e
 
 /* ---- Packed sequences ---- */
 
-/* A packed batch, padded to [sequences, heads, max_length, ..]. */
-typedef struct eitp__padding {
-    int64_t sequences, max_length;
-    eitp_tensor *ids;     /* I32 [sequences max_length]: the row in the batch, or -1 for padding */
-    eitp_tensor *present; /* U8 [sequences, 1, 1, max_length]: 0 for padding */
-} eitp__padding;
-
 /* Computes row numbers in F64, which holds them exactly. */
-static eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t max_length) {
+EITP__PRIVATE eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t max_length) {
     eitp__padding padding;
     int64_t sequences = offsets->shape[0] - 1, column[2] = {-1, 1}, row[2] = {1, -1}, flat[1] = {-1}, shape[4];
     eitp_tensor *bounds = eitp_cast(offsets, EITP_F64), *begin, *length, *position, *present;
@@ -18796,7 +19022,8 @@ static eitp_status eitp__check_separate(const eitp_tensor *q, const eitp_tensor 
                                   "max_length must be 1 to 16777216, not %lld", (long long)config->max_length);
 }
 
-static eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths,
+                                              eitp_error *error) {
     eitp_status status = eitp__require(offsets->dtype == EITP_I32 && offsets->rank == 1 && offsets->shape[0] >= 2,
                                        error, "offsets must be i32 [sequences + 1]");
     if (status || !lengths)
@@ -18839,6 +19066,79 @@ eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor
     return y;
 }
 /* <<src/tensor/ops_dot_product.c */
+
+/* >>src/tensor/ops_pool.c */
+/* From packed sequences to one row each. Composed of other ops, so it can be differentiated. */
+
+/* The last row of each sequence. There are no integer additions; F64 holds the numbers exactly. */
+static eitp_tensor *eitp__last_rows(eitp_tensor *offsets) {
+    eitp_tensor *ends = eitp_slice(offsets, 0, 1, offsets->shape[0]);
+    return eitp_cast(eitp_affine(eitp_cast(ends, EITP_F64), 1, -1), EITP_I32);
+}
+
+/* The number of rows of each sequence, at least 1: [sequences, 1] of a dtype. */
+static eitp_tensor *eitp__sequence_lengths(eitp_tensor *offsets, eitp_dtype dtype) {
+    const int64_t sequences = offsets->shape[0] - 1, column[2] = {-1, 1};
+    eitp_tensor *bounds = eitp_cast(offsets, EITP_F64), *lengths;
+    lengths = eitp_subtract(eitp_slice(bounds, 0, 1, sequences + 1), eitp_slice(bounds, 0, 0, sequences));
+    return eitp_reshape(eitp_cast(eitp_clamp(lengths, 1, (double)INFINITY), dtype), 2, column);
+}
+
+/* The sequence of each row of x: I32 [n], -1 for a row in none. */
+static eitp_tensor *eitp__row_sequences(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length) {
+    const eitp__padding padding = eitp__pad_sequences(offsets, NULL, max_length);
+    const int64_t column[2] = {-1, 1}, flat[1] = {-1};
+    int64_t all[2];
+    eitp_tensor *numbers;
+    all[0] = padding.sequences;
+    all[1] = max_length;
+    /* Counted from 1, so that 0 stands for no sequence. */
+    numbers = eitp_affine(eitp_arange(x->graph, EITP_F32, padding.sequences), 1, 1);
+    numbers = eitp_reshape(eitp_broadcast(eitp_reshape(numbers, 2, column), 2, all), 2, column);
+    numbers = eitp_reshape(eitp__scatter_rows(padding.ids, numbers, x), 1, flat);
+    return eitp_cast(eitp_affine(numbers, 1, -1), EITP_I32);
+}
+
+static eitp_tensor *eitp__pool_mean(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length) {
+    const eitp_dtype wide = eitp__wide(x->dtype);
+    eitp_tensor *sums =
+        eitp__sum_rows(eitp__row_sequences(x, offsets, max_length), eitp_cast(x, wide), offsets->shape[0] - 1);
+    return eitp_divide(sums, eitp__sequence_lengths(offsets, wide));
+}
+
+static eitp_status eitp__check_pool(const eitp_tensor *x, const eitp_tensor *offsets, int64_t max_length,
+                                    eitp_pooling pooling, eitp_error *error) {
+    eitp_status status = eitp__check_packing(offsets, NULL, error);
+    if (!status)
+        status = eitp__require(x->rank == 2 && eitp__is_floating(x->dtype), error,
+                               "the operand must be a floating-point matrix");
+    if (!status)
+        status = eitp__require(max_length >= 1 && max_length <= 1 << 24, error,
+                               "max_length must be 1 to 16777216, not %lld", (long long)max_length);
+    return status ? status
+                  : eitp__require(pooling >= EITP_POOLING_FIRST && pooling <= EITP_POOLING_MEAN, error,
+                                  "pooling is %d: there is no such eitp_pooling", (int)pooling);
+}
+
+eitp_tensor *eitp_pool(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length, eitp_pooling pooling) {
+    eitp_error error = EITP__ZERO;
+    eitp_tensor *y;
+    if (!x || !offsets)
+        return NULL;
+    if (eitp__check_pool(x, offsets, max_length, pooling, &error)) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "pool: %s", error.message);
+        return NULL;
+    }
+    if (pooling == EITP_POOLING_MEAN)
+        y = eitp__pool_mean(x, offsets, max_length);
+    else
+        y = eitp_embedding(x, pooling == EITP_POOLING_LAST ? eitp__last_rows(offsets)
+                                                           : eitp_slice(offsets, 0, 0, offsets->shape[0] - 1));
+    if (y)
+        eitp__add_offsets_rule(offsets, x->shape[0], max_length);
+    return y;
+}
+/* <<src/tensor/ops_pool.c */
 
 /* >>src/tensor/ops_loss.c */
 /* Cross-entropy with an ignored target, class weights and label smoothing: builders, shapes, gradients, expansions. */
@@ -23672,6 +23972,9 @@ eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
 /* >>src/model/architecture.c */
 static const eitp_architecture *(*const eitp__architectures[])(void) = {
     eitp__architecture_gpt2, /* the first is the default */
+    eitp__architecture_bert,
+    eitp__architecture_roberta,
+    eitp__architecture_distilbert,
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index) {
@@ -23701,14 +24004,33 @@ EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_arc
     return config;
 }
 
+EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config) {
+    return config->head == EITP_HEAD_LANGUAGE && config->tied;
+}
+
+EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row) {
+    const unsigned with = config->head == EITP_HEAD_CLASSIFIER ? EITP__WITH_CLASSIFIER
+                          : config->head == EITP_HEAD_NONE     ? config->pooler ? EITP__WITH_POOLER : EITP__WITH_NOTHING
+                          : config->tied                       ? EITP__WITH_TIED_HEAD
+                                                               : EITP__WITH_OWN_HEAD;
+    return (row->with & with) != 0;
+}
+
 EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
                                                         eitp__part part) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp__parameter_row *found = NULL;
     for (size_t i = 0; i < architecture->row_count; i++) {
-        if (architecture->rows[i].slot == slot && architecture->rows[i].part == part)
-            return &architecture->rows[i];
+        const eitp__parameter_row *row = &architecture->rows[i];
+        if (row->slot == slot && row->part == part && (!found || eitp__has_row(config, row)))
+            found = row;
     }
-    return NULL;
+    return found;
+}
+
+EITP__PRIVATE int eitp__has_slot(const eitp_transformer_config *config, eitp__model_slot slot, eitp__part part) {
+    const eitp__parameter_row *row = eitp__row_find(config, slot, part);
+    return row && eitp__has_row(config, row);
 }
 
 EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent) {
@@ -23716,7 +24038,7 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
     case EITP__VOCABULARY:
         return config->vocabulary;
     case EITP__POSITIONS:
-        return config->positions;
+        return config->first_position + config->positions;
     case EITP__SEGMENTS:
         return config->segments;
     case EITP__WIDTH:
@@ -23725,15 +24047,22 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
         return 3 * config->width;
     case EITP__INNER:
         return config->inner;
+    case EITP__LABELS:
+        return config->labels;
     case EITP__NONE:
     default:
         return 0;
     }
 }
 
+/* The prefix of parameter names. As in transformers, a model without a head has none. */
+static const char *eitp__prefix_of(const eitp_transformer_config *config) {
+    return config->head == EITP_HEAD_NONE ? "" : eitp__architecture_of(config)->prefix;
+}
+
 EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
-    snprintf(name, size, "%s%s%d", architecture->prefix, architecture->block_prefix, (int)layer);
+    snprintf(name, size, "%s%s%d", eitp__prefix_of(config), architecture->block_prefix, (int)layer);
 }
 
 EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
@@ -23747,52 +24076,58 @@ EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config 
         snprintf(parameter.name, sizeof parameter.name, "%s.%s", block, row->name);
     else
         snprintf(parameter.name, sizeof parameter.name, "%s%s",
-                 row->place == EITP__UNTIED_HEAD ? "" : eitp__architecture_of(config)->prefix, row->name);
+                 row->place == EITP__IN_HEAD ? "" : eitp__prefix_of(config), row->name);
     for (int d = 0; d < 2 && row->extents[d] != EITP__NONE; d++)
         parameter.shape[parameter.rank++] = eitp__extent_of(config, row->extents[d]);
     parameter.is_f32 = parameter.rank < 2;
     return parameter;
 }
 
-/* The number of rows with a place, and the index of the first. */
-static size_t eitp__rows_of_place(const eitp_architecture *architecture, eitp__parameter_place place, size_t *first) {
-    size_t count = 0;
-    *first = 0;
+/* How many times a model has the rows of a place. */
+static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
+    return place == EITP__IN_BLOCK ? config->layers : 1;
+}
+
+/* The number of rows of a place that a model has; with `row` not NULL, *row becomes the nth of them. */
+static int64_t eitp__rows_of_place(const eitp_transformer_config *config, eitp__parameter_place place, int64_t nth,
+                                   const eitp__parameter_row **row) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    int64_t count = 0;
     for (size_t i = 0; i < architecture->row_count; i++) {
-        *first += architecture->rows[i].place < place;
-        count += architecture->rows[i].place == place;
+        if (architecture->rows[i].place != place || !eitp__has_row(config, &architecture->rows[i]))
+            continue;
+        if (row && count == nth)
+            *row = &architecture->rows[i];
+        count++;
     }
     return count;
 }
 
-/* How many times a model has the rows of a place. */
-static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
-    return place == EITP__IN_BLOCK ? config->layers : place == EITP__UNTIED_HEAD ? !config->tied : 1;
-}
-
 EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
-    const eitp_architecture *architecture = eitp__architecture_of(config);
     int64_t count = 0;
-    for (size_t i = 0; i < architecture->row_count; i++)
-        count += eitp__place_repeats(config, architecture->rows[i].place);
+    for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
+        const eitp__parameter_place place = (eitp__parameter_place)i;
+        count += eitp__rows_of_place(config, place, 0, NULL) * eitp__place_repeats(config, place);
+    }
     return count;
 }
 
 EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
-    const eitp_architecture *architecture = eitp__architecture_of(config);
     eitp__parameter parameter;
     char block[EITP__BLOCK_NAME_SIZE];
     memset(&parameter, 0, sizeof parameter);
-    for (int place = EITP__BEFORE_BLOCKS; place <= EITP__UNTIED_HEAD; place++) {
-        size_t first;
-        int64_t rows = (int64_t)eitp__rows_of_place(architecture, (eitp__parameter_place)place, &first);
-        int64_t count = rows * eitp__place_repeats(config, (eitp__parameter_place)place);
+    for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
+        const eitp__parameter_place place = (eitp__parameter_place)i;
+        const eitp__parameter_row *row = NULL;
+        int64_t rows = eitp__rows_of_place(config, place, 0, NULL);
+        int64_t count = rows * eitp__place_repeats(config, place);
         if (index >= count) {
             index -= count;
             continue;
         }
+        eitp__rows_of_place(config, place, index % rows, &row);
         eitp__block_name(config, index / rows, block, sizeof block);
-        parameter = eitp__row_parameter(config, &architecture->rows[first + (size_t)(index % rows)], block);
+        parameter = eitp__row_parameter(config, row, block);
         parameter.layer = place == EITP__IN_BLOCK ? index / rows : -1;
         break;
     }
@@ -23840,6 +24175,7 @@ static const eitp_transformer_config eitp__gpt2_defaults = {
     NULL,           /* architecture: set by eitp__architecture_defaults */
     50257,          /* vocabulary */
     1024,           /* positions */
+    0,              /* first_position */
     768,            /* width */
     12,             /* heads */
     12,             /* layers */
@@ -23856,14 +24192,20 @@ static const eitp_transformer_config eitp__gpt2_defaults = {
     1,              /* tied */
     0,              /* post_norm */
     0,              /* bidirectional */
-    {1, {50256}},   /* begin */
-    {1, {50256}},   /* end */
-    {0, {0}},       /* padding */
+    EITP_HEAD_LANGUAGE,
+    2, /* labels */
+    EITP_PROBLEM_UNKNOWN,
+    0,            /* classifier_dropout */
+    0,            /* pooler */
+    {1, {50256}}, /* begin */
+    {1, {50256}}, /* end */
+    {0, {0}},     /* padding */
 };
 
 static const eitp__named_shape eitp__gpt2_shapes[] = {
-    {"gpt2", 768, 12, 12, 1024},     {"gpt2-medium", 1024, 16, 24, 1024}, {"gpt2-large", 1280, 20, 36, 1024},
-    {"gpt2-xl", 1600, 25, 48, 1024}, {"distilgpt2", 768, 12, 6, 1024},    {"tiny", 128, 4, 4, 256},
+    {"gpt2", 768, 12, 12, 1024, 1e-5},        {"gpt2-medium", 1024, 16, 24, 1024, 1e-5},
+    {"gpt2-large", 1280, 20, 36, 1024, 1e-5}, {"gpt2-xl", 1600, 25, 48, 1024, 1e-5},
+    {"distilgpt2", 768, 12, 6, 1024, 1e-5},   {"tiny", 128, 4, 4, 256, 1e-5},
 };
 
 static const eitp__config_key eitp__gpt2_keys[] = {
@@ -23886,11 +24228,9 @@ static const eitp__config_key eitp__gpt2_keys[] = {
     {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
 };
 
+/* GPT-2's matrices have the same layout in files. */
 #define EITP__GPT2_ROW(slot, part, place, name, rows, columns, fill)                                                   \
-    {                                                                                                                  \
-        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            EITP__AS_IN_FILES                                                                                          \
-    }
+    EITP__ROW(slot, part, place, name, rows, columns, fill, 0, EITP__ALWAYS)
 
 static const eitp__parameter_row eitp__gpt2_rows[] = {
     EITP__GPT2_ROW(TOKEN_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "wte.weight", VOCABULARY, WIDTH, NORMAL),
@@ -23909,15 +24249,26 @@ static const eitp__parameter_row eitp__gpt2_rows[] = {
     EITP__GPT2_ROW(MLP_OUTPUT, BIAS, IN_BLOCK, "mlp.c_proj.bias", WIDTH, NONE, ZERO),
     EITP__GPT2_ROW(FINAL_NORM, WEIGHT, AFTER_BLOCKS, "ln_f.weight", WIDTH, NONE, ONE),
     EITP__GPT2_ROW(FINAL_NORM, BIAS, AFTER_BLOCKS, "ln_f.bias", WIDTH, NONE, ZERO),
-    EITP__GPT2_ROW(HEAD, WEIGHT, UNTIED_HEAD, "lm_head.weight", VOCABULARY, WIDTH, NORMAL),
+    EITP__ROW(HEAD, WEIGHT, IN_HEAD, "lm_head.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
+    EITP__ROW(CLASSIFIER, WEIGHT, IN_HEAD, "score.weight", WIDTH, LABELS, NORMAL, 1, EITP__WITH_CLASSIFIER),
+};
+
+static const eitp__model_class eitp__gpt2_classes[] = {
+    {"GPT2LMHeadModel", EITP_HEAD_LANGUAGE},
+    {"GPT2ForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"GPT2Model", EITP_HEAD_NONE}, /* but read as a language model: see eitp__read_head */
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
     static const eitp_architecture gpt2 = {
         "gpt2",
-        "GPT2LMHeadModel",
         "transformer.",
         "h.",
+        eitp__gpt2_classes,
+        EITP__COUNT(eitp__gpt2_classes),
+        {EITP_POOLING_LAST, EITP_NO_ACTIVATION, 0},
+        EITP_NO_ACTIVATION,
+        0,
         &eitp__gpt2_defaults,
         eitp__gpt2_shapes,
         EITP__COUNT(eitp__gpt2_shapes),
@@ -23929,6 +24280,435 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
     return &gpt2;
 }
 /* <<src/model/gpt2.c */
+
+/* >>src/model/bert.c */
+/* BERT (Devlin et al., arXiv 1810.04805), with the names and layout of Hugging Face's files. */
+
+static const eitp_transformer_config eitp__bert_defaults = {
+    NULL,           /* architecture: set by eitp__architecture_defaults */
+    30522,          /* vocabulary */
+    512,            /* positions */
+    0,              /* first_position */
+    768,            /* width */
+    12,             /* heads */
+    12,             /* layers */
+    3072,           /* inner */
+    2,              /* segments */
+    EITP_GELU_ERF,  /* activation */
+    1e-12,          /* epsilon */
+    0.1,            /* embedding_dropout */
+    0.1,            /* attention_dropout */
+    0.1,            /* residual_dropout */
+    0.02,           /* initializer_range */
+    1,              /* scale_attention */
+    0,              /* scale_attention_by_layer */
+    1,              /* tied */
+    1,              /* post_norm */
+    1,              /* bidirectional */
+    EITP_HEAD_NONE, /* head */
+    2,              /* labels */
+    EITP_PROBLEM_UNKNOWN,
+    -1,       /* classifier_dropout: below 0 stands for residual_dropout */
+    1,        /* pooler */
+    {0, {0}}, /* begin */
+    {0, {0}}, /* end */
+    {1, {0}}, /* padding */
+};
+
+static const eitp__named_shape eitp__bert_shapes[] = {
+    {"bert-base", 768, 12, 12, 512, 1e-12},
+    {"bert-large", 1024, 16, 24, 512, 1e-12},
+    {"minilm", 384, 12, 6, 512, 1e-12},
+};
+
+static const eitp__config_key eitp__bert_keys[] = {EITP__BERT_KEYS};
+
+/* The bias of the language head has another name if the head is not tied. */
+static const eitp__parameter_row eitp__bert_rows[] = {
+    EITP__BERT_ENCODER_ROWS,
+    EITP__BERT_LINEAR(POOLER, AFTER_BLOCKS, "pooler.dense", WIDTH, WIDTH, EITP__WITH_CLASSIFIER | EITP__WITH_POOLER),
+    EITP__BERT_LINEAR(HEAD_TRANSFORM, IN_HEAD, "cls.predictions.transform.dense", WIDTH, WIDTH, EITP__WITH_HEAD),
+    EITP__BERT_NORM(HEAD_NORM, IN_HEAD, "cls.predictions.transform.LayerNorm", EITP__WITH_HEAD),
+    EITP__ROW(HEAD, WEIGHT, IN_HEAD, "cls.predictions.decoder.weight", VOCABULARY, WIDTH, NORMAL, 0,
+              EITP__WITH_OWN_HEAD),
+    EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_TIED_HEAD),
+    EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+};
+
+static const eitp__model_class eitp__bert_classes[] = {
+    {"BertForMaskedLM", EITP_HEAD_LANGUAGE},
+    {"BertForPreTraining", EITP_HEAD_LANGUAGE},
+    {"BertForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"BertModel", EITP_HEAD_NONE},
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_bert(void) {
+    static const eitp_architecture bert = {
+        "bert",
+        "bert.",
+        "encoder.layer.",
+        eitp__bert_classes,
+        EITP__COUNT(eitp__bert_classes),
+        {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0},
+        EITP_NO_ACTIVATION,
+        0,
+        &eitp__bert_defaults,
+        eitp__bert_shapes,
+        EITP__COUNT(eitp__bert_shapes),
+        eitp__bert_keys,
+        EITP__COUNT(eitp__bert_keys),
+        eitp__bert_rows,
+        EITP__COUNT(eitp__bert_rows),
+    };
+    return &bert;
+}
+/* <<src/model/bert.c */
+
+/* >>src/model/roberta.c */
+/* RoBERTa (Liu et al., arXiv 1907.11692), with the names and layout of Hugging Face's files. */
+
+static const eitp_transformer_config eitp__roberta_defaults = {
+    NULL,           /* architecture: set by eitp__architecture_defaults */
+    50265,          /* vocabulary */
+    512,            /* positions, which in config.json include those before first_position */
+    2,              /* first_position */
+    768,            /* width */
+    12,             /* heads */
+    12,             /* layers */
+    3072,           /* inner */
+    2,              /* segments */
+    EITP_GELU_ERF,  /* activation */
+    1e-12,          /* epsilon */
+    0.1,            /* embedding_dropout */
+    0.1,            /* attention_dropout */
+    0.1,            /* residual_dropout */
+    0.02,           /* initializer_range */
+    1,              /* scale_attention */
+    0,              /* scale_attention_by_layer */
+    1,              /* tied */
+    1,              /* post_norm */
+    1,              /* bidirectional */
+    EITP_HEAD_NONE, /* head */
+    2,              /* labels */
+    EITP_PROBLEM_UNKNOWN,
+    -1,       /* classifier_dropout: below 0 stands for residual_dropout */
+    1,        /* pooler */
+    {1, {0}}, /* begin */
+    {1, {2}}, /* end */
+    {1, {1}}, /* padding */
+};
+
+static const eitp__named_shape eitp__roberta_shapes[] = {
+    {"roberta-base", 768, 12, 12, 512, 1e-5},
+    {"roberta-large", 1024, 16, 24, 512, 1e-5},
+};
+
+static const eitp__config_key eitp__roberta_keys[] = {EITP__BERT_KEYS};
+
+/* The bias of the language head has another name if the head is not tied. */
+static const eitp__parameter_row eitp__roberta_rows[] = {
+    EITP__BERT_ENCODER_ROWS,
+    EITP__BERT_LINEAR(POOLER, AFTER_BLOCKS, "pooler.dense", WIDTH, WIDTH, EITP__WITH_POOLER),
+    EITP__BERT_LINEAR(HEAD_TRANSFORM, IN_HEAD, "lm_head.dense", WIDTH, WIDTH, EITP__WITH_HEAD),
+    EITP__BERT_NORM(HEAD_NORM, IN_HEAD, "lm_head.layer_norm", EITP__WITH_HEAD),
+    EITP__ROW(HEAD, WEIGHT, IN_HEAD, "lm_head.decoder.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
+    EITP__ROW(HEAD, BIAS, IN_HEAD, "lm_head.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_TIED_HEAD),
+    EITP__ROW(HEAD, BIAS, IN_HEAD, "lm_head.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
+    EITP__BERT_LINEAR(CLASSIFIER_TRANSFORM, IN_HEAD, "classifier.dense", WIDTH, WIDTH, EITP__WITH_CLASSIFIER),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier.out_proj", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+};
+
+static const eitp__model_class eitp__roberta_classes[] = {
+    {"RobertaForMaskedLM", EITP_HEAD_LANGUAGE},
+    {"RobertaForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"RobertaModel", EITP_HEAD_NONE},
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_roberta(void) {
+    static const eitp_architecture roberta = {
+        "roberta",
+        "roberta.",
+        "encoder.layer.",
+        eitp__roberta_classes,
+        EITP__COUNT(eitp__roberta_classes),
+        {EITP_POOLING_FIRST, EITP_TANH, 1},
+        EITP_GELU_ERF,
+        1,
+        &eitp__roberta_defaults,
+        eitp__roberta_shapes,
+        EITP__COUNT(eitp__roberta_shapes),
+        eitp__roberta_keys,
+        EITP__COUNT(eitp__roberta_keys),
+        eitp__roberta_rows,
+        EITP__COUNT(eitp__roberta_rows),
+    };
+    return &roberta;
+}
+/* <<src/model/roberta.c */
+
+/* >>src/model/distilbert.c */
+/* DistilBERT (Sanh et al., arXiv 1910.01108), with the names and layout of Hugging Face's files. */
+
+static const eitp_transformer_config eitp__distilbert_defaults = {
+    NULL,           /* architecture: set by eitp__architecture_defaults */
+    30522,          /* vocabulary */
+    512,            /* positions */
+    0,              /* first_position */
+    768,            /* width */
+    12,             /* heads */
+    6,              /* layers */
+    3072,           /* inner */
+    0,              /* segments */
+    EITP_GELU_ERF,  /* activation */
+    1e-12,          /* epsilon */
+    0.1,            /* embedding_dropout */
+    0.1,            /* attention_dropout */
+    0.1,            /* residual_dropout */
+    0.02,           /* initializer_range */
+    1,              /* scale_attention */
+    0,              /* scale_attention_by_layer */
+    1,              /* tied */
+    1,              /* post_norm */
+    1,              /* bidirectional */
+    EITP_HEAD_NONE, /* head */
+    2,              /* labels */
+    EITP_PROBLEM_UNKNOWN,
+    0.2,      /* classifier_dropout */
+    0,        /* pooler */
+    {0, {0}}, /* begin */
+    {0, {0}}, /* end */
+    {1, {0}}, /* padding */
+};
+
+static const eitp__named_shape eitp__distilbert_shapes[] = {{"distilbert-base", 768, 12, 6, 512, 1e-12}};
+
+/* sinusoidal_pos_embds says how the positions were initialized: they are in the weights. */
+static const eitp__config_key eitp__distilbert_keys[] = {
+    {"activation", EITP__FIELD_ACTIVATION, 0, NULL},
+    {"vocab_size", EITP__FIELD_VOCABULARY, 0, NULL},
+    {"max_position_embeddings", EITP__FIELD_POSITIONS, 0, NULL},
+    {"dim", EITP__FIELD_WIDTH, 0, NULL},
+    {"n_heads", EITP__FIELD_HEADS, 0, NULL},
+    {"n_layers", EITP__FIELD_LAYERS, 0, NULL},
+    {"hidden_dim", EITP__FIELD_INNER, 0, NULL},
+    {"dropout", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},
+    {"dropout", EITP__FIELD_EMBEDDING_DROPOUT, 0, NULL},
+    {"attention_dropout", EITP__FIELD_ATTENTION_DROPOUT, 0, NULL},
+    {"seq_classif_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, 0, NULL},
+    {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, 0, NULL},
+    {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
+};
+
+static const eitp__parameter_row eitp__distilbert_rows[] = {
+    EITP__BERT_TABLE(TOKEN_EMBEDDING, "embeddings.word_embeddings", VOCABULARY),
+    EITP__BERT_TABLE(POSITION_EMBEDDING, "embeddings.position_embeddings", POSITIONS),
+    EITP__BERT_NORM(EMBEDDING_NORM, BEFORE_BLOCKS, "embeddings.LayerNorm", EITP__ALWAYS),
+    EITP__ROW_OF_THREE(ATTENTION_INPUT, WEIGHT, IN_BLOCK, "attention.qkv_lin.weight", WIDTH, QKV, NORMAL, 1,
+                       "attention.q_lin.weight", "attention.k_lin.weight", "attention.v_lin.weight"),
+    EITP__ROW_OF_THREE(ATTENTION_INPUT, BIAS, IN_BLOCK, "attention.qkv_lin.bias", QKV, NONE, ZERO, 0,
+                       "attention.q_lin.bias", "attention.k_lin.bias", "attention.v_lin.bias"),
+    EITP__BERT_LINEAR(ATTENTION_OUTPUT, IN_BLOCK, "attention.out_lin", WIDTH, WIDTH, EITP__ALWAYS),
+    EITP__BERT_NORM(ATTENTION_NORM, IN_BLOCK, "sa_layer_norm", EITP__ALWAYS),
+    EITP__BERT_LINEAR(MLP_INPUT, IN_BLOCK, "ffn.lin1", WIDTH, INNER, EITP__ALWAYS),
+    EITP__BERT_LINEAR(MLP_OUTPUT, IN_BLOCK, "ffn.lin2", INNER, WIDTH, EITP__ALWAYS),
+    EITP__BERT_NORM(MLP_NORM, IN_BLOCK, "output_layer_norm", EITP__ALWAYS),
+    EITP__BERT_LINEAR(HEAD_TRANSFORM, IN_HEAD, "vocab_transform", WIDTH, WIDTH, EITP__WITH_HEAD),
+    EITP__BERT_NORM(HEAD_NORM, IN_HEAD, "vocab_layer_norm", EITP__WITH_HEAD),
+    EITP__ROW(HEAD, WEIGHT, IN_HEAD, "vocab_projector.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
+    EITP__ROW(HEAD, BIAS, IN_HEAD, "vocab_projector.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_HEAD),
+    EITP__BERT_LINEAR(CLASSIFIER_TRANSFORM, IN_HEAD, "pre_classifier", WIDTH, WIDTH, EITP__WITH_CLASSIFIER),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+};
+
+static const eitp__model_class eitp__distilbert_classes[] = {
+    {"DistilBertForMaskedLM", EITP_HEAD_LANGUAGE},
+    {"DistilBertForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"DistilBertModel", EITP_HEAD_NONE},
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_distilbert(void) {
+    static const eitp_architecture distilbert = {
+        "distilbert",
+        "distilbert.",
+        "transformer.layer.",
+        eitp__distilbert_classes,
+        EITP__COUNT(eitp__distilbert_classes),
+        {EITP_POOLING_FIRST, EITP_RELU, 0},
+        EITP_NO_ACTIVATION,
+        0,
+        &eitp__distilbert_defaults,
+        eitp__distilbert_shapes,
+        EITP__COUNT(eitp__distilbert_shapes),
+        eitp__distilbert_keys,
+        EITP__COUNT(eitp__distilbert_keys),
+        eitp__distilbert_rows,
+        EITP__COUNT(eitp__distilbert_rows),
+    };
+    return &distilbert;
+}
+/* <<src/model/distilbert.c */
+
+/* >>src/model/labels.c */
+static int eitp__compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Fails if two names are equal. */
+static eitp_status eitp__labels_check(const eitp_host *host, const eitp__labels *labels, eitp_error *error) {
+    const size_t bytes = (size_t)labels->count * sizeof *labels->names;
+    const char **sorted = (const char **)eitp__allocate_uninitialized(host, bytes);
+    eitp_status status = EITP_OK;
+    if (!sorted)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    memcpy(sorted, labels->names, bytes);
+    eitp__sort(sorted, (size_t)labels->count, sizeof *sorted, eitp__compare_names);
+    for (int64_t i = 1; i < labels->count && !status; i++) {
+        if (!strcmp(sorted[i - 1], sorted[i]))
+            status = eitp__fail(error, EITP_ERROR_ARGUMENT, "two labels are named '%.60s'", sorted[i]);
+    }
+    eitp__release(host, sorted, bytes);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char *const *names, int64_t count,
+                                              eitp__labels **labels, eitp_error *error) {
+    enum { DEFAULT_SIZE = 32 };
+    size_t bytes = sizeof **labels + (size_t)count * sizeof(char *);
+    eitp_status status;
+    eitp__labels *created;
+    char *text;
+    for (int64_t i = 0; i < count; i++)
+        bytes += names ? strlen(names[i]) + 1 : DEFAULT_SIZE;
+    created = (eitp__labels *)eitp__allocate(host, bytes);
+    if (!created)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    created->host = *host;
+    created->count = count;
+    created->bytes = bytes;
+    created->names = (const char **)(void *)(created + 1);
+    text = (char *)(created->names + count);
+    for (int64_t i = 0; i < count; i++) {
+        size_t size = names ? strlen(names[i]) + 1 : DEFAULT_SIZE;
+        if (names)
+            memcpy(text, names[i], size);
+        else
+            snprintf(text, size, "LABEL_%lld", (long long)i);
+        created->names[i] = text;
+        text += size;
+    }
+    status = eitp__labels_check(host, created, error);
+    if (status) {
+        eitp__labels_release(created);
+        return status;
+    }
+    *labels = created;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__labels_release(eitp__labels *labels) {
+    eitp_host host;
+    if (!labels)
+        return;
+    host = labels->host;
+    eitp__release(&host, labels, labels->bytes);
+}
+
+/* ---- config.json ---- */
+
+/* The object id2label; NULL if it is missing, null or empty. */
+static eitp_status eitp__labels_member(const eitp__json *root, const eitp__json **member, eitp_error *error) {
+    *member = eitp__json_member(root, "id2label");
+    if (*member && (*member)->kind == EITP__JSON_NULL)
+        *member = NULL;
+    if (*member && (*member)->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: id2label must be an object", (*member)->line);
+    if (*member && (int64_t)(*member)->count > EITP__MAX_LABELS)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: id2label has %zu labels; at most %lld are supported",
+                          (*member)->line, (*member)->count, (long long)EITP__MAX_LABELS);
+    *member = *member && (*member)->count ? *member : NULL;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *count, eitp_error *error) {
+    const eitp__json *member;
+    eitp_status status = eitp__labels_member(root, &member, error);
+    if (status)
+        return status;
+    if (member)
+        *count = (int64_t)member->count;
+    return member ? EITP_OK : eitp__json_get_integer(root, "num_labels", 1, EITP__MAX_LABELS, count, error);
+}
+
+/* The number of a label, its name in id2label; -1 if it is not one below `count`. */
+static int64_t eitp__label_number(const eitp__json *label, int64_t count) {
+    int64_t number = 0;
+    for (size_t i = 0; i < label->name_size; i++) {
+        if (label->name[i] < '0' || label->name[i] > '9' || number >= count)
+            return -1;
+        number = 10 * number + (label->name[i] - '0');
+    }
+    return label->name_size && number < count ? number : -1;
+}
+
+/* Finds the names of labels in the document. */
+static eitp_status eitp__labels_collect(const eitp__json *member, const char **names, eitp_error *error) {
+    for (const eitp__json *label = member->first_child; label; label = label->next) {
+        int64_t number = eitp__label_number(label, (int64_t)member->count);
+        if (number < 0 || names[number])
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "line %zu: '%.60s' in id2label must be one of the numbers 0 to %zu, each once",
+                              label->line, label->name, member->count - 1);
+        if (label->kind != EITP__JSON_STRING || strlen(label->text) != label->text_size)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "line %zu: label %s in id2label must be text without zero bytes", label->line,
+                              label->name);
+        names[number] = label->text;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__json *root, eitp__labels **labels,
+                                            eitp_error *error) {
+    const eitp__json *member;
+    const char **names;
+    size_t bytes;
+    eitp_status status = eitp__labels_member(root, &member, error);
+    *labels = NULL;
+    if (status || !member)
+        return status;
+    bytes = member->count * sizeof *names;
+    names = (const char **)eitp__allocate(host, bytes);
+    if (!names)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    status = eitp__labels_collect(member, names, error);
+    if (!status)
+        status = eitp__labels_create(host, names, (int64_t)member->count, labels, error);
+    eitp__release(host, names, bytes);
+    return status;
+}
+
+EITP__PRIVATE void eitp__labels_write(eitp__buffer *text, const eitp__labels *labels) {
+    for (int by_name = 0; by_name < 2; by_name++) {
+        eitp__buffer_format(text, "  \"%s\": {\n", by_name ? "label2id" : "id2label");
+        for (int64_t i = 0; i < labels->count; i++) {
+            const char *name = labels->names[i];
+            eitp__buffer_add_text(text, "    ");
+            if (by_name)
+                eitp__json_write_text(text, name, strlen(name));
+            else
+                eitp__buffer_format(text, "\"%lld\"", (long long)i);
+            eitp__buffer_add_text(text, ": ");
+            if (by_name)
+                eitp__buffer_format(text, "%lld", (long long)i);
+            else
+                eitp__json_write_text(text, name, strlen(name));
+            eitp__buffer_add_text(text, i + 1 < labels->count ? ",\n" : "\n");
+        }
+        eitp__buffer_add_text(text, "  },\n");
+    }
+}
+/* <<src/model/labels.c */
 
 /* >>src/model/transformer_config.c */
 /* Configurations: by name, and as Hugging Face's config.json with the keys of the architecture. */
@@ -23968,6 +24748,7 @@ static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
     EITP__FIELD(NUMBER, embedding_dropout, 0.999),
     EITP__FIELD(NUMBER, attention_dropout, 0.999),
     EITP__FIELD(NUMBER, residual_dropout, 0.999),
+    EITP__FIELD(NUMBER, classifier_dropout, 0.999),
     EITP__FIELD(NUMBER, epsilon, 1),
     EITP__FIELD(NUMBER, initializer_range, 10),
     EITP__FIELD(BOOLEAN, scale_attention, 0),
@@ -24000,6 +24781,14 @@ static const char *eitp__field_name(const eitp_transformer_config *config, size_
     return key ? key : eitp__fields[field].name;
 }
 
+/* Replaces what stands for the value of another member. */
+static void eitp__complete(eitp_transformer_config *config) {
+    if (!config->inner)
+        config->inner = 4 * config->width;
+    if (config->classifier_dropout < 0)
+        config->classifier_dropout = config->residual_dropout;
+}
+
 int64_t eitp_transformer_config_positions(const eitp_transformer_config *config) {
     return config ? config->positions : 0;
 }
@@ -24023,6 +24812,9 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
             config->layers = shape->layers;
             config->positions = shape->positions;
             config->inner = 4 * config->width;
+            config->epsilon = shape->epsilon;
+            config->head = EITP_HEAD_LANGUAGE;
+            eitp__complete(config);
             return EITP_OK;
         }
     }
@@ -24040,6 +24832,24 @@ static eitp_status eitp__check_size(const eitp_transformer_config *config, size_
                       (long long)size, (long long)min, (long long)max);
 }
 
+/* Checks the head, and that positions start where the architecture's do. */
+static eitp_status eitp__check_head_config(const eitp_transformer_config *config, eitp_error *error) {
+    const int pads = eitp__architecture_of(config)->pads_positions;
+    const int64_t max_first = pads ? 1 << 24 : 0;
+    if (config->head < EITP_HEAD_LANGUAGE || config->head > EITP_HEAD_NONE || config->problem < EITP_PROBLEM_UNKNOWN ||
+        config->problem > EITP_PROBLEM_REGRESSION)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "head is %d and problem %d: there is no such eitp_head or eitp_problem", (int)config->head,
+                          (int)config->problem);
+    if (config->head == EITP_HEAD_CLASSIFIER && (config->labels < 1 || config->labels > EITP__MAX_LABELS))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "labels is %lld; it must be 1 to %lld", (long long)config->labels,
+                          (long long)EITP__MAX_LABELS);
+    if (config->first_position < pads || config->first_position > max_first)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "first_position is %lld; it must be %d to %lld",
+                          (long long)config->first_position, pads, (long long)max_first);
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
     for (size_t i = 0; i < EITP__FIELDS; i++) {
         const eitp__field_entry *field = &eitp__fields[i];
@@ -24055,7 +24865,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s %lld is not divisible by %s %lld",
                           eitp__field_name(config, EITP__FIELD_WIDTH), (long long)config->width,
                           eitp__field_name(config, EITP__FIELD_HEADS), (long long)config->heads);
-    return EITP_OK;
+    return eitp__check_head_config(config, error);
 }
 
 /* Hugging Face's names of activations. Of several for one activation the first is written. */
@@ -24208,6 +25018,55 @@ static eitp_status eitp__read_key(const eitp__json *root, const eitp__config_key
     }
 }
 
+/* The head of the first class of "architectures" that is known. Weights of a bare GPT2Model make up a language model
+   too, so a class without a head gives the architecture's own. */
+static void eitp__read_head(const eitp__json *root, eitp_transformer_config *config) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp__json *list = eitp__json_member(root, "architectures");
+    const eitp__json *name = list && list->kind == EITP__JSON_ARRAY ? list->first_child : NULL;
+    for (; name; name = name->next) {
+        for (size_t i = 0; i < architecture->class_count && name->kind == EITP__JSON_STRING; i++) {
+            if (strcmp(name->text, architecture->classes[i].name))
+                continue;
+            if (architecture->classes[i].head != EITP_HEAD_NONE)
+                config->head = architecture->classes[i].head;
+            return;
+        }
+    }
+}
+
+/* Values of problem_type, in the order of eitp_problem. */
+static const char *const eitp__problems[] = {NULL, "single_label_classification", "multi_label_classification",
+                                             "regression"};
+
+static eitp_status eitp__read_problem(const eitp__json *root, eitp_problem *problem, eitp_error *error) {
+    const char *name = NULL;
+    eitp_status status = eitp__json_get_text(root, "problem_type", &name, error);
+    *problem = EITP_PROBLEM_UNKNOWN;
+    for (int i = EITP_PROBLEM_SINGLE_LABEL; i <= EITP_PROBLEM_REGRESSION && name; i++) {
+        if (!strcmp(name, eitp__problems[i]))
+            *problem = (eitp_problem)i;
+    }
+    if (!status && name && *problem == EITP_PROBLEM_UNKNOWN)
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported problem_type '%.60s' (supported: %s, %s, %s)",
+                            name, eitp__problems[1], eitp__problems[2], eitp__problems[3]);
+    return status;
+}
+
+/* Positions of config.json that begin after the padding token's. */
+static eitp_status eitp__read_first_position(eitp_transformer_config *config, eitp_error *error) {
+    if (!eitp__architecture_of(config)->pads_positions)
+        return EITP_OK;
+    if (config->padding.count)
+        config->first_position = (int64_t)config->padding.ids[0] + 1;
+    if (config->positions <= config->first_position)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; with pad_token_id %lld it must be %lld or more",
+                          eitp__field_name(config, EITP__FIELD_POSITIONS), (long long)config->positions,
+                          (long long)config->first_position - 1, (long long)config->first_position + 1);
+    config->positions -= config->first_position;
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
                                                          eitp_transformer_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -24220,8 +25079,14 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root,
     }
     if (!status)
         status = eitp__config_read_special_tokens(root, config, error);
-    if (!config->inner)
-        config->inner = 4 * config->width;
+    if (!status)
+        status = eitp__read_first_position(config, error);
+    if (!status)
+        status = eitp__labels_count(root, &config->labels, error);
+    if (!status)
+        status = eitp__read_problem(root, &config->problem, error);
+    eitp__read_head(root, config);
+    eitp__complete(config);
     return status ? status : eitp__transformer_config_check(config, error);
 }
 
@@ -24277,9 +25142,18 @@ static const char *eitp__activation_name(eitp_activation activation) {
     return eitp__activations[0].name;
 }
 
+/* True if an earlier entry has the same key, which stands for several members. */
+static int eitp__is_repeated(const eitp_architecture *architecture, const eitp__config_key *key) {
+    for (const eitp__config_key *earlier = architecture->keys; earlier < key; earlier++) {
+        if (!strcmp(earlier->name, key->name))
+            return 1;
+    }
+    return 0;
+}
+
 static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, const eitp_transformer_config *config) {
     const void *value;
-    if (key->field == EITP__NO_FIELD)
+    if (key->field == EITP__NO_FIELD || eitp__is_repeated(eitp__architecture_of(config), key))
         return;
     value = eitp__field_of(config, key->field);
     eitp__buffer_format(text, "  \"%s\": ", key->name);
@@ -24301,12 +25175,20 @@ static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, con
     eitp__buffer_add_text(text, ",\n");
 }
 
+/* True if a member has a value other than the architecture's. Sizes always have keys, or are checked elsewhere. */
+static int eitp__differs(const eitp_transformer_config *config, size_t field) {
+    const eitp_transformer_config *defaults = eitp__architecture_of(config)->defaults;
+    const void *value = eitp__field_of(config, field), *own = eitp__field_of(defaults, field);
+    if (eitp__fields[field].kind == EITP__FIELD_IS_BOOLEAN)
+        return !*(const int *)value != !*(const int *)own;
+    return eitp__fields[field].kind == EITP__FIELD_IS_NUMBER && memcmp(value, own, sizeof(double));
+}
+
 /* Fails if a config.json of the architecture cannot express the configuration. */
 static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, eitp_error *error) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
     for (size_t i = 0; i < EITP__FIELDS; i++) {
-        if (eitp__fields[i].kind == EITP__FIELD_IS_BOOLEAN && !eitp__field_key(architecture, i) &&
-            !*(const int *)eitp__field_of(config, i) != !*(const int *)eitp__field_of(architecture->defaults, i))
+        if (!eitp__field_key(architecture, i) && eitp__differs(config, i))
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                               "a config.json of %s cannot express %s; save the weights with eitp_variables_save",
                               architecture->model_type, eitp__fields[i].name);
@@ -24314,14 +25196,39 @@ static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, e
     return EITP_OK;
 }
 
-/* Writes the whole object. */
-static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config *config, eitp_dtype dtype) {
+static const char *eitp__class_name(const eitp_transformer_config *config) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
+    size_t i = 0;
+    while (i + 1 < architecture->class_count && architecture->classes[i].head != config->head)
+        i++;
+    return architecture->classes[i].name;
+}
+
+/* The configuration with positions and padding as config.json has them. */
+static eitp_transformer_config eitp__positions_as_in_files(const eitp_transformer_config *config) {
+    eitp_transformer_config written = *config;
+    if (eitp__architecture_of(config)->pads_positions) {
+        written.positions += config->first_position;
+        written.padding.count = 1;
+        written.padding.ids[0] = (int32_t)config->first_position - 1;
+    }
+    return written;
+}
+
+/* Writes the whole object. */
+static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config *config, const eitp__labels *labels,
+                              eitp_dtype dtype) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp_transformer_config written = eitp__positions_as_in_files(config);
     eitp__buffer_format(text, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
-                        architecture->class_name, architecture->model_type);
+                        eitp__class_name(config), architecture->model_type);
     for (size_t i = 0; i < architecture->key_count; i++)
-        eitp__write_key(text, &architecture->keys[i], config);
-    eitp__config_write_special_tokens(text, config);
+        eitp__write_key(text, &architecture->keys[i], &written);
+    if (labels)
+        eitp__labels_write(text, labels);
+    if (labels && config->problem != EITP_PROBLEM_UNKNOWN)
+        eitp__buffer_format(text, "  \"problem_type\": \"%s\",\n", eitp__problems[config->problem]);
+    eitp__config_write_special_tokens(text, &written);
     /* Both spellings, for older and newer versions of transformers. */
     for (int i = 0; i < 2; i++)
         eitp__buffer_format(text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
@@ -24332,24 +25239,37 @@ static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config 
     eitp__buffer_add_text(text, "}\n");
 }
 
-eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
-                                          const eitp_transformer_config *config, int32_t end_of_text, eitp_dtype dtype,
-                                          eitp_error *error) {
-    eitp_transformer_config named;
+EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, const char *path,
+                                                         const eitp_transformer_config *config,
+                                                         const eitp__labels *labels, int32_t end_of_text,
+                                                         eitp_dtype dtype, eitp_error *error) {
+    eitp_transformer_config named = *config;
     eitp__buffer text;
-    eitp_status status;
-    if (!host || !path || !config)
-        return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
-    status = eitp__check_has_keys(config, error);
+    eitp_status status = eitp__check_has_keys(config, error);
     if (status)
         return status;
-    named = *config;
     eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
-    eitp__add_members(&text, &named, dtype);
+    eitp__add_members(&text, &named, labels, dtype);
     status = text.failed ? eitp__fail_memory(error, text.size, "a config.json")
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
+    return status;
+}
+
+eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
+                                          const eitp_transformer_config *config, int32_t end_of_text, eitp_dtype dtype,
+                                          eitp_error *error) {
+    eitp__labels *labels = NULL;
+    eitp_status status = EITP_OK;
+    if (!host || !path || !config)
+        return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
+    status = eitp__check_head_config(config, error);
+    if (!status && config->head == EITP_HEAD_CLASSIFIER)
+        status = eitp__labels_create(host, NULL, config->labels, &labels, error);
+    if (!status)
+        status = eitp__transformer_config_write(host, path, config, labels, end_of_text, dtype, error);
+    eitp__labels_release(labels);
     return status;
 }
 /* <<src/model/transformer_config.c */
@@ -24815,6 +25735,8 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     created->host = host;
     created->config = *config;
     created->config.architecture = eitp__architecture_of(config);
+    if (config->head == EITP_HEAD_CLASSIFIER)
+        status = eitp__labels_create(&host, NULL, config->labels, &created->labels, error);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
         status = eitp__parameter_declare(context, &parameter, error);
@@ -24834,7 +25756,32 @@ void eitp_model_destroy(eitp_model *model) {
     host = model->host;
     eitp__release_text(&host, model->source);
     eitp__release_text(&host, model->generation);
+    eitp__labels_release(model->labels);
     eitp__release(&host, model, sizeof *model);
+}
+
+const char *eitp_model_label(const eitp_model *model, int64_t label) {
+    return model && model->labels && label >= 0 && label < model->labels->count ? model->labels->names[label] : NULL;
+}
+
+eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count, eitp_error *error) {
+    eitp__labels *labels = NULL;
+    eitp_status status;
+    if (!model || !names)
+        return eitp__fail_null(error, "eitp_model_set_labels", "model and names");
+    if (!model->labels || count != model->labels->count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld names for the %lld labels of the model", (long long)count,
+                          model->labels ? (long long)model->labels->count : 0LL);
+    for (int64_t i = 0; i < count; i++) {
+        if (!names[i])
+            return eitp__fail_null(error, "eitp_model_set_labels", "each name");
+    }
+    status = eitp__labels_create(&model->host, names, count, &labels, error);
+    if (status)
+        return status;
+    eitp__labels_release(model->labels);
+    model->labels = labels;
+    return EITP_OK;
 }
 
 eitp_transformer_config eitp_model_config(const eitp_model *model) {
@@ -24876,7 +25823,8 @@ int64_t eitp_model_positions(const eitp_model *model) {
 
 int eitp_model_has_dropout(const eitp_model *model) {
     return model && (model->config.embedding_dropout > 0 || model->config.attention_dropout > 0 ||
-                     model->config.residual_dropout > 0 || model->lora.dropout > 0);
+                     model->config.residual_dropout > 0 || model->lora.dropout > 0 ||
+                     (model->config.head == EITP_HEAD_CLASSIFIER && model->config.classifier_dropout > 0));
 }
 
 int64_t eitp_model_parameter_count(const eitp_model *model) {
@@ -24905,7 +25853,7 @@ EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model) {
     const eitp__parameter_row *row = eitp__row_find(&model->config, EITP__TOKEN_EMBEDDING, EITP__WEIGHT);
     eitp__parameter parameter = eitp__row_parameter(&model->config, row, NULL);
     int64_t index = eitp_variable_find(model->context, parameter.name);
-    return model->config.tied && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
+    return eitp__is_tied(&model->config) && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
 }
 
 /* A weight outside blocks. */
@@ -24913,10 +25861,24 @@ static eitp_tensor *eitp__model_tensor(const eitp_model *model, eitp_graph *grap
     return eitp__slot_tensor(graph, &model->config, NULL, slot, EITP__WEIGHT);
 }
 
-/* The embedding of each token's segment, or one row, that of segment 0, for all of them. */
+/* scale * x + shift for whole numbers. There are no integer additions; F64 holds the numbers exactly. */
+static eitp_tensor *eitp__affine_ids(eitp_tensor *ids, double scale, double shift) {
+    return eitp_cast(eitp_affine(eitp_cast(ids, EITP_F64), scale, shift), EITP_I32);
+}
+
+/* The rows of the position embedding. */
+static eitp_tensor *eitp__model_positions(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+    const int64_t first = model->config.first_position;
+    return eitp_embedding(eitp__model_tensor(model, graph, EITP__POSITION_EMBEDDING),
+                          first ? eitp__affine_ids(inputs->positions, 1, (double)first) : inputs->positions);
+}
+
+/* The embedding of each token's segment, or one row for all if there is one segment. */
 static eitp_tensor *eitp__model_segments(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
     eitp_tensor *table = eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING);
-    return inputs->segments ? eitp_embedding(table, inputs->segments) : eitp_slice(table, 0, 0, 1);
+    if (model->config.segments == 1)
+        return eitp_reshape(table, 1, &model->config.width);
+    return eitp_embedding(table, inputs->segments ? inputs->segments : eitp__affine_ids(inputs->positions, 0, 0));
 }
 
 /* The sum of token, position and segment embeddings. */
@@ -24924,7 +25886,7 @@ static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *gr
     const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
     eitp_tensor *positions = NULL, *table, *x;
     if (has_positions)
-        positions = eitp_embedding(eitp__model_tensor(model, graph, EITP__POSITION_EMBEDDING), inputs->positions);
+        positions = eitp__model_positions(model, graph, inputs);
     table = eitp__model_tensor(model, graph, EITP__TOKEN_EMBEDDING);
     x = inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
                        : eitp_embedding(table, inputs->tokens);
@@ -24948,11 +25910,6 @@ EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp
     return eitp__slot_norm(x, config, NULL, EITP__FINAL_NORM);
 }
 
-/* The output head [vocabulary, width]. */
-static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph) {
-    return eitp__model_tensor(model, graph, model->config.tied ? EITP__TOKEN_EMBEDDING : EITP__HEAD);
-}
-
 eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t max_length, int with_key) {
     eitp_model_inputs inputs;
     int64_t rows = sequences * max_length, offsets = sequences + 1, key = 3;
@@ -24960,7 +25917,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
     inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
-    inputs.unique = inputs.inverse = inputs.segments = NULL;
+    inputs.unique = inputs.inverse = inputs.segments = inputs.sample_key = NULL;
     return inputs;
 }
 
@@ -24975,9 +25932,61 @@ eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const
     attention.lora = &model->lora;
     return eitp__model_hidden_with(model, graph, inputs, &attention);
 }
+/* <<src/model/transformer.c */
+
+/* >>src/model/heads.c */
+/* What models compute from hidden states: logits and losses of tokens, and scores of sequences. */
+
+/* Fails the graph unless the model has a parameter in the slot; `what` names it. */
+static int eitp__require_slot(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot, const char *what) {
+    if (eitp__has_slot(&model->config, slot, EITP__WEIGHT))
+        return 1;
+    eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the model has no %s: see head in eitp_transformer_config", what);
+    return 0;
+}
+
+static eitp_tensor *eitp__head_part(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot,
+                                    eitp__part part) {
+    return eitp__has_slot(&model->config, slot, part) ? eitp__slot_tensor(graph, &model->config, NULL, slot, part)
+                                                      : NULL;
+}
+
+/* A linear layer outside blocks. */
+static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot,
+                                      eitp_activation activation) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *weight = eitp__head_part(model, graph, slot, EITP__WEIGHT);
+    return eitp_linear(x, weight, eitp__head_part(model, graph, slot, EITP__BIAS), activation);
+}
+
+/* ---- The language head ---- */
+
+/* The matrix [vocabulary, width]; NULL if the model has no language head. */
+static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph) {
+    const eitp__model_slot slot = eitp__is_tied(&model->config) ? EITP__TOKEN_EMBEDDING : EITP__HEAD;
+    return eitp__require_slot(model, graph, slot, "language head") ? eitp__head_part(model, graph, slot, EITP__WEIGHT)
+                                                                   : NULL;
+}
+
+/* What the head's matrix multiplies. */
+static eitp_tensor *eitp__head_input(const eitp_model *model, eitp_tensor *hidden) {
+    const eitp_transformer_config *config = &model->config;
+    const eitp_activation own = eitp__architecture_of(config)->head_activation;
+    if (!eitp__has_slot(config, EITP__HEAD_TRANSFORM, EITP__WEIGHT))
+        return hidden;
+    hidden =
+        eitp__head_linear(model, hidden, EITP__HEAD_TRANSFORM, own == EITP_NO_ACTIVATION ? config->activation : own);
+    return eitp__slot_norm(hidden, config, NULL, EITP__HEAD_NORM);
+}
 
 eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
-    return model && hidden ? eitp_matmul_wide(hidden, eitp__head_tensor(model, eitp_tensor_graph(hidden)), 0, 1) : NULL;
+    eitp_tensor *head, *bias, *logits;
+    if (!model || !hidden)
+        return NULL;
+    head = eitp__head_tensor(model, eitp_tensor_graph(hidden));
+    logits = eitp_matmul_wide(eitp__head_input(model, hidden), head, 0, 1);
+    bias = eitp__head_part(model, eitp_tensor_graph(hidden), EITP__HEAD, EITP__BIAS);
+    return bias ? eitp_add(logits, bias) : logits;
 }
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
@@ -24985,15 +25994,63 @@ eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, cons
     return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, max_length));
 }
 
+eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
+                                   int32_t ignored) {
+    if (!model || !hidden)
+        return NULL;
+    if (eitp__has_slot(&model->config, EITP__HEAD, EITP__BIAS))
+        return eitp_cross_entropy(eitp_model_logits(model, hidden), targets, ignored);
+    return eitp_linear_cross_entropy(eitp__head_input(model, hidden),
+                                     eitp__head_tensor(model, eitp_tensor_graph(hidden)), targets, ignored);
+}
+
 eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                int64_t max_length, eitp_tensor *targets, int32_t ignored) {
-    eitp_tensor *head;
-    if (!model || !graph || !inputs)
+    if (!model || !graph || !inputs || !eitp__head_tensor(model, graph))
         return NULL;
-    head = eitp__head_tensor(model, graph);
-    return eitp_linear_cross_entropy(eitp_model_hidden(model, graph, inputs, max_length), head, targets, ignored);
+    return eitp_model_row_losses(model, eitp_model_hidden(model, graph, inputs, max_length), targets, ignored);
 }
-/* <<src/model/transformer.c */
+
+/* ---- Sequences ---- */
+
+/* The pooled rows through the pooler. */
+static eitp_tensor *eitp__pooler_output(const eitp_model *model, eitp_tensor *rows) {
+    return eitp__head_linear(model, rows, EITP__POOLER, EITP_TANH);
+}
+
+/* One row of hidden states for each sequence. */
+static eitp_tensor *eitp__sequence_rows(eitp_tensor *hidden, const eitp_model_inputs *inputs, eitp_pooling pooling) {
+    return eitp_pool(hidden, inputs->offsets, eitp_tensor_dimension(hidden, 0), pooling);
+}
+
+eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
+    if (!model || !hidden || !inputs || !eitp__require_slot(model, eitp_tensor_graph(hidden), EITP__POOLER, "pooler"))
+        return NULL;
+    return eitp__pooler_output(model, eitp__sequence_rows(hidden, inputs, EITP_POOLING_FIRST));
+}
+
+eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
+    const eitp_transformer_config *config;
+    const eitp__classifier_rule *rule;
+    eitp_graph *graph = eitp_tensor_graph(hidden);
+    eitp_tensor *x, *bias;
+    if (!model || !hidden || !inputs || !eitp__require_slot(model, graph, EITP__CLASSIFIER, "classifier"))
+        return NULL;
+    config = &model->config;
+    rule = &eitp__architecture_of(config)->classifier;
+    x = eitp__sequence_rows(hidden, inputs, rule->pooling);
+    if (eitp__has_slot(config, EITP__POOLER, EITP__WEIGHT))
+        x = eitp__pooler_output(model, x);
+    if (rule->drops_first)
+        x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
+    if (eitp__has_slot(config, EITP__CLASSIFIER_TRANSFORM, EITP__WEIGHT))
+        x = eitp__head_linear(model, x, EITP__CLASSIFIER_TRANSFORM, rule->activation);
+    x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
+    x = eitp_matmul_wide(x, eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__WEIGHT), 0, 0);
+    bias = eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__BIAS);
+    return bias ? eitp_add(x, bias) : x;
+}
+/* <<src/model/heads.c */
 
 /* >>src/model/adapters.c */
 /* Adding adapters to a model, initializing and merging them. */
@@ -31687,11 +32744,49 @@ static eitp_status eitp__open_weights(const eitp_host *host, const char *directo
     return EITP_OK;
 }
 
-/* The tensor with this name, with or without the architecture's prefix. Models without a head are saved without it. */
+/* The tensor with this name, with or without the architecture's prefix, which models without a head do without. */
 static const eitp__safetensors_entry *eitp__find_weights(const eitp_transformer_config *config,
                                                          const eitp__safetensors *collection, const char *name) {
+    const char *prefix = eitp__architecture_of(config)->prefix, *bare = eitp__without_prefix(config, name);
     const eitp__safetensors_entry *entry = eitp__safetensors_find(collection, name);
-    return entry ? entry : eitp__safetensors_find(collection, eitp__without_prefix(config, name));
+    char prefixed[EITP__NAME_SIZE + 32];
+    if (!entry)
+        entry = eitp__safetensors_find(collection, bare);
+    snprintf(prefixed, sizeof prefixed, "%s%s", prefix, bare);
+    return entry ? entry : eitp__safetensors_find(collection, prefixed);
+}
+
+static int eitp__is_norm(eitp__model_slot slot) {
+    return slot == EITP__ATTENTION_NORM || slot == EITP__MLP_NORM || slot == EITP__EMBEDDING_NORM ||
+           slot == EITP__FINAL_NORM || slot == EITP__HEAD_NORM;
+}
+
+/* The tensor of a norm's parameter under the name that TensorFlow gave it. */
+static const eitp__safetensors_entry *eitp__find_gamma_or_beta(const eitp_transformer_config *config,
+                                                               const eitp__safetensors *collection,
+                                                               const eitp__parameter *parameter) {
+    const int is_gain = parameter->row->part == EITP__WEIGHT;
+    const size_t length = strlen(parameter->name) - strlen(is_gain ? "weight" : "bias");
+    char name[EITP__NAME_SIZE + 8];
+    snprintf(name, sizeof name, "%.*s%s", (int)length, parameter->name, is_gain ? "gamma" : "beta");
+    return eitp__find_weights(config, collection, name);
+}
+
+/* The tensor of a parameter that a model with another head calls by another name. */
+static const eitp__safetensors_entry *eitp__find_other_name(const eitp_transformer_config *config,
+                                                            const eitp__safetensors *collection,
+                                                            const eitp__parameter *parameter) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp__safetensors_entry *entry = NULL;
+    for (size_t i = 0; i < architecture->row_count && !entry; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        eitp__parameter other;
+        if (row == parameter->row || row->slot != parameter->row->slot || row->part != parameter->row->part)
+            continue;
+        other = eitp__row_parameter(config, row, "");
+        entry = eitp__find_weights(config, collection, other.name);
+    }
+    return entry;
 }
 
 /* The tensor of a parameter outside blocks; NULL if the weights or the architecture have none. */
@@ -31777,14 +32872,11 @@ static eitp_status eitp__apply_generation_config(const eitp_host *host, const ch
 }
 
 /* Unties the head if the weights have one that differs, as transformers does from version 5 on. */
-static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory, eitp_transformer_config *config,
+static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory,
+                                        const eitp__safetensors *collection, eitp_transformer_config *config,
                                         eitp_error *error) {
-    eitp__safetensors *collection;
     int has_own_head = 0;
-    eitp_status status = eitp__open_weights(host, directory, &collection, error);
-    if (!status && collection)
-        status = eitp__has_own_head(host, config, collection, &has_own_head, error);
-    eitp__safetensors_close(collection);
+    eitp_status status = eitp__has_own_head(host, config, collection, &has_own_head, error);
     if (has_own_head) {
         config->tied = 0;
         eitp__log(
@@ -31792,6 +32884,19 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
             "'%s': %s differs from the token embedding although tie_word_embeddings is true; the head is not tied",
             directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
     }
+    return status;
+}
+
+/* Finds out from the weights, if there are any, what config.json does not say. */
+static eitp_status eitp__apply_weights(const eitp_host *host, const char *directory, eitp_transformer_config *config,
+                                       eitp_error *error) {
+    eitp__safetensors *collection;
+    eitp_status status = eitp__open_weights(host, directory, &collection, error);
+    if (!status && collection && eitp__is_tied(config))
+        status = eitp__untie_own_head(host, directory, collection, config, error);
+    if (!status && collection && config->head == EITP_HEAD_NONE)
+        config->pooler = eitp__find_slot(config, collection, EITP__POOLER) != NULL;
+    eitp__safetensors_close(collection);
     return status;
 }
 
@@ -31808,8 +32913,8 @@ eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
     eitp__release_text(host, path);
     if (!status)
         status = eitp__apply_generation_config(host, directory, &read, error);
-    if (!status && read.tied)
-        status = eitp__untie_own_head(host, directory, &read, error);
+    if (!status && (eitp__is_tied(&read) || read.head == EITP_HEAD_NONE))
+        status = eitp__apply_weights(host, directory, &read, error);
     if (!status)
         *config = read;
     return status;
@@ -31879,50 +32984,122 @@ static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transforme
                                                            const eitp__parameter *parameter, const eitp__piece *piece) {
     const eitp__safetensors_entry *entry =
         eitp__find_weights(config, collection, *piece->name ? piece->name : parameter->name);
-    if (!entry && config->tied && parameter->row->slot == EITP__TOKEN_EMBEDDING)
+    if (!entry && eitp__is_norm(parameter->row->slot))
+        entry = eitp__find_gamma_or_beta(config, collection, parameter);
+    if (!entry && eitp__is_tied(config) && parameter->row->slot == EITP__TOKEN_EMBEDDING)
         entry = eitp__find_slot(config, collection, EITP__HEAD);
-    return entry;
+    return entry || parameter->row->with == EITP__ALWAYS ? entry : eitp__find_other_name(config, collection, parameter);
 }
 
-/* Reads the tensors of a parameter, and adds their number to *read. */
-static eitp_status eitp__read_parameter(eitp_model *model, const char *directory, const eitp__safetensors *collection,
-                                        const eitp__parameter *parameter, size_t *read, eitp_error *error) {
-    eitp_variable variable =
-        eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter->name));
+/* A directory being read. */
+typedef struct eitp__load {
+    eitp_model *model;
+    const char *directory;
+    const eitp__safetensors *collection;
+    const eitp_load_config *config;
+    size_t read; /* tensors */
+} eitp__load;
+
+/* The variable of a parameter, and its pieces. */
+static int eitp__parameter_variable(const eitp_model *model, const eitp__parameter *parameter, eitp_variable *variable,
+                                    eitp__piece pieces[EITP__PIECES]) {
+    *variable = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter->name));
+    return eitp__variable_pieces(variable, &model->config, pieces);
+}
+
+/* Reads the tensors of a parameter. */
+static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter *parameter, eitp_error *error) {
+    eitp_model *model = load->model;
+    eitp_variable variable;
     eitp__piece pieces[EITP__PIECES];
-    int count = eitp__variable_pieces(&variable, &model->config, pieces);
+    int count = eitp__parameter_variable(model, parameter, &variable, pieces);
     eitp_status status = EITP_OK;
-    for (int i = 0; i < count && !status; i++, ++*read) {
-        const eitp__safetensors_entry *entry = eitp__find_parameter(&model->config, collection, parameter, &pieces[i]);
-        status =
-            entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], collection, entry, 1, NULL, error)
-                  : eitp__fail(error, EITP_ERROR_FORMAT,
-                               "the weights in '%s' lack tensor '%s', which config.json requires", directory,
-                               *pieces[i].name ? pieces[i].name : parameter->name);
+    for (int i = 0; i < count && !status; i++, load->read++) {
+        const eitp__safetensors_entry *entry =
+            eitp__find_parameter(&model->config, load->collection, parameter, &pieces[i]);
+        status = entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], load->collection, entry, 1,
+                                                   NULL, error)
+                       : eitp__fail(error, EITP_ERROR_FORMAT,
+                                    "the weights in '%s' lack tensor '%s', which config.json requires", load->directory,
+                                    *pieces[i].name ? pieces[i].name : parameter->name);
     }
     return status;
 }
 
-static eitp_status eitp__read_parameters(eitp_model *model, const char *directory, const eitp__safetensors *collection,
-                                         eitp_error *error) {
+/* The number of parameters of a place that not every model has, and how many of them have tensors. */
+static int64_t eitp__count_optional(const eitp__load *load, eitp__parameter_place place, int64_t *present) {
+    const eitp_model *model = load->model;
+    int64_t count = 0;
+    *present = 0;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config); i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        eitp_variable variable;
+        eitp__piece pieces[EITP__PIECES];
+        if (parameter.row->place != place || parameter.row->with == EITP__ALWAYS)
+            continue;
+        eitp__parameter_variable(model, &parameter, &variable, pieces);
+        count++;
+        *present += eitp__find_parameter(&model->config, load->collection, &parameter, &pieces[0]) != NULL;
+    }
+    return count;
+}
+
+/* Reads the parameters of a place, or initializes those that not every model has if the weights have none of them. */
+static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place place, eitp_error *error) {
+    eitp_model *model = load->model;
+    int64_t present;
+    const int64_t optional = eitp__count_optional(load, place, &present);
+    const int is_fresh = optional && (!present || (load->config->fresh_head && place == EITP__IN_HEAD));
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        if (parameter.row->place != place)
+            continue;
+        if (is_fresh && parameter.row->with != EITP__ALWAYS)
+            status = eitp__parameter_fill(model->context, &model->config, &parameter, load->config->seed, error);
+        else
+            status = eitp__read_parameter(load, &parameter, error);
+    }
+    if (!status && is_fresh)
+        eitp__log(&model->host, EITP_LOG_WARNING, "%s the %s in '%s'; it is initialized at random, so train it",
+                  present ? "ignored" : "there is no", place == EITP__IN_HEAD ? "head" : "pooler", load->directory);
+    return status;
+}
+
+/* Fails if the weights have a classifier with another number of labels. */
+static eitp_status eitp__check_labels(const eitp__load *load, eitp_error *error) {
+    const eitp_transformer_config *config = &load->model->config;
+    const eitp__safetensors_entry *entry = config->head == EITP_HEAD_CLASSIFIER && !load->config->fresh_head
+                                               ? eitp__find_slot(config, load->collection, EITP__CLASSIFIER)
+                                               : NULL;
+    if (!entry || entry->rank != 2 || entry->shape[0] == config->labels)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "the classifier in '%s' has %lld labels, expected %lld; train a new head (fresh_head) or use its "
+                      "labels",
+                      load->directory, (long long)entry->shape[0], (long long)config->labels);
+}
+
+static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
+    eitp_model *model = load->model;
     const eitp_transformer_config *config = &model->config;
-    const size_t stored = eitp__safetensors_count(collection);
-    size_t read = 0;
+    const size_t stored = eitp__safetensors_count(load->collection);
     int has_own_head = 0;
-    eitp_status status =
-        config->tied ? eitp__has_own_head(&model->host, config, collection, &has_own_head, error) : EITP_OK;
+    eitp_status status = eitp__is_tied(config)
+                             ? eitp__has_own_head(&model->host, config, load->collection, &has_own_head, error)
+                             : EITP_OK;
     if (has_own_head)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s': %s differs from the token embedding, but the model's head is tied to it; create the "
                           "model with the configuration from eitp_model_config_read",
-                          directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
-    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(config, i);
-        status = eitp__read_parameter(model, directory, collection, &parameter, &read, error);
-    }
-    if (!status && stored > read)
+                          load->directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
+    if (!status)
+        status = eitp__check_labels(load, error);
+    for (int place = EITP__BEFORE_BLOCKS; place < EITP__PLACES && !status; place++)
+        status = eitp__read_place(load, (eitp__parameter_place)place, error);
+    if (!status && stored > load->read)
         eitp__log(&model->host, EITP_LOG_INFO, "ignored %zu tensors in '%s' that are not weights of the model",
-                  stored - read, directory);
+                  stored - load->read, load->directory);
     return status;
 }
 
@@ -31950,21 +33127,61 @@ static eitp_status eitp__fail_no_weights(const eitp_host *host, const char *dire
                       directory);
 }
 
+/* Takes the names of labels from config.json, if there is one and it has as many. */
+static eitp_status eitp__model_read_labels(eitp_model *model, const char *directory, eitp_error *error) {
+    enum { LIMIT = 16 << 20 };
+    eitp__json_document *document = NULL;
+    eitp__labels *labels = NULL;
+    char *path;
+    int is_file = 0;
+    eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);
+    if (!status)
+        status = eitp__is_file(&model->host, path, &is_file, error);
+    if (!status && is_file)
+        status = eitp__json_read_file_with_names(&model->host, path, LIMIT, &document, error);
+    if (!status && document)
+        status = eitp__labels_read(&model->host, eitp__json_root(document), &labels, error);
+    if (status && document)
+        status = eitp__fail_prefix(error, status, "%s", path);
+    eitp__release_text(&model->host, path);
+    eitp__json_release(document);
+    if (labels && labels->count == model->config.labels) {
+        eitp__labels_release(model->labels);
+        model->labels = labels;
+    } else {
+        eitp__labels_release(labels);
+    }
+    return status;
+}
+
 eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
+    const eitp_load_config config = EITP__ZERO;
+    return eitp_model_load_weights_with(model, directory, &config, error);
+}
+
+eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory, const eitp_load_config *config,
+                                         eitp_error *error) {
     eitp__safetensors *collection = NULL;
+    eitp__load load = EITP__ZERO;
     char *source;
     eitp_status status;
-    if (!model || !directory)
-        return eitp__fail_null(error, "eitp_model_load_weights", "model and directory");
+    if (!model || !directory || !config)
+        return eitp__fail_null(error, "eitp_model_load_weights", "model, directory and config");
     source = eitp__copy_text(&model->host, directory);
     status = source ? eitp__open_weights(&model->host, directory, &collection, error)
                     : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
         status = eitp__fail_no_weights(&model->host, directory, error);
+    load.model = model;
+    load.directory = directory;
+    load.collection = collection;
+    load.config = config;
     if (!status)
-        status = eitp__read_parameters(model, directory, collection, error);
+        status = eitp__read_parameters(&load, error);
     if (!status)
         status = eitp__model_keep_generation(model, directory, error);
+    if (!status && model->labels && !config->fresh_head)
+        status = eitp__model_read_labels(model, directory, error);
     eitp__safetensors_close(collection);
     eitp__release_text(&model->host, status ? source : model->source);
     if (!status)
@@ -32012,7 +33229,8 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
         status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (status)
         return status;
-    status = eitp_transformer_config_write(&model->host, path, &model->config, end_of_text, dtype, error);
+    status =
+        eitp__transformer_config_write(&model->host, path, &model->config, model->labels, end_of_text, dtype, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__path_in(&model->host, directory, EITP__GENERATION_FILE, &path, error);
@@ -33664,6 +34882,8 @@ eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *mode
     inputs.positions = eitp_pass_positions(pass);
     inputs.offsets = eitp_pass_offsets(pass);
     inputs.key = eitp_model_has_dropout(model) ? eitp_pass_key(pass) : NULL;
+    if (inputs.key && model->config.head == EITP_HEAD_CLASSIFIER)
+        inputs.sample_key = eitp_pass_sample_key(pass);
     if (eitp__trains_tied_embedding(model))
         eitp_pass_unique(pass, inputs.tokens, eitp_model_vocabulary(model), &inputs.unique, &inputs.inverse);
     return inputs;

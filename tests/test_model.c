@@ -8,10 +8,37 @@ static eitp_error error_;
 /* ---- An architecture for tests ---- */
 
 static const eitp_transformer_config other_defaults = {
-    NULL, 31, 20, 12, 3, 2, 0, 2, EITP_GELU_ERF, 1e-6, 0, 0, 0, 0.05, 1, 0, 1, 1, 1, {0, {0}}, {0, {0}}, {0, {0}},
+    NULL,
+    31,
+    20,
+    0,
+    12,
+    3,
+    2,
+    0,
+    2,
+    EITP_GELU_ERF,
+    1e-6,
+    0,
+    0,
+    0,
+    0.05,
+    1,
+    0,
+    1,
+    1,
+    1,
+    EITP_HEAD_LANGUAGE,
+    2,
+    EITP_PROBLEM_UNKNOWN,
+    0,
+    0,
+    {0, {0}},
+    {0, {0}},
+    {0, {0}},
 };
 
-static const eitp__named_shape other_shapes[] = {{"other", 12, 3, 2, 20}};
+static const eitp__named_shape other_shapes[] = {{"other", 12, 3, 2, 20, 1e-6}};
 
 static const eitp__config_key other_keys[] = {
     {"kind_of_positions", EITP__NO_FIELD, 0, "absolute"},
@@ -32,9 +59,7 @@ static const eitp__config_key other_keys[] = {
 #define LAID_OUT(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c)                                 \
     {                                                                                                                  \
         EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            is_transposed, {                                                                                           \
-            a, b, c                                                                                                    \
-        }                                                                                                              \
+            is_transposed, {a, b, c}, EITP__ALWAYS                                                                     \
     }
 #define ROW(slot, part, place, name, rows, columns, fill)                                                              \
     LAID_OUT(slot, part, place, name, rows, columns, fill, 0, NULL, NULL, NULL)
@@ -59,14 +84,20 @@ static const eitp__parameter_row other_rows[] = {
     ROW(MLP_OUTPUT, BIAS, IN_BLOCK, "down.bias", WIDTH, NONE, ZERO),
     ROW(MLP_NORM, WEIGHT, IN_BLOCK, "norm2.weight", WIDTH, NONE, ONE),
     ROW(MLP_NORM, BIAS, IN_BLOCK, "norm2.bias", WIDTH, NONE, ZERO),
-    ROW(HEAD, WEIGHT, UNTIED_HEAD, "decoder.weight", VOCABULARY, WIDTH, NORMAL),
+    EITP__ROW(HEAD, WEIGHT, IN_HEAD, "decoder.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
 };
+
+static const eitp__model_class other_classes[] = {{"OtherModel", EITP_HEAD_LANGUAGE}};
 
 static const eitp_architecture other = {
     "other",
-    "OtherModel",
     "base.",
     "block.",
+    other_classes,
+    EITP__COUNT(other_classes),
+    {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0},
+    EITP_NO_ACTIVATION,
+    0,
     &other_defaults,
     other_shapes,
     EITP__COUNT(other_shapes),
@@ -559,7 +590,7 @@ static void models_give_their_properties(void) {
     CHECK(eitp_model_has_dropout(model));
     CHECK(!eitp_model_vocabulary(NULL) && !eitp_model_positions(NULL) && !eitp_model_has_dropout(NULL));
     CHECK(!eitp_model_hidden(NULL, NULL, NULL, 1) && !eitp_model_logits(model, NULL));
-    CHECK(eitp_architecture_find("gpt2") == eitp__architecture_at(0) && !eitp_architecture_find("bert"));
+    CHECK(eitp_architecture_find("gpt2") == eitp__architecture_at(0) && !eitp_architecture_find("t5"));
     CHECK(!eitp_architecture_find(NULL) && !strcmp(eitp_architecture_name(NULL), "gpt2"));
     CHECK(!strcmp(eitp_architecture_name(&other), "other"));
     eitp_model_destroy(model);
@@ -658,7 +689,8 @@ static void tables_are_complete(void) {
             CHECK(strlen(row->name) < 50);
             for (size_t k = 0; k < i; k++)
                 CHECK(strcmp(row->name, architecture->rows[k].name) &&
-                      (row->slot != architecture->rows[k].slot || row->part != architecture->rows[k].part));
+                      (row->slot != architecture->rows[k].slot || row->part != architecture->rows[k].part ||
+                       !(row->with & architecture->rows[k].with)));
         }
     }
 }

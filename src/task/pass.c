@@ -175,6 +175,8 @@ eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *mode
     inputs.positions = eitp_pass_positions(pass);
     inputs.offsets = eitp_pass_offsets(pass);
     inputs.key = eitp_model_has_dropout(model) ? eitp_pass_key(pass) : NULL;
+    if (inputs.key && model->config.head == EITP_HEAD_CLASSIFIER)
+        inputs.sample_key = eitp_pass_sample_key(pass);
     if (eitp__trains_tied_embedding(model))
         eitp_pass_unique(pass, inputs.tokens, eitp_model_vocabulary(model), &inputs.unique, &inputs.inverse);
     return inputs;

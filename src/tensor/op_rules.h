@@ -42,6 +42,9 @@ EITP__PRIVATE eitp_tensor *eitp__scatter_add_axis(eitp_tensor *x, eitp_tensor *i
 /* Zeros with as many rows as the table, to which `rows` are added at `ids`. Ids outside the table are ignored. */
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table);
 
+/* The same with `count` rows. */
+EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, int64_t count);
+
 /*
  * The rows of a gradient term of eitp_embedding_unique, which are scattered once per step; NULL for other terms. They
  * are accumulated in a variable of their own, whose name eitp__rows_gradient_name writes.
@@ -141,5 +144,21 @@ EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, 
 EITP__PRIVATE eitp__flops_rule eitp__flops_products, eitp__flops_adamw, eitp__flops_factored;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
+
+/* ---- Packed sequences ---- */
+
+/* A packed batch, padded to [sequences, heads, max_length, ..]. */
+typedef struct eitp__padding {
+    int64_t sequences, max_length;
+    eitp_tensor *ids;     /* I32 [sequences max_length]: the row in the batch, or -1 for padding */
+    eitp_tensor *present; /* U8 [sequences, 1, 1, max_length]: 0 for padding */
+} eitp__padding;
+
+/* Computes the padding of sequences. `lengths` may be NULL. */
+EITP__PRIVATE eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t max_length);
+
+/* Checks dtype and shape of offsets and lengths, which may be NULL. */
+EITP__PRIVATE eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths,
+                                              eitp_error *error);
 
 #endif
