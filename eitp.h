@@ -1445,8 +1445,8 @@ EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hi
 EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                          int64_t max_length);
 
-/* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. GPT-2's head has no bias:
-   its logits are not stored in 16-bit precision, see eitp_linear_cross_entropy. */
+/* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. GPT-2's head has no
+   bias: its logits are not stored in 16-bit precision, see eitp_linear_cross_entropy. */
 EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t max_length, eitp_tensor *targets, int32_t ignored);
 
@@ -6064,7 +6064,7 @@ typedef struct eitp__config_key {
 
 typedef struct eitp__named_shape {
     const char *name;
-    int64_t width, heads, layers, positions; /* the MLP is four times as wide */
+    int64_t width, heads, layers, positions, segments; /* the MLP is four times as wide */
     double epsilon;
 } eitp__named_shape;
 
@@ -24203,9 +24203,9 @@ static const eitp_transformer_config eitp__gpt2_defaults = {
 };
 
 static const eitp__named_shape eitp__gpt2_shapes[] = {
-    {"gpt2", 768, 12, 12, 1024, 1e-5},        {"gpt2-medium", 1024, 16, 24, 1024, 1e-5},
-    {"gpt2-large", 1280, 20, 36, 1024, 1e-5}, {"gpt2-xl", 1600, 25, 48, 1024, 1e-5},
-    {"distilgpt2", 768, 12, 6, 1024, 1e-5},   {"tiny", 128, 4, 4, 256, 1e-5},
+    {"gpt2", 768, 12, 12, 1024, 0, 1e-5},        {"gpt2-medium", 1024, 16, 24, 1024, 0, 1e-5},
+    {"gpt2-large", 1280, 20, 36, 1024, 0, 1e-5}, {"gpt2-xl", 1600, 25, 48, 1024, 0, 1e-5},
+    {"distilgpt2", 768, 12, 6, 1024, 0, 1e-5},   {"tiny", 128, 4, 4, 256, 0, 1e-5},
 };
 
 static const eitp__config_key eitp__gpt2_keys[] = {
@@ -24316,9 +24316,9 @@ static const eitp_transformer_config eitp__bert_defaults = {
 };
 
 static const eitp__named_shape eitp__bert_shapes[] = {
-    {"bert-base", 768, 12, 12, 512, 1e-12},
-    {"bert-large", 1024, 16, 24, 512, 1e-12},
-    {"minilm", 384, 12, 6, 512, 1e-12},
+    {"bert-base", 768, 12, 12, 512, 2, 1e-12},
+    {"bert-large", 1024, 16, 24, 512, 2, 1e-12},
+    {"minilm", 384, 12, 6, 512, 2, 1e-12},
 };
 
 static const eitp__config_key eitp__bert_keys[] = {EITP__BERT_KEYS};
@@ -24400,8 +24400,8 @@ static const eitp_transformer_config eitp__roberta_defaults = {
 };
 
 static const eitp__named_shape eitp__roberta_shapes[] = {
-    {"roberta-base", 768, 12, 12, 512, 1e-5},
-    {"roberta-large", 1024, 16, 24, 512, 1e-5},
+    {"roberta-base", 768, 12, 12, 512, 1, 1e-5},
+    {"roberta-large", 1024, 16, 24, 512, 1, 1e-5},
 };
 
 static const eitp__config_key eitp__roberta_keys[] = {EITP__BERT_KEYS};
@@ -24481,7 +24481,7 @@ static const eitp_transformer_config eitp__distilbert_defaults = {
     {1, {0}}, /* padding */
 };
 
-static const eitp__named_shape eitp__distilbert_shapes[] = {{"distilbert-base", 768, 12, 6, 512, 1e-12}};
+static const eitp__named_shape eitp__distilbert_shapes[] = {{"distilbert-base", 768, 12, 6, 512, 0, 1e-12}};
 
 /* sinusoidal_pos_embds says how the positions were initialized: they are in the weights. */
 static const eitp__config_key eitp__distilbert_keys[] = {
@@ -24811,6 +24811,7 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
             config->heads = shape->heads;
             config->layers = shape->layers;
             config->positions = shape->positions;
+            config->segments = shape->segments;
             config->inner = 4 * config->width;
             config->epsilon = shape->epsilon;
             config->head = EITP_HEAD_LANGUAGE;
@@ -33061,8 +33062,8 @@ static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place plac
             status = eitp__read_parameter(load, &parameter, error);
     }
     if (!status && is_fresh)
-        eitp__log(&model->host, EITP_LOG_WARNING, "%s the %s in '%s'; it is initialized at random, so train it",
-                  present ? "ignored" : "there is no", place == EITP__IN_HEAD ? "head" : "pooler", load->directory);
+        eitp__log(&model->host, EITP_LOG_WARNING, "'%s': the %s %s; the model's is random until it is trained",
+                  load->directory, place == EITP__IN_HEAD ? "head" : "pooler", present ? "is not used" : "is missing");
     return status;
 }
 

@@ -344,10 +344,349 @@ static void saved_models_are_the_same(void) {
     }
 }
 
+/* ---- Heads that differ from those of the files ---- */
+
+/* Loads a golden directory into a model whose configuration `change` has changed. */
+static eitp_status load_changed(golden *g, const char *name, void (*change)(eitp_transformer_config *config),
+                                const eitp_load_config *load) {
+    const eitp_host host = eitp_host_default();
+    eitp_transformer_config config;
+    eitp_status status;
+    memset(g, 0, sizeof *g);
+    g->context = open_context(NULL, "fp32");
+    status = eitp_model_config_read(&host, golden_path(name), &config, &error_);
+    if (status)
+        return status;
+    change(&config);
+    status = eitp_model_create(g->context, &config, &g->model, &error_);
+    warnings = 0;
+    return status ? status : eitp_model_load_weights_with(g->model, golden_path(name), load, &error_);
+}
+
+static void to_classifier(eitp_transformer_config *config) {
+    config->head = EITP_HEAD_CLASSIFIER;
+    config->labels = LABELS;
+}
+
+static void to_two_labels(eitp_transformer_config *config) {
+    to_classifier(config);
+    config->labels = 2;
+}
+
+static void to_language(eitp_transformer_config *config) {
+    config->head = EITP_HEAD_LANGUAGE;
+}
+
+static void to_no_head(eitp_transformer_config *config) {
+    config->head = EITP_HEAD_NONE;
+}
+
+static void to_no_pooler(eitp_transformer_config *config) {
+    to_no_head(config);
+    config->pooler = 0;
+}
+
+/* The root of the mean square of a variable. */
+static double spread(const golden *g, const char *name) {
+    int64_t index = eitp_variable_find(g->context, name), count;
+    float *values;
+    double sum = 0;
+    CHECK_THAT(index >= 0, "%s", name);
+    if (index < 0)
+        return 0;
+    count = (int64_t)(eitp_variable_at(g->context, (size_t)index).size / 4);
+    values = (float *)malloc((size_t)count * 4);
+    CHECK(!eitp_variable_read_f32(g->context, name, 0, values, count, &error_));
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)values[i] * (double)values[i];
+    free(values);
+    return sqrt(sum / (double)count);
+}
+
+/* Encoders keep their values under any head; a head that the files lack is random, with a warning. */
+static void heads_that_files_lack_are_random(void) {
+    static const struct {
+        const char *directory, *expected, *variable;
+        void (*change)(eitp_transformer_config *config);
+        int warnings;
+        const char *words;
+    } cases[] = {
+        {"bert-mlm", "bert-mlm", "classifier.weight", to_classifier, 2, "the head is missing"},
+        {"bert", "bert", "classifier.weight", to_classifier, 1, "the head is missing"},
+        {"bert", "bert", "cls.predictions.transform.dense.weight", to_language, 1, "the head is missing"},
+        {"bert-mlm", "bert-mlm", "pooler.dense.weight", to_no_head, 1, "the pooler is missing"},
+        {"bert-class", "bert-class", "pooler.dense.weight", to_no_head, 0, ""},
+        {"bert-class", "bert-class", "encoder.layer.1.output.dense.weight", to_no_pooler, 0, ""},
+        {"roberta", "roberta", "classifier.dense.weight", to_classifier, 1, "the head is missing"},
+        {"distilbert-mlm", "distilbert-mlm", "pre_classifier.weight", to_classifier, 1, "the head is missing"},
+        {"gpt2-class", "gpt2-class", "transformer.wte.weight", to_language, 0, ""},
+    };
+    const eitp_load_config load = {5, 0};
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        golden g;
+        pass p;
+        double size;
+        REQUIRE_OK(load_changed(&g, cases[i].directory, cases[i].change, &load), error_);
+        CHECK_THAT(warnings == cases[i].warnings, "%zu: %d warnings, %s", i, warnings, last_warning);
+        CHECK_THAT(!warnings || strstr(last_warning, cases[i].words), "%zu: %s", i, last_warning);
+        size = spread(&g, cases[i].variable);
+        CHECK_THAT(!warnings || (size > 0.01 && size < 0.04), "%zu: %s %g", i, cases[i].variable, size);
+        CHECK_THAT(warnings || size > 0.1, "%zu: %s %g", i, cases[i].variable, size);
+        REQUIRE(open_expected(&g, cases[i].expected));
+        REQUIRE(make_pass(&g, &p, 0));
+        run_pass(&g, &p);
+        check_output(&g, &p, p.hidden, cases[i].directory, "hidden");
+        release_pass(&p);
+        close_golden(&g);
+    }
+}
+
+/* A classifier with other labels is an error, or replaced on request; its names are then not taken. */
+static void other_labels_need_a_fresh_head(void) {
+    static const char *const own[] = {"no", "yes"};
+    static const char *const equal[] = {"no", "no"};
+    const eitp_load_config keep = {1, 0}, fresh = {1, 1};
+    golden g;
+    CHECK(load_changed(&g, "bert-class", to_two_labels, &keep) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "has 3 labels, expected 2") != NULL, "%s", error_.message);
+    close_golden(&g);
+    REQUIRE_OK(load_changed(&g, "bert-class", to_two_labels, &fresh), error_);
+    CHECK_THAT(warnings == 1 && strstr(last_warning, "the head is not used"), "%s", last_warning);
+    CHECK(spread(&g, "classifier.weight") < 0.05 && spread(&g, "bert.pooler.dense.weight") > 0.1);
+    CHECK(!strcmp(eitp_model_label(g.model, 1), "LABEL_1") && !eitp_model_label(g.model, 2));
+    CHECK(eitp_model_set_labels(g.model, own, 3, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_model_set_labels(g.model, equal, 2, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "two labels are named 'no'") != NULL, "%s", error_.message);
+    REQUIRE_OK(eitp_model_set_labels(g.model, own, 2, &error_), error_);
+    CHECK(!strcmp(eitp_model_label(g.model, 1), "yes") && !eitp_model_label(g.model, -1));
+    close_golden(&g);
+    REQUIRE_OK(load_changed(&g, "bert-class", to_classifier, &fresh), error_);
+    CHECK(spread(&g, "classifier.weight") < 0.05 && !strcmp(eitp_model_label(g.model, 2), "LABEL_2"));
+    close_golden(&g);
+    REQUIRE(open_model(&g, golden_path("bert"), "bert", NULL));
+    CHECK(!eitp_model_label(g.model, 0) && eitp_model_set_labels(g.model, own, 2, &error_) == EITP_ERROR_ARGUMENT);
+    close_golden(&g);
+}
+
+/* ---- Files ---- */
+
+/* Copies a golden safetensors file with a word of its header replaced by one that is no longer. */
+static void copy_renamed(const char *name, const char *target, const char *from, const char *to) {
+    const eitp_host host = eitp_host_default();
+    const size_t longer = strlen(from), shorter = strlen(to);
+    eitp__buffer text;
+    char path[200];
+    size_t header = 0;
+    snprintf(path, sizeof path, GOLDEN "%s/model.safetensors", name);
+    eitp__buffer_init(&text, &host);
+    REQUIRE_OK(eitp__read_file(&host, path, 1 << 20, &text, &error_), error_);
+    memcpy(&header, text.data, 8);
+    for (size_t i = 8; i + longer < 8 + header; i++) {
+        if (memcmp(text.data + i, from, longer))
+            continue;
+        memmove(text.data + i + shorter, text.data + i + longer, 8 + header - i - longer);
+        memcpy(text.data + i, to, shorter);
+        memset(text.data + 8 + header - (longer - shorter), ' ', longer - shorter);
+    }
+    REQUIRE_OK(eitp__write_file(&host, target, text.data, text.size, &error_), error_);
+    eitp__buffer_release(&text);
+}
+
+static void copy_config(const char *name, const char *target) {
+    const eitp_host host = eitp_host_default();
+    eitp__buffer text;
+    char path[200];
+    snprintf(path, sizeof path, GOLDEN "%s/config.json", name);
+    eitp__buffer_init(&text, &host);
+    REQUIRE_OK(eitp__read_file(&host, path, 1 << 20, &text, &error_), error_);
+    REQUIRE_OK(eitp__write_file(&host, target, text.data, text.size, &error_), error_);
+    eitp__buffer_release(&text);
+}
+
+/* Names that older files have. */
+static void other_names_are_read(void) {
+    static const struct {
+        const char *directory, *from, *to;
+    } cases[] = {
+        {"bert-mlm", "LayerNorm.weight\"", "LayerNorm.gamma\""},
+        {"bert-mlm", "LayerNorm.bias\"", "LayerNorm.beta\""},
+        {"roberta-class", "LayerNorm.weight\"", "LayerNorm.gamma\""},
+        {"bert-class", "\"bert.", "\""},
+        {"distilbert-mlm", "\"distilbert.", "\""},
+        {"gpt2-class", "\"transformer.", "\""},
+        {"bert-untied", "cls.predictions.decoder.weight\"", "cls.predictions.decoder.weight\""},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        char directory[512];
+        REQUIRE(scratch_make(directory));
+        copy_config(cases[i].directory, scratch_path(directory, "config.json"));
+        copy_renamed(cases[i].directory, scratch_path(directory, "model.safetensors"), cases[i].from, cases[i].to);
+        check_golden(directory, cases[i].directory, NULL);
+        scratch_remove(directory);
+    }
+}
+
+/* A head of which only a part is there is damaged. */
+static void a_part_of_a_head_is_an_error(void) {
+    static const struct {
+        const char *directory, *from, *to;
+    } cases[] = {
+        {"roberta-class", "\"classifier.out_proj.bias\"", "\"x\""},
+        {"bert-mlm", "\"cls.predictions.bias\"", "\"x\""},
+        {"bert-class", "\"bert.pooler.dense.bias\"", "\"x\""},
+        {"bert-class", "\"bert.encoder.layer.1.output.dense.bias\"", "\"x\""},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp_context *context = open_context(NULL, "fp32");
+        eitp_model *model;
+        char directory[512];
+        REQUIRE(scratch_make(directory));
+        copy_config(cases[i].directory, scratch_path(directory, "config.json"));
+        copy_renamed(cases[i].directory, scratch_path(directory, "model.safetensors"), cases[i].from, cases[i].to);
+        CHECK(eitp_model_load(context, directory, &model, &error_) == EITP_ERROR_FORMAT && !model);
+        CHECK_THAT(strstr(error_.message, "lack tensor") != NULL, "%zu: %s", i, error_.message);
+        eitp_context_destroy(context);
+        scratch_remove(directory);
+    }
+}
+
+/* ---- config.json ---- */
+
+static eitp_status read_config(const char *text, eitp_transformer_config *config) {
+    const eitp_host host = eitp_host_default();
+    eitp_status status;
+    char directory[512];
+    if (!scratch_make(directory))
+        return EITP_ERROR_IO;
+    status = eitp__write_file(&host, scratch_path(directory, "config.json"), text, strlen(text), &error_);
+    if (!status)
+        status = eitp_transformer_config_read(&host, scratch_path(directory, "config.json"), config, &error_);
+    scratch_remove(directory);
+    return status;
+}
+
+/* The head comes from the class, labels from id2label or num_labels. */
+static void configurations_say_the_head(void) {
+    static const struct {
+        const char *text;
+        eitp_head head;
+        int labels;
+        eitp_problem problem;
+    } cases[] = {
+        {"{\"model_type\": \"bert\"}", EITP_HEAD_NONE, 2, EITP_PROBLEM_UNKNOWN},
+        {"{\"model_type\": \"bert\", \"architectures\": [\"BertForQuestionAnswering\"]}", EITP_HEAD_NONE, 2,
+         EITP_PROBLEM_UNKNOWN},
+        {"{\"model_type\": \"bert\", \"architectures\": [\"BertForPreTraining\"]}", EITP_HEAD_LANGUAGE, 2,
+         EITP_PROBLEM_UNKNOWN},
+        {"{\"model_type\": \"roberta\", \"architectures\": [\"RobertaForSequenceClassification\"], \"num_labels\": 5}",
+         EITP_HEAD_CLASSIFIER, 5, EITP_PROBLEM_UNKNOWN},
+        {"{\"model_type\": \"distilbert\", \"architectures\": [\"DistilBertForSequenceClassification\"], "
+         "\"id2label\": {\"1\": \"b\", \"0\": \"a\", \"2\": \"c\"}, \"problem_type\": \"multi_label_classification\"}",
+         EITP_HEAD_CLASSIFIER, 3, EITP_PROBLEM_MULTI_LABEL},
+        {"{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2ForSequenceClassification\"], \"problem_type\": null}",
+         EITP_HEAD_CLASSIFIER, 2, EITP_PROBLEM_UNKNOWN},
+        {"{\"architectures\": [\"GPT2Model\"]}", EITP_HEAD_LANGUAGE, 2, EITP_PROBLEM_UNKNOWN},
+    };
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        {"{\"model_type\": \"bert\", \"is_decoder\": true}", "unsupported is_decoder true"},
+        {"{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}", "position_embedding_type"},
+        {"{\"model_type\": \"bert\", \"problem_type\": \"ranking\"}", "unsupported problem_type 'ranking'"},
+        {"{\"model_type\": \"bert\", \"id2label\": [\"a\"]}", "id2label must be an object"},
+        {"{\"model_type\": \"bert\", \"num_labels\": 0}", "num_labels"},
+        {"{\"model_type\": \"roberta\", \"max_position_embeddings\": 2}", "must be 3 or more"},
+        {"{\"model_type\": \"roberta\", \"pad_token_id\": 600}", "must be 602 or more"},
+    };
+    eitp_transformer_config config;
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        REQUIRE_OK(read_config(cases[i].text, &config), error_);
+        CHECK_THAT(config.head == cases[i].head && config.labels == cases[i].labels &&
+                       config.problem == cases[i].problem,
+                   "%zu: head %d, labels %d, problem %d", i, (int)config.head, (int)config.labels, (int)config.problem);
+    }
+    for (size_t i = 0; i < EITP__COUNT(bad); i++) {
+        CHECK_THAT(read_config(bad[i].text, &config) != EITP_OK, "%s", bad[i].text);
+        CHECK_THAT(strstr(error_.message, bad[i].words) != NULL, "%s: %s", bad[i].text, error_.message);
+    }
+    REQUIRE_OK(read_config("{\"model_type\": \"roberta\", \"max_position_embeddings\": 514, \"pad_token_id\": 4, "
+                           "\"hidden_dropout_prob\": 0.3}",
+                           &config),
+               error_);
+    CHECK(config.positions == 509 && config.first_position == 5);
+    CHECK(config.embedding_dropout > 0.29 && config.residual_dropout > 0.29 && config.classifier_dropout > 0.29);
+}
+
+/* Labels whose numbers are not 0 to n - 1 are an error of the directory. */
+static void label_numbers_are_checked(void) {
+    static const char *const bad[] = {"{\"0\": \"a\", \"2\": \"b\"}",  "{\"0\": \"a\", \"x\": \"b\"}",
+                                      "{\"0\": \"a\", \"00\": \"b\"}", "{\"0\": \"a\", \"1\": 7}",
+                                      "{\"0\": \"a\", \"1\": \"a\"}",  "{\"0\": \"a\", \"1\": \"b\\u0000\"}"};
+    const eitp_host host = eitp_host_default();
+    for (size_t i = 0; i < EITP__COUNT(bad); i++) {
+        eitp_context *context = open_context(NULL, "fp32");
+        eitp__json_document *document;
+        eitp__labels *labels;
+        char text[200];
+        snprintf(text, sizeof text, "{\"id2label\": %s}", bad[i]);
+        REQUIRE_OK(eitp__json_parse(&host, text, strlen(text), &document, &error_), error_);
+        CHECK_THAT(eitp__labels_read(&host, eitp__json_root(document), &labels, &error_) != EITP_OK, "%s", bad[i]);
+        CHECK_THAT(strstr(error_.message, "label") && !labels, "%s: %s", bad[i], error_.message);
+        eitp__json_release(document);
+        eitp_context_destroy(context);
+    }
+}
+
+/* Named shapes have the published numbers of parameters. */
+static void named_shapes_have_their_size(void) {
+    static const struct {
+        const char *name;
+        int64_t positions, parameters;
+    } cases[] = {
+        {"bert-base", 512, 109514298},     {"bert-large", 512, 335174458},     {"roberta-base", 512, 124697433},
+        {"roberta-large", 512, 355412057}, {"distilbert-base", 512, 66985530}, {"minilm", 512, 22744506},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp_transformer_config config;
+        int64_t count = 0;
+        REQUIRE_OK(eitp_transformer_config_named(cases[i].name, &config, &error_), error_);
+        for (int64_t k = 0; k < eitp__parameter_count(&config); k++) {
+            const eitp__parameter parameter = eitp__parameter_at(&config, k);
+            count += eitp__parameter_elements(&parameter);
+        }
+        CHECK_THAT(config.positions == cases[i].positions && count == cases[i].parameters, "%s: %lld parameters",
+                   cases[i].name, (long long)count);
+    }
+}
+
+/* A door that a model lacks is an error that says so. */
+static void missing_doors_are_errors(void) {
+    static const char *const directories[] = {"bert-class", "bert-mlm", "distilbert"};
+    static const char *const words[] = {"no language head", "no classifier", "no pooler"};
+    for (size_t i = 0; i < EITP__COUNT(words); i++) {
+        eitp_tensor *hidden, *y;
+        golden g;
+        pass p;
+        REQUIRE(open_model(&g, golden_path(directories[i]), directories[i], NULL));
+        REQUIRE_OK(eitp_graph_create(g.context, &p.graph, &error_), error_);
+        p.inputs = eitp_model_inputs_create(p.graph, SEQUENCES, LONGEST, 0);
+        hidden = eitp_model_hidden(g.model, p.graph, &p.inputs, LONGEST);
+        y = i == 0   ? eitp_model_logits(g.model, hidden)
+            : i == 1 ? eitp_model_scores(g.model, hidden, &p.inputs)
+                     : eitp_model_pooled(g.model, hidden, &p.inputs);
+        CHECK(!y && eitp_graph_status(p.graph, &error_) == EITP_ERROR_ARGUMENT);
+        CHECK_THAT(strstr(error_.message, words[i]) != NULL, "%s", error_.message);
+        eitp_graph_destroy(p.graph);
+        close_golden(&g);
+    }
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(models_match_transformers),
-        TEST(saved_models_are_the_same),
+        TEST(models_match_transformers),      TEST(saved_models_are_the_same), TEST(heads_that_files_lack_are_random),
+        TEST(other_labels_need_a_fresh_head), TEST(other_names_are_read),      TEST(a_part_of_a_head_is_an_error),
+        TEST(configurations_say_the_head),    TEST(label_numbers_are_checked), TEST(named_shapes_have_their_size),
+        TEST(missing_doors_are_errors),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -38,7 +38,7 @@ static const eitp_transformer_config other_defaults = {
     {0, {0}},
 };
 
-static const eitp__named_shape other_shapes[] = {{"other", 12, 3, 2, 20, 1e-6}};
+static const eitp__named_shape other_shapes[] = {{"other", 12, 3, 2, 20, 2, 1e-6}};
 
 static const eitp__config_key other_keys[] = {
     {"kind_of_positions", EITP__NO_FIELD, 0, "absolute"},

@@ -360,8 +360,8 @@ static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place plac
             status = eitp__read_parameter(load, &parameter, error);
     }
     if (!status && is_fresh)
-        eitp__log(&model->host, EITP_LOG_WARNING, "%s the %s in '%s'; it is initialized at random, so train it",
-                  present ? "ignored" : "there is no", place == EITP__IN_HEAD ? "head" : "pooler", load->directory);
+        eitp__log(&model->host, EITP_LOG_WARNING, "'%s': the %s %s; the model's is random until it is trained",
+                  load->directory, place == EITP__IN_HEAD ? "head" : "pooler", present ? "is not used" : "is missing");
     return status;
 }
 

@@ -149,7 +149,7 @@ typedef struct eitp__config_key {
 
 typedef struct eitp__named_shape {
     const char *name;
-    int64_t width, heads, layers, positions; /* the MLP is four times as wide */
+    int64_t width, heads, layers, positions, segments; /* the MLP is four times as wide */
     double epsilon;
 } eitp__named_shape;
 

@@ -33,9 +33,9 @@ static const eitp_transformer_config eitp__bert_defaults = {
 };
 
 static const eitp__named_shape eitp__bert_shapes[] = {
-    {"bert-base", 768, 12, 12, 512, 1e-12},
-    {"bert-large", 1024, 16, 24, 512, 1e-12},
-    {"minilm", 384, 12, 6, 512, 1e-12},
+    {"bert-base", 768, 12, 12, 512, 2, 1e-12},
+    {"bert-large", 1024, 16, 24, 512, 2, 1e-12},
+    {"minilm", 384, 12, 6, 512, 2, 1e-12},
 };
 
 static const eitp__config_key eitp__bert_keys[] = {EITP__BERT_KEYS};

@@ -32,7 +32,7 @@ static const eitp_transformer_config eitp__distilbert_defaults = {
     {1, {0}}, /* padding */
 };
 
-static const eitp__named_shape eitp__distilbert_shapes[] = {{"distilbert-base", 768, 12, 6, 512, 1e-12}};
+static const eitp__named_shape eitp__distilbert_shapes[] = {{"distilbert-base", 768, 12, 6, 512, 0, 1e-12}};
 
 /* sinusoidal_pos_embds says how the positions were initialized: they are in the weights. */
 static const eitp__config_key eitp__distilbert_keys[] = {

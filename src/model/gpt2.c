@@ -34,9 +34,9 @@ static const eitp_transformer_config eitp__gpt2_defaults = {
 };
 
 static const eitp__named_shape eitp__gpt2_shapes[] = {
-    {"gpt2", 768, 12, 12, 1024, 1e-5},        {"gpt2-medium", 1024, 16, 24, 1024, 1e-5},
-    {"gpt2-large", 1280, 20, 36, 1024, 1e-5}, {"gpt2-xl", 1600, 25, 48, 1024, 1e-5},
-    {"distilgpt2", 768, 12, 6, 1024, 1e-5},   {"tiny", 128, 4, 4, 256, 1e-5},
+    {"gpt2", 768, 12, 12, 1024, 0, 1e-5},        {"gpt2-medium", 1024, 16, 24, 1024, 0, 1e-5},
+    {"gpt2-large", 1280, 20, 36, 1024, 0, 1e-5}, {"gpt2-xl", 1600, 25, 48, 1024, 0, 1e-5},
+    {"distilgpt2", 768, 12, 6, 1024, 0, 1e-5},   {"tiny", 128, 4, 4, 256, 0, 1e-5},
 };
 
 static const eitp__config_key eitp__gpt2_keys[] = {

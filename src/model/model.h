@@ -260,8 +260,8 @@ EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hi
 EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                          int64_t max_length);
 
-/* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. GPT-2's head has no bias:
-   its logits are not stored in 16-bit precision, see eitp_linear_cross_entropy. */
+/* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. GPT-2's head has no
+   bias: its logits are not stored in 16-bit precision, see eitp_linear_cross_entropy. */
 EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t max_length, eitp_tensor *targets, int32_t ignored);
 

@@ -33,8 +33,8 @@ static const eitp_transformer_config eitp__roberta_defaults = {
 };
 
 static const eitp__named_shape eitp__roberta_shapes[] = {
-    {"roberta-base", 768, 12, 12, 512, 1e-5},
-    {"roberta-large", 1024, 16, 24, 512, 1e-5},
+    {"roberta-base", 768, 12, 12, 512, 1, 1e-5},
+    {"roberta-large", 1024, 16, 24, 512, 1, 1e-5},
 };
 
 static const eitp__config_key eitp__roberta_keys[] = {EITP__BERT_KEYS};

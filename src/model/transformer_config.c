@@ -100,6 +100,7 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
             config->heads = shape->heads;
             config->layers = shape->layers;
             config->positions = shape->positions;
+            config->segments = shape->segments;
             config->inner = 4 * config->width;
             config->epsilon = shape->epsilon;
             config->head = EITP_HEAD_LANGUAGE;
