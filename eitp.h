@@ -1347,12 +1347,15 @@ EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eit
 
 /* ---- Adapters and freezing ---- */
 
-/* Linear layers of a block that can have adapters, with GPT-2's names for them. */
+/* Linear layers of a block that can have adapters, with the names of GPT-2, BERT and RoBERTa for them. */
 typedef enum eitp_lora_target {
-    EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" */
-    EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj" */
-    EITP_LORA_MLP_INPUT = 4,        /* "mlp.c_fc" */
-    EITP_LORA_MLP_OUTPUT = 8        /* "mlp.c_proj" */
+    EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" of GPT-2, or the three below */
+    EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj", "attention.output.dense" */
+    EITP_LORA_MLP_INPUT = 4,        /* "mlp.c_fc", "intermediate.dense" */
+    EITP_LORA_MLP_OUTPUT = 8,       /* "mlp.c_proj", "output.dense" */
+    EITP_LORA_QUERY = 16,           /* "attention.self.query"; not in GPT-2, like the next two */
+    EITP_LORA_KEY = 32,
+    EITP_LORA_VALUE = 64
 } eitp_lora_target;
 
 /* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
@@ -1366,6 +1369,10 @@ typedef struct eitp_lora_config {
 
 /* PEFT's defaults for GPT-2: rank 8, alpha 8, no dropout, EITP_LORA_ATTENTION_INPUT. */
 EITP_API eitp_lora_config eitp_lora_config_default(void);
+
+/* The targets that PEFT has for an architecture if none are given: q, k and v of GPT-2, otherwise q and v. NULL:
+   GPT-2. */
+EITP_API unsigned eitp_lora_targets_default(const eitp_architecture *architecture);
 
 /*
  * Parses layer names separated by commas. As in PEFT, a name matches a layer if it is its last part or parts: in GPT-2
@@ -1381,11 +1388,12 @@ EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, un
                                        size_t size);
 
 /*
- * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters. A [rank, in] and
- * B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit precision they
- * are rounded for the products, and so is the sum; their gradients are F32. Call it before the parameters have values:
- * frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory. EITP_ERROR_ARGUMENT if the
- * configuration is invalid, the model already has adapters, or its context has graphs.
+ * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters but a classifier's. A
+ * [rank, in] and B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit
+ * precision they are rounded for the products, and so is the sum; their gradients are F32. Call it before the
+ * parameters have values: frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory.
+ * EITP_ERROR_ARGUMENT if the configuration is invalid or has layers that the model lacks, the model already has
+ * adapters, or its context has graphs.
  */
 EITP_API eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error);
 
@@ -2663,13 +2671,14 @@ EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *chec
 /* What a checkpoint records of its trainer, for a program that creates the trainer anew. */
 typedef struct eitp_checkpoint_info {
     int64_t step;
-    eitp_trainer_config config;    /* its settings and optimizer; the rest has defaults */
-    int64_t rows;                  /* of a sample; for a language model, the block size */
-    eitp_task_identity data;       /* of the training data; zeros if the task has no `identify` */
-    char numerics[100];            /* eitp_context_numerics */
-    char precision[8];             /* "fp32", "bf16" or "fp16" */
-    eitp_lora_config lora;         /* rank 0: the checkpoint holds the whole model */
-    eitp_step_shape initial_shape; /* of the run's first step; `config` has the shape that it was shrunk to */
+    eitp_trainer_config config;            /* its settings and optimizer; the rest has defaults */
+    int64_t rows;                          /* of a sample; for a language model, the block size */
+    eitp_task_identity data;               /* of the training data; zeros if the task has no `identify` */
+    char numerics[100];                    /* eitp_context_numerics */
+    char precision[8];                     /* "fp32", "bf16" or "fp16" */
+    eitp_lora_config lora;                 /* rank 0: the checkpoint holds the whole model */
+    const eitp_architecture *architecture; /* of the model that adapters are for; NULL: none are */
+    eitp_step_shape initial_shape;         /* of the run's first step; `config` has the shape that it was shrunk to */
 } eitp_checkpoint_info;
 
 /* Reads a checkpoint's trainer_state.json alone. *info is unchanged after a failure. */
@@ -6090,6 +6099,7 @@ struct eitp_architecture {
     size_t class_count;
     eitp__classifier_rule classifier;
     eitp_activation head_activation; /* after HEAD_TRANSFORM; EITP_NO_ACTIVATION: the configuration's */
+    unsigned lora_targets;           /* PEFT's default */
     int pads_positions; /* max_position_embeddings of config.json includes the rows up to pad_token_id, as in RoBERTa */
     const eitp_transformer_config *defaults;
     const eitp__named_shape *shapes;
@@ -6299,11 +6309,22 @@ EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp
 /* The factor of B A. */
 EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config);
 
+/* The layers of an architecture that the targets stand for, as bits of their own: EITP_LORA_ATTENTION_INPUT stands for
+   q, k and v where they are separate layers. */
+EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets);
+
 /* The parameters of all adapters in a fixed order: their number, and the one at `index`. Each A is followed by its
    B. */
 EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config);
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index);
+
+/* The weight that the adapter of parameter `index` is added to, from *column on. */
+EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                int64_t index, int64_t *column);
+
+/* True if the parameter of a model with adapters is trained and saved with them: that of a classifier. */
+EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const eitp__parameter *parameter);
 
 /* True if a parameter of an adapter has this name. */
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name);
@@ -7155,6 +7176,7 @@ typedef struct eitp__selection {
     int (*selects)(const eitp_variable *variable); /* NULL: all */
     const char *prefix;                            /* of their names in the file */
     const eitp_transformer_config *config;         /* whose architecture gives the layout of parameters; NULL: none */
+    int with_classifier;                           /* those of its classifier too, whatever `selects` says */
 } eitp__selection;
 
 /* eitp__variables_read of a selection, whose prefix must be "". */
@@ -24256,7 +24278,7 @@ static const eitp__parameter_row eitp__gpt2_rows[] = {
 static const eitp__model_class eitp__gpt2_classes[] = {
     {"GPT2LMHeadModel", EITP_HEAD_LANGUAGE},
     {"GPT2ForSequenceClassification", EITP_HEAD_CLASSIFIER},
-    {"GPT2Model", EITP_HEAD_NONE}, /* but read as a language model: see eitp__read_head */
+    {"GPT2Model", EITP_HEAD_NONE}, /* but read as a language model: see eitp__read_model_head */
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
@@ -24268,6 +24290,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
         EITP__COUNT(eitp__gpt2_classes),
         {EITP_POOLING_LAST, EITP_NO_ACTIVATION, 0},
         EITP_NO_ACTIVATION,
+        EITP_LORA_ATTENTION_INPUT,
         0,
         &eitp__gpt2_defaults,
         eitp__gpt2_shapes,
@@ -24352,6 +24375,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_bert(void) {
         EITP__COUNT(eitp__bert_classes),
         {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0},
         EITP_NO_ACTIVATION,
+        EITP_LORA_QUERY | EITP_LORA_VALUE,
         0,
         &eitp__bert_defaults,
         eitp__bert_shapes,
@@ -24434,6 +24458,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_roberta(void) {
         EITP__COUNT(eitp__roberta_classes),
         {EITP_POOLING_FIRST, EITP_TANH, 1},
         EITP_GELU_ERF,
+        EITP_LORA_QUERY | EITP_LORA_VALUE,
         1,
         &eitp__roberta_defaults,
         eitp__roberta_shapes,
@@ -24536,6 +24561,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_distilbert(void) {
         EITP__COUNT(eitp__distilbert_classes),
         {EITP_POOLING_FIRST, EITP_RELU, 0},
         EITP_NO_ACTIVATION,
+        EITP_LORA_QUERY | EITP_LORA_VALUE,
         0,
         &eitp__distilbert_defaults,
         eitp__distilbert_shapes,
@@ -24550,7 +24576,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_distilbert(void) {
 /* <<src/model/distilbert.c */
 
 /* >>src/model/labels.c */
-static int eitp__compare_names(const void *a, const void *b) {
+static int eitp__compare_labels(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
@@ -24562,7 +24588,7 @@ static eitp_status eitp__labels_check(const eitp_host *host, const eitp__labels 
     if (!sorted)
         return eitp__fail_memory(error, bytes, "the names of labels");
     memcpy(sorted, labels->names, bytes);
-    eitp__sort(sorted, (size_t)labels->count, sizeof *sorted, eitp__compare_names);
+    eitp__sort(sorted, (size_t)labels->count, sizeof *sorted, eitp__compare_labels);
     for (int64_t i = 1; i < labels->count && !status; i++) {
         if (!strcmp(sorted[i - 1], sorted[i]))
             status = eitp__fail(error, EITP_ERROR_ARGUMENT, "two labels are named '%.60s'", sorted[i]);
@@ -25021,7 +25047,7 @@ static eitp_status eitp__read_key(const eitp__json *root, const eitp__config_key
 
 /* The head of the first class of "architectures" that is known. Weights of a bare GPT2Model make up a language model
    too, so a class without a head gives the architecture's own. */
-static void eitp__read_head(const eitp__json *root, eitp_transformer_config *config) {
+static void eitp__read_model_head(const eitp__json *root, eitp_transformer_config *config) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
     const eitp__json *list = eitp__json_member(root, "architectures");
     const eitp__json *name = list && list->kind == EITP__JSON_ARRAY ? list->first_child : NULL;
@@ -25086,7 +25112,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root,
         status = eitp__labels_count(root, &config->labels, error);
     if (!status)
         status = eitp__read_problem(root, &config->problem, error);
-    eitp__read_head(root, config);
+    eitp__read_model_head(root, config);
     eitp__complete(config);
     return status ? status : eitp__transformer_config_check(config, error);
 }
@@ -25327,7 +25353,8 @@ EITP__PRIVATE eitp_tensor *eitp__parameter_tensor(eitp_graph *graph, const eitp_
 #define EITP__LORA_MAX_RANK (1 << 16)
 #define EITP__LORA_MAX_ALPHA 1e9
 
-#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS) - 1)
+/* Linear layers that are whole, and then the pieces of each. */
+#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS * (1 + EITP__PIECES)) - 1)
 
 /* ---- Configurations ---- */
 
@@ -25365,33 +25392,88 @@ EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
     return config->alpha / (config->rslora ? sqrt((double)config->rank) : (double)config->rank);
 }
 
-/* ---- Layer names ---- */
+/* ---- Layers ---- */
+
+/* A linear layer of blocks that can have an adapter: the weight of a row, or one of the pieces that make it up in
+   files. */
+typedef struct eitp__lora_layer {
+    const eitp__parameter_row *row;
+    int piece, pieces;
+    const char *name; /* of the layer, without ".weight" */
+    size_t length;    /* of the name */
+    unsigned target;  /* its bit in eitp_lora_config.targets */
+} eitp__lora_layer;
 
 /* True if the row is the weight of a linear layer of blocks. */
 static int eitp__lora_is_linear(const eitp__parameter_row *row) {
     return row->place == EITP__IN_BLOCK && row->slot < EITP__LINEAR_SLOTS && row->part == EITP__WEIGHT;
 }
 
-/* The length of the layer's name: the name of its weight without ".weight". */
-static size_t eitp__lora_layer_length(const eitp__parameter_row *row) {
-    return strlen(row->name) - strlen(".weight");
+static int eitp__lora_pieces(const eitp__parameter_row *row) {
+    int count = 0;
+    while (count < EITP__PIECES && row->pieces[count])
+        count++;
+    return count ? count : 1;
 }
 
+static eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int piece) {
+    static const char end[] = ".weight";
+    eitp__lora_layer layer;
+    layer.row = row;
+    layer.piece = piece;
+    layer.pieces = eitp__lora_pieces(row);
+    layer.name = row->pieces[piece] ? row->pieces[piece] : row->name;
+    layer.length = strlen(layer.name);
+    if (layer.length > sizeof end - 1 && !strcmp(layer.name + layer.length - (sizeof end - 1), end))
+        layer.length -= sizeof end - 1;
+    layer.target =
+        1u << (layer.pieces > 1 ? EITP__LINEAR_SLOTS + EITP__PIECES * (int)row->slot + piece : (int)row->slot);
+    return layer;
+}
+
+/* Layer `index` of an architecture; 0 past the end. */
+static int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t index, eitp__lora_layer *layer) {
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        const int pieces = eitp__lora_is_linear(row) ? eitp__lora_pieces(row) : 0;
+        if (index < pieces) {
+            *layer = eitp__lora_layer_of(row, (int)index);
+            return 1;
+        }
+        index -= pieces;
+    }
+    return 0;
+}
+
+/* True if the targets have the layer, or all pieces of its row. */
+static int eitp__lora_has(unsigned targets, const eitp__lora_layer *layer) {
+    return (targets & (layer->target | 1u << layer->row->slot)) != 0;
+}
+
+EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets) {
+    eitp__lora_layer layer;
+    unsigned layers = 0;
+    for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++)
+        layers |= eitp__lora_has(targets, &layer) ? layer.target : 0;
+    return layers;
+}
+
+/* ---- Layer names ---- */
+
 /* True if `word` is the layer's name, or its end after a dot. */
-static int eitp__lora_word_matches(const char *word, size_t size, const eitp__parameter_row *row) {
-    size_t length = eitp__lora_layer_length(row);
-    return size && length >= size && !strncmp(row->name + length - size, word, size) &&
-           (length == size || row->name[length - size - 1] == '.');
+static int eitp__lora_word_matches(const char *word, size_t size, const eitp__lora_layer *layer) {
+    return size && layer->length >= size && !strncmp(layer->name + layer->length - size, word, size) &&
+           (layer->length == size || layer->name[layer->length - size - 1] == '.');
 }
 
 /* The layers of an architecture that a word matches. */
 static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, const char *word, size_t size) {
     int is_all = size == strlen("all-linear") && !strncmp(word, "all-linear", size);
+    eitp__lora_layer layer;
     unsigned found = 0;
-    for (size_t i = 0; i < architecture->row_count; i++) {
-        const eitp__parameter_row *row = &architecture->rows[i];
-        if (eitp__lora_is_linear(row) && (is_all || eitp__lora_word_matches(word, size, row)))
-            found |= 1u << row->slot;
+    for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++) {
+        if (is_all || eitp__lora_word_matches(word, size, &layer))
+            found |= layer.target;
     }
     return found;
 }
@@ -25419,6 +25501,7 @@ eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const
                                     eitp_error *error) {
     const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
     const char *word = NULL, *ignored;
+    eitp__lora_layer layer;
     char layers[200];
     unsigned found;
     size_t at = 0;
@@ -25432,23 +25515,24 @@ eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const
         return EITP_OK;
     }
     *layers = 0;
-    for (size_t i = 0; i < named->row_count && at < sizeof layers; i++) {
-        if (eitp__lora_is_linear(&named->rows[i]))
-            at += (size_t)snprintf(layers + at, sizeof layers - at, "%.*s, ",
-                                   (int)eitp__lora_layer_length(&named->rows[i]), named->rows[i].name);
-    }
+    for (int64_t i = 0; at < sizeof layers && eitp__lora_layer_at(named, i, &layer); i++)
+        at += (size_t)snprintf(layers + at, sizeof layers - at, "%.*s, ", (int)layer.length, layer.name);
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "no linear layer named '%.*s' in %s (choose from %sall-linear, or the last parts of these names)",
                       (int)(strcspn(word, ",") < 60 ? strcspn(word, ",") : 60), word, named->model_type, layers);
 }
 
+unsigned eitp_lora_targets_default(const eitp_architecture *architecture) {
+    return (architecture ? architecture : eitp__architecture_at(0))->lora_targets;
+}
+
 /* The last part of a layer's name. */
-static const char *eitp__lora_last_word(const eitp__parameter_row *row, size_t *size) {
-    size_t length = eitp__lora_layer_length(row), begin = length;
-    while (begin && row->name[begin - 1] != '.')
+static const char *eitp__lora_last_word(const eitp__lora_layer *layer, size_t *size) {
+    size_t begin = layer->length;
+    while (begin && layer->name[begin - 1] != '.')
         begin--;
-    *size = length - begin;
-    return row->name + begin;
+    *size = layer->length - begin;
+    return layer->name + begin;
 }
 
 /*
@@ -25457,22 +25541,22 @@ static const char *eitp__lora_last_word(const eitp__parameter_row *row, size_t *
  */
 static size_t eitp__lora_format_layers(const eitp_architecture *architecture, unsigned targets, int is_shared,
                                        char *names, size_t at, size_t size) {
+    eitp__lora_layer layer;
     unsigned written = 0;
-    for (size_t i = 0; i < architecture->row_count && at < size; i++) {
-        const eitp__parameter_row *row = &architecture->rows[i];
+    for (int64_t i = 0; at < size && eitp__lora_layer_at(architecture, i, &layer); i++) {
         size_t length;
         const char *word;
         unsigned same;
-        if (!eitp__lora_is_linear(row) || !((targets & ~written) >> row->slot & 1))
+        if (!(targets & ~written & layer.target))
             continue;
-        word = eitp__lora_last_word(row, &length);
+        word = eitp__lora_last_word(&layer, &length);
         same = eitp__lora_word_targets(architecture, word, length);
-        if (is_shared != (same != 1u << row->slot))
+        if (is_shared != (same != layer.target))
             continue;
         if (same & ~targets) {
-            word = row->name;
-            length = eitp__lora_layer_length(row);
-            same = 1u << row->slot;
+            word = layer.name;
+            length = layer.length;
+            same = layer.target;
         }
         written |= same;
         at += (size_t)snprintf(names + at, size - at, "%s%.*s", at ? "," : "", (int)length, word);
@@ -25486,6 +25570,7 @@ void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned ta
     if (!names || !size)
         return;
     *names = 0;
+    targets = eitp__lora_layers(named, targets);
     at = eitp__lora_format_layers(named, targets, 0, names, 0, size);
     eitp__lora_format_layers(named, targets, 1, names, at, size);
 }
@@ -25493,35 +25578,35 @@ void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned ta
 /* ---- Parameters ---- */
 
 /* The parameter A [rank, in] or B [out, rank] of a layer's adapter. */
-static eitp__parameter eitp__lora_row_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
-                                                const eitp__parameter_row *row, const char *block, int is_b) {
+static eitp__parameter eitp__lora_layer_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                  const eitp__lora_layer *layer, const char *block, int is_b) {
     eitp__parameter parameter;
     memset(&parameter, 0, sizeof parameter);
-    snprintf(parameter.name, sizeof parameter.name, "%s.%.*s.lora_%c.weight", block, (int)eitp__lora_layer_length(row),
-             row->name, is_b ? 'B' : 'A');
+    snprintf(parameter.name, sizeof parameter.name, "%s.%.*s.lora_%c.weight", block, (int)layer->length, layer->name,
+             is_b ? 'B' : 'A');
     parameter.layer = -1;
     parameter.rank = 2;
-    parameter.shape[!is_b] = eitp__extent_of(model, row->extents[is_b]);
+    parameter.shape[!is_b] = eitp__extent_of(model, layer->row->extents[is_b]) / (is_b ? layer->pieces : 1);
     parameter.shape[is_b] = config->rank;
     parameter.is_f32 = 1;
     return parameter;
 }
 
-/* The row of adapted layer `index` of a block; NULL past the end. */
-static const eitp__parameter_row *eitp__lora_row(const eitp_architecture *architecture, const eitp_lora_config *config,
-                                                 int64_t index) {
-    for (size_t i = 0; i < architecture->row_count && config->rank; i++) {
-        const eitp__parameter_row *row = &architecture->rows[i];
-        if (eitp__lora_is_linear(row) && (config->targets >> row->slot & 1) && index-- == 0)
-            return row;
+/* Adapted layer `index` of a block; 0 past the end. */
+static int eitp__lora_adapted(const eitp_architecture *architecture, const eitp_lora_config *config, int64_t index,
+                              eitp__lora_layer *layer) {
+    for (int64_t i = 0; config->rank && eitp__lora_layer_at(architecture, i, layer); i++) {
+        if (eitp__lora_has(config->targets, layer) && index-- == 0)
+            return 1;
     }
-    return NULL;
+    return 0;
 }
 
 /* The number of adapted layers of a block. */
 static int64_t eitp__lora_layer_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
+    eitp__lora_layer layer;
     int64_t count = 0;
-    while (eitp__lora_row(eitp__architecture_of(model), config, count))
+    while (eitp__lora_adapted(eitp__architecture_of(model), config, count, &layer))
         count++;
     return count;
 }
@@ -25533,13 +25618,31 @@ EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index) {
     int64_t in_block = 2 * eitp__lora_layer_count(model, config);
-    const eitp__parameter_row *row = eitp__lora_row(eitp__architecture_of(model), config, index % in_block / 2);
+    eitp__lora_layer layer;
     eitp__parameter parameter;
     char block[EITP__BLOCK_NAME_SIZE];
+    eitp__lora_adapted(eitp__architecture_of(model), config, index % in_block / 2, &layer);
     eitp__block_name(model, index / in_block, block, sizeof block);
-    parameter = eitp__lora_row_parameter(model, config, row, block, (int)(index % 2));
+    parameter = eitp__lora_layer_parameter(model, config, &layer, block, (int)(index % 2));
     parameter.layer = index / in_block;
     return parameter;
+}
+
+EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                int64_t index, int64_t *column) {
+    int64_t in_block = 2 * eitp__lora_layer_count(model, config);
+    eitp__lora_layer layer;
+    eitp__parameter weight;
+    char block[EITP__BLOCK_NAME_SIZE];
+    eitp__lora_adapted(eitp__architecture_of(model), config, index % in_block / 2, &layer);
+    eitp__block_name(model, index / in_block, block, sizeof block);
+    weight = eitp__row_parameter(model, layer.row, block);
+    *column = layer.piece * weight.shape[1] / layer.pieces;
+    return weight;
+}
+
+EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const eitp__parameter *parameter) {
+    return model->head == EITP_HEAD_CLASSIFIER && parameter->row->place == EITP__IN_HEAD;
 }
 
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
@@ -25550,23 +25653,45 @@ EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
 
 /* ---- The graph ---- */
 
-EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
-                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key) {
-    const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
+/* The adapter's output for x. */
+static eitp_tensor *eitp__lora_apply_layer(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
+                                           const eitp__lora_layer *layer, const eitp_lora_config *config,
+                                           eitp_tensor *key) {
+    const eitp__parameter a = eitp__lora_layer_parameter(model, config, layer, block, 0);
+    const eitp__parameter b = eitp__lora_layer_parameter(model, config, layer, block, 1);
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_dtype dtype = eitp_tensor_dtype(x);
-    eitp__parameter a, b;
-    eitp_tensor *low;
-    if (!x || !row || !config || !config->rank || !(config->targets >> slot & 1))
-        return NULL;
-    a = eitp__lora_row_parameter(model, config, row, block, 0);
-    b = eitp__lora_row_parameter(model, config, row, block, 1);
     /* A and B are F32; products take the dtype of x. */
-    low = eitp_cast(eitp__parameter_tensor(graph, &a), dtype);
+    eitp_tensor *low = eitp_cast(eitp__parameter_tensor(graph, &a), dtype);
     low = eitp_matmul_wide(key ? eitp_dropout(x, key, config->dropout) : x, low, 0, 1);
     /* Scaled before it is rounded, so that it is rounded once. */
     low = eitp_cast(eitp_affine(low, eitp__lora_scale(config), 0), dtype);
     return eitp_matmul_transposed(low, eitp_cast(eitp__parameter_tensor(graph, &b), dtype), 0, 1);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
+                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key) {
+    const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
+    const int pieces = row ? eitp__lora_pieces(row) : 0;
+    const int64_t columns = row ? eitp__extent_of(model, row->extents[1]) / pieces : 0;
+    eitp_tensor *parts[EITP__PIECES];
+    int64_t missing = 0; /* columns of layers without an adapter, not yet padded */
+    int count = 0;
+    for (int i = 0; i < pieces && x && config && config->rank; i++) {
+        const eitp__lora_layer layer = eitp__lora_layer_of(row, i);
+        if (!eitp__lora_has(config->targets, &layer)) {
+            missing += columns;
+            continue;
+        }
+        parts[count] = eitp__lora_apply_layer(x, model, block, &layer, config, key);
+        if (missing)
+            parts[count] = eitp_pad(parts[count], 1, missing, 0);
+        missing = 0;
+        count++;
+    }
+    if (count && missing)
+        parts[count - 1] = eitp_pad(parts[count - 1], 1, 0, missing);
+    return count > 1 ? eitp_concat(parts, count, 1) : count ? parts[0] : NULL;
 }
 /* <<src/model/lora.c */
 
@@ -26075,22 +26200,45 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
     return status;
 }
 
+/* Replaces the targets by layers of the model. */
+static eitp_status eitp__lora_find_layers(const eitp_model *model, eitp_lora_config *config, eitp_error *error) {
+    const eitp_architecture *architecture = eitp__architecture_of(&model->config);
+    const unsigned rows = (1u << EITP__LINEAR_SLOTS) - 1, all = eitp__lora_layers(architecture, rows);
+    if (config->targets & ~(rows | all))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; %s has layers %u only", config->targets,
+                          architecture->model_type, rows | all);
+    config->targets = eitp__lora_layers(architecture, config->targets);
+    return EITP_OK;
+}
+
+/* Freezes all parameters but those of a classifier, which PEFT trains too. */
+static eitp_status eitp__lora_freeze_base(eitp_model *model, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        if (!eitp__lora_keeps(&model->config, &parameter))
+            status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+    }
+    return status;
+}
+
 eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
     if (!model || !config)
         return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
+    eitp_lora_config layers = *config;
     eitp_status status = eitp__lora_config_check(config, error);
+    if (!status)
+        status = eitp__lora_find_layers(model, &layers, error);
     if (!status && model->lora.rank)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model already has adapters");
     if (!status && model->context->graph_count)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are created");
     if (!status)
-        status = eitp__lora_declare(model, config, error);
-    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
-    }
+        status = eitp__lora_declare(model, &layers, error);
     if (!status)
-        model->lora = *config;
+        status = eitp__lora_freeze_base(model, error);
+    if (!status)
+        model->lora = layers;
     return status;
 }
 
@@ -26113,6 +26261,8 @@ eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_er
 /* An adapter in memory, and one row of the weight that it is merged into. */
 typedef struct eitp__lora_merge {
     const eitp_host *host;
+    const char *weight;     /* its name */
+    int64_t stride, column; /* of the weight */
     int64_t rank, in, out;
     double scale;
     float *a, *b, *row; /* one allocation */
@@ -26128,20 +26278,19 @@ static void eitp__lora_add_row(const eitp__lora_merge *merge, int64_t i) {
     }
 }
 
-/* Adds scale * (B A)^T to the weight [in, out] of an adapter, and zeroes B. */
+/* Adds scale * (B A)^T to the columns of the weight [in, stride] that an adapter is for, and zeroes B. */
 static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lora_merge *merge, const char *name_a,
                                           const char *name_b, eitp_error *error) {
-    char weight[EITP__NAME_SIZE];
     eitp_status status = eitp_variable_read_f32(context, name_a, 0, merge->a, merge->rank * merge->in, error);
     if (!status)
         status = eitp_variable_read_f32(context, name_b, 0, merge->b, merge->rank * merge->out, error);
-    snprintf(weight, sizeof weight, "%.*s.weight", (int)(strlen(name_a) - strlen(".lora_A.weight")), name_a);
     for (int64_t i = 0; i < merge->in && !status; i++) {
-        status = eitp_variable_read_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+        const int64_t at = i * merge->stride + merge->column;
+        status = eitp_variable_read_f32(context, merge->weight, at, merge->row, merge->out, error);
         if (!status)
             eitp__lora_add_row(merge, i);
         if (!status)
-            status = eitp_variable_write_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+            status = eitp_variable_write_f32(context, merge->weight, at, merge->row, merge->out, error);
     }
     return status ? status : eitp_variable_fill(context, name_b, 0, error);
 }
@@ -26155,6 +26304,9 @@ eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
         eitp__parameter a = eitp__lora_parameter(&model->config, config, i);
         eitp__parameter b = eitp__lora_parameter(&model->config, config, i + 1);
         eitp__lora_merge merge = EITP__ZERO;
+        const eitp__parameter weight = eitp__lora_weight(&model->config, config, i, &merge.column);
+        merge.weight = weight.name;
+        merge.stride = weight.shape[1];
         merge.host = &model->host;
         merge.rank = config->rank;
         merge.in = a.shape[1];
@@ -32482,12 +32634,19 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return eitp__variable_read_piece(context, variable, &pieces[0], collection, entry, loads, checksum, error);
 }
 
+static int eitp__is_of_classifier(const eitp_transformer_config *config, const eitp_variable *variable) {
+    eitp__parameter parameter;
+    return eitp__parameter_find(config, variable->name, &parameter) && eitp__lora_keeps(config, &parameter);
+}
+
 static int eitp__is_selected(const eitp__selection *selection, const eitp_variable *variable) {
-    return variable->role == selection->role && (!selection->selects || selection->selects(variable));
+    return variable->role == selection->role &&
+           (!selection->selects || selection->selects(variable) ||
+            (selection->with_classifier && eitp__is_of_classifier(selection->config, variable)));
 }
 
 static eitp__selection eitp__select_role(eitp_role role) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     selection.role = role;
     selection.selects = NULL;
     selection.prefix = "";
@@ -32622,7 +32781,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
 
 eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                 uint32_t *checksum, eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     if (!context || !path)
         return eitp__fail_null(error, "eitp_variables_save", "context and path");
     selection = eitp__select_role(role);
@@ -33223,7 +33382,7 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
                                            int32_t end_of_text, uint32_t *checksum, eitp__file_sum *sum,
                                            eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     char *path;
     eitp_status status = eitp__make_directories(&model->host, directory, error);
     if (!status)
@@ -33254,7 +33413,7 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
 
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
                                            uint32_t *checksum, eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     selection.role = EITP_PARAMETER;
     selection.selects = NULL;
     selection.prefix = "";
@@ -33327,15 +33486,41 @@ static eitp_status eitp__lora_check_start(const eitp__json *root, eitp_error *er
                       start->line, start->kind == EITP__JSON_STRING ? start->text : "?");
 }
 
+/* The task_type of a model with a head; NULL for masked language modelling, for which PEFT has none. */
+static const char *eitp__lora_task(const eitp_transformer_config *model) {
+    return model->head == EITP_HEAD_CLASSIFIER ? "SEQ_CLS"
+           : model->head == EITP_HEAD_NONE     ? "FEATURE_EXTRACTION"
+           : model->bidirectional              ? NULL
+                                               : "CAUSAL_LM";
+}
+
+static eitp_status eitp__lora_check_task(const eitp__json *root, int *is_classifier, eitp_error *error) {
+    static const char *const tasks[] = {"CAUSAL_LM", "SEQ_CLS", "FEATURE_EXTRACTION"};
+    const char *name = NULL;
+    eitp_status status = eitp__json_get_text(root, "task_type", &name, error);
+    size_t i = 0;
+    while (name && i < EITP__COUNT(tasks) && strcmp(name, tasks[i]))
+        i++;
+    *is_classifier = name && i == 1;
+    if (!status && i == EITP__COUNT(tasks))
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported task_type '%.60s' (supported: %s, %s, %s)",
+                            name, tasks[0], tasks[1], tasks[2]);
+    return status;
+}
+
 static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error *error) {
+    int is_classifier = 0;
     eitp_status status = eitp__lora_check_word(root, "peft_type", "LORA", error);
     if (!status)
-        status = eitp__lora_check_word(root, "task_type", "CAUSAL_LM", error);
+        status = eitp__lora_check_task(root, &is_classifier, error);
     if (!status)
         status = eitp__lora_check_word(root, "bias", "none", error);
     if (!status)
         status = eitp__lora_check_start(root, error);
     for (const eitp__json *member = root->first_child; member && !status; member = member->next) {
+        /* What it names must be the classifier: eitp__lora_check_tensors counts its tensors. */
+        if (is_classifier && !strcmp(member->name, "modules_to_save"))
+            continue;
         if (!eitp__lora_is_known(member->name) && !eitp__lora_is_off(member))
             status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                                 "line %zu: unsupported member %.60s (supported: plain LoRA of linear layers)",
@@ -33441,19 +33626,56 @@ static void eitp__lora_write_targets(eitp__buffer *text, const eitp_architecture
     eitp__buffer_add_text(text, "],\n");
 }
 
+/* Writes the modules of a classifier, which are saved whole. */
+static void eitp__lora_write_modules(eitp__buffer *text, const eitp_transformer_config *model) {
+    const char *last = "";
+    size_t last_size = 0;
+    eitp__buffer_add_text(text, "  \"modules_to_save\": ");
+    for (int64_t i = 0; i < eitp__parameter_count(model); i++) {
+        const eitp__parameter parameter = eitp__parameter_at(model, i);
+        const char *name = parameter.row->name;
+        const size_t size = strcspn(name, ".");
+        if (!eitp__lora_keeps(model, &parameter) || (size == last_size && !strncmp(name, last, size)))
+            continue;
+        eitp__buffer_format(text, "%s\"%.*s\"", last_size ? ", " : "[", (int)size, name);
+        last = name;
+        last_size = size;
+    }
+    eitp__buffer_add_text(text, last_size ? "],\n" : "null,\n");
+}
+
 /* True if weights of linear layers are [in, out] in files, which PEFT calls fan_in_fan_out. */
 static int eitp__lora_fans_in(const eitp_transformer_config *model) {
     const eitp__parameter_row *row = eitp__row_find(model, EITP__ATTENTION_INPUT, EITP__WEIGHT);
     return row && !row->is_transposed;
 }
 
+/* Fails if PEFT would take the names of the targets for more layers. */
+static eitp_status eitp__lora_check_names(const eitp_transformer_config *model, unsigned targets, eitp_error *error) {
+    const eitp_architecture *architecture = eitp__architecture_of(model);
+    char names[200];
+    unsigned named = 0;
+    eitp_status status;
+    eitp_lora_targets_format(architecture, targets, names, sizeof names);
+    status = eitp_lora_targets_parse(architecture, names, &named, error);
+    if (!status && named != targets)
+        status =
+            eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                       "an " EITP__LORA_CONFIG_FILE " cannot name these layers alone: '%s' names others too", names);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error) {
+    const char *task = eitp__lora_task(model);
     eitp__buffer text;
-    eitp_status status;
+    eitp_status status = eitp__lora_check_names(model, config->targets, error);
+    if (status)
+        return status;
     eitp__buffer_init(&text, host);
-    eitp__buffer_add_text(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n");
+    eitp__buffer_format(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": %s%s%s,\n", task ? "\"" : "",
+                        task ? task : "null", task ? "\"" : "");
     eitp__buffer_add_text(&text, "  \"base_model_name_or_path\": ");
     if (base)
         eitp__json_write_name(&text, base);
@@ -33467,8 +33689,9 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__lora_write_targets(&text, model->architecture, config->targets);
     eitp__buffer_format(&text, "  \"fan_in_fan_out\": %s,\n", eitp__lora_fans_in(model) ? "true" : "false");
     eitp__buffer_add_text(&text, "  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
-                                 "  \"init_lora_weights\": true,\n  \"modules_to_save\": null,\n"
-                                 "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
+                                 "  \"init_lora_weights\": true,\n");
+    eitp__lora_write_modules(&text, model);
+    eitp__buffer_add_text(&text, "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
     status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
@@ -33499,7 +33722,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
 
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
                                           uint32_t *checksum, eitp__file_sum *sum, eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     char *path;
     eitp_status status;
     if (!model->lora.rank)
@@ -33519,27 +33742,65 @@ EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directo
     selection.role = EITP_PARAMETER;
     selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
-    selection.config = NULL;
+    selection.config = &model->config;
+    selection.with_classifier = 1;
     status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, sum, error);
     eitp__release_text(&model->host, path);
     return status;
 }
 
-static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *collection,
-                                                       const eitp__parameter *parameter) {
+static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *collection, const char *variable) {
     char name[EITP__NAME_SIZE + 32];
-    snprintf(name, sizeof name, EITP__LORA_PREFIX "%s", parameter->name);
+    snprintf(name, sizeof name, EITP__LORA_PREFIX "%.*s", EITP__NAME_SIZE, variable);
     return eitp__safetensors_find(collection, name);
+}
+
+/* Receives a tensor of a classifier: its variable, the piece, and its entry, NULL if the file lacks it. */
+typedef eitp_status (*eitp__classifier_visit)(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                              const eitp__safetensors_entry *entry, eitp_error *error);
+
+static eitp_status eitp__visit_classifier(const eitp_model *model, const eitp__safetensors *collection,
+                                          eitp__classifier_visit visit, void *user, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        eitp_variable variable;
+        eitp__piece pieces[EITP__PIECES];
+        int count;
+        if (!eitp__lora_keeps(&model->config, &parameter))
+            continue;
+        variable = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
+        count = eitp__variable_pieces(&variable, &model->config, pieces);
+        for (int k = 0; k < count && !status; k++)
+            status = visit(user, &variable, &pieces[k],
+                           eitp__lora_entry(collection, *pieces[k].name ? pieces[k].name : variable.name), error);
+    }
+    return status;
+}
+
+/* Tensors of a classifier, and how many of them a file has. */
+typedef struct eitp__classifier_count {
+    int64_t all, present;
+} eitp__classifier_count;
+
+static eitp_status eitp__count_classifier(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                          const eitp__safetensors_entry *entry, eitp_error *error) {
+    eitp__classifier_count *count = (eitp__classifier_count *)user;
+    (void)variable, (void)piece, (void)error;
+    count->all++;
+    count->present += entry != NULL;
+    return EITP_OK;
 }
 
 /* Checks that the tensors are those of adapters with this configuration, and no others. */
 static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_lora_config *config,
                                             const eitp__safetensors *collection, const char *path, eitp_error *error) {
     int64_t count = eitp__lora_parameter_count(&model->config, config);
+    eitp__classifier_count classifier = EITP__ZERO;
     char shape[80], expected[80];
     for (int64_t i = 0; i < count; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
-        const eitp__safetensors_entry *entry = eitp__lora_entry(collection, &parameter);
+        const eitp__safetensors_entry *entry = eitp__lora_entry(collection, parameter.name);
         if (!entry)
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "%s: missing tensor '" EITP__LORA_PREFIX "%s', required by " EITP__LORA_CONFIG_FILE
@@ -33555,6 +33816,11 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
                               entry->name, eitp__format_shape(entry->rank, entry->shape, shape, sizeof shape),
                               eitp__format_shape(2, parameter.shape, expected, sizeof expected));
     }
+    eitp__visit_classifier(model, collection, eitp__count_classifier, &classifier, error);
+    if (classifier.present && classifier.present != classifier.all)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %lld of the %lld tensors of the classifier", path,
+                          (long long)classifier.present, (long long)classifier.all);
+    count += classifier.present;
     if (eitp__safetensors_count(collection) != (size_t)count)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s has %zu tensors, expected %lld; is it an adapter of another model?", path,
@@ -33562,16 +33828,39 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
     return EITP_OK;
 }
 
+/* The reading of a classifier's tensors. */
+typedef struct eitp__classifier_read {
+    eitp_context *context;
+    const eitp__safetensors *collection;
+    int loads;
+    uint32_t *sum;
+} eitp__classifier_read;
+
+static eitp_status eitp__read_classifier(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                         const eitp__safetensors_entry *entry, eitp_error *error) {
+    const eitp__classifier_read *read = (const eitp__classifier_read *)user;
+    return entry ? eitp__variable_read_piece(read->context, variable, piece, read->collection, entry, read->loads,
+                                             read->sum, error)
+                 : EITP_OK;
+}
+
 static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, int loads,
                                            uint32_t *checksum, eitp_error *error) {
-    eitp_status status = EITP_OK;
     uint32_t sum = 0;
+    eitp__classifier_read read;
+    eitp_status status;
+    read.context = model->context;
+    read.collection = collection;
+    read.loads = loads;
+    read.sum = &sum;
+    /* In the order of the variables, as the checksum. */
+    status = eitp__visit_classifier(model, collection, eitp__read_classifier, &read, error);
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
         int64_t index = eitp_variable_find(model->context, parameter.name);
         eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
         status = eitp__variable_read_entry(model->context, &variable, collection,
-                                           eitp__lora_entry(collection, &parameter), loads, &sum, error);
+                                           eitp__lora_entry(collection, parameter.name), loads, &sum, error);
     }
     if (!status && checksum)
         *checksum = sum;
@@ -33584,6 +33873,8 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     char *path;
     eitp_status status = eitp_lora_config_read(&model->host, directory, config, NULL, 0, error);
     *collection = NULL;
+    if (!status)
+        config->targets = eitp__lora_layers(eitp__architecture_of(&model->config), config->targets);
     if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the adapters in '%s' and those of the model have different configurations", directory);
@@ -33646,7 +33937,7 @@ static int eitp__is_trained_other(const eitp_variable *variable) {
 }
 
 static eitp__selection eitp__select_trained_others(void) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     selection.role = EITP_PARAMETER;
     selection.selects = eitp__is_trained_other;
     selection.prefix = "";
@@ -37774,6 +38065,7 @@ static void eitp__write_lora_state(const eitp_architecture *architecture, const 
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
     eitp__json_write_number(text, lora->dropout);
+    eitp__buffer_format(text, ", \"model_type\": \"%s\"", eitp_architecture_name(architecture));
     eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld", targets,
                         lora->rslora ? "true" : "false", (long long)state->base_checksum);
     if (state->others_checksum >= 0)
@@ -37841,9 +38133,10 @@ static eitp_optimizer eitp__optimizer_named(const char *name) {
 static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
     const eitp__json *object = eitp__json_member(root, "lora");
     eitp_lora_config *lora = &state->info.lora;
-    const char *targets = "";
+    const char *targets = "", *type = eitp_architecture_name(NULL);
     eitp_status status;
     memset(lora, 0, sizeof *lora);
+    state->info.architecture = NULL;
     if (!object)
         return EITP_OK;
     status = eitp__json_get_integer(object, "rank", 1, INT32_MAX, &lora->rank, error);
@@ -37860,7 +38153,12 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
         status = eitp__json_get_integer(object, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
-    if (!status && eitp_lora_targets_parse(NULL, targets, &lora->targets, NULL))
+    if (!status)
+        status = eitp__json_get_text(object, "model_type", &type, error);
+    state->info.architecture = eitp_architecture_find(type);
+    if (!status && !state->info.architecture)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown model_type '%.60s'", type);
+    if (!status && eitp_lora_targets_parse(state->info.architecture, targets, &lora->targets, NULL))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown targets '%s'", targets);
     return status ? status : eitp__lora_config_check(lora, error);
 }

@@ -681,12 +681,154 @@ static void missing_doors_are_errors(void) {
     }
 }
 
+/* ---- Adapters ---- */
+
+/* The hidden states of the golden batch; the caller frees them. */
+static float *hidden_of(golden *g) {
+    const int64_t count = ROWS * eitp_model_config(g->model).width;
+    float *values = NULL;
+    pass p;
+    if (make_pass(g, &p, 0)) {
+        run_pass(g, &p);
+        values = read_output(&p, p.hidden, count);
+    }
+    release_pass(&p);
+    return values;
+}
+
+/* Fills B of all adapters with random values, and the classifier. */
+static void fill_adapters(golden *g) {
+    for (size_t i = 0; i < eitp_variable_count(g->context); i++) {
+        const eitp_variable variable = eitp_variable_at(g->context, i);
+        if (strstr(variable.name, ".lora_") || strstr(variable.name, "classifier."))
+            CHECK(!eitp_variable_fill_normal(g->context, variable.name, 0, 0.3, 9, &error_));
+    }
+}
+
+static int add_adapters(golden *g, const char *targets) {
+    const eitp_transformer_config config = eitp_model_config(g->model);
+    eitp_lora_config lora = eitp_lora_config_default();
+    lora.rank = 2;
+    if (eitp_lora_targets_parse(config.architecture, targets, &lora.targets, &error_) ||
+        eitp_model_add_lora(g->model, &lora, &error_)) {
+        printf("    %s\n", error_.message);
+        return 0;
+    }
+    fill_adapters(g);
+    return 1;
+}
+
+/* Adapters of separate q, k and v have PEFT's names, read back what was written, and merge into the weights. */
+static void adapters_have_the_names_of_peft(void) {
+    static const struct {
+        const char *directory, *targets;
+        unsigned bits;
+        const char *first;
+        int tensors; /* of adapters and classifier */
+    } cases[] = {
+        {"bert-class", "query,value", 16 + 64,
+         "base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight", 2 * 4 + 2},
+        {"roberta-class", "value", 64, "base_model.model.roberta.encoder.layer.0.attention.self.value.lora_B.weight",
+         2 + 4},
+        {"distilbert-mlm", "k_lin,lin2", 32 + 8,
+         "base_model.model.distilbert.transformer.layer.0.attention.k_lin.lora_A.weight", 4},
+        {"bert", "key,dense", 32 + 2 + 4 + 8, "base_model.model.encoder.layer.0.attention.output.dense.lora_B.weight",
+         8},
+        {"bert-mlm", "all-linear", 16 + 32 + 64 + 2 + 4 + 8,
+         "base_model.model.bert.encoder.layer.0.intermediate.dense.lora_A.weight", 12},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        const eitp_host host = eitp_host_default();
+        golden g, other;
+        char directory[512];
+        eitp__safetensors *file;
+        float *plain, *adapted, *loaded, *merged;
+        int64_t count;
+        REQUIRE(scratch_make(directory));
+        REQUIRE(open_model(&g, golden_path(cases[i].directory), cases[i].directory, NULL));
+        count = ROWS * eitp_model_config(g.model).width;
+        plain = hidden_of(&g);
+        REQUIRE(add_adapters(&g, cases[i].targets));
+        CHECK_THAT(eitp_model_lora_config(g.model).targets == cases[i].bits, "%zu: %u", i,
+                   eitp_model_lora_config(g.model).targets);
+        adapted = hidden_of(&g);
+        CHECK_THAT(relative_error(adapted, plain, count) > 0.01, "%zu: %g", i, relative_error(adapted, plain, count));
+        REQUIRE_OK(eitp_lora_save(g.model, directory, "base", NULL, &error_), error_);
+        REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "adapter_model.safetensors"), &file, &error_),
+                   error_);
+        CHECK_THAT(eitp__safetensors_find(file, cases[i].first) != NULL, "%zu: no %s", i, cases[i].first);
+        CHECK_THAT((int)eitp__safetensors_count(file) == cases[i].tensors, "%zu: %zu tensors", i,
+                   eitp__safetensors_count(file));
+        eitp__safetensors_close(file);
+        REQUIRE(open_model(&other, golden_path(cases[i].directory), cases[i].directory, NULL));
+        REQUIRE_OK(eitp_lora_load(other.model, directory, NULL, &error_), error_);
+        loaded = hidden_of(&other);
+        CHECK(!memcmp(loaded, adapted, (size_t)count * 4));
+        CHECK(!strstr(cases[i].directory, "class") ||
+              spread(&other, eitp__row_find(&other.model->config, EITP__CLASSIFIER, EITP__WEIGHT)->name) ==
+                  spread(&g, eitp__row_find(&g.model->config, EITP__CLASSIFIER, EITP__WEIGHT)->name));
+        REQUIRE_OK(eitp_model_merge_lora(g.model, &error_), error_);
+        merged = hidden_of(&g);
+        CHECK_THAT(relative_error(merged, adapted, count) < 1e-5, "%zu: %g", i, relative_error(merged, adapted, count));
+        free(plain);
+        free(adapted);
+        free(loaded);
+        free(merged);
+        close_golden(&g);
+        close_golden(&other);
+        scratch_remove(directory);
+    }
+}
+
+/* With adapters a classifier is trained, and nothing else of the base. */
+static void classifiers_stay_trained_with_adapters(void) {
+    golden g;
+    int64_t width, rank = 2, adapters;
+    REQUIRE(open_model(&g, golden_path("roberta-class"), "roberta-class", NULL));
+    REQUIRE(add_adapters(&g, "query,value"));
+    width = eitp_model_config(g.model).width;
+    adapters = eitp_model_config(g.model).layers * 2 * 2 * rank * width;
+    CHECK_THAT(eitp_model_trained_parameter_count(g.model) ==
+                   adapters + width * width + width + width * LABELS + LABELS,
+               "%lld", (long long)eitp_model_trained_parameter_count(g.model));
+    close_golden(&g);
+}
+
+/* Layers that a model lacks, or that PEFT cannot name alone, are errors. */
+static void other_adapters_are_errors(void) {
+    golden g;
+    char directory[512];
+    eitp_lora_config lora = eitp_lora_config_default();
+    REQUIRE(scratch_make(directory));
+    REQUIRE(open_model(&g, golden_path("gpt2-class"), "gpt2-class", NULL));
+    lora.targets = EITP_LORA_QUERY;
+    CHECK(eitp_model_add_lora(g.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "gpt2 has layers 15 only") != NULL, "%s", error_.message);
+    close_golden(&g);
+    REQUIRE(open_model(&g, golden_path("bert"), "bert", NULL));
+    lora.targets = EITP_LORA_MLP_OUTPUT;
+    REQUIRE_OK(eitp_model_add_lora(g.model, &lora, &error_), error_);
+    CHECK(eitp_lora_save(g.model, directory, "base", NULL, &error_) == EITP_ERROR_UNSUPPORTED);
+    CHECK_THAT(strstr(error_.message, "'output.dense' names others too") != NULL, "%s", error_.message);
+    close_golden(&g);
+    scratch_remove(directory);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(models_match_transformers),      TEST(saved_models_are_the_same), TEST(heads_that_files_lack_are_random),
-        TEST(other_labels_need_a_fresh_head), TEST(other_names_are_read),      TEST(a_part_of_a_head_is_an_error),
-        TEST(configurations_say_the_head),    TEST(label_numbers_are_checked), TEST(named_shapes_have_their_size),
+        TEST(models_match_transformers),
+        TEST(saved_models_are_the_same),
+        TEST(heads_that_files_lack_are_random),
+        TEST(other_labels_need_a_fresh_head),
+        TEST(other_names_are_read),
+        TEST(a_part_of_a_head_is_an_error),
+        TEST(configurations_say_the_head),
+        TEST(label_numbers_are_checked),
+        TEST(named_shapes_have_their_size),
         TEST(missing_doors_are_errors),
+        TEST(adapters_have_the_names_of_peft),
+        TEST(classifiers_stay_trained_with_adapters),
+        TEST(other_adapters_are_errors),
     };
     return RUN_TESTS(tests, argc, argv);
 }

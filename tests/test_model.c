@@ -97,6 +97,7 @@ static const eitp_architecture other = {
     EITP__COUNT(other_classes),
     {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0},
     EITP_NO_ACTIVATION,
+    EITP_LORA_QUERY | EITP_LORA_VALUE,
     0,
     &other_defaults,
     other_shapes,

@@ -126,7 +126,7 @@ static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
     options_set_integer(o, OPTION_BLOCK_SIZE, r->resumed.rows, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_PRECISION, r->resumed.precision, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(c->optimizer)->name, SOURCE_CHECKPOINT);
-    adapt_take_options(o, &r->resumed.lora);
+    adapt_take_options(o, &r->resumed);
     return drop_checkpoint_rates(r, error);
 }
 

@@ -521,7 +521,7 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
                                            int32_t end_of_text, uint32_t *checksum, eitp__file_sum *sum,
                                            eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     char *path;
     eitp_status status = eitp__make_directories(&model->host, directory, error);
     if (!status)
@@ -552,7 +552,7 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
 
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
                                            uint32_t *checksum, eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     selection.role = EITP_PARAMETER;
     selection.selects = NULL;
     selection.prefix = "";

@@ -1,6 +1,7 @@
 /* Variables to and from safetensors files, through a small buffer. */
 #include "io/variables.h"
 #include "base/convert.h"
+#include "model/lora.h"
 #include "tensor/context.h"
 
 #define EITP__COPY_ELEMENTS ((int64_t)1 << 15) /* copied at a time */
@@ -107,12 +108,19 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return eitp__variable_read_piece(context, variable, &pieces[0], collection, entry, loads, checksum, error);
 }
 
+static int eitp__is_of_classifier(const eitp_transformer_config *config, const eitp_variable *variable) {
+    eitp__parameter parameter;
+    return eitp__parameter_find(config, variable->name, &parameter) && eitp__lora_keeps(config, &parameter);
+}
+
 static int eitp__is_selected(const eitp__selection *selection, const eitp_variable *variable) {
-    return variable->role == selection->role && (!selection->selects || selection->selects(variable));
+    return variable->role == selection->role &&
+           (!selection->selects || selection->selects(variable) ||
+            (selection->with_classifier && eitp__is_of_classifier(selection->config, variable)));
 }
 
 static eitp__selection eitp__select_role(eitp_role role) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     selection.role = role;
     selection.selects = NULL;
     selection.prefix = "";
@@ -247,7 +255,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
 
 eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                 uint32_t *checksum, eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     if (!context || !path)
         return eitp__fail_null(error, "eitp_variables_save", "context and path");
     selection = eitp__select_role(role);

@@ -38,6 +38,7 @@ typedef struct eitp__selection {
     int (*selects)(const eitp_variable *variable); /* NULL: all */
     const char *prefix;                            /* of their names in the file */
     const eitp_transformer_config *config;         /* whose architecture gives the layout of parameters; NULL: none */
+    int with_classifier;                           /* those of its classifier too, whatever `selects` says */
 } eitp__selection;
 
 /* eitp__variables_read of a selection, whose prefix must be "". */

@@ -175,6 +175,7 @@ struct eitp_architecture {
     size_t class_count;
     eitp__classifier_rule classifier;
     eitp_activation head_activation; /* after HEAD_TRANSFORM; EITP_NO_ACTIVATION: the configuration's */
+    unsigned lora_targets;           /* PEFT's default */
     int pads_positions; /* max_position_embeddings of config.json includes the rows up to pad_token_id, as in RoBERTa */
     const eitp_transformer_config *defaults;
     const eitp__named_shape *shapes;

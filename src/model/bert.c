@@ -69,6 +69,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_bert(void) {
         EITP__COUNT(eitp__bert_classes),
         {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0},
         EITP_NO_ACTIVATION,
+        EITP_LORA_QUERY | EITP_LORA_VALUE,
         0,
         &eitp__bert_defaults,
         eitp__bert_shapes,

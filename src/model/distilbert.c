@@ -87,6 +87,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_distilbert(void) {
         EITP__COUNT(eitp__distilbert_classes),
         {EITP_POOLING_FIRST, EITP_RELU, 0},
         EITP_NO_ACTIVATION,
+        EITP_LORA_QUERY | EITP_LORA_VALUE,
         0,
         &eitp__distilbert_defaults,
         eitp__distilbert_shapes,

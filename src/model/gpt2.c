@@ -87,7 +87,7 @@ static const eitp__parameter_row eitp__gpt2_rows[] = {
 static const eitp__model_class eitp__gpt2_classes[] = {
     {"GPT2LMHeadModel", EITP_HEAD_LANGUAGE},
     {"GPT2ForSequenceClassification", EITP_HEAD_CLASSIFIER},
-    {"GPT2Model", EITP_HEAD_NONE}, /* but read as a language model: see eitp__read_head */
+    {"GPT2Model", EITP_HEAD_NONE}, /* but read as a language model: see eitp__read_model_head */
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
@@ -99,6 +99,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
         EITP__COUNT(eitp__gpt2_classes),
         {EITP_POOLING_LAST, EITP_NO_ACTIVATION, 0},
         EITP_NO_ACTIVATION,
+        EITP_LORA_ATTENTION_INPUT,
         0,
         &eitp__gpt2_defaults,
         eitp__gpt2_shapes,

@@ -2,7 +2,7 @@
 
 #include "base/sort.h"
 
-static int eitp__compare_names(const void *a, const void *b) {
+static int eitp__compare_labels(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
@@ -14,7 +14,7 @@ static eitp_status eitp__labels_check(const eitp_host *host, const eitp__labels 
     if (!sorted)
         return eitp__fail_memory(error, bytes, "the names of labels");
     memcpy(sorted, labels->names, bytes);
-    eitp__sort(sorted, (size_t)labels->count, sizeof *sorted, eitp__compare_names);
+    eitp__sort(sorted, (size_t)labels->count, sizeof *sorted, eitp__compare_labels);
     for (int64_t i = 1; i < labels->count && !status; i++) {
         if (!strcmp(sorted[i - 1], sorted[i]))
             status = eitp__fail(error, EITP_ERROR_ARGUMENT, "two labels are named '%.60s'", sorted[i]);

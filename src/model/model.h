@@ -162,12 +162,15 @@ EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eit
 
 /* ---- Adapters and freezing ---- */
 
-/* Linear layers of a block that can have adapters, with GPT-2's names for them. */
+/* Linear layers of a block that can have adapters, with the names of GPT-2, BERT and RoBERTa for them. */
 typedef enum eitp_lora_target {
-    EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" */
-    EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj" */
-    EITP_LORA_MLP_INPUT = 4,        /* "mlp.c_fc" */
-    EITP_LORA_MLP_OUTPUT = 8        /* "mlp.c_proj" */
+    EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" of GPT-2, or the three below */
+    EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj", "attention.output.dense" */
+    EITP_LORA_MLP_INPUT = 4,        /* "mlp.c_fc", "intermediate.dense" */
+    EITP_LORA_MLP_OUTPUT = 8,       /* "mlp.c_proj", "output.dense" */
+    EITP_LORA_QUERY = 16,           /* "attention.self.query"; not in GPT-2, like the next two */
+    EITP_LORA_KEY = 32,
+    EITP_LORA_VALUE = 64
 } eitp_lora_target;
 
 /* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
@@ -181,6 +184,10 @@ typedef struct eitp_lora_config {
 
 /* PEFT's defaults for GPT-2: rank 8, alpha 8, no dropout, EITP_LORA_ATTENTION_INPUT. */
 EITP_API eitp_lora_config eitp_lora_config_default(void);
+
+/* The targets that PEFT has for an architecture if none are given: q, k and v of GPT-2, otherwise q and v. NULL:
+   GPT-2. */
+EITP_API unsigned eitp_lora_targets_default(const eitp_architecture *architecture);
 
 /*
  * Parses layer names separated by commas. As in PEFT, a name matches a layer if it is its last part or parts: in GPT-2
@@ -196,11 +203,12 @@ EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, un
                                        size_t size);
 
 /*
- * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters. A [rank, in] and
- * B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit precision they
- * are rounded for the products, and so is the sum; their gradients are F32. Call it before the parameters have values:
- * frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory. EITP_ERROR_ARGUMENT if the
- * configuration is invalid, the model already has adapters, or its context has graphs.
+ * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters but a classifier's. A
+ * [rank, in] and B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit
+ * precision they are rounded for the products, and so is the sum; their gradients are F32. Call it before the
+ * parameters have values: frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory.
+ * EITP_ERROR_ARGUMENT if the configuration is invalid or has layers that the model lacks, the model already has
+ * adapters, or its context has graphs.
  */
 EITP_API eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error);
 

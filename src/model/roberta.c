@@ -67,6 +67,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_roberta(void) {
         EITP__COUNT(eitp__roberta_classes),
         {EITP_POOLING_FIRST, EITP_TANH, 1},
         EITP_GELU_ERF,
+        EITP_LORA_QUERY | EITP_LORA_VALUE,
         1,
         &eitp__roberta_defaults,
         eitp__roberta_shapes,

@@ -310,7 +310,7 @@ static eitp_status eitp__read_key(const eitp__json *root, const eitp__config_key
 
 /* The head of the first class of "architectures" that is known. Weights of a bare GPT2Model make up a language model
    too, so a class without a head gives the architecture's own. */
-static void eitp__read_head(const eitp__json *root, eitp_transformer_config *config) {
+static void eitp__read_model_head(const eitp__json *root, eitp_transformer_config *config) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
     const eitp__json *list = eitp__json_member(root, "architectures");
     const eitp__json *name = list && list->kind == EITP__JSON_ARRAY ? list->first_child : NULL;
@@ -375,7 +375,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root,
         status = eitp__labels_count(root, &config->labels, error);
     if (!status)
         status = eitp__read_problem(root, &config->problem, error);
-    eitp__read_head(root, config);
+    eitp__read_model_head(root, config);
     eitp__complete(config);
     return status ? status : eitp__transformer_config_check(config, error);
 }
