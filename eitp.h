@@ -974,8 +974,10 @@ typedef enum eitp_pooling {
 } eitp_pooling;
 
 /*
- * One row for each sequence of x [n, c], with offsets and max_length as in eitp_attention: [sequences, c]. The mean of
- * 16-bit rows is F32, and that of an empty sequence is 0; the first or last row of an empty sequence has no meaning.
+ * One row for each sequence of x [n, c]: [sequences, c]. `offsets` is as in eitp_attention, or bounds I32 [sequences,
+ * 2]: the first row of each sequence and the row after its last, which need not ascend. No sequence may have more than
+ * max_length rows. The mean of 16-bit rows is F32, and that of an empty sequence is 0; the first or last row of an empty
+ * sequence has no meaning.
  */
 EITP_API eitp_tensor *eitp_pool(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length, eitp_pooling pooling);
 
@@ -1431,9 +1433,9 @@ typedef struct eitp_model_inputs {
     /* For training in several passes per step, both or neither: the distinct tokens of the step, I32 [u], and the index
      * of each token among them, I32 [n], rows. See eitp_embedding_unique. */
     eitp_tensor *unique, *inverse;
-    eitp_tensor *segments; /* I32 [n], rows: the segment of each token, for models with segments; NULL: all 0 */
-    eitp_tensor
-        *sample_key; /* I64 [3]: as key, but with the index of sequence 0; for a classifier's dropout, or NULL */
+    eitp_tensor *segments;   /* I32 [n], rows: the segment of each token, for models with segments; NULL: all 0 */
+    eitp_tensor *bounds;     /* I32 [samples, 2]: see eitp_pool; NULL: the samples are the sequences of offsets */
+    eitp_tensor *sample_key; /* I64 [3]: as key, but with the index of sample 0, for classifiers; NULL: no dropout */
 } eitp_model_inputs;
 
 /* Creates tokens, positions, offsets and, if with_key, key, for up to `sequences` sequences of up to `max_length`
@@ -1462,11 +1464,11 @@ EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *gra
 EITP_API eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
                                             int32_t ignored);
 
-/* The classifier's scores of each sequence, F32 [sequences, labels]. It reads the first token in BERT, RoBERTa and
-   DistilBERT, and the last one in GPT-2. Scores of an empty sequence have no meaning. */
+/* The classifier's scores of each sample, F32 [samples, labels]. It reads the first token in BERT, RoBERTa and
+   DistilBERT, and the last one in GPT-2. Scores of an empty sample have no meaning. */
 EITP_API eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
 
-/* The output of the pooler for each sequence, [sequences, width]: the tanh of a linear layer of the first token. */
+/* The output of the pooler for each sample, [samples, width]: the tanh of a linear layer of the first token. */
 EITP_API eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
 
 /* ---- Blocks, for your own models ---- */
@@ -2267,6 +2269,10 @@ EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
    Samples are sequences, and so are the rows between them. */
 EITP_API eitp_tensor *eitp_pass_offsets(eitp_pass *pass);
 
+/* An input that the trainer fills in: the first row of each sample and the row after its last, I32 [samples, 2], as for
+   eitp_pool; both are -1 in unused places. */
+EITP_API eitp_tensor *eitp_pass_bounds(eitp_pass *pass);
+
 /*
  * Inputs that the trainer fills in: the dropout key I64 [3] (see eitp_dropout) for tensors with a value for each row,
  * and for those with a value for each sample. NULL in evaluation. With the wrong one, results depend on the number of
@@ -2290,7 +2296,7 @@ EITP_API void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabu
 /* Looks up `ids` in `table` [v, c] through eitp_pass_unique. */
 EITP_API eitp_tensor *eitp_pass_embedding(eitp_pass *pass, eitp_tensor *table, eitp_tensor *ids);
 
-/* All inputs that a model needs. Its tokens are the next row input. */
+/* All inputs that a model needs, but the segments. Its tokens are the next row input. */
 EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *model);
 
 /*
@@ -5446,22 +5452,6 @@ EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, 
 EITP__PRIVATE eitp__flops_rule eitp__flops_products, eitp__flops_adamw, eitp__flops_factored;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
-
-/* ---- Packed sequences ---- */
-
-/* A packed batch, padded to [sequences, heads, max_length, ..]. */
-typedef struct eitp__padding {
-    int64_t sequences, max_length;
-    eitp_tensor *ids;     /* I32 [sequences max_length]: the row in the batch, or -1 for padding */
-    eitp_tensor *present; /* U8 [sequences, 1, 1, max_length]: 0 for padding */
-} eitp__padding;
-
-/* Computes the padding of sequences. `lengths` may be NULL. */
-EITP__PRIVATE eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t max_length);
-
-/* Checks dtype and shape of offsets and lengths, which may be NULL. */
-EITP__PRIVATE eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths,
-                                              eitp_error *error);
 /* <<src/tensor/op_rules.h */
 
 /* >>src/tensor/autograd.h */
@@ -7422,11 +7412,11 @@ struct eitp_pass {
     int input_count;
     eitp__quantity quantities[EITP_MAX_PASS_QUANTITIES];
     int quantity_count;
-    eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not used */
-    eitp_tensor *unique, *inverse;                       /* from eitp_pass_unique */
-    int lookup;                                          /* index of the input whose ids they are */
-    int64_t vocabulary;                                  /* its ids are below; 0 without a lookup */
-    eitp_tensor *loss;                                   /* in training: the weighted sum of the terms */
+    eitp_tensor *positions, *offsets, *bounds, *key, *sample_key; /* NULL: not used */
+    eitp_tensor *unique, *inverse;                                /* from eitp_pass_unique */
+    int lookup;                                                   /* index of the input whose ids they are */
+    int64_t vocabulary;                                           /* its ids are below; 0 without a lookup */
+    eitp_tensor *loss;                                            /* in training: the weighted sum of the terms */
 };
 
 /* Checks the required members of a task. */
@@ -7468,6 +7458,7 @@ typedef struct eitp__batch {
     void *values[EITP_MAX_PASS_INPUTS]; /* of each input: [rows] or [places] */
     int32_t *positions;                 /* [rows] */
     int32_t *offsets;                   /* [sequences + 1] */
+    int32_t *bounds;                    /* [places, 2] */
     int32_t *inverse;                   /* [rows]: see eitp_embedding_unique; -1 in padding */
     int64_t *starts, *lengths;          /* [samples]: first row, and number of rows */
     eitp__sample_items *items;          /* [samples] */
@@ -18960,8 +18951,15 @@ eitp_tensor *eitp_scaled_dot_product_attention(eitp_tensor *q, eitp_tensor *k, e
 
 /* ---- Packed sequences ---- */
 
+/* A packed batch, padded to [sequences, heads, max_length, ..]. */
+typedef struct eitp__padding {
+    int64_t sequences, max_length;
+    eitp_tensor *ids;     /* I32 [sequences max_length]: the row in the batch, or -1 for padding */
+    eitp_tensor *present; /* U8 [sequences, 1, 1, max_length]: 0 for padding */
+} eitp__padding;
+
 /* Computes row numbers in F64, which holds them exactly. */
-EITP__PRIVATE eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t max_length) {
+static eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t max_length) {
     eitp__padding padding;
     int64_t sequences = offsets->shape[0] - 1, column[2] = {-1, 1}, row[2] = {1, -1}, flat[1] = {-1}, shape[4];
     eitp_tensor *bounds = eitp_cast(offsets, EITP_F64), *begin, *length, *position, *present;
@@ -19044,8 +19042,7 @@ static eitp_status eitp__check_separate(const eitp_tensor *q, const eitp_tensor 
                                   "max_length must be 1 to 16777216, not %lld", (long long)config->max_length);
 }
 
-EITP__PRIVATE eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths,
-                                              eitp_error *error) {
+static eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths, eitp_error *error) {
     eitp_status status = eitp__require(offsets->dtype == EITP_I32 && offsets->rank == 1 && offsets->shape[0] >= 2,
                                        error, "offsets must be i32 [sequences + 1]");
     if (status || !lengths)
@@ -19092,45 +19089,64 @@ eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor
 /* >>src/tensor/ops_pool.c */
 /* From packed sequences to one row each. Composed of other ops, so it can be differentiated. */
 
-/* The last row of each sequence. There are no integer additions; F64 holds the numbers exactly. */
-static eitp_tensor *eitp__last_rows(eitp_tensor *offsets) {
-    eitp_tensor *ends = eitp_slice(offsets, 0, 1, offsets->shape[0]);
-    return eitp_cast(eitp_affine(eitp_cast(ends, EITP_F64), 1, -1), EITP_I32);
+/* Where sequences begin and end, [sequences, 1]. There are no integer additions; F64 holds the numbers exactly. */
+typedef struct eitp__bounds {
+    int64_t sequences;
+    eitp_tensor *begins, *ends;
+} eitp__bounds;
+
+static eitp__bounds eitp__bounds_of(eitp_tensor *offsets) {
+    const int64_t column[2] = {-1, 1};
+    eitp_tensor *numbers = eitp_cast(offsets, EITP_F64);
+    eitp__bounds bounds;
+    if (offsets->rank == 2) {
+        bounds.sequences = offsets->shape[0];
+        bounds.begins = eitp_slice(numbers, 1, 0, 1);
+        bounds.ends = eitp_slice(numbers, 1, 1, 2);
+    } else {
+        bounds.sequences = offsets->shape[0] - 1;
+        bounds.begins = eitp_reshape(eitp_slice(numbers, 0, 0, bounds.sequences), 2, column);
+        bounds.ends = eitp_reshape(eitp_slice(numbers, 0, 1, bounds.sequences + 1), 2, column);
+    }
+    return bounds;
 }
 
-/* The number of rows of each sequence, at least 1: [sequences, 1] of a dtype. */
-static eitp_tensor *eitp__sequence_lengths(eitp_tensor *offsets, eitp_dtype dtype) {
-    const int64_t sequences = offsets->shape[0] - 1, column[2] = {-1, 1};
-    eitp_tensor *bounds = eitp_cast(offsets, EITP_F64), *lengths;
-    lengths = eitp_subtract(eitp_slice(bounds, 0, 1, sequences + 1), eitp_slice(bounds, 0, 0, sequences));
-    return eitp_reshape(eitp_cast(eitp_clamp(lengths, 1, (double)INFINITY), dtype), 2, column);
+/* A column of numbers as a vector of ids. */
+static eitp_tensor *eitp__column_ids(eitp_tensor *numbers) {
+    const int64_t flat[1] = {-1};
+    return eitp_reshape(eitp_cast(numbers, EITP_I32), 1, flat);
 }
 
 /* The sequence of each row of x: I32 [n], -1 for a row in none. */
-static eitp_tensor *eitp__row_sequences(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length) {
-    const eitp__padding padding = eitp__pad_sequences(offsets, NULL, max_length);
-    const int64_t column[2] = {-1, 1}, flat[1] = {-1};
+static eitp_tensor *eitp__row_sequences(eitp_tensor *x, const eitp__bounds *bounds, int64_t max_length) {
+    const int64_t column[2] = {-1, 1}, row[2] = {1, -1};
     int64_t all[2];
-    eitp_tensor *numbers;
-    all[0] = padding.sequences;
+    eitp_tensor *position, *ids, *numbers;
+    all[0] = bounds->sequences;
     all[1] = max_length;
+    position = eitp_reshape(eitp_arange(x->graph, EITP_F64, max_length), 2, row);
+    ids = eitp_add(bounds->begins, position);
+    ids = eitp_where(eitp_less(ids, bounds->ends), ids, eitp__scalar_like(position, -1));
     /* Counted from 1, so that 0 stands for no sequence. */
-    numbers = eitp_affine(eitp_arange(x->graph, EITP_F32, padding.sequences), 1, 1);
+    numbers = eitp_affine(eitp_arange(x->graph, EITP_F32, bounds->sequences), 1, 1);
     numbers = eitp_reshape(eitp_broadcast(eitp_reshape(numbers, 2, column), 2, all), 2, column);
-    numbers = eitp_reshape(eitp__scatter_rows(padding.ids, numbers, x), 1, flat);
-    return eitp_cast(eitp_affine(numbers, 1, -1), EITP_I32);
+    numbers = eitp__scatter_rows(eitp__column_ids(ids), numbers, x);
+    return eitp__column_ids(eitp_affine(numbers, 1, -1));
 }
 
-static eitp_tensor *eitp__pool_mean(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length) {
+static eitp_tensor *eitp__pool_mean(eitp_tensor *x, const eitp__bounds *bounds, int64_t max_length) {
     const eitp_dtype wide = eitp__wide(x->dtype);
-    eitp_tensor *sums =
-        eitp__sum_rows(eitp__row_sequences(x, offsets, max_length), eitp_cast(x, wide), offsets->shape[0] - 1);
-    return eitp_divide(sums, eitp__sequence_lengths(offsets, wide));
+    eitp_tensor *lengths = eitp_clamp(eitp_subtract(bounds->ends, bounds->begins), 1, (double)INFINITY), *sums;
+    sums = eitp__sum_rows(eitp__row_sequences(x, bounds, max_length), eitp_cast(x, wide), bounds->sequences);
+    return eitp_divide(sums, eitp_cast(lengths, wide));
 }
 
 static eitp_status eitp__check_pool(const eitp_tensor *x, const eitp_tensor *offsets, int64_t max_length,
                                     eitp_pooling pooling, eitp_error *error) {
-    eitp_status status = eitp__check_packing(offsets, NULL, error);
+    const int fits = offsets->dtype == EITP_I32 && !offsets->rows &&
+                     (offsets->rank == 1 ? offsets->shape[0] >= 2 : offsets->rank == 2 && offsets->shape[1] == 2);
+    eitp_status status =
+        eitp__require(fits, error, "offsets must be i32 [sequences + 1], or bounds i32 [sequences, 2]");
     if (!status)
         status = eitp__require(x->rank == 2 && eitp__is_floating(x->dtype), error,
                                "the operand must be a floating-point matrix");
@@ -19144,21 +19160,20 @@ static eitp_status eitp__check_pool(const eitp_tensor *x, const eitp_tensor *off
 
 eitp_tensor *eitp_pool(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length, eitp_pooling pooling) {
     eitp_error error = EITP__ZERO;
-    eitp_tensor *y;
+    eitp__bounds bounds;
     if (!x || !offsets)
         return NULL;
     if (eitp__check_pool(x, offsets, max_length, pooling, &error)) {
         eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "pool: %s", error.message);
         return NULL;
     }
-    if (pooling == EITP_POOLING_MEAN)
-        y = eitp__pool_mean(x, offsets, max_length);
-    else
-        y = eitp_embedding(x, pooling == EITP_POOLING_LAST ? eitp__last_rows(offsets)
-                                                           : eitp_slice(offsets, 0, 0, offsets->shape[0] - 1));
-    if (y)
+    if (offsets->rank == 1)
         eitp__add_offsets_rule(offsets, x->shape[0], max_length);
-    return y;
+    bounds = eitp__bounds_of(offsets);
+    if (pooling == EITP_POOLING_MEAN)
+        return eitp__pool_mean(x, &bounds, max_length);
+    return eitp_embedding(
+        x, eitp__column_ids(pooling == EITP_POOLING_LAST ? eitp_affine(bounds.ends, 1, -1) : bounds.begins));
 }
 /* <<src/tensor/ops_pool.c */
 
@@ -26043,7 +26058,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
     inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
-    inputs.unique = inputs.inverse = inputs.segments = inputs.sample_key = NULL;
+    inputs.unique = inputs.inverse = inputs.segments = inputs.bounds = inputs.sample_key = NULL;
     return inputs;
 }
 
@@ -26137,22 +26152,23 @@ eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const
     return eitp_model_row_losses(model, eitp_model_hidden(model, graph, inputs, max_length), targets, ignored);
 }
 
-/* ---- Sequences ---- */
+/* ---- Samples ---- */
 
 /* The pooled rows through the pooler. */
 static eitp_tensor *eitp__pooler_output(const eitp_model *model, eitp_tensor *rows) {
     return eitp__head_linear(model, rows, EITP__POOLER, EITP_TANH);
 }
 
-/* One row of hidden states for each sequence. */
-static eitp_tensor *eitp__sequence_rows(eitp_tensor *hidden, const eitp_model_inputs *inputs, eitp_pooling pooling) {
-    return eitp_pool(hidden, inputs->offsets, eitp_tensor_dimension(hidden, 0), pooling);
+/* One row of hidden states for each sample. */
+static eitp_tensor *eitp__sample_rows(eitp_tensor *hidden, const eitp_model_inputs *inputs, eitp_pooling pooling) {
+    return eitp_pool(hidden, inputs->bounds ? inputs->bounds : inputs->offsets, eitp_tensor_dimension(hidden, 0),
+                     pooling);
 }
 
 eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
     if (!model || !hidden || !inputs || !eitp__require_slot(model, eitp_tensor_graph(hidden), EITP__POOLER, "pooler"))
         return NULL;
-    return eitp__pooler_output(model, eitp__sequence_rows(hidden, inputs, EITP_POOLING_FIRST));
+    return eitp__pooler_output(model, eitp__sample_rows(hidden, inputs, EITP_POOLING_FIRST));
 }
 
 eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
@@ -26164,7 +26180,7 @@ eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, con
         return NULL;
     config = &model->config;
     rule = &eitp__architecture_of(config)->classifier;
-    x = eitp__sequence_rows(hidden, inputs, rule->pooling);
+    x = eitp__sample_rows(hidden, inputs, rule->pooling);
     if (eitp__has_slot(config, EITP__POOLER, EITP__WEIGHT))
         x = eitp__pooler_output(model, x);
     if (rule->drops_first)
@@ -35096,6 +35112,16 @@ eitp_tensor *eitp_pass_offsets(eitp_pass *pass) {
     return pass->offsets;
 }
 
+eitp_tensor *eitp_pass_bounds(eitp_pass *pass) {
+    int64_t shape[2] = {0, 2};
+    if (!pass)
+        return NULL;
+    shape[0] = eitp__layout_places(&pass->layout);
+    if (!pass->bounds)
+        pass->bounds = eitp_input(pass->graph, "bounds", EITP_I32, 2, shape);
+    return pass->bounds;
+}
+
 eitp_tensor *eitp_pass_key(eitp_pass *pass) {
     const int64_t key = 3;
     if (pass && pass->trains && !pass->key)
@@ -35174,8 +35200,10 @@ eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *mode
     inputs.positions = eitp_pass_positions(pass);
     inputs.offsets = eitp_pass_offsets(pass);
     inputs.key = eitp_model_has_dropout(model) ? eitp_pass_key(pass) : NULL;
-    if (inputs.key && model->config.head == EITP_HEAD_CLASSIFIER)
-        inputs.sample_key = eitp_pass_sample_key(pass);
+    if (model->config.head == EITP_HEAD_CLASSIFIER) {
+        inputs.bounds = eitp_pass_bounds(pass);
+        inputs.sample_key = inputs.key ? eitp_pass_sample_key(pass) : NULL;
+    }
     if (eitp__trains_tied_embedding(model))
         eitp_pass_unique(pass, inputs.tokens, eitp_model_vocabulary(model), &inputs.unique, &inputs.inverse);
     return inputs;
@@ -35814,7 +35842,7 @@ typedef struct eitp__batch_buffer {
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 6 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 7 };
 
 /* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
@@ -35825,6 +35853,8 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
         {(void **)&batch->inverse, pass->inverse ? rows : 0},
         {(void **)&batch->offsets,
          pass->offsets ? (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets : 0},
+        {(void **)&batch->bounds,
+         pass->bounds ? 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->bounds : 0},
         {(void **)&batch->starts, samples * sizeof *batch->starts},
         {(void **)&batch->lengths, samples * sizeof *batch->lengths},
         {(void **)&batch->items, samples * sizeof *batch->items},
@@ -35981,6 +36011,35 @@ static void eitp__batch_fill_offsets(eitp__batch *batch) {
         batch->offsets[sequence++] = (int32_t)end;
 }
 
+/* Stores where the sample of each place begins and ends. */
+static void eitp__batch_fill_bounds(eitp__batch *batch) {
+    const eitp__layout *layout = &batch->pass->layout;
+    for (int64_t i = 0; i < 2 * eitp__layout_places(layout); i++)
+        batch->bounds[i] = -1;
+    for (int64_t s = 0; s < batch->count; s++) {
+        int32_t *bounds = &batch->bounds[2 * eitp__layout_place(layout, s)];
+        bounds[0] = (int32_t)batch->starts[s];
+        bounds[1] = (int32_t)(batch->starts[s] + batch->lengths[s]);
+    }
+}
+
+/* Writes what says where sequences and samples are. */
+static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
+    const eitp__layout *layout = &batch->pass->layout;
+    const size_t offsets = (size_t)(eitp__layout_sequences(layout) + 1) * sizeof *batch->offsets;
+    const size_t bounds = 2 * (size_t)eitp__layout_places(layout) * sizeof *batch->bounds;
+    eitp_status status = EITP_OK;
+    if (batch->offsets) {
+        eitp__batch_fill_offsets(batch);
+        status = eitp_plan_write(plan, batch->pass->offsets, batch->offsets, offsets, error);
+    }
+    if (!status && batch->bounds) {
+        eitp__batch_fill_bounds(batch);
+        status = eitp_plan_write(plan, batch->pass->bounds, batch->bounds, bounds, error);
+    }
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const size_t bytes = (size_t)batch->rows * sizeof(int32_t);
@@ -35996,11 +36055,7 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
         status = eitp_plan_write(plan, pass->positions, batch->positions, bytes, error);
     if (!status && batch->inverse)
         status = eitp_plan_write(plan, pass->inverse, batch->inverse, bytes, error);
-    if (status || !batch->offsets)
-        return status;
-    eitp__batch_fill_offsets(batch);
-    return eitp_plan_write(plan, pass->offsets, batch->offsets,
-                           (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets, error);
+    return status ? status : eitp__batch_write_layout(batch, plan, error);
 }
 
 /* ---- Results ---- */

@@ -77,22 +77,23 @@ eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const
     return eitp_model_row_losses(model, eitp_model_hidden(model, graph, inputs, max_length), targets, ignored);
 }
 
-/* ---- Sequences ---- */
+/* ---- Samples ---- */
 
 /* The pooled rows through the pooler. */
 static eitp_tensor *eitp__pooler_output(const eitp_model *model, eitp_tensor *rows) {
     return eitp__head_linear(model, rows, EITP__POOLER, EITP_TANH);
 }
 
-/* One row of hidden states for each sequence. */
-static eitp_tensor *eitp__sequence_rows(eitp_tensor *hidden, const eitp_model_inputs *inputs, eitp_pooling pooling) {
-    return eitp_pool(hidden, inputs->offsets, eitp_tensor_dimension(hidden, 0), pooling);
+/* One row of hidden states for each sample. */
+static eitp_tensor *eitp__sample_rows(eitp_tensor *hidden, const eitp_model_inputs *inputs, eitp_pooling pooling) {
+    return eitp_pool(hidden, inputs->bounds ? inputs->bounds : inputs->offsets, eitp_tensor_dimension(hidden, 0),
+                     pooling);
 }
 
 eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
     if (!model || !hidden || !inputs || !eitp__require_slot(model, eitp_tensor_graph(hidden), EITP__POOLER, "pooler"))
         return NULL;
-    return eitp__pooler_output(model, eitp__sequence_rows(hidden, inputs, EITP_POOLING_FIRST));
+    return eitp__pooler_output(model, eitp__sample_rows(hidden, inputs, EITP_POOLING_FIRST));
 }
 
 eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
@@ -104,7 +105,7 @@ eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, con
         return NULL;
     config = &model->config;
     rule = &eitp__architecture_of(config)->classifier;
-    x = eitp__sequence_rows(hidden, inputs, rule->pooling);
+    x = eitp__sample_rows(hidden, inputs, rule->pooling);
     if (eitp__has_slot(config, EITP__POOLER, EITP__WEIGHT))
         x = eitp__pooler_output(model, x);
     if (rule->drops_first)

@@ -246,9 +246,9 @@ typedef struct eitp_model_inputs {
     /* For training in several passes per step, both or neither: the distinct tokens of the step, I32 [u], and the index
      * of each token among them, I32 [n], rows. See eitp_embedding_unique. */
     eitp_tensor *unique, *inverse;
-    eitp_tensor *segments; /* I32 [n], rows: the segment of each token, for models with segments; NULL: all 0 */
-    eitp_tensor
-        *sample_key; /* I64 [3]: as key, but with the index of sequence 0; for a classifier's dropout, or NULL */
+    eitp_tensor *segments;   /* I32 [n], rows: the segment of each token, for models with segments; NULL: all 0 */
+    eitp_tensor *bounds;     /* I32 [samples, 2]: see eitp_pool; NULL: the samples are the sequences of offsets */
+    eitp_tensor *sample_key; /* I64 [3]: as key, but with the index of sample 0, for classifiers; NULL: no dropout */
 } eitp_model_inputs;
 
 /* Creates tokens, positions, offsets and, if with_key, key, for up to `sequences` sequences of up to `max_length`
@@ -277,11 +277,11 @@ EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *gra
 EITP_API eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
                                             int32_t ignored);
 
-/* The classifier's scores of each sequence, F32 [sequences, labels]. It reads the first token in BERT, RoBERTa and
-   DistilBERT, and the last one in GPT-2. Scores of an empty sequence have no meaning. */
+/* The classifier's scores of each sample, F32 [samples, labels]. It reads the first token in BERT, RoBERTa and
+   DistilBERT, and the last one in GPT-2. Scores of an empty sample have no meaning. */
 EITP_API eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
 
-/* The output of the pooler for each sequence, [sequences, width]: the tanh of a linear layer of the first token. */
+/* The output of the pooler for each sample, [samples, width]: the tanh of a linear layer of the first token. */
 EITP_API eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
 
 /* ---- Blocks, for your own models ---- */

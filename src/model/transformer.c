@@ -203,7 +203,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
     inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
-    inputs.unique = inputs.inverse = inputs.segments = inputs.sample_key = NULL;
+    inputs.unique = inputs.inverse = inputs.segments = inputs.bounds = inputs.sample_key = NULL;
     return inputs;
 }
 

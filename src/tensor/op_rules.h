@@ -145,20 +145,4 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_products, eitp__flops_adamw, eitp__fl
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 
-/* ---- Packed sequences ---- */
-
-/* A packed batch, padded to [sequences, heads, max_length, ..]. */
-typedef struct eitp__padding {
-    int64_t sequences, max_length;
-    eitp_tensor *ids;     /* I32 [sequences max_length]: the row in the batch, or -1 for padding */
-    eitp_tensor *present; /* U8 [sequences, 1, 1, max_length]: 0 for padding */
-} eitp__padding;
-
-/* Computes the padding of sequences. `lengths` may be NULL. */
-EITP__PRIVATE eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t max_length);
-
-/* Checks dtype and shape of offsets and lengths, which may be NULL. */
-EITP__PRIVATE eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths,
-                                              eitp_error *error);
-
 #endif

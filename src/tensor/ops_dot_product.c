@@ -170,8 +170,15 @@ eitp_tensor *eitp_scaled_dot_product_attention(eitp_tensor *q, eitp_tensor *k, e
 
 /* ---- Packed sequences ---- */
 
+/* A packed batch, padded to [sequences, heads, max_length, ..]. */
+typedef struct eitp__padding {
+    int64_t sequences, max_length;
+    eitp_tensor *ids;     /* I32 [sequences max_length]: the row in the batch, or -1 for padding */
+    eitp_tensor *present; /* U8 [sequences, 1, 1, max_length]: 0 for padding */
+} eitp__padding;
+
 /* Computes row numbers in F64, which holds them exactly. */
-EITP__PRIVATE eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t max_length) {
+static eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t max_length) {
     eitp__padding padding;
     int64_t sequences = offsets->shape[0] - 1, column[2] = {-1, 1}, row[2] = {1, -1}, flat[1] = {-1}, shape[4];
     eitp_tensor *bounds = eitp_cast(offsets, EITP_F64), *begin, *length, *position, *present;
@@ -254,8 +261,7 @@ static eitp_status eitp__check_separate(const eitp_tensor *q, const eitp_tensor 
                                   "max_length must be 1 to 16777216, not %lld", (long long)config->max_length);
 }
 
-EITP__PRIVATE eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths,
-                                              eitp_error *error) {
+static eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths, eitp_error *error) {
     eitp_status status = eitp__require(offsets->dtype == EITP_I32 && offsets->rank == 1 && offsets->shape[0] >= 2,
                                        error, "offsets must be i32 [sequences + 1]");
     if (status || !lengths)
