@@ -159,12 +159,10 @@ static eitp_tensor *eitp__model_positions(const eitp_model *model, eitp_graph *g
                           first ? eitp__affine_ids(inputs->positions, 1, (double)first) : inputs->positions);
 }
 
-/* The embedding of each token's segment, or one row for all if there is one segment. */
+/* The embedding of each token's segment, 0 for all without inputs->segments. */
 static eitp_tensor *eitp__model_segments(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
-    eitp_tensor *table = eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING);
-    if (model->config.segments == 1)
-        return eitp_reshape(table, 1, &model->config.width);
-    return eitp_embedding(table, inputs->segments ? inputs->segments : eitp__affine_ids(inputs->positions, 0, 0));
+    return eitp_embedding(eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING),
+                          inputs->segments ? inputs->segments : eitp__affine_ids(inputs->positions, 0, 0));
 }
 
 /* The sum of token, position and segment embeddings. */
