@@ -976,8 +976,8 @@ typedef enum eitp_pooling {
 /*
  * One row for each sequence of x [n, c]: [sequences, c]. `offsets` is as in eitp_attention, or bounds I32 [sequences,
  * 2]: the first row of each sequence and the row after its last, which need not ascend. No sequence may have more than
- * max_length rows. The mean of 16-bit rows is F32, and that of an empty sequence is 0; the first or last row of an empty
- * sequence has no meaning.
+ * max_length rows. The mean of 16-bit rows is F32. That of an empty sequence is 0; its first and last row have no
+ * meaning.
  */
 EITP_API eitp_tensor *eitp_pool(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length, eitp_pooling pooling);
 

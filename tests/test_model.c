@@ -913,9 +913,10 @@ static void adapters_follow_the_table(void) {
         const char *names, *written;
         unsigned targets;
     } cases[] = {
-        {"self.qkv", "qkv", EITP_LORA_ATTENTION_INPUT},
+        {"self.q,v", "q,v", EITP_LORA_QUERY | EITP_LORA_VALUE},
         {"down,out", "out,down", EITP_LORA_MLP_OUTPUT | EITP_LORA_ATTENTION_OUTPUT},
-        {"all-linear", "qkv,out,up,down", 15},
+        {"up.right", "right", 1u << 11},
+        {"all-linear", "q,k,v,out,left,right,down", 16 + 32 + 64 + 2 + (1u << 10) + (1u << 11) + 8},
     };
     const eitp_transformer_config config = other_config();
     const eitp_host host = eitp_host_default();
@@ -932,19 +933,21 @@ static void adapters_follow_the_table(void) {
         CHECK_THAT(!strcmp(names, cases[i].written), "%s", names);
     }
     CHECK(eitp_lora_targets_parse(&other, "c_attn", &targets, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error_.message, "'c_attn' in other (choose from self.qkv, self.out, up, down, all-linear"), "%s",
-               error_.message);
+    CHECK_THAT(
+        strstr(error_.message, "'c_attn' in other (choose from self.q, self.k, self.v, self.out, up.left, up.right, "),
+        "%s", error_.message);
     REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
     lora.rank = 2;
     lora.targets = 15;
     REQUIRE_OK(eitp_model_add_lora(model, &lora, &error_), error_);
-    CHECK(is_trained(context, "base.block.1.up.lora_A.weight") && !is_trained(context, "base.block.1.up.weight"));
-    CHECK(eitp_model_trained_parameter_count(model) == 2 * 2 * (12 + 36 + 12 + 12 + 12 + 20 + 20 + 12));
+    CHECK(is_trained(context, "base.block.1.up.left.lora_A.weight") && !is_trained(context, "base.block.1.up.weight"));
+    CHECK(eitp_model_trained_parameter_count(model) == 2 * 2 * (4 * (12 + 12) + 2 * (12 + 10) + 20 + 12));
+    CHECK(eitp_model_lora_config(model).targets == cases[EITP__COUNT(cases) - 1].targets);
     REQUIRE(scratch_make(directory));
     REQUIRE_OK(eitp_lora_save(model, directory, NULL, NULL, &error_), error_);
     eitp__buffer_init(&text, &host);
     REQUIRE_OK(eitp__read_file(&host, scratch_path(directory, "adapter_config.json"), 1 << 16, &text, &error_), error_);
-    CHECK_THAT(strstr(text.data, "\"target_modules\": [\"qkv\", \"out\", \"up\", \"down\"]") &&
+    CHECK_THAT(strstr(text.data, "\"target_modules\": [\"q\", \"k\", \"v\", \"out\", \"left\", \"right\", \"down\"]") &&
                    strstr(text.data, "\"fan_in_fan_out\": false"),
                "%s", text.data);
     eitp__buffer_release(&text);
