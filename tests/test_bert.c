@@ -108,7 +108,7 @@ typedef struct pass {
     eitp_plan *plan;
     eitp_model_inputs inputs;
     eitp_tensor *targets, *labels, *wanted;
-    eitp_tensor *hidden, *head, *pooled, *mean, *loss;
+    eitp_tensor *hidden, *head, *pooled, *mean, *loss, *carry;
 } pass;
 
 /* The sum of the losses of a classifier, as config.problem says. */
@@ -129,7 +129,7 @@ static eitp_tensor *classifier_loss(pass *p, const eitp_transformer_config *conf
 
 static int make_pass(const golden *g, pass *p, int with_gradients) {
     const eitp_transformer_config config = eitp_model_config(g->model);
-    const int64_t rows = SEQUENCES * LONGEST;
+    const int64_t rows = SEQUENCES * LONGEST, one = 1;
     eitp_tensor *loss = NULL;
     memset(p, 0, sizeof *p);
     if (eitp_graph_create(g->context, &p->graph, &error_))
@@ -150,7 +150,8 @@ static int make_pass(const golden *g, pass *p, int with_gradients) {
         loss = classifier_loss(p, &config);
     }
     p->loss = loss ? eitp_output(eitp_sum(loss, EITP_ALL_DIMENSIONS, 0)) : NULL;
-    if ((p->loss && with_gradients && eitp_accumulate_gradients(p->loss, NULL, &error_)) ||
+    p->carry = p->loss && with_gradients ? eitp_input(p->graph, "carry", EITP_F32, 1, &one) : NULL;
+    if ((p->carry && eitp_accumulate_gradients(p->loss, p->carry, &error_)) ||
         eitp_plan_create(p->graph, &p->plan, &error_)) {
         printf("    %s\n", error_.message);
         return 0;
@@ -183,6 +184,7 @@ static void write_labels(const golden *g, const pass *p) {
 /* Writes the golden batch and executes it. */
 static void run_pass(const golden *g, const pass *p) {
     int32_t values[ROWS], offsets[SEQUENCES + 1], positions[ROWS];
+    const float carry = 0;
     expected_i32(g, "offsets", offsets, SEQUENCES + 1);
     for (int i = 0, sequence = 0; i < ROWS; i++) {
         while (i >= offsets[sequence + 1])
@@ -201,6 +203,8 @@ static void run_pass(const golden *g, const pass *p) {
     if (p->targets)
         CHECK(!eitp_plan_write(p->plan, p->targets, values, sizeof values, &error_));
     write_labels(g, p);
+    if (p->carry)
+        CHECK(!eitp_plan_write(p->plan, p->carry, &carry, sizeof carry, &error_));
     CHECK_THAT(!eitp_plan_execute(p->plan, &error_), "%s", error_.message);
 }
 
@@ -272,8 +276,8 @@ static void check_gradients(const golden *g, const char *directory) {
 /* ---- Tests ---- */
 
 static const char *const names[] = {
-    "bert",          "bert-mlm",   "bert-untied",    "bert-class",       "roberta",    "roberta-mlm",
-    "roberta-class", "distilbert", "distilbert-mlm", "distilbert-class", "gpt2-class",
+    "bert",        "bert-mlm",      "bert-untied",    "bert-class",       "roberta",
+    "roberta-mlm", "roberta-class", "distilbert-mlm", "distilbert-class", "gpt2-class",
 };
 
 static void check_golden(const char *directory, const char *name, const char *isa) {
@@ -317,6 +321,62 @@ static void models_match_transformers(void) {
         }
         for (size_t i = 0; i < EITP__COUNT(names); i++)
             check_golden(golden_path(names[i]), names[i], sets[s]);
+    }
+}
+
+static double *expected_f64(const golden *g, const char *name, int64_t count) {
+    const eitp__safetensors_entry *entry = eitp__safetensors_find(g->expected, name);
+    double *values = (double *)calloc((size_t)count, sizeof *values);
+    CHECK_THAT(entry && entry->count == count &&
+                   !eitp__safetensors_read(g->expected, entry, 0, count, values, NULL, &error_),
+               "%s", name);
+    return values;
+}
+
+/* Losses and gradient norms of 20 steps on the same batch. */
+static void check_training(const char *name) {
+    enum { STEPS = 20 };
+    golden g;
+    pass p;
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_update update;
+    eitp_optimizer_config adamw = eitp_optimizer_config_default();
+    double *losses, *norms;
+    REQUIRE(open_model(&g, golden_path(name), name, NULL));
+    REQUIRE(make_pass(&g, &p, 1));
+    losses = expected_f64(&g, "train.losses", STEPS);
+    norms = expected_f64(&g, "train.grad_norms", STEPS);
+    adamw.weight_decay = 0.1;
+    REQUIRE_OK(eitp_graph_create(g.context, &graph, &error_), error_);
+    REQUIRE_OK(eitp_apply_gradients(graph, &adamw, &update, &error_), error_);
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
+    for (int i = 0; i < STEPS; i++) {
+        const float hyper[2] = {1e-3f, (float)(i + 1)}, limit = 2;
+        float loss, norm;
+        run_pass(&g, &p);
+        CHECK(!eitp_plan_read(p.plan, p.loss, &loss, sizeof loss, &error_));
+        CHECK(!eitp_plan_write(plan, update.rate_and_step, hyper, sizeof hyper, &error_));
+        CHECK(!eitp_plan_write(plan, update.max_norm, &limit, sizeof limit, &error_));
+        CHECK_THAT(!eitp_plan_execute(plan, &error_), "%s", error_.message);
+        CHECK(!eitp_plan_read(plan, update.norm, &norm, sizeof norm, &error_));
+        CHECK_THAT(fabs((double)loss / losses[i] - 1) < 1e-5, "%s step %d: loss %.9f, not %.9f", name, i + 1,
+                   (double)loss, losses[i]);
+        CHECK_THAT(fabs((double)norm / norms[i] - 1) < 5e-5, "%s step %d: norm %.9f, not %.9f", name, i + 1,
+                   (double)norm, norms[i]);
+    }
+    free(losses);
+    free(norms);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    release_pass(&p);
+    close_golden(&g);
+}
+
+static void twenty_steps_match_transformers(void) {
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (strstr(names[i], "-mlm") || strstr(names[i], "-class"))
+            check_training(names[i]);
     }
 }
 
@@ -661,7 +721,7 @@ static void named_shapes_have_their_size(void) {
 
 /* A door that a model lacks is an error that says so. */
 static void missing_doors_are_errors(void) {
-    static const char *const directories[] = {"bert-class", "bert-mlm", "distilbert"};
+    static const char *const directories[] = {"bert-class", "bert-mlm", "distilbert-mlm"};
     static const char *const words[] = {"no language head", "no classifier", "no pooler"};
     for (size_t i = 0; i < EITP__COUNT(words); i++) {
         eitp_tensor *hidden, *y;
@@ -817,6 +877,7 @@ static void other_adapters_are_errors(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(models_match_transformers),
+        TEST(twenty_steps_match_transformers),
         TEST(saved_models_are_the_same),
         TEST(heads_that_files_lack_are_random),
         TEST(other_labels_need_a_fresh_head),

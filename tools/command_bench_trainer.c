@@ -22,9 +22,12 @@ static eitp_status read_shape(bench_trainer *t, eitp_transformer_config *shape, 
     } else {
         status = eitp_transformer_config_named(name, shape, error);
     }
+    if (status)
+        return status;
+    shape->head = EITP_HEAD_LANGUAGE;
     shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
         options_number(t->options, OPTION_DROPOUT);
-    return status;
+    return EITP_OK;
 }
 
 static eitp_status check_tokens(bench_trainer *t, eitp_error *error) {

@@ -24,8 +24,8 @@ static const struct {
      "model directory, or output directory (its best checkpoint, or the newest) (required)"},
     {OPTION_MODEL, OPTIONS_PLAN | OPTIONS_BENCH_STEP,
      "model directory, output directory (its best checkpoint, or the newest), or shape: gpt2, gpt2-medium, gpt2-large, "
-     "gpt2-xl, "
-     "distilgpt2, tiny, or a config.json (default: gpt2)"},
+     "gpt2-xl, distilgpt2, tiny, bert-base, bert-large, minilm, roberta-base, roberta-large, distilbert-base, or a "
+     "config.json (default: gpt2)"},
     {OPTION_MODEL, OPTIONS_MERGE, "directory of the base model (default: the one that the adapters name)"},
     {OPTION_VOCAB_SIZE, TRAINS,
      "tokens in the vocabulary of an --init model (default: the tokenizer's; of a config.json its own)"},

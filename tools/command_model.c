@@ -93,6 +93,18 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
     return status;
 }
 
+eitp_status model_check_language(const eitp_transformer_config *config, const char *name, eitp_error *error) {
+    const char *type = eitp_architecture_name(config->architecture);
+    if (config->head == EITP_HEAD_CLASSIFIER)
+        return command_fail(error, EITP_ERROR_UNSUPPORTED, "'%s' is a %s classifier, expected a language model", name,
+                            type);
+    if (config->bidirectional)
+        return command_fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "'%s' is a %s model, which does not predict the next token; use a causal model such as gpt2", name, type);
+    return EITP_OK;
+}
+
 eitp_status model_use_bytes(eitp_tokenizer **tokenizer, eitp_error *error) {
     const eitp_host host = command_host();
     output_info("no tokenizer: the tokens are bytes (0 to 255) and end-of-text (256)");

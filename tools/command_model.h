@@ -44,6 +44,9 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
 eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_token_file *file, int64_t vocabulary,
                                   eitp_error *error);
 
+/* Fails unless the model predicts the next token; `name` is what the user called it. */
+eitp_status model_check_language(const eitp_transformer_config *config, const char *name, eitp_error *error);
+
 /* The tokenizer of bytes, for text without a tokenizer. Logs that it is used. */
 eitp_status model_use_bytes(eitp_tokenizer **tokenizer, eitp_error *error);
 

@@ -51,7 +51,8 @@ static const option_row rows[] = {
      "model directory, or output directory (its best checkpoint, or the newest); plan, bench: or a shape (default: "
      "gpt2)"},
     {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS, 1,
-     "random weights in the shape of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, or a config.json"},
+     "random weights in the shape of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, or a config.json; plan "
+     "takes bert-base, bert-large, minilm, roberta-base, roberta-large and distilbert-base too"},
     {"vocab-size", "vocabulary-size", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS | OPTIONS_TOKENIZER_TRAIN, 1,
      "tokens of the vocabulary (default: the shape's; tokenizer train: 50257)"},
     {"layers", "num-layers n-layer n-layers num-hidden-layers", KIND_INTEGER, 1, 1000, NULL, "N", FITS, 1,

@@ -19,6 +19,7 @@ from safetensors.numpy import save_file
 
 LENGTHS = (7, 4, 11, 1)
 IGNORED = -100
+STEPS, RATE, CLIP_NORM = 20, 1e-3, 2.0
 BERT = {
     "vocab_size": 23,
     "hidden_size": 8,
@@ -65,7 +66,6 @@ MODELS = {
     "roberta": ("RobertaModel", ROBERTA),
     "roberta-mlm": ("RobertaForMaskedLM", {**ROBERTA, "hidden_act": "relu"}),
     "roberta-class": ("RobertaForSequenceClassification", {**ROBERTA, **LABELS, "problem_type": "multi_label_classification"}),
-    "distilbert": ("DistilBertModel", DISTILBERT),
     "distilbert-mlm": ("DistilBertForMaskedLM", DISTILBERT),
     "distilbert-class": ("DistilBertForSequenceClassification", {**DISTILBERT, "num_labels": 1, "problem_type": "regression"}),
     "gpt2-class": ("GPT2ForSequenceClassification", {**GPT2, **LABELS}),
@@ -136,18 +136,23 @@ def loss_of(name, output, batch):
     return packed(output.last_hidden_state).sum(), None
 
 
-def evaluate(name, model, batch):
+def forward(name, model, batch):
+    """The loss, what the head gives, the output, and the mask."""
     inputs = {"input_ids": padded(batch["tokens"], 1), "attention_mask": padded(numpy.ones(sum(LENGTHS)), 0)}
     if name.startswith(("bert", "roberta")):
         inputs["token_type_ids"] = padded(batch["segments"], 0)
     if name.startswith("gpt2"):
         inputs["use_cache"] = False
-    model.zero_grad(set_to_none=True)
     output = model(**inputs, output_hidden_states=True)
-    loss, head = loss_of(name, output, batch)
+    return *loss_of(name, output, batch), output, inputs["attention_mask"]
+
+
+def evaluate(name, model, batch):
+    model.zero_grad(set_to_none=True)
+    loss, head, output, mask = forward(name, model, batch)
     loss.backward()
     hidden = output.hidden_states[-1]
-    mask = inputs["attention_mask"].to(hidden.dtype)[:, :, None]
+    mask = mask.to(hidden.dtype)[:, :, None]
     values = {"hidden": packed(hidden), "loss": loss.reshape(1)}
     if head is not None:
         values["head"] = head
@@ -160,6 +165,23 @@ def evaluate(name, model, batch):
         if parameter.grad is not None and name.endswith(("-mlm", "-class")):
             values["grad." + key] = parameter.grad.numpy()
     return values
+
+
+def train(model, name, batch):
+    """Losses and gradient norms, before clipping, of steps on the same batch."""
+    decayed = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
+    others = [parameter for parameter in model.parameters() if parameter.ndim < 2]
+    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.999), eps=1e-8, foreach=False)
+    losses, norms = [], []
+    for _ in range(STEPS):
+        optimizer.zero_grad(set_to_none=True)
+        loss = forward(name, model, batch)[0]
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM).item())
+        optimizer.step()
+        losses.append(loss.item())
+    return numpy.array(losses), numpy.array(norms)
 
 
 def write_model(root, name, seed):
@@ -178,6 +200,8 @@ def write_model(root, name, seed):
             worst[part] = max(worst[part], float(numpy.linalg.norm(rounded[key] - value) / norm))
     tensors = {key: value.astype(numpy.float32) for key, value in values.items() if key != "loss"}
     tensors["loss"] = values["loss"].astype(numpy.float64)
+    if name.endswith(("-mlm", "-class")):
+        tensors["train.losses"], tensors["train.grad_norms"] = train(exact, name, batch)
     for key, value in batch.items():
         tensors[key] = value.astype(numpy.int32)
     tensors["offsets"] = numpy.cumsum([0, *LENGTHS]).astype(numpy.int32)
