@@ -741,6 +741,32 @@ static void missing_doors_are_errors(void) {
     }
 }
 
+/* Dropout of classifiers is where transformers has it; its key is that of samples. */
+static void classifiers_drop_out(void) {
+    static const struct {
+        const char *directory;
+        int dropouts;
+    } cases[] = {{"bert-class", 1}, {"roberta-class", 2}, {"distilbert-class", 1}, {"gpt2-class", 0}};
+    const int64_t three = 3;
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        int count = 0;
+        golden g;
+        pass p;
+        REQUIRE(open_model(&g, golden_path(cases[i].directory), cases[i].directory, NULL));
+        g.model->config.classifier_dropout = cases[i].dropouts ? 0.2 : 0;
+        CHECK(!eitp_model_has_dropout(g.model) == !cases[i].dropouts);
+        REQUIRE_OK(eitp_graph_create(g.context, &p.graph, &error_), error_);
+        p.inputs = eitp_model_inputs_create(p.graph, SEQUENCES, LONGEST, 1);
+        p.inputs.sample_key = eitp_input(p.graph, "sample key", EITP_I64, 1, &three);
+        CHECK(eitp_model_scores(g.model, eitp_model_hidden(g.model, p.graph, &p.inputs, LONGEST), &p.inputs) != NULL);
+        for (size_t n = 0; n < p.graph->node_count; n++)
+            count += p.graph->nodes[n]->op == EITP__OP_DROPOUT && p.graph->nodes[n]->inputs[1] == p.inputs.sample_key;
+        CHECK_THAT(count == cases[i].dropouts, "%s: %d", cases[i].directory, count);
+        eitp_graph_destroy(p.graph);
+        close_golden(&g);
+    }
+}
+
 /* ---- Adapters ---- */
 
 /* The hidden states of the golden batch; the caller frees them. */
@@ -876,19 +902,13 @@ static void other_adapters_are_errors(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(models_match_transformers),
-        TEST(twenty_steps_match_transformers),
-        TEST(saved_models_are_the_same),
-        TEST(heads_that_files_lack_are_random),
-        TEST(other_labels_need_a_fresh_head),
-        TEST(other_names_are_read),
-        TEST(a_part_of_a_head_is_an_error),
-        TEST(configurations_say_the_head),
-        TEST(label_numbers_are_checked),
-        TEST(named_shapes_have_their_size),
-        TEST(missing_doors_are_errors),
-        TEST(adapters_have_the_names_of_peft),
-        TEST(classifiers_stay_trained_with_adapters),
+        TEST(models_match_transformers),       TEST(twenty_steps_match_transformers),
+        TEST(saved_models_are_the_same),       TEST(heads_that_files_lack_are_random),
+        TEST(other_labels_need_a_fresh_head),  TEST(other_names_are_read),
+        TEST(a_part_of_a_head_is_an_error),    TEST(configurations_say_the_head),
+        TEST(label_numbers_are_checked),       TEST(named_shapes_have_their_size),
+        TEST(missing_doors_are_errors),        TEST(classifiers_drop_out),
+        TEST(adapters_have_the_names_of_peft), TEST(classifiers_stay_trained_with_adapters),
         TEST(other_adapters_are_errors),
     };
     return RUN_TESTS(tests, argc, argv);

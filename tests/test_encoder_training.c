@@ -14,7 +14,8 @@ static unsigned noise(uint64_t number, int64_t place) {
     return (unsigned)(state >> 40);
 }
 
-/* Samples of 1 to LONGEST tokens; the label says in which third of the vocabulary the first token is. */
+/* Samples of 1 to LONGEST tokens; the label says in which third of the vocabulary the token is that a classifier
+   reads, the first one of an encoder and the last one of GPT-2. */
 static eitp_status read_sample(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error) {
     const encoder *e = (const encoder *)user;
     const int has_segments = e->config.segments > 1;
@@ -35,7 +36,7 @@ static eitp_status read_sample(void *user, eitp_split split, uint64_t number, ei
         masked += is_masked;
     }
     if (e->config.head == EITP_HEAD_CLASSIFIER)
-        targets[0] = (int32_t)(tokens[0] * CLASSES / (int32_t)e->config.vocabulary);
+        targets[0] = tokens[e->config.bidirectional ? 0 : sample->rows - 1] * CLASSES / (int32_t)e->config.vocabulary;
     sample->items[0] = e->config.head == EITP_HEAD_CLASSIFIER ? 1 : masked;
     return EITP_OK;
 }
