@@ -24614,13 +24614,13 @@ static eitp_status eitp__labels_check(const eitp_host *host, const eitp__labels 
 
 EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char *const *names, int64_t count,
                                               eitp__labels **labels, eitp_error *error) {
-    enum { DEFAULT_SIZE = 32 };
+    const size_t default_size = 32;
     size_t bytes = sizeof **labels + (size_t)count * sizeof(char *);
     eitp_status status;
     eitp__labels *created;
     char *text;
     for (int64_t i = 0; i < count; i++)
-        bytes += names ? strlen(names[i]) + 1 : DEFAULT_SIZE;
+        bytes += names ? strlen(names[i]) + 1 : default_size;
     created = (eitp__labels *)eitp__allocate(host, bytes);
     if (!created)
         return eitp__fail_memory(error, bytes, "the names of labels");
@@ -24630,7 +24630,7 @@ EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char 
     created->names = (const char **)(void *)(created + 1);
     text = (char *)(created->names + count);
     for (int64_t i = 0; i < count; i++) {
-        size_t size = names ? strlen(names[i]) + 1 : DEFAULT_SIZE;
+        size_t size = names ? strlen(names[i]) + 1 : default_size;
         if (names)
             memcpy(text, names[i], size);
         else

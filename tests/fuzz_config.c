@@ -56,6 +56,27 @@ static void require_token_ids(const eitp_token_ids *ids) {
     }
 }
 
+/* Names of labels are either refused or written and read back. */
+static void fuzz_labels(const eitp_host *host, const uint8_t *data, size_t size) {
+    eitp__json_document *document;
+    eitp__labels *labels = NULL;
+    eitp__buffer text;
+    eitp_error error;
+    if (eitp__json_parse(host, (const char *)data, size, &document, &error))
+        return;
+    if (!eitp__labels_read(host, eitp__json_root(document), &labels, &error) && labels) {
+        eitp__buffer_init(&text, host);
+        eitp__labels_write(&text, labels);
+        for (int64_t i = 0; i < labels->count; i++) {
+            if (!labels->names[i])
+                abort();
+        }
+        eitp__buffer_release(&text);
+    }
+    eitp__labels_release(labels);
+    eitp__json_release(document);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -78,6 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         (config.vocabulary < 1 || config.width < 1 || config.heads < 1 || config.width % config.heads ||
          config.layers < 1 || config.layers > 1 << 14 || config.inner < 1 || config.positions < 1))
         abort();
+    fuzz_labels(&host, data, size);
     if (!eitp_model_config_read(&host, "model", &config, &error)) {
         require_token_ids(&config.begin);
         require_token_ids(&config.end);
