@@ -85,7 +85,7 @@
  *     - trains models of your own, built from tensor ops and Transformer blocks; gradients are tensors and can be
  *       differentiated again
  *     - trains tasks of your own: samples, weighted loss terms, metrics
- *     - reads Hugging Face's byte-level BPE tokenizers with identical ids, and learns tokenizers from text
+ *     - reads Hugging Face's tokenizers (byte-level BPE, WordPiece) with identical ids, and learns the former from text
  *     - packs text of any size into a token file once, and reads it in windows
  *     - AdamW with f32 or compact states, a factored optimizer with almost no state, SGD with momentum; gradient
  *       accumulation, clipping by global norm, schedules, dropout; LoRA adapters and frozen layers
@@ -104,7 +104,7 @@
  * NOT YET
  *     - GPUs, training on several machines
  *     - architectures other than GPT-2 in model directories (BERT is next), text classification
- *     - tokenizers other than byte-level BPE
+ *     - tokenizers other than byte-level BPE and WordPiece
  *     - kernels for processors other than x86-64: those run the portable C kernels
  *
  * STEP BY STEP, in the order of the calls
@@ -194,7 +194,9 @@
  *                          a context is created that asks for it, and stays open. eitp sets it to one thread, for the
  *                          whole process, because eitp divides the work itself. Programs for glibc before 2.34 need
  *                          -Wl,-no-as-needed -ldl; static programs cannot open it. OPENBLAS_NUM_THREADS=1 prevents
- *                          threads of its own, for which the process may lack addresses (ulimit -v).
+ *                          threads of its own. Where limits on addresses (ulimit -v) have no room for them, it is not
+ *                          opened, since the process would never end; where one cannot start for another reason
+ *                          (ulimit -u), OpenBLAS ends the process.
  *   EITP_LIBOPENBLAS       the name or path of OpenBLAS; default: libopenblas.so.0, then libopenblas.so
  *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
  *                          nothing
@@ -373,9 +375,10 @@ typedef struct eitp_log_sink {
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
- * The functions are called by threads that call eitp, with two exceptions: `read` and `write` of an offload file
- * (eitp_context_config.offload_path), and `write`, `begin_sync` and `sync` of the large files of a checkpoint that is
- * written beside the steps (eitp_run_config.async_save_bytes). These, and `wait` after they fail, are called by threads
+ * The functions are called by threads that call eitp, with four exceptions: `read` and `write` of an offload file
+ * (eitp_context_config.offload_path); `write`, `begin_sync` and `sync` of the large files of a checkpoint that is
+ * written beside the steps (eitp_run_config.async_save_bytes); `prefetch` and `read` of a checkpoint's files before a
+ * resume reads them; and `read` of half of each large tensor. These, and `wait` after they fail, are called by threads
  * of eitp's own, while other functions of the table may be running.
  */
 typedef enum eitp_file_mode {
@@ -393,8 +396,9 @@ typedef enum eitp_path_kind {
 
 typedef struct eitp_path_info {
     eitp_path_kind kind;
-    uint64_t size;    /* of a file, in bytes */
-    int64_t modified; /* time of the last change, in nanoseconds since 1970 */
+    uint64_t size;     /* of a file, in bytes */
+    int64_t modified;  /* time of the last change, in nanoseconds since 1970 */
+    uint64_t identity; /* of the file or directory, whatever its path; 0: unknown */
 } eitp_path_info;
 
 typedef struct eitp_files {
@@ -423,7 +427,8 @@ typedef struct eitp_files {
     /* The bytes that this user may still write to the file system of a path, and the size that a file of this process
        may have (RLIMIT_FSIZE); UINT64_MAX: no limit. Fails if they are unknown. May be NULL: unknown. */
     int (*space)(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file);
-    /* Waits before a failed call is repeated; may return early. May be NULL: nothing waits. */
+    /* Waits before a failed call is repeated, or memory is looked at again; may return early. May be NULL: nothing
+       waits. */
     void (*wait)(void *user, double seconds);
     /* Creates a symbolic link at `path` to `target`, which is relative to the directory of `path`; EEXIST if the path
        exists. May be NULL: no links are made. */
@@ -967,6 +972,21 @@ EITP_API eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, ei
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
 
+/* How the rows of a sequence become one. */
+typedef enum eitp_pooling {
+    EITP_POOLING_FIRST = 0, /* the first row: [CLS] in BERT */
+    EITP_POOLING_LAST = 1,
+    EITP_POOLING_MEAN = 2
+} eitp_pooling;
+
+/*
+ * One row for each sequence of x [n, c]: [sequences, c]. `offsets` is as in eitp_attention, or bounds I32 [sequences,
+ * 2]: the first row of each sequence and the row after its last, which need not ascend. No sequence may have more than
+ * max_length rows. The mean of 16-bit rows is F32. That of an empty sequence is 0; its first and last row have no
+ * meaning.
+ */
+EITP_API eitp_tensor *eitp_pool(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length, eitp_pooling pooling);
+
 /*
  * The negative log-likelihood of each row in nats: logits [n, v], targets I32 [n]; 0 if the target is `ignored`. The
  * caller takes the mean. eitp_plan_write fails for other targets outside [0, v); if targets are computed instead of an
@@ -1195,7 +1215,8 @@ typedef struct eitp_token_ids {
 
 /*
  * A model family, as the model_type of config.json names it: its parameters with their names and layout in files, the
- * keys of its config.json, and its defaults. Supported: "gpt2".
+ * keys of its config.json, and its defaults. Supported: "gpt2", "bert" (Devlin et al., arXiv 1810.04805), "roberta"
+ * (Liu et al., arXiv 1907.11692), "distilbert" (Sanh et al., arXiv 1910.01108).
  */
 typedef struct eitp_architecture eitp_architecture;
 
@@ -1205,12 +1226,28 @@ EITP_API const eitp_architecture *eitp_architecture_find(const char *model_type)
 /* Its model_type. NULL: "gpt2". */
 EITP_API const char *eitp_architecture_name(const eitp_architecture *architecture);
 
+/* What a model computes from its hidden states. */
+typedef enum eitp_head {
+    EITP_HEAD_LANGUAGE = 0,   /* logits of tokens: the next one, or with bidirectional attention the masked one */
+    EITP_HEAD_CLASSIFIER = 1, /* scores of labels for each sequence, or predicted numbers */
+    EITP_HEAD_NONE = 2
+} eitp_head;
+
+/* What the scores of a classifier stand for: problem_type in config.json. */
+typedef enum eitp_problem {
+    EITP_PROBLEM_UNKNOWN = 0,      /* not stated */
+    EITP_PROBLEM_SINGLE_LABEL = 1, /* logits of a softmax over the labels */
+    EITP_PROBLEM_MULTI_LABEL = 2,  /* logits of a sigmoid for each label */
+    EITP_PROBLEM_REGRESSION = 3    /* predicted numbers */
+} eitp_problem;
+
 /* A Transformer (Vaswani et al., arXiv 1706.03762). */
 typedef struct eitp_transformer_config {
     const eitp_architecture *architecture; /* NULL: GPT-2's */
     int64_t vocabulary;
-    int64_t positions; /* maximum sequence length in tokens */
-    int64_t width;     /* of the hidden states */
+    int64_t positions;      /* maximum sequence length in tokens */
+    int64_t first_position; /* row of the position embedding for the first token: 2 in RoBERTa, otherwise 0 */
+    int64_t width;          /* of the hidden states */
     int64_t heads;
     int64_t layers;
     int64_t inner;    /* width of the MLP's hidden layer; 4 * width in GPT-2 */
@@ -1221,18 +1258,24 @@ typedef struct eitp_transformer_config {
     double initializer_range;     /* standard deviation of random weights */
     int scale_attention;          /* scale scores by 1 / sqrt(width / heads) */
     int scale_attention_by_layer; /* scale scores by 1 / (layer + 1) as well */
-    int tied;                     /* the output head shares the token embedding */
+    int tied;                     /* the language head shares the token embedding */
     int post_norm;     /* norms after the residual sums, as in BERT; 0: before attention and MLP, as in GPT-2 */
     int bidirectional; /* each token attends to its whole sequence; 0: causal attention */
+    eitp_head head;
+    int64_t labels; /* outputs of a classifier, 1 or more */
+    eitp_problem problem;
+    double classifier_dropout; /* of what a classifier reads */
+    int pooler;                /* with EITP_HEAD_NONE, in BERT and RoBERTa: the model has a pooler */
     /* Special tokens for programs that generate: bos_token_id, eos_token_id and pad_token_id of config.json. Ids
        outside the vocabulary are ignored. */
     eitp_token_ids begin, end, padding;
 } eitp_transformer_config;
 
 /*
- * Fills in the configuration of a named model: "gpt2" (124M parameters), "gpt2-medium", "gpt2-large", "gpt2-xl",
- * "distilgpt2", or "tiny" (4 layers of width 128). All have a vocabulary of 50257 tokens. Another name is
- * EITP_ERROR_ARGUMENT.
+ * Fills in the configuration of a named model with its language head. GPT-2: "gpt2" (124M parameters), "gpt2-medium",
+ * "gpt2-large", "gpt2-xl", "distilgpt2", "tiny" (4 layers of width 128), all with a vocabulary of 50257 tokens. BERT:
+ * "bert-base" (110M parameters), "bert-large", "minilm" (6 layers of width 384, as in all-MiniLM-L6-v2), with 30522.
+ * "roberta-base", "roberta-large", with 50265. "distilbert-base", with 30522. Another name is EITP_ERROR_ARGUMENT.
  */
 EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
                                                    eitp_error *error);
@@ -1241,8 +1284,9 @@ EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transf
 EITP_API int64_t eitp_transformer_config_positions(const eitp_transformer_config *config);
 
 /*
- * Reads a Hugging Face config.json. A missing model_type means "gpt2". EITP_ERROR_UNSUPPORTED names the model_type, or
- * the member, that is not supported; EITP_ERROR_FORMAT names the member that is invalid.
+ * Reads a Hugging Face config.json. A missing model_type means "gpt2". `architectures` gives the head: a class that
+ * eitp does not know, or none, means the language head in GPT-2 and no head in the others. EITP_ERROR_UNSUPPORTED names
+ * the model_type, or the member, that is not supported; EITP_ERROR_FORMAT names the member that is invalid.
  */
 EITP_API eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path,
                                                   eitp_transformer_config *config, eitp_error *error);
@@ -1272,6 +1316,14 @@ EITP_API void eitp_model_destroy(eitp_model *model);
 EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
+
+/* The name of a label of a classifier, "LABEL_<label>" if it was given none; NULL if there is no such label. */
+EITP_API const char *eitp_model_label(const eitp_model *model, int64_t label);
+
+/* Names all labels of a classifier, which eitp_model_save writes as id2label. The names are copied. EITP_ERROR_ARGUMENT
+   if `count` is not the number of labels, or two names are equal. */
+EITP_API eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count,
+                                           eitp_error *error);
 
 /* Size of the vocabulary, and maximum sequence length in tokens. */
 EITP_API int64_t eitp_model_vocabulary(const eitp_model *model);
@@ -1303,12 +1355,15 @@ EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eit
 
 /* ---- Adapters and freezing ---- */
 
-/* Linear layers of a block that can have adapters, with GPT-2's names for them. */
+/* Linear layers of a block that can have adapters, with the names of GPT-2, BERT and RoBERTa for them. */
 typedef enum eitp_lora_target {
-    EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" */
-    EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj" */
-    EITP_LORA_MLP_INPUT = 4,        /* "mlp.c_fc" */
-    EITP_LORA_MLP_OUTPUT = 8        /* "mlp.c_proj" */
+    EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" of GPT-2, or the three below */
+    EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj", "attention.output.dense" */
+    EITP_LORA_MLP_INPUT = 4,        /* "mlp.c_fc", "intermediate.dense" */
+    EITP_LORA_MLP_OUTPUT = 8,       /* "mlp.c_proj", "output.dense" */
+    EITP_LORA_QUERY = 16,           /* "attention.self.query"; not in GPT-2, like the next two */
+    EITP_LORA_KEY = 32,
+    EITP_LORA_VALUE = 64
 } eitp_lora_target;
 
 /* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
@@ -1322,6 +1377,10 @@ typedef struct eitp_lora_config {
 
 /* PEFT's defaults for GPT-2: rank 8, alpha 8, no dropout, EITP_LORA_ATTENTION_INPUT. */
 EITP_API eitp_lora_config eitp_lora_config_default(void);
+
+/* The targets that PEFT has for an architecture if none are given: q, k and v of GPT-2, otherwise q and v. NULL:
+   GPT-2. */
+EITP_API unsigned eitp_lora_targets_default(const eitp_architecture *architecture);
 
 /*
  * Parses layer names separated by commas. As in PEFT, a name matches a layer if it is its last part or parts: in GPT-2
@@ -1337,11 +1396,12 @@ EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, un
                                        size_t size);
 
 /*
- * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters. A [rank, in] and
- * B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit precision they
- * are rounded for the products, and so is the sum; their gradients are F32. Call it before the parameters have values:
- * frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory. EITP_ERROR_ARGUMENT if the
- * configuration is invalid, the model already has adapters, or its context has graphs.
+ * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters but a classifier's. A
+ * [rank, in] and B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit
+ * precision they are rounded for the products, and so is the sum; their gradients are F32. Call it before the
+ * parameters have values: frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory.
+ * EITP_ERROR_ARGUMENT if the configuration is invalid or has layers that the model lacks, the model already has
+ * adapters, or its context has graphs.
  */
 EITP_API eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error);
 
@@ -1379,7 +1439,9 @@ typedef struct eitp_model_inputs {
     /* For training in several passes per step, both or neither: the distinct tokens of the step, I32 [u], and the index
      * of each token among them, I32 [n], rows. See eitp_embedding_unique. */
     eitp_tensor *unique, *inverse;
-    eitp_tensor *segments; /* I32 [n], rows: the segment of each token, for models with segments; NULL: all 0 */
+    eitp_tensor *segments;   /* I32 [n], rows: the segment of each token, for models with segments; NULL: all 0 */
+    eitp_tensor *bounds;     /* I32 [samples, 2]: see eitp_pool; NULL: the samples are the sequences of offsets */
+    eitp_tensor *sample_key; /* I64 [3]: as key, but with the index of sample 0, for classifiers; NULL: no dropout */
 } eitp_model_inputs;
 
 /* Creates tokens, positions, offsets and, if with_key, key, for up to `sequences` sequences of up to `max_length`
@@ -1392,17 +1454,28 @@ EITP_API eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t s
 EITP_API eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t max_length);
 
-/* Applies the output head to hidden states, all or selected rows: logits F32 [n, vocabulary]. */
+/* Applies the language head to hidden states, all or selected rows: logits F32 [n, vocabulary]. */
 EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden);
 
 /* eitp_model_logits of eitp_model_hidden. */
 EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                          int64_t max_length);
 
-/* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. Logits are not stored
-   in 16-bit precision: see eitp_linear_cross_entropy. */
+/* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. GPT-2's head has no
+   bias: its logits are not stored in 16-bit precision, see eitp_linear_cross_entropy. */
 EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t max_length, eitp_tensor *targets, int32_t ignored);
+
+/* The same for hidden states, all or selected rows: for masked language modelling only the masked ones. */
+EITP_API eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
+                                            int32_t ignored);
+
+/* The classifier's scores of each sample, F32 [samples, labels]. It reads the first token in BERT, RoBERTa and
+   DistilBERT, and the last one in GPT-2. Scores of an empty sample have no meaning. */
+EITP_API eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
+
+/* The output of the pooler for each sample, [samples, width]: the tanh of a linear layer of the first token. */
+EITP_API eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
 
 /* ---- Blocks, for your own models ---- */
 
@@ -1628,19 +1701,19 @@ EITP_END_DECLARATIONS
 EITP_BEGIN_DECLARATIONS
 
 /*
- * A byte-level BPE tokenizer, as GPT-2's (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019;
- * Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units", ACL 2016). It produces the
- * same ids as Hugging Face's `tokenizers` with the ByteLevel pre-tokenizer; \p{L}, \p{N} and \s follow Unicode 16.0, as
- * there.
+ * A tokenizer: byte-level BPE as GPT-2's and RoBERTa's (Radford et al., "Language Models are Unsupervised Multitask
+ * Learners", 2019; Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units", ACL 2016),
+ * or WordPiece as BERT's (Devlin, Chang, Lee, Toutanova, "BERT", NAACL 2019). It produces the same ids as Hugging
+ * Face's `tokenizers`, version 0.23, with the ByteLevel pre-tokenizer, or with BertNormalizer and BertPreTokenizer.
  *
  * It differs from that library in two rules:
  *   - Bytes that are not valid UTF-8 are encoded as U+FFFD, one for each maximal subpart of an ill-formed sequence, as
  *     with Python's errors="replace".
- *   - A match of GPT-2's pattern longer than 1,048,576 bytes is cut after the last character that ends within them, so
- *     that memory stays bounded.
+ *   - A match of GPT-2's pattern, or a word, longer than 1,048,576 bytes is cut after the last character that ends
+ *     within them, so that memory stays bounded.
  *
- * Added tokens, special ones such as <|endoftext|> included, are recognized wherever their text appears in the input:
- * "<|endoftext|>" in a text becomes that token. Remove it from text you do not trust.
+ * Added tokens, special ones such as <|endoftext|> and [SEP] included, are recognized wherever their text appears in
+ * the input: "<|endoftext|>" in a text becomes that token. Remove it from text you do not trust.
  *
  * A tokenizer never changes after creation: any number of threads may use one at the same time, if the host's allocator
  * is thread-safe.
@@ -1648,16 +1721,20 @@ EITP_BEGIN_DECLARATIONS
 typedef struct eitp_tokenizer eitp_tokenizer;
 
 /*
- * Loads a tokenizer in Hugging Face's formats. `path` is a tokenizer.json, or a directory with tokenizer.json or else
- * with vocab.json and merges.txt (where <|endoftext|>, if the vocabulary has it, is a special token).
+ * Loads a tokenizer in Hugging Face's formats. `path` is a tokenizer.json, or a directory with tokenizer.json, or else
+ * vocab.txt (WordPiece), or else vocab.json and merges.txt (byte-level BPE). Without tokenizer.json, the
+ * tokenizer_class in tokenizer_config.json, or else the model_type in config.json, decides between vocab.txt and
+ * vocab.json, and whether the special tokens of a vocab.json are those of RoBERTa or <|endoftext|>.
  *
  * tokenizer_config.json and special_tokens_map.json in the same directory may name special tokens (see
- * eitp_tokenizer_special); tokenizer_config.json overrides add_prefix_space. Truncation and padding settings are
- * ignored with a warning in the log.
+ * eitp_tokenizer_special); tokenizer_config.json overrides add_prefix_space, do_lower_case, strip_accents,
+ * tokenize_chinese_chars, truncation_side and padding_side. How many tokens a sequence may have is not applied, but
+ * told by eitp_tokenizer_sequence_defaults.
  *
  * Anything this tokenizer cannot reproduce exactly is EITP_ERROR_UNSUPPORTED, and the message names it: other models,
- * normalizers, other pre-tokenizers, dropout, added tokens that strip white space or match whole words only,
- * post-processors that add tokens.
+ * normalizers, pre-tokenizers and post-processors, dropout, added tokens that match whole words only (single_word),
+ * never_split of words that are not added tokens. A special token that is needed and not in the vocabulary is
+ * EITP_ERROR_FORMAT.
  */
 EITP_API eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out,
                                          eitp_error *error);
@@ -1696,8 +1773,9 @@ EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_toke
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);
 
 /*
- * Writes vocab.json, merges.txt, tokenizer_config.json and tokenizer.json to `directory`, which is created if missing.
- * Settings of a loaded tokenizer_config.json that are not about special tokens are kept.
+ * Writes vocab.json and merges.txt, or vocab.txt, and tokenizer_config.json and tokenizer.json to `directory`, which is
+ * created if missing. Settings of a loaded tokenizer_config.json that are not about special tokens are kept, and so are
+ * truncation, padding, post-processor and decoder of a loaded tokenizer.json.
  */
 EITP_API eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error);
 
@@ -1712,18 +1790,22 @@ typedef enum eitp_special_token {
     EITP_END_OF_TEXT = 0,   /* follows each document (eos_token) */
     EITP_BEGIN_OF_TEXT = 1, /* precedes each document (bos_token) */
     EITP_PADDING = 2,       /* fills batches (pad_token) */
-    EITP_UNKNOWN = 3        /* unknown text (unk_token); no byte is unknown here, but other programs expect the token */
+    EITP_UNKNOWN = 3,       /* words that WordPiece does not know (unk_token); to byte-level BPE no text is unknown */
+    EITP_CLASSIFIER = 4,    /* begins a sequence; what a model says there is about all of it (cls_token) */
+    EITP_SEPARATOR = 5,     /* ends each text of a sequence (sep_token) */
+    EITP_MASK = 6           /* stands for a token to be guessed (mask_token) */
 } eitp_special_token;
 
 /* Number of values of eitp_special_token. */
-#define EITP_SPECIAL_TOKEN_COUNT 4
+#define EITP_SPECIAL_TOKEN_COUNT 7
 
 /*
  * The id of a special token; -1 if the tokenizer has none, for NULL, and for an unknown `which`.
  *
  * The token is the one named in tokenizer_config.json (overridden by special_tokens_map.json if the former has no
  * added_tokens_decoder), where null means none; else the one whose id is in generation_config.json or config.json; else
- * <|endoftext|>, as in GPT-2, except for padding. Loading fails with
+ * the special token with the usual name: <|endoftext|> as in GPT-2, except for padding; [PAD], [UNK], [CLS], [SEP] and
+ * [MASK] with WordPiece; <s>, </s>, <pad>, <unk> and <mask> with a RobertaTokenizer. Loading fails with
  * EITP_ERROR_FORMAT if the named eos_token is not in the vocabulary; other missing names are ignored with a warning.
  */
 EITP_API int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which);
@@ -1736,25 +1818,89 @@ EITP_API int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer);
 EITP_API uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer);
 
 /*
- * Encodes a whole text of `size` bytes. Stores the number of ids in *count and the first `capacity` of them in `ids`:
- * if *count > capacity, the rest is missing. `size` ids are always enough for valid UTF-8, unless the tokenizer adds
- * spaces (add_prefix_space); 4 * size always are. `text` may be NULL if size is 0, `ids` if capacity is 0. *count is 0
- * after a failure.
+ * Encodes a whole text of `size` bytes, without adding special tokens or cutting anything. Stores the number of ids in
+ * *count and the first `capacity` of them in `ids`: if *count > capacity, the rest is missing. `size` ids are always
+ * enough for valid UTF-8, unless the tokenizer adds spaces (add_prefix_space); 4 * size always are. `text` may be NULL
+ * if size is 0, `ids` if capacity is 0. *count is 0 after a failure.
  */
 EITP_API eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
                                            size_t capacity, size_t *count, eitp_error *error);
 
+/* Which of two texts loses tokens if a sequence is too long; in parentheses, the names of transformers. */
+typedef enum eitp_truncation {
+    EITP_TRUNCATE_LONGEST = 0, /* the longer one, down to the length of the other, then both ("longest_first") */
+    EITP_TRUNCATE_FIRST = 1,   /* "only_first" */
+    EITP_TRUNCATE_SECOND = 2,  /* "only_second" */
+    EITP_TRUNCATE_NONE = 3     /* neither: a sequence that is too long is an error */
+} eitp_truncation;
+
+/* What a tokenizer's files say about the length of sequences, for callers that follow them. All 0: nothing. */
+typedef struct eitp_sequence_defaults {
+    int32_t max_length;         /* "max_length" of "truncation" in tokenizer.json; 0: sequences are not cut */
+    eitp_truncation truncation; /* "strategy" there */
+    int truncate_left;          /* tokens at the beginning of a text are cut, not those at its end */
+    int32_t model_max_length;   /* in tokenizer_config.json; 0: not there, or beyond int32_t */
+    int has_padding;            /* tokenizer.json has "padding" */
+    int pad_left;               /* padding comes before a sequence */
+    int32_t pad_length;         /* sequences are padded to this length; 0: to the longest of a batch */
+    int32_t pad_multiple;       /* and then to a multiple of this; 0: of 1 */
+    int32_t pad_id, pad_segment;
+} eitp_sequence_defaults;
+
+/* All 0 for NULL. */
+EITP_API eitp_sequence_defaults eitp_tokenizer_sequence_defaults(const eitp_tokenizer *tokenizer);
+
+/* Number of special tokens in a sequence of one text, or of two if `pair` is true. 0 for NULL. */
+EITP_API int32_t eitp_tokenizer_added_count(const eitp_tokenizer *tokenizer, int pair);
+
+/* A text of `size` bytes; `bytes` may be NULL if size is 0. */
+typedef struct eitp_text {
+    const char *bytes;
+    size_t size;
+} eitp_text;
+
+/* Zero-initialise it and set what you need. */
+typedef struct eitp_sequence_config {
+    int32_t max_length;         /* of the sequence, special tokens included; 0: any length */
+    eitp_truncation truncation; /* what is cut if it is longer */
+    int truncate_left;          /* see eitp_sequence_defaults */
+    int omit_special_tokens;
+} eitp_sequence_config;
+
+typedef struct eitp_sequence_report {
+    size_t count;                 /* tokens of the sequence */
+    size_t cut_first, cut_second; /* tokens that were cut from each text */
+} eitp_sequence_report;
+
 /*
- * The bytes of one token, owned by the tokenizer; not necessarily whole characters, and not zero-terminated. An id
- * outside the vocabulary is EITP_ERROR_ARGUMENT.
+ * Encodes a text, or a pair of texts if `second` is not NULL, as the sequence that a model expects: with the special
+ * tokens of the tokenizer's template ("post_processor" in tokenizer.json) around them. Stores the first `capacity` ids
+ * in `ids` and their segments (token_type_ids) in `segments`, either of which may be NULL, and fills in *report: if
+ * report->count > capacity, the rest is missing. `config` may be NULL for all 0.
+ *
+ * Both texts are encoded whole, then cut as transformers does. EITP_ERROR_ARGUMENT: max_length has no room for the
+ * special tokens; the text to be cut would be left with no token, or is missing; or the sequence is too long with
+ * EITP_TRUNCATE_NONE.
+ */
+EITP_API eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokenizer, const eitp_text *first,
+                                                    const eitp_text *second, const eitp_sequence_config *config,
+                                                    int32_t *ids, int32_t *segments, size_t capacity,
+                                                    eitp_sequence_report *report, eitp_error *error);
+
+/*
+ * The bytes of one token, owned by the tokenizer; not necessarily whole characters, and not zero-terminated. Those of a
+ * WordPiece token that goes on with a word begin with the prefix "##". An id outside the vocabulary is
+ * EITP_ERROR_ARGUMENT.
  */
 EITP_API eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
                                           eitp_error *error);
 
 /*
- * Decodes `count` ids; special tokens become their text. Stores the number of bytes in *size and the first `capacity`
- * of them in `text`, without a terminating zero. An id outside the vocabulary is EITP_ERROR_ARGUMENT and the message
- * gives its position. `ids` may be NULL if count is 0, `text` if capacity is 0. *size is 0 after a failure.
+ * Decodes `count` ids; special tokens become their text. WordPiece tokens are joined to words with spaces between them,
+ * and where the tokenizer says so ("cleanup") without spaces before punctuation. Stores the number of bytes in *size
+ * and the first `capacity` of them in `text`, without a terminating zero. An id outside the vocabulary is
+ * EITP_ERROR_ARGUMENT and the message gives its position. `ids` may be NULL if count is 0, `text` if capacity is 0.
+ * *size is 0 after a failure.
  */
 EITP_API eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count,
                                            char *text, size_t capacity, size_t *size, eitp_error *error);
@@ -2033,8 +2179,9 @@ EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path
 
 /*
  * Creates a model from a Hugging Face directory: config.json, and model.safetensors or the shards that
- * model.safetensors.index.json lists, in F32, F16 or BF16. Tensor names may lack the architecture's prefix. Weights are
- * read directly into the parameters. On failure *model is NULL. Destroy the model before the context.
+ * model.safetensors.index.json lists, in F32, F16 or BF16. Tensor names may lack the architecture's prefix, and norms
+ * may be called gamma and beta. Weights are read directly into the parameters. On failure *model is NULL. Destroy the
+ * model before the context.
  */
 EITP_API eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model,
                                      eitp_error *error);
@@ -2042,18 +2189,30 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
 /*
  * Reads the configuration of a model directory: config.json, with the special tokens of generation_config.json if it
  * has any. If config.json ties the output head to the token embedding, but the weights have a head that differs from
- * it, the configuration is untied and a warning is logged, as in transformers 5.
+ * it, the configuration is untied and a warning is logged, as in transformers 5. `pooler` is 1 only if the weights have
+ * one.
  */
 EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
                                             eitp_transformer_config *config, eitp_error *error);
 
+/* How eitp_model_load_weights_with reads the head. */
+typedef struct eitp_load_config {
+    uint64_t seed;  /* of parameters that the directory lacks */
+    int fresh_head; /* 1: initialize the head at random, whatever the directory has */
+} eitp_load_config;
+
 /*
- * Reads the weights of a model directory into a model created with its configuration. eitp_model_load is
- * eitp_model_config_read, eitp_model_create and this; call them separately to freeze parameters or add adapters before
- * the parameters have values, which saves memory. EITP_ERROR_ARGUMENT if the directory has no safetensors weights, or
- * if the model's head is tied and the weights have a head that differs from the token embedding.
+ * Reads the weights of a model directory into a model created with its configuration, of which head, labels, problem
+ * and dropout may be changed first. eitp_model_load is eitp_model_config_read, eitp_model_create and this; call them
+ * separately to freeze parameters or add adapters before the parameters have values, which saves memory. A head or
+ * pooler that the directory lacks is initialized at random, with a warning, as in transformers. The names of labels are
+ * read too if there are as many. EITP_ERROR_ARGUMENT if the directory has no safetensors weights, if the model's head
+ * is tied and the weights have a head that differs from the token embedding, or if the weights have a classifier with
+ * another number of labels.
  */
 EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
+EITP_API eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory,
+                                                  const eitp_load_config *config, eitp_error *error);
 
 /*
  * Writes config.json, generation_config.json and model.safetensors, without adapters, to a directory, which is created
@@ -2189,6 +2348,10 @@ EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
    Samples are sequences, and so are the rows between them. */
 EITP_API eitp_tensor *eitp_pass_offsets(eitp_pass *pass);
 
+/* An input that the trainer fills in: the first row of each sample and the row after its last, I32 [samples, 2], as for
+   eitp_pool; both are -1 in unused places. */
+EITP_API eitp_tensor *eitp_pass_bounds(eitp_pass *pass);
+
 /*
  * Inputs that the trainer fills in: the dropout key I64 [3] (see eitp_dropout) for tensors with a value for each row,
  * and for those with a value for each sample. NULL in evaluation. With the wrong one, results depend on the number of
@@ -2212,7 +2375,7 @@ EITP_API void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabu
 /* Looks up `ids` in `table` [v, c] through eitp_pass_unique. */
 EITP_API eitp_tensor *eitp_pass_embedding(eitp_pass *pass, eitp_tensor *table, eitp_tensor *ids);
 
-/* All inputs that a model needs. Its tokens are the next row input. */
+/* All inputs that a model needs, but the segments. Its tokens are the next row input. */
 EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *model);
 
 /*
@@ -2593,13 +2756,14 @@ EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *chec
 /* What a checkpoint records of its trainer, for a program that creates the trainer anew. */
 typedef struct eitp_checkpoint_info {
     int64_t step;
-    eitp_trainer_config config;    /* its settings and optimizer; the rest has defaults */
-    int64_t rows;                  /* of a sample; for a language model, the block size */
-    eitp_task_identity data;       /* of the training data; zeros if the task has no `identify` */
-    char numerics[100];            /* eitp_context_numerics */
-    char precision[8];             /* "fp32", "bf16" or "fp16" */
-    eitp_lora_config lora;         /* rank 0: the checkpoint holds the whole model */
-    eitp_step_shape initial_shape; /* of the run's first step; `config` has the shape that it was shrunk to */
+    eitp_trainer_config config;            /* its settings and optimizer; the rest has defaults */
+    int64_t rows;                          /* of a sample; for a language model, the block size */
+    eitp_task_identity data;               /* of the training data; zeros if the task has no `identify` */
+    char numerics[100];                    /* eitp_context_numerics */
+    char precision[8];                     /* "fp32", "bf16" or "fp16" */
+    eitp_lora_config lora;                 /* rank 0: the checkpoint holds the whole model */
+    const eitp_architecture *architecture; /* of the model that adapters are for; NULL: none are */
+    eitp_step_shape initial_shape;         /* of the run's first step; `config` has the shape that it was shrunk to */
 } eitp_checkpoint_info;
 
 /* Reads a checkpoint's trainer_state.json alone. *info is unchanged after a failure. */
@@ -2697,8 +2861,8 @@ typedef struct eitp_setting_change {
  * names are those of eitp_trainer_settings, "loss_scale", and, of config.json, "embedding_dropout",
  * "attention_dropout", "residual_dropout" and "dropout" for all three; '-' is '_'. The checkpoint is verified and
  * copied with the changes, and the complete copy takes its place: at any time there is the old one or the new one.
- * EITP_ERROR_ARGUMENT if a name is unknown, a value out of bounds, or a process trains in the checkpoint's directory;
- * then nothing has changed.
+ * EITP_ERROR_ARGUMENT if a name is unknown, a value out of bounds or in conflict with another, or a process trains in
+ * the checkpoint's directory; then nothing has changed.
  */
 EITP_API eitp_status eitp_checkpoint_set(const eitp_host *host, const char *checkpoint, eitp_setting_change *changes,
                                          size_t count, eitp_error *error);
@@ -2816,7 +2980,7 @@ typedef struct eitp_record_sink {
        as lost. The sink gets the next record nevertheless. */
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
     /* Called before the first step: discards the records of steps after `step` (-1: all records), and sets *evaluated
-       to 1 if it has an evaluation of `step`, which is then not repeated. May be NULL. */
+       to 1 if it has an evaluation of `step`, which is then not recorded again. May be NULL. */
     eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
     /* Writes all records to storage. Called before a checkpoint is written, which a failure does not prevent. May be
        NULL. */
@@ -2947,7 +3111,7 @@ typedef struct eitp_run_config {
        checkpoint is written, as it does for its last one. The memory is kept until the run ends or memory is short.
        0: the run always waits. */
     uint64_t async_save_bytes;
-    int64_t save_total_limit; /* keep the N newest checkpoints; 0: all */
+    int64_t save_total_limit; /* keep the N newest checkpoints; 0: all. */
     /* "loss", or the name of a loss term or metric of the task. After each evaluation that is the best so far a
        checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it; one
        that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL: the best
@@ -2987,11 +3151,13 @@ EITP_API eitp_run_config eitp_run_config_default(void);
 typedef struct eitp_run eitp_run;
 
 /*
- * Creates the directory, locks it (eitp_files.lock), finds and verifies the checkpoint to resume from, and removes what
- * unfinished writes left. The configuration is copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range,
- * the directory cannot have this path, another process has the lock, or the directory has checkpoints of another run or
- * of later steps. EITP_ERROR_FORMAT if
- * the checkpoint is damaged or, with EITP_RESUME_NEWEST, all of them are.
+ * Creates the directory, locks it (eitp_files.lock), finds the checkpoint to resume from, and removes what unfinished
+ * writes left. All files of the checkpoint are verified but those of tensors (.safetensors): these are verified when
+ * the trainer is resumed, so that they are read once. The configuration is copied.
+ *
+ * EITP_ERROR_ARGUMENT if an argument is NULL or out of range, the directory cannot have this path, another process has
+ * the lock, or the directory has checkpoints of another run or of later steps. EITP_ERROR_FORMAT if the checkpoint is
+ * damaged or, with EITP_RESUME_NEWEST, all of them are.
  */
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
@@ -3000,7 +3166,8 @@ EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_confi
    created. NULL is fine. */
 EITP_API void eitp_run_destroy(eitp_run *run);
 
-/* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. */
+/* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. It changes, and the text
+   is released, if the checkpoint proves to be damaged: see eitp_run_resume_trainer. */
 EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
 
 /*
@@ -3014,13 +3181,26 @@ EITP_API eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *c
 EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
 
 /*
- * Resumes the trainer from the run's checkpoint. It is not verified again, so this reads its files once. eitp_run_train
+ * Resumes the trainer from the run's checkpoint, and verifies its tensors meanwhile: they are read once. eitp_run_train
  * does it, unless the program has called this or eitp_trainer_resume. Does nothing for a new run.
+ *
+ * EITP_ERROR_FORMAT if the checkpoint is damaged. The trainer may be torn then, and eitp_run_recover has been called:
+ * eitp_run_checkpoint may be an older one. eitp_run_train resumes from that by itself. A program that takes settings
+ * from the checkpoint calls this function, and after such a failure creates its objects anew.
  */
 EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error);
 
 /*
- * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
+ * Verifies all files of the run's checkpoint, for a program that failed to read one of them. With EITP_RESUME_NEWEST a
+ * damaged checkpoint is set aside, and eitp_run_checkpoint is then the newest that is whole (eitp_checkpoint_recover).
+ * EITP_ERROR_FORMAT if all are damaged, or the one that the program has named. Does nothing for a new run.
+ */
+EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
+
+/*
+ * Resumes the trainer from the checkpoint, unless the program has done so, and trains. A checkpoint whose tensors prove
+ * to be damaged is set aside, and the trainer is resumed from the newest that is whole; EITP_ERROR_FORMAT if there is
+ * none, with the trainer torn. It can be called once for a run.
  * `report` is filled in on failure too; it may be NULL.
  *
  * Before the first step it checks that the disk has room for one checkpoint (EITP_ERROR_IO; nothing is changed, and the
@@ -3045,7 +3225,9 @@ EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *traine
  * first loss). A checkpoint that is due is then written when the model has recovered; after a single bad loss, or an
  * update as large as the weights, when the next step has shown that the model is good. A run that ends with a ruined
  * model ends with EITP_ERROR_NOT_FINITE; if its weights are finite, they are kept as checkpoint-<step>.diverged, which
- * no resume takes. report.saved_step is the last good checkpoint.
+ * no resume takes. If the first three steps after the newest checkpoint show that it was ruined already, it is renamed
+ * in the same way, unless the one before is more than 10 steps older or gone. report.saved_step is the last good
+ * checkpoint.
  *
  * A run that is killed and resumed produces the same bits, and stops at the same step, as one that was not: what
  * decides when it stops (evaluations, and the count for max_nonfinite) is in each checkpoint, in run_state.json.
@@ -3576,9 +3758,6 @@ EITP__PRIVATE double eitp__median_deviation(const double *values, size_t count);
 
 /* Seconds since an arbitrary point in time; never decreases. */
 EITP__PRIVATE double eitp__clock(void);
-
-/* Waits; may return early. */
-EITP__PRIVATE void eitp__sleep(double seconds);
 /* <<src/base/clock.h */
 
 /* >>src/base/threads.h */
@@ -3636,18 +3815,46 @@ EITP__PRIVATE int eitp__can_open_libraries(void);
    failure, with what the system says about it in `reason`. */
 EITP__PRIVATE void *eitp__open_library(const char *name, char *reason, size_t size);
 
+/* 1 if a library is known to be open in this process. */
+EITP__PRIVATE int eitp__is_library_open(const char *name);
+
 /* Stores the address of a library's function in the function pointer at `function`. Returns 0 if it has none. */
 EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *function);
 /* <<src/base/library.h */
 
 /* >>src/base/unicode.h */
-/* UTF-8, and the character classes of GPT-2's pre-tokenization. */
+/* UTF-8, the character classes of GPT-2's pre-tokenization, and what BERT's tokenizer makes of characters. */
 
 /* Character classes in Unicode 16.0: \p{L}, \p{N}, \s (the property White_Space), and all others. */
 enum { EITP__UNICODE_OTHER = 0, EITP__UNICODE_LETTER = 1, EITP__UNICODE_NUMBER = 2, EITP__UNICODE_SPACE = 3 };
 
 /* The class of a code point; OTHER for values above 0x10FFFF. */
 EITP__PRIVATE int eitp__unicode_class(uint32_t code_point);
+
+/* Classes of characters in BERT's normalizer and pre-tokenizer. */
+enum {
+    EITP__BERT_OTHER = 0,         /* part of a word */
+    EITP__BERT_CONTROL = 1,       /* removed where a text is cleaned, else part of a word */
+    EITP__BERT_SPACE = 2,         /* white space; a space where a text is cleaned */
+    EITP__BERT_CONTROL_SPACE = 3, /* removed where a text is cleaned, else white space */
+    EITP__BERT_PUNCTUATION = 4,   /* a word of its own */
+    EITP__BERT_IDEOGRAPH = 5,     /* a word of its own where ideographs are isolated */
+    EITP__BERT_ACCENT = 6,        /* a non-spacing mark of canonical combining class 0 */
+    EITP__BERT_MOVABLE_ACCENT = 7 /* any other non-spacing mark */
+};
+
+/* The class of a code point below 0x110000 in BERT's tokenizer. */
+EITP__PRIVATE int eitp__bert_class(uint32_t code_point);
+
+/* Stores the canonical decomposition of a code point without its non-spacing marks (accents), and returns its length: 1
+   to 3. The code point must not be a non-spacing mark itself. */
+EITP__PRIVATE size_t eitp__unicode_without_accents(uint32_t code_point, uint32_t letters[3]);
+
+/* The canonical combining class of a mark that is no accent; 0 for other code points. */
+EITP__PRIVATE unsigned eitp__unicode_mark_order(uint32_t code_point);
+
+/* Stores a code point in lower case and returns its length: 1 or 2. */
+EITP__PRIVATE size_t eitp__unicode_lowercase(uint32_t code_point, uint32_t letters[2]);
 
 /*
  * Decodes the code point at the start of text[0 .. size), size > 0, and returns its length in bytes. An ill-formed
@@ -3895,6 +4102,23 @@ EITP__PRIVATE int eitp__behind_is_idle(eitp__write_behind *queue);
    whole new one. The queue can be used again, after a failure once it is cleared. */
 EITP__PRIVATE eitp_status eitp__behind_finish(eitp__write_behind *queue, eitp_error *error);
 /* <<src/base/write_behind.h */
+
+/* >>src/base/prefetch.h */
+/* Files that are read soon, read into the system's cache meanwhile. */
+
+typedef struct eitp__prefetch eitp__prefetch;
+
+/* Creates a list of files. NULL if the host has no eitp_files.prefetch, or if memory is short: then files are read when
+   they are needed. */
+EITP__PRIVATE eitp__prefetch *eitp__prefetch_create(const eitp_host *host);
+
+/* Opens a file and begins to read it, after those added before. All together may fill a quarter of the memory that is
+   left; what exceeds it is not read. NULL, a missing file and further failures are ignored. */
+EITP__PRIVATE void eitp__prefetch_add(eitp__prefetch *prefetch, const char *path);
+
+/* Stops reading and closes the files. NULL is harmless. */
+EITP__PRIVATE void eitp__prefetch_destroy(eitp__prefetch *prefetch);
+/* <<src/base/prefetch.h */
 
 /* >>src/base/json.h */
 /* JSON (RFC 8259): a parser that builds a tree, typed access to members, and a writer. */
@@ -4915,6 +5139,13 @@ EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int thread
 /* The largest buffer that OpenBLAS's builds map for each thread that calls it. */
 #define EITP__OPENBLAS_BUFFER ((uint64_t)128 << 20)
 
+/*
+ * The addresses that OpenBLAS takes when `threads` threads call it: their buffers, and stacks and buffers of the
+ * threads that it starts when it is opened, one for each further processor unless OPENBLAS_NUM_THREADS asks for fewer.
+ * *started is their number. It cannot fail: a thread without a buffer tries forever, and the process never ends.
+ */
+EITP__PRIVATE uint64_t eitp__openblas_addresses(int threads, int *started);
+
 /* What its bits depend on, besides the kernel set: the processor that OpenBLAS detects. */
 typedef struct eitp__openblas_core {
     char name[40];
@@ -5078,6 +5309,10 @@ EITP__PRIVATE eitp_status eitp__prepare_access(eitp_context *context, eitp_error
 /* Copies bytes of an allocated variable to or from host memory. */
 EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const eitp__variable *variable, size_t offset,
                                                   void *memory, size_t size, int writes, eitp_error *error);
+
+/* The memory of an allocated variable whose bytes are its values, or NULL: if it is offloaded, on a device, or has a
+   remainder. */
+EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name);
 
 /* Removes variables and segments beyond the given counts. No graph or plan may use them. */
 EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t variables, size_t segments);
@@ -5321,6 +5556,9 @@ EITP__PRIVATE eitp_tensor *eitp__scatter_add_axis(eitp_tensor *x, eitp_tensor *i
 
 /* Zeros with as many rows as the table, to which `rows` are added at `ids`. Ids outside the table are ignored. */
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table);
+
+/* The same with `count` rows. */
+EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, int64_t count);
 
 /*
  * The rows of a gradient term of eitp_embedding_unique, which are scattered once per step; NULL for other terms. They
@@ -5888,15 +6126,16 @@ EITP__PRIVATE eitp_status eitp__execute_checked_steps(eitp_plan *plan, size_t fi
 
 /* >>src/model/architecture.h */
 /*
- * The table of architectures. An entry is data only (gpt2.c is one): parameters with their names and layout in files,
- * and the keys of config.json. The modules of src/model, each using those above it:
+ * The table of architectures. An entry is data only (gpt2.c, bert.c, roberta.c, distilbert.c): parameters with their
+ * names and layout in files, and the keys of config.json. The modules of src/model, each using those above it:
  *
  *     architecture                 the table and its lookups
+ *     labels                       names of a classifier's labels
  *     transformer_config           configurations, and config.json
  *     parameters                   declaring and filling parameters
  *     lora                         adapters of a linear layer
  *     layers, block                norms, linear layers, blocks
- *     transformer                  the model
+ *     transformer, heads           the model
  *     adapters, freeze, generate   operations on a model
  */
 
@@ -5915,7 +6154,12 @@ typedef enum eitp__model_slot {
     EITP__SEGMENT_EMBEDDING,
     EITP__EMBEDDING_NORM,
     EITP__FINAL_NORM,
-    EITP__HEAD
+    EITP__POOLER,
+    EITP__HEAD_TRANSFORM, /* a linear layer, activation and norm before the language head */
+    EITP__HEAD_NORM,
+    EITP__HEAD,
+    EITP__CLASSIFIER_TRANSFORM, /* a linear layer and activation before the classifier */
+    EITP__CLASSIFIER
 } eitp__model_slot;
 
 /* The matrix of a slot, or the gain of a norm; or its bias. */
@@ -5926,8 +6170,20 @@ typedef enum eitp__parameter_place {
     EITP__BEFORE_BLOCKS,
     EITP__IN_BLOCK,
     EITP__AFTER_BLOCKS,
-    EITP__UNTIED_HEAD /* only if the head is not tied; its name has no prefix */
+    EITP__IN_HEAD, /* its name has no prefix */
+    EITP__PLACES
 } eitp__parameter_place;
+
+/* What a configuration adds to the blocks, as bits: a row says with which of them it exists. */
+enum {
+    EITP__WITH_TIED_HEAD = 1, /* a language head that shares the token embedding, */
+    EITP__WITH_OWN_HEAD = 2,  /* or has a matrix of its own */
+    EITP__WITH_CLASSIFIER = 4,
+    EITP__WITH_POOLER = 8,   /* no head, with a pooler */
+    EITP__WITH_NOTHING = 16, /* no head, without a pooler */
+    EITP__WITH_HEAD = EITP__WITH_TIED_HEAD | EITP__WITH_OWN_HEAD,
+    EITP__ALWAYS = 31
+};
 
 /* A dimension of a parameter. */
 typedef enum eitp__extent {
@@ -5937,7 +6193,8 @@ typedef enum eitp__extent {
     EITP__SEGMENTS,
     EITP__WIDTH,
     EITP__QKV,
-    EITP__INNER
+    EITP__INNER,
+    EITP__LABELS
 } eitp__extent;
 
 typedef enum eitp__fill_kind {
@@ -5961,12 +6218,21 @@ typedef struct eitp__parameter_row {
     int is_transposed;                /* [out, in] in files */
     const char *pieces[EITP__PIECES]; /* tensors of a file that, side by side by columns, make up the parameter; NULL:
                                          one tensor of the row's name */
+    unsigned with;                    /* the configurations that have it: a sum of EITP__WITH_... */
 } eitp__parameter_row;
 
-/* The end of a row whose parameter has the same layout in files. */
-#define EITP__AS_IN_FILES                                                                                              \
-    0, {                                                                                                               \
-        NULL, NULL, NULL                                                                                               \
+/* A row of a table. */
+#define EITP__ROW(slot, part, place, name, rows, columns, fill, is_transposed, with)                                   \
+    {                                                                                                                  \
+        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
+            is_transposed, {NULL, NULL, NULL}, with                                                                    \
+    }
+
+/* A matrix or bias that is three tensors of a file. */
+#define EITP__ROW_OF_THREE(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c)                       \
+    {                                                                                                                  \
+        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
+            is_transposed, {a, b, c}, EITP__ALWAYS                                                                     \
     }
 
 /* A member of eitp_transformer_config that a key of config.json sets. */
@@ -5982,6 +6248,7 @@ typedef enum eitp__field {
     EITP__FIELD_EMBEDDING_DROPOUT,
     EITP__FIELD_ATTENTION_DROPOUT,
     EITP__FIELD_RESIDUAL_DROPOUT,
+    EITP__FIELD_CLASSIFIER_DROPOUT,
     EITP__FIELD_EPSILON,
     EITP__FIELD_INITIALIZER_RANGE,
     EITP__FIELD_SCALE_ATTENTION,
@@ -6003,14 +6270,34 @@ typedef struct eitp__config_key {
 
 typedef struct eitp__named_shape {
     const char *name;
-    int64_t width, heads, layers, positions; /* the MLP is four times as wide */
+    int64_t width, heads, layers, positions, segments; /* the MLP is four times as wide */
+    double epsilon;
 } eitp__named_shape;
+
+/* A class of transformers, in "architectures" of config.json. */
+typedef struct eitp__model_class {
+    const char *name;
+    eitp_head head;
+} eitp__model_class;
+
+/* How a classifier goes from hidden states to scores: pooling, the pooler if there is one, CLASSIFIER_TRANSFORM if
+   there is one, dropout, CLASSIFIER. */
+typedef struct eitp__classifier_rule {
+    eitp_pooling pooling;
+    eitp_activation activation; /* after CLASSIFIER_TRANSFORM */
+    int drops_first;            /* dropout before CLASSIFIER_TRANSFORM too */
+} eitp__classifier_rule;
 
 struct eitp_architecture {
     const char *model_type;
-    const char *class_name;   /* in "architectures" of config.json */
-    const char *prefix;       /* of parameter names; optional in files */
-    const char *block_prefix; /* between it and the number of a block */
+    const char *prefix;               /* of parameter names; optional in files, where models without a head lack it */
+    const char *block_prefix;         /* between it and the number of a block */
+    const eitp__model_class *classes; /* the first with a head is written */
+    size_t class_count;
+    eitp__classifier_rule classifier;
+    eitp_activation head_activation; /* after HEAD_TRANSFORM; EITP_NO_ACTIVATION: the configuration's */
+    unsigned lora_targets;           /* PEFT's default */
+    int pads_positions; /* max_position_embeddings of config.json includes the rows up to pad_token_id, as in RoBERTa */
     const eitp_transformer_config *defaults;
     const eitp__named_shape *shapes;
     size_t shape_count;
@@ -6020,7 +6307,8 @@ struct eitp_architecture {
     size_t row_count;
 };
 
-EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void);
+EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void), *eitp__architecture_bert(void),
+    *eitp__architecture_roberta(void), *eitp__architecture_distilbert(void);
 
 /* Entry `index` of the table; NULL past the end. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
@@ -6028,12 +6316,22 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
 /* The architecture of a configuration, never NULL. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config);
 
-/* The configuration that an empty config.json means; `inner` is 0. */
+/* The configuration that an empty config.json means. `inner` may be 0, which stands for 4 * width, and
+   classifier_dropout below 0, which stands for residual_dropout. */
 EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture);
 
-/* The row of a slot; NULL if the architecture has none. */
+/* True if a model of the configuration has the row. */
+EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row);
+
+/* The row of a slot in a model of the configuration, else in another one; NULL if the architecture has none. */
 EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
                                                         eitp__part part);
+
+/* True if a model of the configuration has a parameter in this slot. */
+EITP__PRIVATE int eitp__has_slot(const eitp_transformer_config *config, eitp__model_slot slot, eitp__part part);
+
+/* True if the language head shares the token embedding. */
+EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config);
 
 /* ---- Parameters ---- */
 
@@ -6079,6 +6377,79 @@ EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter);
 EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size);
 /* <<src/model/architecture.h */
 
+/* >>src/model/bert.h */
+/* What BERT and RoBERTa have in common: the keys of config.json, and the encoder's parameters. */
+
+#define EITP__BERT_KEYS                                                                                                \
+    {"is_decoder", EITP__NO_FIELD, 0, "false"}, {"add_cross_attention", EITP__NO_FIELD, 0, "false"},                   \
+        {"position_embedding_type", EITP__NO_FIELD, 0, "absolute"}, {"hidden_act", EITP__FIELD_ACTIVATION, 0, NULL},   \
+        {"vocab_size", EITP__FIELD_VOCABULARY, 0, NULL}, {"max_position_embeddings", EITP__FIELD_POSITIONS, 0, NULL},  \
+        {"hidden_size", EITP__FIELD_WIDTH, 0, NULL}, {"num_attention_heads", EITP__FIELD_HEADS, 0, NULL},              \
+        {"num_hidden_layers", EITP__FIELD_LAYERS, 0, NULL}, {"intermediate_size", EITP__FIELD_INNER, 0, NULL},         \
+        {"type_vocab_size", EITP__FIELD_SEGMENTS, 0, NULL},                                                            \
+        {"hidden_dropout_prob", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},                                                \
+        {"hidden_dropout_prob", EITP__FIELD_EMBEDDING_DROPOUT, 0, NULL},                                               \
+        {"attention_probs_dropout_prob", EITP__FIELD_ATTENTION_DROPOUT, 0, NULL},                                      \
+        {"classifier_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, 0, NULL},                                               \
+        {"layer_norm_eps", EITP__FIELD_EPSILON, 0, NULL},                                                              \
+        {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, 0, NULL},                                                 \
+        {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
+
+/* A linear layer, whose matrix is [out, in] in files; a norm; an embedding. */
+#define EITP__BERT_LINEAR(slot, place, name, rows, columns, with)                                                      \
+    EITP__ROW(slot, WEIGHT, place, name ".weight", rows, columns, NORMAL, 1, with),                                    \
+        EITP__ROW(slot, BIAS, place, name ".bias", columns, NONE, ZERO, 0, with)
+#define EITP__BERT_NORM(slot, place, name, with)                                                                       \
+    EITP__ROW(slot, WEIGHT, place, name ".weight", WIDTH, NONE, ONE, 0, with),                                         \
+        EITP__ROW(slot, BIAS, place, name ".bias", WIDTH, NONE, ZERO, 0, with)
+#define EITP__BERT_TABLE(slot, name, rows)                                                                             \
+    EITP__ROW(slot, WEIGHT, BEFORE_BLOCKS, name ".weight", rows, WIDTH, NORMAL, 0, EITP__ALWAYS)
+
+#define EITP__BERT_ENCODER_ROWS                                                                                        \
+    EITP__BERT_TABLE(TOKEN_EMBEDDING, "embeddings.word_embeddings", VOCABULARY),                                       \
+        EITP__BERT_TABLE(POSITION_EMBEDDING, "embeddings.position_embeddings", POSITIONS),                             \
+        EITP__BERT_TABLE(SEGMENT_EMBEDDING, "embeddings.token_type_embeddings", SEGMENTS),                             \
+        EITP__BERT_NORM(EMBEDDING_NORM, BEFORE_BLOCKS, "embeddings.LayerNorm", EITP__ALWAYS),                          \
+        EITP__ROW_OF_THREE(ATTENTION_INPUT, WEIGHT, IN_BLOCK, "attention.self.qkv.weight", WIDTH, QKV, NORMAL, 1,      \
+                           "attention.self.query.weight", "attention.self.key.weight", "attention.self.value.weight"), \
+        EITP__ROW_OF_THREE(ATTENTION_INPUT, BIAS, IN_BLOCK, "attention.self.qkv.bias", QKV, NONE, ZERO, 0,             \
+                           "attention.self.query.bias", "attention.self.key.bias", "attention.self.value.bias"),       \
+        EITP__BERT_LINEAR(ATTENTION_OUTPUT, IN_BLOCK, "attention.output.dense", WIDTH, WIDTH, EITP__ALWAYS),           \
+        EITP__BERT_NORM(ATTENTION_NORM, IN_BLOCK, "attention.output.LayerNorm", EITP__ALWAYS),                         \
+        EITP__BERT_LINEAR(MLP_INPUT, IN_BLOCK, "intermediate.dense", WIDTH, INNER, EITP__ALWAYS),                      \
+        EITP__BERT_LINEAR(MLP_OUTPUT, IN_BLOCK, "output.dense", INNER, WIDTH, EITP__ALWAYS),                           \
+        EITP__BERT_NORM(MLP_NORM, IN_BLOCK, "output.LayerNorm", EITP__ALWAYS)
+/* <<src/model/bert.h */
+
+/* >>src/model/labels.h */
+/* The names of a classifier's labels, and their members of config.json. */
+
+/* Maximum number of labels. */
+#define EITP__MAX_LABELS ((int64_t)1 << 20)
+
+typedef struct eitp__labels {
+    eitp_host host;
+    int64_t count;
+    const char **names; /* with their text in the allocation of the struct */
+    size_t bytes;       /* of that allocation */
+} eitp__labels;
+
+/* Copies `count` names; `names` NULL: "LABEL_0" and so on. Equal names are EITP_ERROR_ARGUMENT. */
+EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char *const *names, int64_t count,
+                                              eitp__labels **labels, eitp_error *error);
+EITP__PRIVATE void eitp__labels_release(eitp__labels *labels);
+
+/* Finds the number of labels in a config.json: that of id2label, else num_labels, else *count stays. */
+EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *count, eitp_error *error);
+
+/* Reads id2label; *labels is NULL if there is none. */
+EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__json *root, eitp__labels **labels,
+                                            eitp_error *error);
+
+/* Adds id2label and label2id as members of an object, each with a comma and a line feed after it. */
+EITP__PRIVATE void eitp__labels_write(eitp__buffer *text, const eitp__labels *labels);
+/* <<src/model/labels.h */
+
 /* >>src/model/transformer_config.h */
 /* Checking and parsing configurations, for other modules. */
 
@@ -6088,6 +6459,12 @@ EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_
 /* Reads the members of a config.json, whatever its model_type, as those of an architecture. */
 EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
                                                          eitp_transformer_config *config, eitp_error *error);
+
+/* eitp_transformer_config_write with the names of labels; NULL: none are written. */
+EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, const char *path,
+                                                         const eitp_transformer_config *config,
+                                                         const eitp__labels *labels, int32_t end_of_text,
+                                                         eitp_dtype dtype, eitp_error *error);
 
 /* Reads bos_token_id, eos_token_id and pad_token_id, each a number, a list, or null for none. Missing ones leave the
    configuration unchanged. */
@@ -6129,11 +6506,22 @@ EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp
 /* The factor of B A. */
 EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config);
 
+/* The layers of an architecture that the targets stand for, as bits of their own: EITP_LORA_ATTENTION_INPUT stands for
+   q, k and v where they are separate layers. */
+EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets);
+
 /* The parameters of all adapters in a fixed order: their number, and the one at `index`. Each A is followed by its
    B. */
 EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config);
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index);
+
+/* The weight that the adapter of parameter `index` is added to, from *column on. */
+EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                int64_t index, int64_t *column);
+
+/* True if the parameter of a model with adapters is trained and saved with them: that of a classifier. */
+EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const eitp__parameter *parameter);
 
 /* True if a parameter of an adapter has this name. */
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name);
@@ -6173,6 +6561,7 @@ struct eitp_model {
     eitp_transformer_config config;
     eitp_lora_config lora; /* rank 0: none */
     char *source;          /* the directory its weights were loaded from, or NULL */
+    eitp__labels *labels;  /* of a classifier, or NULL */
     char *generation;      /* members of its generation_config.json to write back, or NULL */
 };
 
@@ -6378,7 +6767,7 @@ EITP__PRIVATE eitp_status eitp__train_merges(eitp__trained *trained, const eitp_
 /* <<src/text/bpe_train.h */
 
 /* >>src/text/pretokenize.h */
-/* Cuts text into pieces: added tokens, and between them the matches of GPT-2's pattern. */
+/* Cuts text into pieces: added tokens, and between them what a pattern matches. */
 
 /* Largest size of a piece in bytes; see eitp_tokenizer in text.h. */
 #define EITP__PIECE_LIMIT ((size_t)1048576)
@@ -6394,25 +6783,41 @@ EITP__PRIVATE eitp_status eitp__train_merges(eitp__trained *trained, const eitp_
  */
 EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, int closed);
 
+/* Length of the first piece of text of which all is one piece, as eitp__piece_size: white space at its end is kept
+   until it is known what follows, as an added token may take it. */
+EITP__PRIVATE size_t eitp__whole_size(const unsigned char *text, size_t size, int closed);
+
+/* Length of valid text[0 .. size) without the white space at its end. */
+EITP__PRIVATE size_t eitp__size_without_space(const unsigned char *text, size_t size);
+
 /* A token that is recognized in the text itself, before the pattern. The bytes are not owned. */
 typedef struct eitp__added_token {
     const unsigned char *bytes;
     size_t size;
     int32_t id;
+    unsigned char takes_left, takes_right; /* white space next to it belongs to it ("lstrip", "rstrip") */
 } eitp__added_token;
 
-/* Sorts added tokens by their bytes, as eitp__splitter_init expects. */
-EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_token *tokens, size_t count);
+typedef struct eitp__added_tokens {
+    eitp__added_token *tokens; /* sorted */
+    size_t count;
+} eitp__added_tokens;
 
-/* Receives one piece: a match of the pattern with id -1, or an added token. The bytes are valid during the call. */
+/* Sorts added tokens by their bytes. */
+EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_tokens *added);
+
+/* Finds the length of the first piece of a text, as eitp__piece_size. */
+typedef size_t (*eitp__piece_rule)(const unsigned char *text, size_t size, int closed);
+
+/* Receives one piece: a match of the rule with id -1, or an added token. The bytes are valid during the call. */
 typedef eitp_status (*eitp__piece_sink)(void *user, const unsigned char *bytes, size_t size, int32_t id,
                                         eitp_error *error);
 
 /* Cuts text that arrives in chunks. */
 typedef struct eitp__splitter {
     const eitp_host *host;
-    const eitp__added_token *added; /* sorted */
-    size_t added_count;
+    const eitp__added_tokens *added;
+    eitp__piece_rule rule;
     int add_prefix_space;
     eitp__piece_sink sink;
     void *user;
@@ -6423,23 +6828,228 @@ typedef struct eitp__splitter {
     size_t min_full;          /* smallest value of `full`, at least 16 */
     size_t full;              /* the window is cut when it reaches this size */
     int at_segment_start;     /* the cursor is at the start of a text or after an added token */
+    int skips_space;          /* white space at the cursor belongs to the added token before it */
     unsigned char partial[4]; /* an incomplete sequence at the end of the last chunk */
     size_t partial_size;
 } eitp__splitter;
 
 /* `added` must outlive the splitter. */
-EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_token *added,
-                                       size_t added_count, int add_prefix_space, eitp__piece_sink sink, void *user);
+EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_tokens *added,
+                                       eitp__piece_rule rule, eitp__piece_sink sink, void *user);
 EITP__PRIVATE void eitp__splitter_release(eitp__splitter *splitter);
 
 /* Discards the current text. */
 EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter);
+
+/* Adds valid text of whole characters. */
+EITP__PRIVATE eitp_status eitp__splitter_add_valid(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                                   eitp_error *error);
 
 /* Add text; end the text. A failure of the sink is returned. After a failure, reset or release the splitter. */
 EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const unsigned char *text, size_t size,
                                              eitp_error *error);
 EITP__PRIVATE eitp_status eitp__splitter_finish(eitp__splitter *splitter, eitp_error *error);
 /* <<src/text/pretokenize.h */
+
+/* >>src/text/normalize.h */
+/* BERT's normalizer: cleans a text, isolates ideographs, strips accents, lowers case. */
+
+/* The members of BertNormalizer in a tokenizer.json. */
+typedef struct eitp__normalization {
+    int clean_text;           /* removes control characters; white space becomes spaces */
+    int handle_chinese_chars; /* spaces around ideographs */
+    int strip_accents;        /* -1: as lowercase */
+    int lowercase;
+} eitp__normalization;
+
+/* Normalizes a text that arrives in chunks. */
+typedef struct eitp__normalizer {
+    const eitp_host *host;
+    eitp__normalization steps;
+    uint32_t *marks; /* not yet written: marks are sorted by their canonical combining class up to the next letter */
+    size_t mark_count, mark_capacity;
+} eitp__normalizer;
+
+EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eitp_host *host,
+                                         const eitp__normalization *steps);
+EITP__PRIVATE void eitp__normalizer_release(eitp__normalizer *normalizer);
+
+/* Discards the current text. */
+EITP__PRIVATE void eitp__normalizer_reset(eitp__normalizer *normalizer);
+
+/* Adds what becomes of whole, valid characters to `out`; the last ones may follow later. */
+EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
+                                               eitp__buffer *out, eitp_error *error);
+
+/* Ends the text, and adds the rest of it to `out`. */
+EITP__PRIVATE eitp_status eitp__normalizer_finish(eitp__normalizer *normalizer, eitp__buffer *out, eitp_error *error);
+/* <<src/text/normalize.h */
+
+/* >>src/text/wordpiece.h */
+/* WordPiece (Schuster, Nakajima, "Japanese and Korean Voice Search", ICASSP 2012), as BERT applies it (Devlin, Chang,
+   Lee, Toutanova, "BERT", NAACL 2019): the longest token that a word begins with, then the longest one that goes on. */
+
+typedef struct eitp__wordpiece {
+    uint64_t *slots;    /* a trie of the tokens' bytes, open addressing: node << 36 | byte << 28 | child; 0 if free */
+    size_t slot_count;  /* a power of two */
+    int32_t *token_ids; /* by node: the token that ends there, or -1 */
+    size_t node_count, node_capacity;
+    int64_t continuing;      /* the node of the prefix of tokens that go on with a word; -1: no token has it */
+    int32_t unknown;         /* the token of words that are not in the vocabulary */
+    uint64_t max_characters; /* of a word; a longer one is unknown */
+    eitp__buffer prefix;     /* of tokens that go on with a word: "##" */
+} eitp__wordpiece;
+
+EITP__PRIVATE void eitp__wordpiece_init(eitp__wordpiece *wordpiece, const eitp_host *host);
+EITP__PRIVATE void eitp__wordpiece_release(eitp__wordpiece *wordpiece, const eitp_host *host);
+
+/* Adds the text of a token. */
+EITP__PRIVATE eitp_status eitp__wordpiece_add(eitp__wordpiece *wordpiece, const eitp_host *host,
+                                              const unsigned char *text, size_t size, int32_t id, eitp_error *error);
+
+/* Once all tokens are added: finds those that go on with a word. */
+EITP__PRIVATE eitp_status eitp__wordpiece_complete(eitp__wordpiece *wordpiece, const eitp_host *host,
+                                                   eitp_error *error);
+
+/* Encodes a word of at least 1 byte; `ids` has room for `size` ids. Returns their number. */
+EITP__PRIVATE size_t eitp__wordpiece_encode(const eitp__wordpiece *wordpiece, const unsigned char *word, size_t size,
+                                            int32_t *ids);
+
+/* Length of the first piece of text[0 .. size) as BERT's pre-tokenizer cuts it: white space, a punctuation character,
+   or the characters up to the next of either. As eitp__piece_size. */
+EITP__PRIVATE size_t eitp__word_size(const unsigned char *text, size_t size, int closed);
+
+/* True if a piece of eitp__word_size is white space, which has no tokens. */
+EITP__PRIVATE int eitp__is_space_piece(const unsigned char *text, size_t size);
+/* <<src/text/wordpiece.h */
+
+/* >>src/text/template.h */
+/* The special tokens around texts in a sequence, and which texts a sequence is cut from. */
+
+/* Places of the texts in a template. */
+enum { EITP__TEMPLATE_FIRST = -1, EITP__TEMPLATE_SECOND = -2 };
+
+#define EITP__TEMPLATE_LIMIT ((size_t)32)
+
+typedef struct eitp__template_piece {
+    int32_t id; /* a special token, EITP__TEMPLATE_FIRST or EITP__TEMPLATE_SECOND */
+    int32_t segment;
+} eitp__template_piece;
+
+typedef struct eitp__template {
+    eitp__template_piece pieces[EITP__TEMPLATE_LIMIT];
+    size_t count;
+} eitp__template;
+
+/* Adds a piece; returns 0 if there is no room. */
+EITP__PRIVATE int eitp__template_add(eitp__template *form, int32_t id, int32_t segment);
+
+/* Number of special tokens. */
+EITP__PRIVATE size_t eitp__template_special_count(const eitp__template *form);
+
+/*
+ * How many tokens are kept of two texts of which `room` fit, as the library `tokenizers` (utils/truncation.rs) does: of
+ * the longer one as many as are left by the shorter one, but never fewer than of that; if both are too long, half each,
+ * and of an odd number one more of the longer text, or of the second if they are equally long.
+ */
+EITP__PRIVATE void eitp__share_room(size_t room, size_t *first, size_t *second);
+/* <<src/text/template.h */
+
+/* >>src/text/tokenizer.h */
+/* The parts of a tokenizer, and how it is built. */
+
+#define EITP__END_OF_TEXT "<|endoftext|>"
+
+/* Largest number of tokens, and of merges. */
+#define EITP__VOCABULARY_LIMIT ((size_t)16777216)
+
+enum {
+    EITP__TOKEN_PRESENT = 1,     /* set by eitp__tokenizer_set_token */
+    EITP__TOKEN_VERBATIM = 2,    /* files spell it literally, not in the alphabet for bytes */
+    EITP__TOKEN_ADDED = 4,       /* recognized in the text itself, before the pattern */
+    EITP__TOKEN_SPECIAL = 8,     /* an added token with a role, such as <|endoftext|> */
+    EITP__TOKEN_NORMALIZED = 16, /* an added token that is recognized in the normalized text */
+    EITP__TOKEN_OUTSIDE = 32,    /* an added token that is not in the model's vocabulary */
+    EITP__TOKEN_TAKES_LEFT = 64, /* an added token to which white space before it belongs */
+    EITP__TOKEN_TAKES_RIGHT = 128
+};
+
+/* How the pieces of a text become tokens. */
+enum { EITP__MODEL_BPE = 0, EITP__MODEL_WORDPIECE = 1 };
+
+/* The families whose special tokens have names of their own. */
+enum { EITP__FAMILY_GPT2 = 0, EITP__FAMILY_BERT = 1, EITP__FAMILY_ROBERTA = 2 };
+
+/* Added tokens are recognized in the text itself or, after normalization, between those. */
+enum { EITP__ADDED_RAW = 0, EITP__ADDED_NORMALIZED = 1 };
+
+/* Parts of a tokenizer.json that are saved as they were read, in this order; see eitp__kept_part_name. */
+enum { EITP__KEPT_TRUNCATION, EITP__KEPT_PADDING, EITP__KEPT_POST_PROCESSOR, EITP__KEPT_DECODER, EITP__KEPT_PARTS };
+
+typedef struct eitp__token {
+    uint32_t offset, size; /* its bytes in eitp__vocabulary.bytes */
+    unsigned char flags;
+} eitp__token;
+
+typedef struct eitp__vocabulary {
+    eitp__buffer bytes;
+    eitp__token *tokens; /* by id */
+    size_t count;
+} eitp__vocabulary;
+
+struct eitp_tokenizer {
+    eitp_host host;
+    eitp__vocabulary vocabulary;
+    int model;         /* EITP__MODEL_BPE, ... */
+    int family;        /* EITP__FAMILY_GPT2, ... */
+    int is_from_lists; /* loaded from vocab.txt, or vocab.json and merges.txt: the family says what tokenizer.json would
+                          */
+    eitp__bpe bpe;
+    eitp__wordpiece wordpiece;
+    int has_normalizer; /* BERT's, with WordPiece */
+    eitp__normalization normalization;
+    eitp__added_tokens added[2]; /* EITP__ADDED_RAW, EITP__ADDED_NORMALIZED */
+    eitp__buffer added_text;     /* of the latter, normalized */
+    int add_prefix_space;
+    int decodes_words, cleans_up; /* WordPiece's decoder: joins words, and removes spaces before punctuation */
+    eitp__template single, pair;  /* sequences of one text, and of two */
+    eitp_sequence_defaults defaults;
+    eitp__buffer kept[EITP__KEPT_PARTS];       /* JSON; empty: null, or what the model needs */
+    int32_t special[EITP_SPECIAL_TOKEN_COUNT]; /* ids by eitp_special_token; -1: none */
+    eitp__buffer config;                       /* members of tokenizer_config.json kept for saving */
+    uint64_t fingerprint;
+};
+
+/* Allocates a tokenizer for `count` tokens and `merge_count` merges, none of them set. NULL if out of memory, with
+   *error filled in. Release it with eitp_tokenizer_destroy. */
+EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, size_t count, size_t merge_count,
+                                                       eitp_error *error);
+
+/* Sets token `id`, which must be below `count` and not set yet. */
+EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, size_t id, const void *bytes,
+                                                    size_t size, unsigned flags, eitp_error *error);
+
+/* Once all tokens and merges are set: checks that every byte has a token, or unknown words have one, and builds the
+   rest. Special tokens are those of the family. */
+EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
+
+/* The name of a part of a tokenizer.json that is kept. */
+EITP__PRIVATE const char *eitp__kept_part_name(int part);
+
+EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
+
+/* Creates an encoder that remembers `cache_count` pieces, a power of two. */
+EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_t cache_count,
+                                                 eitp_token_sink sink, void *user, eitp_encoder **out,
+                                                 eitp_error *error);
+
+/* Number of pieces to remember for a text of this size. */
+EITP__PRIVATE size_t eitp__cache_size(size_t text_size);
+
+/* Loads a tokenizer from the content of a tokenizer.json. */
+EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const char *json, size_t size,
+                                                eitp_tokenizer **out, eitp_error *error);
+/* <<src/text/tokenizer.h */
 
 /* >>src/text/special_tokens.h */
 /* The files next to a tokenizer that name its special tokens. */
@@ -6465,6 +7075,16 @@ EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files);
 /* The name of a token in these files: "eos_token", ... */
 EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which);
 
+/* The usual name of a special token in a family, EITP__FAMILY_GPT2, ...; NULL if it has none. */
+EITP__PRIVATE const char *eitp__family_token(int family, eitp_special_token which);
+
+/* The family of the tokenizer_class in tokenizer_config.json, or else of the model_type in config.json; -1 if there is
+   neither, or an unknown one. *name is what was found, or NULL. */
+EITP__PRIVATE int eitp__named_family(const eitp__special_files *files, const char **name);
+
+/* A member of tokenizer_config.json; NULL if it is missing or null. */
+EITP__PRIVATE const eitp__json *eitp__tokenizer_config_member(const eitp__special_files *files, const char *name);
+
 /* The value of a special token in the tokenizer's own two files: a string, an object with "content", or null; NULL if
    neither has it. *file is the file it is from. */
 EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
@@ -6488,67 +7108,7 @@ EITP__PRIVATE const char *eitp__special_file_name(int file);
 EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, eitp__buffer *members);
 /* <<src/text/special_tokens.h */
 
-/* >>src/text/tokenizer.h */
-/* The parts of a tokenizer, and how it is built. */
-
-#define EITP__END_OF_TEXT "<|endoftext|>"
-
-/* Largest number of tokens, and of merges. */
-#define EITP__VOCABULARY_LIMIT ((size_t)16777216)
-
-enum {
-    EITP__TOKEN_PRESENT = 1,     /* set by eitp__tokenizer_set_token */
-    EITP__TOKEN_VERBATIM = 2,    /* files spell it literally, not in the alphabet for bytes */
-    EITP__TOKEN_ADDED = 4,       /* recognized in the text itself, before the pattern */
-    EITP__TOKEN_SPECIAL = 8,     /* an added token with a role, such as <|endoftext|> */
-    EITP__TOKEN_NORMALIZED = 16, /* a flag of added tokens in files; no effect without a normalizer */
-    EITP__TOKEN_OUTSIDE = 32     /* an added token that is not in the model's vocabulary */
-};
-
-typedef struct eitp__token {
-    uint32_t offset, size; /* its bytes in eitp__vocabulary.bytes */
-    unsigned char flags;
-} eitp__token;
-
-typedef struct eitp__vocabulary {
-    eitp__buffer bytes;
-    eitp__token *tokens; /* by id */
-    size_t count;
-} eitp__vocabulary;
-
-struct eitp_tokenizer {
-    eitp_host host;
-    eitp__vocabulary vocabulary;
-    eitp__bpe bpe;
-    eitp__added_token *added;
-    size_t added_count;
-    int add_prefix_space;
-    int32_t special[EITP_SPECIAL_TOKEN_COUNT]; /* ids by eitp_special_token; -1: none */
-    eitp__buffer config;                       /* members of tokenizer_config.json kept for saving */
-    uint64_t fingerprint;
-};
-
-/* Allocates a tokenizer for `count` tokens and `merge_count` merges, none of them set. NULL if out of memory, with
-   *error filled in. Release it with eitp_tokenizer_destroy. */
-EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, size_t count, size_t merge_count,
-                                                       eitp_error *error);
-
-/* Sets token `id`, which must be below `count` and not set yet. */
-EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, size_t id, const void *bytes,
-                                                    size_t size, unsigned flags, eitp_error *error);
-
-/* Once all tokens and merges are set: checks that every byte has a token and builds the rest. Special tokens are those
-   of GPT-2. */
-EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
-
-EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
-
-/* Loads a tokenizer from the content of a tokenizer.json. */
-EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const char *json, size_t size,
-                                                eitp_tokenizer **out, eitp_error *error);
-/* <<src/text/tokenizer.h */
-
-/* >>src/text/bpe_loader.h */
+/* >>src/text/loader.h */
 /* A tokenizer while it is loaded: its vocabulary by text, its merges, its added and special tokens. */
 
 /* Largest size of a tokenizer's file, in bytes. */
@@ -6557,6 +7117,7 @@ EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const cha
 typedef struct eitp__loader {
     const eitp_host *host;
     const eitp__special_files *files;
+    int model;                 /* EITP__MODEL_BPE, ... */
     eitp_tokenizer *tokenizer; /* NULL until eitp__load_vocabulary */
     uint32_t *slots;           /* vocabulary by text, open addressing: id + 1, or 0 if the slot is free */
     size_t slot_count;         /* a power of two */
@@ -6575,17 +7136,34 @@ EITP__PRIVATE int eitp__excerpt_size(size_t size);
 /* True if a value is missing or null. */
 EITP__PRIVATE int eitp__is_absent(const eitp__json *value);
 
-/* Decodes a token as files spell it. Returns EITP__TOKEN_VERBATIM if a character is not in the alphabet for bytes: then
-   the bytes of the token are its own UTF-8. Else returns 0. */
+/* Decodes a token as files spell it, in the alphabet for bytes. Returns EITP__TOKEN_VERBATIM if a character is not in
+   the alphabet for bytes: then the bytes of the token are its own UTF-8. Else returns 0. */
 EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *text, size_t size);
+
+/* The same as the loader's model has it: WordPiece spells all tokens as they are. */
+EITP__PRIVATE unsigned eitp__load_spelling(eitp__loader *loader, const char *text, size_t size);
 
 /* The slot of the token with these bytes and kind (0 or EITP__TOKEN_VERBATIM), or the free slot for it. */
 EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *bytes, size_t size, unsigned verbatim);
+
+/* Creates loader->tokenizer for `count` tokens and `outside` more. */
+EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, size_t outside, size_t merge_count,
+                                           eitp_error *error);
+
+/* Sets token `id` of a vocabulary of `count` tokens, from `line` of its file. */
+EITP__PRIVATE eitp_status eitp__load_token(eitp__loader *loader, const char *text, size_t size, size_t id, size_t line,
+                                           eitp_error *error);
 
 /* Creates loader->tokenizer with the tokens of `vocabulary`, an object of texts and ids, and room for `outside`
    more. */
 EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
                                                 size_t merge_count, eitp_error *error);
+
+/* The id of a token of the model's vocabulary, or -1. */
+EITP__PRIVATE int64_t eitp__load_find(eitp__loader *loader, const char *text, size_t size);
+
+/* Makes a token an added and special one; false if the vocabulary lacks it. */
+EITP__PRIVATE int eitp__load_mark_special(eitp__loader *loader, const char *text, size_t size);
 
 /* Adds merge number `rank`, from `line` of its file. */
 EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, size_t line, const char *left,
@@ -6599,18 +7177,40 @@ EITP__PRIVATE size_t eitp__count_added_outside(const eitp__json *added, size_t c
 EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const eitp__json *added, size_t next,
                                                   eitp_error *error);
 
-/* Checks that normalized and other added tokens cannot overlap in a text. The library `tokenizers` searches for those
-   that are not normalized first, then for the others in the rest; without overlaps a single search finds the same. */
-EITP__PRIVATE eitp_status eitp__check_added_overlaps(const eitp_tokenizer *tokenizer, eitp_error *error);
+/* Sets what WordPiece takes from its own files and from tokenizer_config.json: how text is normalized, and the token of
+   unknown words. */
+EITP__PRIVATE eitp_status eitp__load_normalization(eitp__loader *loader, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__load_unknown(eitp__loader *loader, const char *text, size_t size, eitp_error *error);
+
+/* Sets loader->tokenizer's templates by a "post_processor" of tokenizer.json, and keeps it. */
+EITP__PRIVATE eitp_status eitp__load_post_processor(eitp__loader *loader, const eitp__json *part, eitp_error *error);
+
+/* Sets the templates of BERT or RoBERTa, of which `begin` and `end` are the special tokens. */
+EITP__PRIVATE void eitp__set_template(eitp_tokenizer *tokenizer, int family, int32_t begin, int32_t end);
+
+/* Reads "truncation" and "padding" of tokenizer.json (`root`, or NULL), and what tokenizer_config.json says of them. */
+EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp__json *root, eitp_error *error);
 
 /* Completes the tokenizer with special tokens and add_prefix_space, as loader->files say. */
 EITP__PRIVATE eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_error *error);
+
+/* The text of a special token: what a file names, or the usual name of the family; NULL if a file says null. */
+EITP__PRIVATE const char *eitp__special_text(const eitp__loader *loader, int family, eitp_special_token which,
+                                             size_t *size);
+
+/* Marks the special tokens of a family in a vocabulary without a tokenizer.json, and sets its template. */
+EITP__PRIVATE eitp_status eitp__load_family(eitp__loader *loader, int family, eitp_error *error);
+
+/* Loads a vocab.txt, and what else `files` say. */
+EITP__PRIVATE eitp_status eitp__load_vocab_txt(const eitp_host *host, const char *path,
+                                               const eitp__special_files *files, eitp_tokenizer **out,
+                                               eitp_error *error);
 
 /* Loads a tokenizer.json, and special tokens from `files`. */
 EITP__PRIVATE eitp_status eitp__load_tokenizer_json(const eitp_host *host, const char *path,
                                                     const eitp__special_files *files, eitp_tokenizer **out,
                                                     eitp_error *error);
-/* <<src/text/bpe_loader.h */
+/* <<src/text/loader.h */
 
 /* >>src/data/permutation.h */
 /* A pseudorandom permutation of [0, size), computed element by element. */
@@ -6824,6 +7424,13 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
                                                      const eitp__safetensors_entry *entry, int64_t first, int64_t count,
                                                      float *destination, uint32_t *crc, eitp_error *error);
 
+/* Adds the checksum of all bytes of a tensor to that of its file. */
+EITP__PRIVATE void eitp__safetensors_add_sum(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                             uint32_t crc);
+
+/* The size and checksum of a collection's only file, once each of its tensors was added. */
+EITP__PRIVATE eitp__file_sum eitp__safetensors_sum(const eitp__safetensors *collection);
+
 /* The format's name of a dtype, such as "F32"; NULL if it is invalid. */
 EITP__PRIVATE const char *eitp__safetensors_type(eitp_dtype dtype);
 /* <<src/io/safetensors.h */
@@ -6838,6 +7445,7 @@ typedef struct eitp__safetensors_part {
     size_t header_size;
     uint64_t data_start;
     uint64_t data_size;
+    uint32_t crc; /* of the header and of the tensors added so far, as if all others were zero: see safetensors.c */
     eitp__json_document *metadata; /* {"__metadata__": {...}}, or NULL */
 } eitp__safetensors_part;
 
@@ -6846,6 +7454,7 @@ struct eitp__safetensors {
     eitp__safetensors_part **parts;
     size_t part_count;
     size_t part_capacity;
+    eitp__worker *worker; /* reads half of large tensors; NULL: none */
     eitp__safetensors_entry *entries;
     size_t entry_count;
     size_t entry_capacity;
@@ -6955,8 +7564,8 @@ EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_va
 
 /*
  * Reads a tensor into a variable of the same shape; a floating-point variable takes any floating-point dtype.
- * `checksum` is a running checksum as in eitp__safetensors_read. If `loads` is 0 everything is read and checked, but no
- * variable is changed.
+ * `checksum`, which may be NULL, is a running checksum as in eitp__safetensors_read; then the tensor is also added to
+ * the sum of its file. If `loads` is 0 everything is read and checked, but no variable is changed.
  */
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
                                                     const eitp__safetensors *collection,
@@ -6976,9 +7585,15 @@ typedef enum eitp__reading {
     EITP__READ_LOAD    /* into the variables */
 } eitp__reading;
 
-/* eitp_variables_load, or only its checks. */
+/* The checksums of a file that was read: of its tensors, in the order of the variables, and of all its bytes. */
+typedef struct eitp__read_sums {
+    uint32_t tensors;
+    eitp__file_sum file;
+} eitp__read_sums;
+
+/* eitp_variables_load, or only its checks. `sums` may be NULL. */
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
-                                               eitp__reading reading, uint32_t *checksum, eitp_error *error);
+                                               eitp__reading reading, eitp__read_sums *sums, eitp_error *error);
 
 /* The variables of a file. */
 typedef struct eitp__selection {
@@ -6986,12 +7601,13 @@ typedef struct eitp__selection {
     int (*selects)(const eitp_variable *variable); /* NULL: all */
     const char *prefix;                            /* of their names in the file */
     const eitp_transformer_config *config;         /* whose architecture gives the layout of parameters; NULL: none */
+    int with_classifier;                           /* those of its classifier too, whatever `selects` says */
 } eitp__selection;
 
 /* eitp__variables_read of a selection, whose prefix must be "". */
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
                                                         const eitp__selection *selection, eitp__reading reading,
-                                                        uint32_t *checksum, eitp_error *error);
+                                                        eitp__read_sums *sums, eitp_error *error);
 
 /* eitp_variables_save of a selection. `output` may be NULL. */
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
@@ -7021,7 +7637,7 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
 
 /* Reads a model.safetensors written by eitp_model_save. */
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
-                                           uint32_t *checksum, eitp_error *error);
+                                           eitp__read_sums *sums, eitp_error *error);
 /* <<src/io/model_directory.h */
 
 /* >>src/io/lora_files.h */
@@ -7038,7 +7654,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
 
 /* eitp_lora_load, or for a model with adapters only its checks. */
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
-                                          uint32_t *checksum, eitp_error *error);
+                                          eitp__read_sums *sums, eitp_error *error);
 
 /* eitp_lora_save; `output`, which may be NULL, is that of adapter_model.safetensors. */
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
@@ -7053,7 +7669,7 @@ EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
                                                  eitp__file_output *output, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
-                                                 uint32_t *checksum, eitp_error *error);
+                                                 eitp__read_sums *sums, eitp_error *error);
 /* <<src/io/lora_files.h */
 
 /* >>src/io/manifest.h */
@@ -7067,6 +7683,7 @@ EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const ch
 typedef struct eitp__manifest_file {
     size_t name; /* offset in the manifest's names */
     eitp__file_sum sum;
+    int is_verified; /* its content was compared with the sum */
 } eitp__manifest_file;
 
 /* A list of files. Names are relative to the checkpoint's directory; those in its subdirectories contain '/'. */
@@ -7096,9 +7713,19 @@ EITP__PRIVATE eitp_status eitp__manifest_write(const eitp__manifest *known, cons
 EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const char *directory, int *exists,
                                               eitp_error *error);
 
-/* Compares all files with the manifest: EITP_ERROR_FORMAT, with the name of the file, if one is missing or differs. */
-EITP__PRIVATE eitp_status eitp__manifest_check(const eitp__manifest *manifest, const char *directory,
+/* The files whose content is verified. Tensors are those in files "*.safetensors". */
+typedef enum eitp__verified { EITP__VERIFY_TENSORS = 1, EITP__VERIFY_OTHERS = 2, EITP__VERIFY_ALL = 3 } eitp__verified;
+
+/*
+ * Compares files with the manifest: the sizes of all, and the content of those that `verified` names and that were not
+ * compared before. EITP_ERROR_FORMAT, with the name of the file, if one is missing or differs.
+ */
+EITP__PRIVATE eitp_status eitp__manifest_check(eitp__manifest *manifest, const char *directory, eitp__verified verified,
                                                eitp_error *error);
+
+/* Compares the sum of a file that was read for another purpose. Files that are not listed are not compared. */
+EITP__PRIVATE eitp_status eitp__manifest_compare(eitp__manifest *manifest, const char *path, const char *name,
+                                                 const eitp__file_sum *sum, eitp_error *error);
 
 /* Reads a file from `offset` on and sums it; syncs it if `syncs`. */
 EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path, uint64_t offset, int syncs,
@@ -7122,9 +7749,25 @@ typedef struct eitp__checkpoint_head {
 EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
                                                      eitp__checkpoint_head *head, eitp_error *error);
 
-/* eitp_checkpoint_verify that also returns the head. The message of EITP_ERROR_FORMAT does not say what to do. */
+/* The same, with the manifest, which the caller has initialized and releases. */
+EITP__PRIVATE eitp_status eitp__checkpoint_open(const eitp_host *host, const char *checkpoint,
+                                                eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                eitp_error *error);
+
+/* Verifies files of an open checkpoint (see eitp__manifest_check); of one without a manifest, all that have a checksum.
+   The message of EITP_ERROR_FORMAT does not say what to do. */
+EITP__PRIVATE eitp_status eitp__checkpoint_check(const eitp_host *host, const char *checkpoint,
+                                                 const eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                 eitp__verified verified, eitp_error *error);
+
+/* Opens and checks. */
 EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
-                                                  eitp__checkpoint_head *head, eitp_error *error);
+                                                  eitp__verified verified, eitp__checkpoint_head *head,
+                                                  eitp_error *error);
+
+/* eitp_checkpoint_recover that verifies the content of these files alone. */
+EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
+                                                   eitp__verified verified, int64_t *step, eitp_error *error);
 
 /* A checkpoint that is being written. */
 typedef struct eitp__checkpoint_draft {
@@ -7253,11 +7896,11 @@ struct eitp_pass {
     int input_count;
     eitp__quantity quantities[EITP_MAX_PASS_QUANTITIES];
     int quantity_count;
-    eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not used */
-    eitp_tensor *unique, *inverse;                       /* from eitp_pass_unique */
-    int lookup;                                          /* index of the input whose ids they are */
-    int64_t vocabulary;                                  /* its ids are below; 0 without a lookup */
-    eitp_tensor *loss;                                   /* in training: the weighted sum of the terms */
+    eitp_tensor *positions, *offsets, *bounds, *key, *sample_key; /* NULL: not used */
+    eitp_tensor *unique, *inverse;                                /* from eitp_pass_unique */
+    int lookup;                                                   /* index of the input whose ids they are */
+    int64_t vocabulary;                                           /* its ids are below; 0 without a lookup */
+    eitp_tensor *loss;                                            /* in training: the weighted sum of the terms */
 };
 
 /* Checks the required members of a task. */
@@ -7299,6 +7942,7 @@ typedef struct eitp__batch {
     void *values[EITP_MAX_PASS_INPUTS]; /* of each input: [rows] or [places] */
     int32_t *positions;                 /* [rows] */
     int32_t *offsets;                   /* [sequences + 1] */
+    int32_t *bounds;                    /* [places, 2] */
     int32_t *inverse;                   /* [rows]: see eitp_embedding_unique; -1 in padding */
     int64_t *starts, *lengths;          /* [samples]: first row, and number of rows */
     eitp__sample_items *items;          /* [samples] */
@@ -7604,7 +8248,7 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
 #define EITP__UNBOUNDED HUGE_VAL
 #define EITP__LARGEST_COUNT 9007199254740992.0
 
-/* Checks the bounds of every setting. */
+/* Checks the bounds of every setting, and those that depend on another one. */
 EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error);
 
 /*
@@ -7727,8 +8371,12 @@ EITP__PRIVATE void eitp__save_abandon(eitp__save *save);
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
 
-/* eitp_trainer_resume; if `is_verified`, of a checkpoint that eitp_checkpoint_verify has just accepted. */
-EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+/* Begins to read the files that a resume from the checkpoint reads, in their order; NULL if that is not possible. */
+EITP__PRIVATE eitp__prefetch *eitp__trainer_prefetch(const eitp_host *host, const char *checkpoint);
+
+/* eitp_trainer_resume. If `is_recovered`, all files but those of tensors are verified already, and tensors are verified
+   while they are loaded: after EITP_ERROR_FORMAT the trainer may be torn. */
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_recovered,
                                                eitp_error *error);
 
 /* Recreates the plans if shrinking released them and could not replace them. */
@@ -7744,7 +8392,6 @@ EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eit
 #define EITP__WEIGHTS_FILE "model.safetensors"
 
 #define EITP__STATE_VERSION 5
-#define EITP__MANIFEST_STATE_VERSION 5 /* earlier checkpoints have no manifest.json */
 #define EITP__MOMENTUM_STATE_VERSION 4 /* earlier factored states have no first moment */
 #define EITP__OLDEST_STATE_VERSION 2
 
@@ -7816,6 +8463,9 @@ EITP__PRIVATE void eitp__best_init(eitp__best *best, int higher_is_better);
 /* Adds an evaluation, or replaces the one of the same step. Returns 1 if it is the best. A value that is not finite
    never is. */
 EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value);
+
+/* True if the last evaluation is of `step`. */
+EITP__PRIVATE int eitp__best_has(const eitp__best *best, int64_t step);
 
 /* Adds the evaluations as a JSON object. `kept`: a checkpoint of the best is kept. */
 EITP__PRIVATE void eitp__best_format(const eitp__best *best, const char *metric, int kept, eitp__buffer *text);
@@ -8006,6 +8656,18 @@ EITP__PRIVATE eitp_status eitp__health_read(eitp__health *health, const eitp__js
 /* Creates, locks and checks the directory; sets run->checkpoint and run->checkpoint_step. */
 EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_run_config *config, eitp_error *error);
 
+/* Verifies all files of the checkpoint; where the newest was to be found, a damaged one is set aside and another found.
+   See eitp_run_recover. */
+EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error);
+
+/* Ends what eitp__run_prepare_directory has begun to read. */
+EITP__PRIVATE void eitp__run_end_prefetch(eitp_run *run);
+
+/* Resumes the trainer from the checkpoint. If that fails because the checkpoint is damaged, recovers: *is_replaced is 1
+   if there is another checkpoint to try. */
+EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trainer, int *is_replaced,
+                                               eitp_error *error);
+
 /* Removes what unfinished writes of this and earlier runs left. */
 EITP__PRIVATE eitp_status eitp__run_clean(const eitp_run *run, eitp_error *error);
 
@@ -8048,6 +8710,7 @@ struct eitp_run {
     char *directory, *keep_best;
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
+    eitp__prefetch *prefetch; /* of its tensors, until the first step; may be NULL */
 
     eitp_record_sink *sinks;       /* the program's, then that of metrics.jsonl */
     eitp__sink_state *sink_states; /* of each */
@@ -8058,6 +8721,7 @@ struct eitp_run {
 
     void *lock;
     int has_lock;
+    uint64_t identity;       /* of the directory */
     int created_directories; /* number of directories created */
     int started;
     int stopped_before_step_1; /* and so left nothing worth keeping */
@@ -8076,10 +8740,13 @@ struct eitp_run {
     eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
     eitp__async_save async;
     double saved_at;       /* time of the last save, or of the start */
-    int saved_early;       /* on memory pressure, the checkpoint of this step: it lacks the evaluation */
+    int saved_early;       /* the checkpoint of this step lacks its evaluation: it was written on memory pressure */
+    int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
     int cannot_save;       /* the last save failed */
     int best_is_behind;    /* best.json lacks an evaluation */
     int64_t kept_step;     /* see eitp_run_keep_checkpoint */
+    int64_t judged_step;   /* the newest checkpoint at the last step */
+    int bad_losses;        /* number of them in the first three steps after it */
     int links_have_failed; /* they could not be made, which was reported */
     int best_has_failed;   /* it could not be written, which was reported */
     int prune_has_failed;  /* old checkpoints could not be removed, which was reported */
@@ -8161,6 +8828,9 @@ EITP__PRIVATE void eitp__async_save_finish(eitp_run *run);
 /* Returns the memory of the copy: completes a save that is written, and drops any other. */
 EITP__PRIVATE void eitp__async_save_release(eitp_run *run);
 
+/* The step of the newest checkpoint, complete or being written; -1: none. */
+EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run);
+
 /* True if the checkpoint of a step is complete, or being written. */
 EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step);
 /* <<src/run/async_save.h */
@@ -8208,8 +8878,9 @@ EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
 /* The metric that decides. */
 EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run);
 
-/* Steps whose checkpoints are kept besides the newest: the best, and that of eitp_run_keep_checkpoint. -1: none. */
-enum { EITP__KEPT_STEPS = 2 };
+/* Steps whose checkpoints are kept besides the newest in the directory: the best, that of eitp_run_keep_checkpoint,
+   and the last one that the run saved. -1: none. */
+enum { EITP__KEPT_STEPS = 3 };
 EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]);
 
 /* Writes it into the directory of a checkpoint. */
@@ -8238,6 +8909,21 @@ EITP__PRIVATE int64_t eitp__run_state_best(const eitp_host *host, const char *ch
 EITP__PRIVATE void eitp__run_update_links(eitp_run *run);
 /* <<src/run/run_links.h */
 
+/* >>src/run/run_withdraw.h */
+/* Withdrawing a checkpoint whose model was ruined when it was saved. */
+
+/* Called after each step: counts those of the first three after the newest checkpoint whose loss is bad. */
+EITP__PRIVATE void eitp__run_judge_checkpoint(eitp_run *run);
+
+/*
+ * At the end of a run whose model is ruined. A step's loss is that of the model before its update, so only the steps
+ * after a save show what was saved. If the losses of the first three are above the limit of health.h, or not finite,
+ * the newest checkpoint is renamed checkpoint-<step>.diverged, and report.saved_step is the one before. Not if that is
+ * more than ten steps older: losses of other samples are no proof, and so a mistake costs a few steps.
+ */
+EITP__PRIVATE void eitp__run_withdraw(eitp_run *run);
+/* <<src/run/run_withdraw.h */
+
 /* >>src/run/disk.h */
 /* The disk of a run: room for its checkpoints, and saves that fail because it is full or passes over an error. */
 
@@ -8256,12 +8942,12 @@ EITP__PRIVATE eitp_status eitp__disk_save(eitp_run *run, const eitp__save_option
 /* <<src/run/disk.h */
 
 /* >>src/run/run_restore.h */
-/* A directory that is removed while its run trains. */
+/* A directory that is removed or replaced while its run trains. */
 
 /*
- * If the directory of the run is gone, creates and locks it again, with a new metrics.jsonl, and says so. What was in
- * it is lost; the next checkpoint has all that the run needs. EITP_ERROR_ARGUMENT if another process trains there by
- * now.
+ * If the directory of the run is gone, or another one has its path, creates and locks it again, with a new
+ * metrics.jsonl, and says so. What was in it is not used any more; the next checkpoint has all that the run needs.
+ * EITP_ERROR_ARGUMENT if another process trains there by now.
  */
 EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error *error);
 /* <<src/run/run_restore.h */
@@ -8590,22 +9276,57 @@ EITP__PRIVATE uint32_t eitp__crc32c_by_table(uint32_t crc, const unsigned char *
     return crc;
 }
 
+/* The product of two polynomials modulo that of the checksum. As in the checksum, the highest bit belongs to x^0. */
+static uint32_t eitp__crc32c_multiply(uint32_t a, uint32_t b) {
+    uint32_t product = 0;
+    for (uint32_t bit = (uint32_t)1 << 31; bit; bit >>= 1) {
+        product ^= a & bit ? b : 0;
+        b = b >> 1 ^ (b & 1 ? 0x82f63b78u : 0);
+    }
+    return product;
+}
+
 #if defined(__x86_64__)
+
+/* Bytes of a run, and x to the power of its bits. */
+#define EITP__CRC32C_RUN ((size_t)4096)
+#define EITP__CRC32C_RUN_POWER 0x35d73a62u
 
 static int eitp__has_crc32c(void) {
     return __builtin_cpu_supports("sse4.2") != 0;
 }
 
-__attribute__((target("sse4.2"))) static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes,
-                                                                              size_t size) {
-    unsigned long long wide = crc, word;
-    for (; size >= sizeof word; size -= sizeof word, bytes += sizeof word) {
-        memcpy(&word, bytes, sizeof word);
-        wide = __builtin_ia32_crc32di(wide, word);
-    }
+static unsigned long long eitp__load_word(const unsigned char *bytes) {
+    unsigned long long word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+__attribute__((target("sse4.2"))) static uint32_t eitp__crc32c_run(uint32_t crc, const unsigned char *bytes,
+                                                                   size_t size) {
+    unsigned long long wide = crc;
+    for (; size >= sizeof wide; size -= sizeof wide, bytes += sizeof wide)
+        wide = __builtin_ia32_crc32di(wide, eitp__load_word(bytes));
     for (crc = (uint32_t)wide; size; size--, bytes++)
         crc = __builtin_ia32_crc32qi(crc, *bytes);
     return crc;
+}
+
+/* The instruction starts in every cycle and takes three, so three runs of bytes are summed side by side. */
+__attribute__((target("sse4.2"))) static uint32_t eitp__crc32c_by_instruction(uint32_t crc, const unsigned char *bytes,
+                                                                              size_t size) {
+    const size_t run = EITP__CRC32C_RUN;
+    for (; size >= 3 * run; size -= 3 * run, bytes += 3 * run) {
+        unsigned long long first = crc, second = 0, third = 0;
+        for (size_t i = 0; i < run; i += sizeof first) {
+            first = __builtin_ia32_crc32di(first, eitp__load_word(bytes + i));
+            second = __builtin_ia32_crc32di(second, eitp__load_word(bytes + run + i));
+            third = __builtin_ia32_crc32di(third, eitp__load_word(bytes + 2 * run + i));
+        }
+        crc = eitp__crc32c_multiply((uint32_t)first, EITP__CRC32C_RUN_POWER) ^ (uint32_t)second;
+        crc = eitp__crc32c_multiply(crc, EITP__CRC32C_RUN_POWER) ^ (uint32_t)third;
+    }
+    return eitp__crc32c_run(crc, bytes, size);
 }
 
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
@@ -8641,16 +9362,6 @@ EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size)
     const unsigned char *bytes = (const unsigned char *)data;
     return eitp__has_crc32c() ? ~eitp__crc32c_by_instruction(~crc, bytes, size)
                               : ~eitp__crc32c_by_table(~crc, bytes, size);
-}
-
-/* The product of two polynomials modulo that of the checksum. As in the checksum, the highest bit belongs to x^0. */
-static uint32_t eitp__crc32c_multiply(uint32_t a, uint32_t b) {
-    uint32_t product = 0;
-    for (uint32_t bit = (uint32_t)1 << 31; bit; bit >>= 1) {
-        product ^= a & bit ? b : 0;
-        b = b >> 1 ^ (b & 1 ? 0x82f63b78u : 0);
-    }
-    return product;
 }
 
 EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64_t size) {
@@ -8812,13 +9523,6 @@ EITP__PRIVATE double eitp__clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-EITP__PRIVATE void eitp__sleep(double seconds) {
-    struct timespec time;
-    time.tv_sec = (time_t)seconds;
-    time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
-    nanosleep(&time, NULL);
 }
 /* <<src/base/clock.c */
 
@@ -9058,6 +9762,16 @@ EITP__PRIVATE void *eitp__open_library(const char *name, char *reason, size_t si
     return library;
 }
 
+EITP__PRIVATE int eitp__is_library_open(const char *name) {
+#ifdef RTLD_NOLOAD
+    /* A further reference changes nothing: libraries stay open. */
+    return EITP__HAS_DLOPEN && eitp__dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) != NULL;
+#else
+    (void)name;
+    return 0;
+#endif
+}
+
 EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *function) {
     void *address = EITP__HAS_DLOPEN ? eitp__dlsym(library, name) : NULL;
     /* ISO C cannot convert it to a pointer to a function. */
@@ -9197,6 +9911,429 @@ static const uint32_t eitp__unicode_changes[] = {
     0x7BAAD, 0x7BAF0, 0x7C402, 0x7C434, 0x7EFC2, 0x7EFE8, 0x80001, 0xA9B80, 0xA9C01, 0xADCE8, 0xADD01, 0xAE078, 0xAE081,
     0xB3A88, 0xB3AC1, 0xBAF84, 0xBAFC1, 0xBB978, 0xBE001, 0xBE878, 0xC0001, 0xC4D2C, 0xC4D41, 0xC8EC0,
 };
+
+/* Where the class changes that BERT's tokenizer gives code points, as code point << 3 | class (unicode.h).
+   This and all below from version 0.23.3 of the library `tokenizers`. */
+static const uint32_t eitp__unicode_word_changes[] = {
+    0x1,      0x4A,     0x5B,     0x6A,     0x71,     0x102,    0x10C,    0x180,    0x1D4,    0x208,    0x2DC,
+    0x308,    0x3DC,    0x3F9,    0x42B,    0x431,    0x502,    0x50C,    0x510,    0x53C,    0x540,    0x55C,
+    0x560,    0x569,    0x570,    0x5B4,    0x5C0,    0x5DC,    0x5E0,    0x5FC,    0x600,    0x1807,   0x1A7E,
+    0x1A87,   0x1B80,   0x1BF4,   0x1BF8,   0x1C3C,   0x1C40,   0x241F,   0x2440,   0x2AD4,   0x2B00,   0x2C4C,
+    0x2C58,   0x2C8F,   0x2DF4,   0x2DFF,   0x2E04,   0x2E0F,   0x2E1C,   0x2E27,   0x2E34,   0x2E3F,   0x2E40,
+    0x2F9C,   0x2FA8,   0x3001,   0x3030,   0x304C,   0x3058,   0x3064,   0x3070,   0x3087,   0x30DC,   0x30E1,
+    0x30E8,   0x30F4,   0x3100,   0x325F,   0x3300,   0x3354,   0x3370,   0x3387,   0x3388,   0x36A4,   0x36A8,
+    0x36B7,   0x36E9,   0x36F0,   0x36FF,   0x3728,   0x373F,   0x3748,   0x3757,   0x3770,   0x3804,   0x3870,
+    0x3879,   0x3880,   0x388F,   0x3890,   0x3987,   0x3A58,   0x3D36,   0x3D88,   0x3F5F,   0x3FA0,   0x3FBC,
+    0x3FD0,   0x40B7,   0x40D0,   0x40DF,   0x4120,   0x412F,   0x4140,   0x414F,   0x4170,   0x4184,   0x41F8,
+    0x42CF,   0x42E0,   0x42F4,   0x42F8,   0x471F,   0x4806,   0x4818,   0x49D6,   0x49D8,   0x49E7,   0x49E8,
+    0x4A0E,   0x4A48,   0x4A6F,   0x4A70,   0x4A8F,   0x4AAE,   0x4AC0,   0x4B16,   0x4B24,   0x4B30,   0x4B84,
+    0x4B88,   0x4C0E,   0x4C10,   0x4DE7,   0x4DE8,   0x4E0E,   0x4E28,   0x4E6F,   0x4E70,   0x4F16,   0x4F20,
+    0x500E,   0x5018,   0x51E7,   0x51E8,   0x520E,   0x5218,   0x523E,   0x5248,   0x525E,   0x526F,   0x5270,
+    0x528E,   0x5290,   0x5386,   0x5390,   0x53AE,   0x53B0,   0x540E,   0x5418,   0x55E7,   0x55E8,   0x560E,
+    0x5630,   0x563E,   0x5648,   0x566F,   0x5670,   0x5716,   0x5720,   0x5784,   0x5788,   0x580E,   0x5810,
+    0x59E7,   0x59E8,   0x59FE,   0x5A00,   0x5A0E,   0x5A28,   0x5A6F,   0x5A70,   0x5AB6,   0x5AB8,   0x5B16,
+    0x5B20,   0x5C16,   0x5C18,   0x5E06,   0x5E08,   0x5E6F,   0x5E70,   0x6006,   0x6008,   0x61F6,   0x6208,
+    0x6236,   0x6247,   0x6248,   0x6256,   0x626F,   0x6270,   0x62AF,   0x62B8,   0x6316,   0x6320,   0x640E,
+    0x6410,   0x65E7,   0x65E8,   0x65FE,   0x6600,   0x6636,   0x6638,   0x6666,   0x666F,   0x6670,   0x6716,
+    0x6720,   0x680E,   0x6810,   0x6A0E,   0x6A28,   0x6A6F,   0x6A70,   0x6B16,   0x6B20,   0x6E57,   0x6E58,
+    0x6E96,   0x6EA8,   0x6EB6,   0x6EB8,   0x6FA4,   0x6FA8,   0x718E,   0x7190,   0x71A6,   0x71C7,   0x71D8,
+    0x723E,   0x7247,   0x7266,   0x727C,   0x7280,   0x72D4,   0x72E0,   0x758E,   0x7590,   0x75A6,   0x75C7,
+    0x75D0,   0x75DE,   0x75E8,   0x7647,   0x7666,   0x7670,   0x7824,   0x7898,   0x78A4,   0x78A8,   0x78C7,
+    0x78D0,   0x79AF,   0x79B0,   0x79BF,   0x79C0,   0x79CF,   0x79D4,   0x79F0,   0x7B8F,   0x7BBE,   0x7BC7,
+    0x7BCE,   0x7BD7,   0x7BF6,   0x7BF8,   0x7C07,   0x7C2C,   0x7C37,   0x7C40,   0x7C6E,   0x7C9F,   0x7CA6,
+    0x7CC0,   0x7CCE,   0x7CEF,   0x7CF6,   0x7D17,   0x7D1E,   0x7D3F,   0x7D46,   0x7D67,   0x7D6E,   0x7DCF,
+    0x7DD6,   0x7DE8,   0x7E37,   0x7E38,   0x7E84,   0x7EA8,   0x7ECC,   0x7ED8,   0x816E,   0x8188,   0x8196,
+    0x81BF,   0x81C0,   0x81CF,   0x81D8,   0x81EE,   0x81F8,   0x8254,   0x8280,   0x82C6,   0x82D0,   0x82F6,
+    0x8308,   0x838E,   0x83A8,   0x8416,   0x8418,   0x842E,   0x8438,   0x846F,   0x8470,   0x84EE,   0x84F0,
+    0x87DC,   0x87E0,   0x9AEF,   0x9B04,   0x9B48,   0xA004,   0xA008,   0xB36C,   0xB378,   0xB402,   0xB408,
+    0xB4DC,   0xB4E8,   0xB75C,   0xB770,   0xB896,   0xB8A7,   0xB8A8,   0xB996,   0xB9A7,   0xB9AC,   0xB9B8,
+    0xBA96,   0xBAA0,   0xBB96,   0xBBA0,   0xBDA6,   0xBDB0,   0xBDBE,   0xBDF0,   0xBE36,   0xBE38,   0xBE4E,
+    0xBE97,   0xBE9E,   0xBEA4,   0xBEB8,   0xBEC4,   0xBED8,   0xBEEF,   0xBEF0,   0xC004,   0xC05E,   0xC071,
+    0xC078,   0xC54F,   0xC550,   0xC906,   0xC918,   0xC93E,   0xC948,   0xC996,   0xC998,   0xC9CF,   0xC9E0,
+    0xCA24,   0xCA30,   0xD0BF,   0xD0C8,   0xD0DE,   0xD0E0,   0xD0F4,   0xD100,   0xD2B6,   0xD2B8,   0xD2C6,
+    0xD2F8,   0xD307,   0xD308,   0xD316,   0xD318,   0xD32E,   0xD368,   0xD39E,   0xD3AF,   0xD3E8,   0xD3FF,
+    0xD400,   0xD504,   0xD538,   0xD544,   0xD570,   0xD587,   0xD5F0,   0xD806,   0xD820,   0xD9A7,   0xD9A8,
+    0xD9B6,   0xD9D8,   0xD9E6,   0xD9E8,   0xDA16,   0xDA18,   0xDAD4,   0xDB08,   0xDB5F,   0xDBA0,   0xDC06,
+    0xDC10,   0xDD16,   0xDD30,   0xDD46,   0xDD50,   0xDD5F,   0xDD66,   0xDD70,   0xDF37,   0xDF38,   0xDF46,
+    0xDF50,   0xDF6E,   0xDF70,   0xDF7E,   0xDF90,   0xDFE4,   0xE000,   0xE166,   0xE1A0,   0xE1B6,   0xE1BF,
+    0xE1C0,   0xE1DC,   0xE200,   0xE3F4,   0xE400,   0xE604,   0xE640,   0xE687,   0xE69C,   0xE6A7,   0xE708,
+    0xE717,   0xE748,   0xE76F,   0xE770,   0xE7A7,   0xE7A8,   0xE7C7,   0xE7D0,   0xEE07,   0xEFB0,   0xEFE7,
+    0xF000,   0x10002,  0x10059,  0x10084,  0x10142,  0x10151,  0x1017A,  0x10184,  0x10220,  0x1022C,  0x10290,
+    0x1029C,  0x102FA,  0x10301,  0x10328,  0x10331,  0x10380,  0x103EC,  0x103F8,  0x1046C,  0x10478,  0x10687,
+    0x106E8,  0x1070F,  0x10710,  0x1072F,  0x10788,  0x11844,  0x11860,  0x1194C,  0x11958,  0x13B44,  0x13BB0,
+    0x13E2C,  0x13E38,  0x13F34,  0x13F80,  0x14C1C,  0x14CC8,  0x14EC4,  0x14EE0,  0x14FE4,  0x14FF0,  0x1677F,
+    0x16790,  0x167CC,  0x167E8,  0x167F4,  0x16800,  0x16B84,  0x16B88,  0x16BFF,  0x16C00,  0x16F07,  0x17004,
+    0x17178,  0x17184,  0x17218,  0x18002,  0x1800C,  0x18020,  0x18044,  0x18090,  0x180A4,  0x18100,  0x18157,
+    0x18170,  0x18184,  0x18188,  0x181EC,  0x181F0,  0x184CF,  0x184D8,  0x18504,  0x18508,  0x187DC,  0x187E0,
+    0x1A005,  0x26E00,  0x27005,  0x50000,  0x527F4,  0x52800,  0x5306C,  0x53080,  0x5337F,  0x53380,  0x5339C,
+    0x533A7,  0x533F4,  0x533F8,  0x534F7,  0x53500,  0x53787,  0x53794,  0x537C0,  0x54016,  0x54018,  0x54037,
+    0x54038,  0x5405E,  0x54060,  0x5412E,  0x54138,  0x543A4,  0x543C0,  0x54627,  0x54628,  0x54674,  0x54680,
+    0x54707,  0x54790,  0x547C4,  0x547D8,  0x547E4,  0x547E8,  0x54936,  0x5495F,  0x54974,  0x54980,  0x54A3E,
+    0x54A90,  0x54AFC,  0x54B00,  0x54C06,  0x54C18,  0x54D9F,  0x54DA0,  0x54DB6,  0x54DD0,  0x54DE6,  0x54DE8,
+    0x54E0C,  0x54E70,  0x54EF4,  0x54F00,  0x54F2E,  0x54F30,  0x5514E,  0x55178,  0x5518E,  0x55198,  0x551AE,
+    0x551B8,  0x5521E,  0x55220,  0x55266,  0x55268,  0x552E4,  0x55300,  0x553E6,  0x553E8,  0x55587,  0x55588,
+    0x55597,  0x555A8,  0x555BF,  0x555C8,  0x555F7,  0x55600,  0x5560F,  0x55610,  0x556F4,  0x55700,  0x55766,
+    0x55770,  0x55784,  0x55790,  0x557B7,  0x557B8,  0x55F2E,  0x55F30,  0x55F46,  0x55F48,  0x55F5C,  0x55F60,
+    0x55F6F,  0x55F70,  0x70001,  0x7C805,  0x7D800,  0x7D8F7,  0x7D8F8,  0x7E9F4,  0x7EA00,  0x7F006,  0x7F084,
+    0x7F0D0,  0x7F107,  0x7F184,  0x7F298,  0x7F2A4,  0x7F310,  0x7F31C,  0x7F320,  0x7F344,  0x7F348,  0x7F354,
+    0x7F360,  0x7F7F9,  0x7F800,  0x7F80C,  0x7F820,  0x7F82C,  0x7F858,  0x7F864,  0x7F880,  0x7F8D4,  0x7F8E0,
+    0x7F8FC,  0x7F908,  0x7F9DC,  0x7F9F0,  0x7F9FC,  0x7FA00,  0x7FADC,  0x7FAE0,  0x7FAEC,  0x7FAF0,  0x7FAFC,
+    0x7FB30,  0x7FFC9,  0x7FFE0,  0x7FFE9,  0x7FFF0,  0x80804,  0x80818,  0x80FEF,  0x80FF0,  0x81707,  0x81708,
+    0x81BB7,  0x81BD8,  0x81CFC,  0x81D00,  0x81E84,  0x81E88,  0x82B7C,  0x82B80,  0x842BC,  0x842C0,  0x848FC,
+    0x84900,  0x849FC,  0x84A00,  0x8500E,  0x85020,  0x8502E,  0x85038,  0x85066,  0x8506F,  0x85076,  0x8507F,
+    0x85080,  0x851C7,  0x851D8,  0x851FF,  0x85200,  0x85284,  0x852C8,  0x853FC,  0x85400,  0x8572F,  0x85738,
+    0x85784,  0x857B8,  0x859CC,  0x85A00,  0x85CCC,  0x85CE8,  0x8800E,  0x88010,  0x881C6,  0x88237,  0x8823C,
+    0x88270,  0x883FF,  0x88406,  0x88410,  0x8859E,  0x885B8,  0x885CF,  0x885DC,  0x885E9,  0x885F4,  0x88610,
+    0x88807,  0x88818,  0x8893E,  0x88960,  0x8896E,  0x88977,  0x88986,  0x8899F,  0x889A8,  0x88A04,  0x88A20,
+    0x88B9F,  0x88BA4,  0x88BB0,  0x88C06,  0x88C10,  0x88DB6,  0x88DF8,  0x88E2C,  0x88E57,  0x88E5E,  0x88E6C,
+    0x88E70,  0x88EDC,  0x88EE0,  0x88EEC,  0x88F00,  0x8917E,  0x89190,  0x891A6,  0x891A8,  0x891B7,  0x891BE,
+    0x891C4,  0x891F0,  0x8954C,  0x89550,  0x896FE,  0x89700,  0x8971E,  0x8974F,  0x89758,  0x89806,  0x89810,
+    0x899E7,  0x899E8,  0x89A06,  0x89A08,  0x89B37,  0x89B68,  0x89B87,  0x89BA8,  0x8A59E,  0x8A5C8,  0x8A5D6,
+    0x8A5D8,  0x8A5FE,  0x8A608,  0x8A617,  0x8A620,  0x8A634,  0x8A638,  0x8AD96,  0x8ADB0,  0x8ADE6,  0x8ADF0,
+    0x8ADFF,  0x8AE0C,  0x8AEC0,  0x8AEE6,  0x8AEF0,  0x8B19E,  0x8B1D8,  0x8B1EE,  0x8B1F0,  0x8B1FF,  0x8B206,
+    0x8B20C,  0x8B220,  0x8B55E,  0x8B560,  0x8B56E,  0x8B570,  0x8B586,  0x8B5B0,  0x8B5BF,  0x8B5C0,  0x8B8EE,
+    0x8B900,  0x8B916,  0x8B930,  0x8B93E,  0x8B95F,  0x8B960,  0x8B9E4,  0x8B9F8,  0x92384,  0x923A8,  0xB5374,
+    0xB5380,  0xB5787,  0xB57AC,  0xB57B0,  0xB5987,  0xB59BC,  0xB59E0,  0xB5A24,  0xB5A28,  0xB7C7E,  0xB7C98,
+    0xDE4EE,  0xDE4F7,  0xDE4FC,  0xDE501,  0xDE520,  0xE8B3F,  0xE8B50,  0xE8B99,  0xE8BDF,  0xE8C18,  0xE8C2F,
+    0xE8C60,  0xE8D57,  0xE8D70,  0xE9217,  0xE9228,  0xED006,  0xED1B8,  0xED1DE,  0xED368,  0xED3AE,  0xED3B0,
+    0xED426,  0xED428,  0xED43C,  0xED460,  0xED4DE,  0xED500,  0xED50E,  0xED580,  0xF4687,  0xF46B8,  0x100005,
+    0x153700, 0x153805, 0x15C100, 0x15C905, 0x167580, 0x17C005, 0x17D100, 0x700009, 0x700010, 0x700101, 0x700400,
+    0x700806, 0x700F80, 0x780001, 0x7FFFF0, 0x800001, 0x87FFF0,
+};
+
+/* Characters that become others without their accents: first, last, and the index of the first in
+   eitp__unicode_letters. */
+static const struct {
+    uint32_t first, last, index;
+} eitp__unicode_letter_ranges[] = {
+    {0xC0, 0x130, 0x0},        {0x134, 0x13E, 0x71},      {0x143, 0x148, 0x7C},      {0x14C, 0x17E, 0x82},
+    {0x1A0, 0x1A1, 0xB5},      {0x1AF, 0x1B0, 0xB7},      {0x1CD, 0x1F0, 0xB9},      {0x1F4, 0x21F, 0xDD},
+    {0x226, 0x233, 0x109},     {0x374, 0x374, 0x117},     {0x37E, 0x37E, 0x118},     {0x385, 0x390, 0x119},
+    {0x3AA, 0x3B0, 0x125},     {0x3CA, 0x3CE, 0x12C},     {0x3D3, 0x3D4, 0x131},     {0x400, 0x403, 0x133},
+    {0x407, 0x407, 0x137},     {0x40C, 0x40E, 0x138},     {0x419, 0x419, 0x13B},     {0x439, 0x439, 0x13C},
+    {0x450, 0x453, 0x13D},     {0x457, 0x457, 0x141},     {0x45C, 0x45E, 0x142},     {0x476, 0x477, 0x145},
+    {0x4C1, 0x4C2, 0x147},     {0x4D0, 0x4F9, 0x149},     {0x622, 0x626, 0x173},     {0x6C0, 0x6C2, 0x178},
+    {0x6D3, 0x6D3, 0x17B},     {0x929, 0x929, 0x17C},     {0x931, 0x934, 0x17D},     {0x958, 0x95F, 0x181},
+    {0x9CB, 0x9CC, 0x189},     {0x9DC, 0x9DF, 0x18B},     {0xA33, 0xA36, 0x18F},     {0xA59, 0xA5E, 0x193},
+    {0xB48, 0xB4C, 0x199},     {0xB5C, 0xB5D, 0x19E},     {0xB94, 0xB94, 0x1A0},     {0xBCA, 0xBCC, 0x1A1},
+    {0xCC0, 0xCC0, 0x1A4},     {0xCC7, 0xCCB, 0x1A5},     {0xD4A, 0xD4C, 0x1AA},     {0xDDA, 0xDDE, 0x1AD},
+    {0xF43, 0xF43, 0x1B2},     {0xF4D, 0xF4D, 0x1B3},     {0xF52, 0xF52, 0x1B4},     {0xF57, 0xF57, 0x1B5},
+    {0xF5C, 0xF5C, 0x1B6},     {0xF69, 0xF69, 0x1B7},     {0x1026, 0x1026, 0x1B8},   {0x1B06, 0x1B0E, 0x1B9},
+    {0x1B12, 0x1B12, 0x1C2},   {0x1B3B, 0x1B43, 0x1C3},   {0x1E00, 0x1E9B, 0x1CC},   {0x1EA0, 0x1EF9, 0x268},
+    {0x1F00, 0x2001, 0x2C2},   {0x2126, 0x2126, 0x3C4},   {0x212A, 0x212B, 0x3C5},   {0x219A, 0x219B, 0x3C7},
+    {0x21AE, 0x21AE, 0x3C9},   {0x21CD, 0x21CF, 0x3CA},   {0x2204, 0x2204, 0x3CD},   {0x2209, 0x220C, 0x3CE},
+    {0x2224, 0x2226, 0x3D2},   {0x2241, 0x2249, 0x3D5},   {0x2260, 0x2262, 0x3DE},   {0x226D, 0x2279, 0x3E1},
+    {0x2280, 0x2289, 0x3EE},   {0x22AC, 0x22AF, 0x3F8},   {0x22E0, 0x22E3, 0x3FC},   {0x22EA, 0x22ED, 0x400},
+    {0x2329, 0x232A, 0x404},   {0x2ADC, 0x2ADC, 0x406},   {0x304C, 0x3069, 0x407},   {0x3070, 0x307D, 0x425},
+    {0x3094, 0x3094, 0x433},   {0x309E, 0x309E, 0x434},   {0x30AC, 0x30C9, 0x435},   {0x30D0, 0x30DD, 0x453},
+    {0x30F4, 0x30FA, 0x461},   {0x30FE, 0x30FE, 0x468},   {0xF900, 0xFA26, 0x469},   {0xFA2A, 0xFAD9, 0x590},
+    {0xFB1D, 0xFB1F, 0x640},   {0xFB2A, 0xFB4E, 0x643},   {0x1109A, 0x1109C, 0x668}, {0x110AB, 0x110AB, 0x66B},
+    {0x1134B, 0x1134C, 0x66C}, {0x114BB, 0x114BE, 0x66E}, {0x115BA, 0x115BB, 0x672}, {0x1D15E, 0x1D164, 0x674},
+    {0x1D1BB, 0x1D1C0, 0x67B}, {0x2F800, 0x2FA1D, 0x681},
+};
+
+/* What they become: a code point, or the length of a sequence << 24 | its index in eitp__unicode_sequences. */
+static const uint32_t eitp__unicode_letters[] = {
+    0x41,      0x41,      0x41,      0x41,      0x41,      0x41,      0xC6,      0x43,      0x45,      0x45,
+    0x45,      0x45,      0x49,      0x49,      0x49,      0x49,      0xD0,      0x4E,      0x4F,      0x4F,
+    0x4F,      0x4F,      0x4F,      0xD7,      0xD8,      0x55,      0x55,      0x55,      0x55,      0x59,
+    0xDE,      0xDF,      0x61,      0x61,      0x61,      0x61,      0x61,      0x61,      0xE6,      0x63,
+    0x65,      0x65,      0x65,      0x65,      0x69,      0x69,      0x69,      0x69,      0xF0,      0x6E,
+    0x6F,      0x6F,      0x6F,      0x6F,      0x6F,      0xF7,      0xF8,      0x75,      0x75,      0x75,
+    0x75,      0x79,      0xFE,      0x79,      0x41,      0x61,      0x41,      0x61,      0x41,      0x61,
+    0x43,      0x63,      0x43,      0x63,      0x43,      0x63,      0x43,      0x63,      0x44,      0x64,
+    0x110,     0x111,     0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x45,      0x65,
+    0x45,      0x65,      0x47,      0x67,      0x47,      0x67,      0x47,      0x67,      0x47,      0x67,
+    0x48,      0x68,      0x126,     0x127,     0x49,      0x69,      0x49,      0x69,      0x49,      0x69,
+    0x49,      0x69,      0x49,      0x4A,      0x6A,      0x4B,      0x6B,      0x138,     0x4C,      0x6C,
+    0x4C,      0x6C,      0x4C,      0x6C,      0x4E,      0x6E,      0x4E,      0x6E,      0x4E,      0x6E,
+    0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x152,     0x153,     0x52,      0x72,
+    0x52,      0x72,      0x52,      0x72,      0x53,      0x73,      0x53,      0x73,      0x53,      0x73,
+    0x53,      0x73,      0x54,      0x74,      0x54,      0x74,      0x166,     0x167,     0x55,      0x75,
+    0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,
+    0x57,      0x77,      0x59,      0x79,      0x59,      0x5A,      0x7A,      0x5A,      0x7A,      0x5A,
+    0x7A,      0x4F,      0x6F,      0x55,      0x75,      0x41,      0x61,      0x49,      0x69,      0x4F,
+    0x6F,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x55,
+    0x75,      0x1DD,     0x41,      0x61,      0x41,      0x61,      0xC6,      0xE6,      0x1E4,     0x1E5,
+    0x47,      0x67,      0x4B,      0x6B,      0x4F,      0x6F,      0x4F,      0x6F,      0x1B7,     0x292,
+    0x6A,      0x47,      0x67,      0x1F6,     0x1F7,     0x4E,      0x6E,      0x41,      0x61,      0xC6,
+    0xE6,      0xD8,      0xF8,      0x41,      0x61,      0x41,      0x61,      0x45,      0x65,      0x45,
+    0x65,      0x49,      0x69,      0x49,      0x69,      0x4F,      0x6F,      0x4F,      0x6F,      0x52,
+    0x72,      0x52,      0x72,      0x55,      0x75,      0x55,      0x75,      0x53,      0x73,      0x54,
+    0x74,      0x21C,     0x21D,     0x48,      0x68,      0x41,      0x61,      0x45,      0x65,      0x4F,
+    0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x59,      0x79,      0x2B9,
+    0x3B,      0xA8,      0x391,     0xB7,      0x395,     0x397,     0x399,     0x38B,     0x39F,     0x38D,
+    0x3A5,     0x3A9,     0x3B9,     0x399,     0x3A5,     0x3B1,     0x3B5,     0x3B7,     0x3B9,     0x3C5,
+    0x3B9,     0x3C5,     0x3BF,     0x3C5,     0x3C9,     0x3D2,     0x3D2,     0x415,     0x415,     0x402,
+    0x413,     0x406,     0x41A,     0x418,     0x423,     0x418,     0x438,     0x435,     0x435,     0x452,
+    0x433,     0x456,     0x43A,     0x438,     0x443,     0x474,     0x475,     0x416,     0x436,     0x410,
+    0x430,     0x410,     0x430,     0x4D4,     0x4D5,     0x415,     0x435,     0x4D8,     0x4D9,     0x4D8,
+    0x4D9,     0x416,     0x436,     0x417,     0x437,     0x4E0,     0x4E1,     0x418,     0x438,     0x418,
+    0x438,     0x41E,     0x43E,     0x4E8,     0x4E9,     0x4E8,     0x4E9,     0x42D,     0x44D,     0x423,
+    0x443,     0x423,     0x443,     0x423,     0x443,     0x427,     0x447,     0x4F6,     0x4F7,     0x42B,
+    0x44B,     0x627,     0x627,     0x648,     0x627,     0x64A,     0x6D5,     0x6C1,     0x6C1,     0x6D2,
+    0x928,     0x930,     0x932,     0x933,     0x933,     0x915,     0x916,     0x917,     0x91C,     0x921,
+    0x922,     0x92B,     0x92F,     0x2000000, 0x2000002, 0x9A1,     0x9A2,     0x9DE,     0x9AF,     0xA32,
+    0xA34,     0xA35,     0xA38,     0xA16,     0xA17,     0xA1C,     0xA5C,     0xA5D,     0xA2B,     0xB47,
+    0xB49,     0xB4A,     0x2000004, 0x2000006, 0xB21,     0xB22,     0x2000008, 0x200000A, 0x200000C, 0x200000E,
+    0xCD5,     0xCD5,     0xCD6,     0xCC9,     0xCC2,     0x2000010, 0x2000012, 0x2000014, 0x2000016, 0xDD9,
+    0xDDB,     0x2000018, 0x200001A, 0x200001C, 0xF42,     0xF4C,     0xF51,     0xF56,     0xF5B,     0xF40,
+    0x1025,    0x200001E, 0x1B07,    0x2000020, 0x1B09,    0x2000022, 0x1B0B,    0x2000024, 0x1B0D,    0x2000026,
+    0x2000028, 0x1B35,    0x1B3C,    0x1B35,    0x1B3E,    0x1B3F,    0x200002A, 0x200002C, 0x1B42,    0x1B35,
+    0x41,      0x61,      0x42,      0x62,      0x42,      0x62,      0x42,      0x62,      0x43,      0x63,
+    0x44,      0x64,      0x44,      0x64,      0x44,      0x64,      0x44,      0x64,      0x44,      0x64,
+    0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x45,      0x65,
+    0x46,      0x66,      0x47,      0x67,      0x48,      0x68,      0x48,      0x68,      0x48,      0x68,
+    0x48,      0x68,      0x48,      0x68,      0x49,      0x69,      0x49,      0x69,      0x4B,      0x6B,
+    0x4B,      0x6B,      0x4B,      0x6B,      0x4C,      0x6C,      0x4C,      0x6C,      0x4C,      0x6C,
+    0x4C,      0x6C,      0x4D,      0x6D,      0x4D,      0x6D,      0x4D,      0x6D,      0x4E,      0x6E,
+    0x4E,      0x6E,      0x4E,      0x6E,      0x4E,      0x6E,      0x4F,      0x6F,      0x4F,      0x6F,
+    0x4F,      0x6F,      0x4F,      0x6F,      0x50,      0x70,      0x50,      0x70,      0x52,      0x72,
+    0x52,      0x72,      0x52,      0x72,      0x52,      0x72,      0x53,      0x73,      0x53,      0x73,
+    0x53,      0x73,      0x53,      0x73,      0x53,      0x73,      0x54,      0x74,      0x54,      0x74,
+    0x54,      0x74,      0x54,      0x74,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,
+    0x55,      0x75,      0x55,      0x75,      0x56,      0x76,      0x56,      0x76,      0x57,      0x77,
+    0x57,      0x77,      0x57,      0x77,      0x57,      0x77,      0x57,      0x77,      0x58,      0x78,
+    0x58,      0x78,      0x59,      0x79,      0x5A,      0x7A,      0x5A,      0x7A,      0x5A,      0x7A,
+    0x68,      0x74,      0x77,      0x79,      0x1E9A,    0x17F,     0x41,      0x61,      0x41,      0x61,
+    0x41,      0x61,      0x41,      0x61,      0x41,      0x61,      0x41,      0x61,      0x41,      0x61,
+    0x41,      0x61,      0x41,      0x61,      0x41,      0x61,      0x41,      0x61,      0x41,      0x61,
+    0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x45,      0x65,
+    0x45,      0x65,      0x45,      0x65,      0x45,      0x65,      0x49,      0x69,      0x49,      0x69,
+    0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,
+    0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,      0x4F,      0x6F,
+    0x4F,      0x6F,      0x4F,      0x6F,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,
+    0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x55,      0x75,      0x59,      0x79,
+    0x59,      0x79,      0x59,      0x79,      0x59,      0x79,      0x3B1,     0x3B1,     0x3B1,     0x3B1,
+    0x3B1,     0x3B1,     0x3B1,     0x3B1,     0x391,     0x391,     0x391,     0x391,     0x391,     0x391,
+    0x391,     0x391,     0x3B5,     0x3B5,     0x3B5,     0x3B5,     0x3B5,     0x3B5,     0x1F16,    0x1F17,
+    0x395,     0x395,     0x395,     0x395,     0x395,     0x395,     0x1F1E,    0x1F1F,    0x3B7,     0x3B7,
+    0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x397,     0x397,     0x397,     0x397,
+    0x397,     0x397,     0x397,     0x397,     0x3B9,     0x3B9,     0x3B9,     0x3B9,     0x3B9,     0x3B9,
+    0x3B9,     0x3B9,     0x399,     0x399,     0x399,     0x399,     0x399,     0x399,     0x399,     0x399,
+    0x3BF,     0x3BF,     0x3BF,     0x3BF,     0x3BF,     0x3BF,     0x1F46,    0x1F47,    0x39F,     0x39F,
+    0x39F,     0x39F,     0x39F,     0x39F,     0x1F4E,    0x1F4F,    0x3C5,     0x3C5,     0x3C5,     0x3C5,
+    0x3C5,     0x3C5,     0x3C5,     0x3C5,     0x1F58,    0x3A5,     0x1F5A,    0x3A5,     0x1F5C,    0x3A5,
+    0x1F5E,    0x3A5,     0x3C9,     0x3C9,     0x3C9,     0x3C9,     0x3C9,     0x3C9,     0x3C9,     0x3C9,
+    0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3B1,     0x3B1,
+    0x3B5,     0x3B5,     0x3B7,     0x3B7,     0x3B9,     0x3B9,     0x3BF,     0x3BF,     0x3C5,     0x3C5,
+    0x3C9,     0x3C9,     0x1F7E,    0x1F7F,    0x3B1,     0x3B1,     0x3B1,     0x3B1,     0x3B1,     0x3B1,
+    0x3B1,     0x3B1,     0x391,     0x391,     0x391,     0x391,     0x391,     0x391,     0x391,     0x391,
+    0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x3B7,     0x397,     0x397,
+    0x397,     0x397,     0x397,     0x397,     0x397,     0x397,     0x3C9,     0x3C9,     0x3C9,     0x3C9,
+    0x3C9,     0x3C9,     0x3C9,     0x3C9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,     0x3A9,
+    0x3A9,     0x3A9,     0x3B1,     0x3B1,     0x3B1,     0x3B1,     0x3B1,     0x1FB5,    0x3B1,     0x3B1,
+    0x391,     0x391,     0x391,     0x391,     0x391,     0x1FBD,    0x3B9,     0x1FBF,    0x1FC0,    0xA8,
+    0x3B7,     0x3B7,     0x3B7,     0x1FC5,    0x3B7,     0x3B7,     0x395,     0x395,     0x397,     0x397,
+    0x397,     0x1FBF,    0x1FBF,    0x1FBF,    0x3B9,     0x3B9,     0x3B9,     0x3B9,     0x1FD4,    0x1FD5,
+    0x3B9,     0x3B9,     0x399,     0x399,     0x399,     0x399,     0x1FDC,    0x1FFE,    0x1FFE,    0x1FFE,
+    0x3C5,     0x3C5,     0x3C5,     0x3C5,     0x3C1,     0x3C1,     0x3C5,     0x3C5,     0x3A5,     0x3A5,
+    0x3A5,     0x3A5,     0x3A1,     0xA8,      0xA8,      0x60,      0x1FF0,    0x1FF1,    0x3C9,     0x3C9,
+    0x3C9,     0x1FF5,    0x3C9,     0x3C9,     0x39F,     0x39F,     0x3A9,     0x3A9,     0x3A9,     0xB4,
+    0x1FFE,    0x1FFF,    0x2002,    0x2003,    0x3A9,     0x4B,      0x41,      0x2190,    0x2192,    0x2194,
+    0x21D0,    0x21D4,    0x21D2,    0x2203,    0x2208,    0x220A,    0x220B,    0x220B,    0x2223,    0x2225,
+    0x2225,    0x223C,    0x2242,    0x2243,    0x2243,    0x2245,    0x2246,    0x2245,    0x2248,    0x2248,
+    0x3D,      0x2261,    0x2261,    0x224D,    0x3C,      0x3E,      0x2264,    0x2265,    0x2272,    0x2273,
+    0x2272,    0x2273,    0x2276,    0x2277,    0x2276,    0x2277,    0x227A,    0x227B,    0x2282,    0x2283,
+    0x2282,    0x2283,    0x2286,    0x2287,    0x2286,    0x2287,    0x22A2,    0x22A8,    0x22A9,    0x22AB,
+    0x227C,    0x227D,    0x2291,    0x2292,    0x22B2,    0x22B3,    0x22B4,    0x22B5,    0x3008,    0x3009,
+    0x2ADD,    0x304B,    0x304D,    0x304D,    0x304F,    0x304F,    0x3051,    0x3051,    0x3053,    0x3053,
+    0x3055,    0x3055,    0x3057,    0x3057,    0x3059,    0x3059,    0x305B,    0x305B,    0x305D,    0x305D,
+    0x305F,    0x305F,    0x3061,    0x3061,    0x3063,    0x3064,    0x3064,    0x3066,    0x3066,    0x3068,
+    0x3068,    0x306F,    0x306F,    0x3072,    0x3072,    0x3072,    0x3075,    0x3075,    0x3075,    0x3078,
+    0x3078,    0x3078,    0x307B,    0x307B,    0x307B,    0x3046,    0x309D,    0x30AB,    0x30AD,    0x30AD,
+    0x30AF,    0x30AF,    0x30B1,    0x30B1,    0x30B3,    0x30B3,    0x30B5,    0x30B5,    0x30B7,    0x30B7,
+    0x30B9,    0x30B9,    0x30BB,    0x30BB,    0x30BD,    0x30BD,    0x30BF,    0x30BF,    0x30C1,    0x30C1,
+    0x30C3,    0x30C4,    0x30C4,    0x30C6,    0x30C6,    0x30C8,    0x30C8,    0x30CF,    0x30CF,    0x30D2,
+    0x30D2,    0x30D2,    0x30D5,    0x30D5,    0x30D5,    0x30D8,    0x30D8,    0x30D8,    0x30DB,    0x30DB,
+    0x30DB,    0x30A6,    0x30F5,    0x30F6,    0x30EF,    0x30F0,    0x30F1,    0x30F2,    0x30FD,    0x8C48,
+    0x66F4,    0x8ECA,    0x8CC8,    0x6ED1,    0x4E32,    0x53E5,    0x9F9C,    0x9F9C,    0x5951,    0x91D1,
+    0x5587,    0x5948,    0x61F6,    0x7669,    0x7F85,    0x863F,    0x87BA,    0x88F8,    0x908F,    0x6A02,
+    0x6D1B,    0x70D9,    0x73DE,    0x843D,    0x916A,    0x99F1,    0x4E82,    0x5375,    0x6B04,    0x721B,
+    0x862D,    0x9E1E,    0x5D50,    0x6FEB,    0x85CD,    0x8964,    0x62C9,    0x81D8,    0x881F,    0x5ECA,
+    0x6717,    0x6D6A,    0x72FC,    0x90CE,    0x4F86,    0x51B7,    0x52DE,    0x64C4,    0x6AD3,    0x7210,
+    0x76E7,    0x8001,    0x8606,    0x865C,    0x8DEF,    0x9732,    0x9B6F,    0x9DFA,    0x788C,    0x797F,
+    0x7DA0,    0x83C9,    0x9304,    0x9E7F,    0x8AD6,    0x58DF,    0x5F04,    0x7C60,    0x807E,    0x7262,
+    0x78CA,    0x8CC2,    0x96F7,    0x58D8,    0x5C62,    0x6A13,    0x6DDA,    0x6F0F,    0x7D2F,    0x7E37,
+    0x964B,    0x52D2,    0x808B,    0x51DC,    0x51CC,    0x7A1C,    0x7DBE,    0x83F1,    0x9675,    0x8B80,
+    0x62CF,    0x6A02,    0x8AFE,    0x4E39,    0x5BE7,    0x6012,    0x7387,    0x7570,    0x5317,    0x78FB,
+    0x4FBF,    0x5FA9,    0x4E0D,    0x6CCC,    0x6578,    0x7D22,    0x53C3,    0x585E,    0x7701,    0x8449,
+    0x8AAA,    0x6BBA,    0x8FB0,    0x6C88,    0x62FE,    0x82E5,    0x63A0,    0x7565,    0x4EAE,    0x5169,
+    0x51C9,    0x6881,    0x7CE7,    0x826F,    0x8AD2,    0x91CF,    0x52F5,    0x5442,    0x5973,    0x5EEC,
+    0x65C5,    0x6FFE,    0x792A,    0x95AD,    0x9A6A,    0x9E97,    0x9ECE,    0x529B,    0x66C6,    0x6B77,
+    0x8F62,    0x5E74,    0x6190,    0x6200,    0x649A,    0x6F23,    0x7149,    0x7489,    0x79CA,    0x7DF4,
+    0x806F,    0x8F26,    0x84EE,    0x9023,    0x934A,    0x5217,    0x52A3,    0x54BD,    0x70C8,    0x88C2,
+    0x8AAA,    0x5EC9,    0x5FF5,    0x637B,    0x6BAE,    0x7C3E,    0x7375,    0x4EE4,    0x56F9,    0x5BE7,
+    0x5DBA,    0x601C,    0x73B2,    0x7469,    0x7F9A,    0x8046,    0x9234,    0x96F6,    0x9748,    0x9818,
+    0x4F8B,    0x79AE,    0x91B4,    0x96B8,    0x60E1,    0x4E86,    0x50DA,    0x5BEE,    0x5C3F,    0x6599,
+    0x6A02,    0x71CE,    0x7642,    0x84FC,    0x907C,    0x9F8D,    0x6688,    0x962E,    0x5289,    0x677B,
+    0x67F3,    0x6D41,    0x6E9C,    0x7409,    0x7559,    0x786B,    0x7D10,    0x985E,    0x516D,    0x622E,
+    0x9678,    0x502B,    0x5D19,    0x6DEA,    0x8F2A,    0x5F8B,    0x6144,    0x6817,    0x7387,    0x9686,
+    0x5229,    0x540F,    0x5C65,    0x6613,    0x674E,    0x68A8,    0x6CE5,    0x7406,    0x75E2,    0x7F79,
+    0x88CF,    0x88E1,    0x91CC,    0x96E2,    0x533F,    0x6EBA,    0x541D,    0x71D0,    0x7498,    0x85FA,
+    0x96A3,    0x9C57,    0x9E9F,    0x6797,    0x6DCB,    0x81E8,    0x7ACB,    0x7B20,    0x7C92,    0x72C0,
+    0x7099,    0x8B58,    0x4EC0,    0x8336,    0x523A,    0x5207,    0x5EA6,    0x62D3,    0x7CD6,    0x5B85,
+    0x6D1E,    0x66B4,    0x8F3B,    0x884C,    0x964D,    0x898B,    0x5ED3,    0x5140,    0x55C0,    0xFA0E,
+    0xFA0F,    0x585A,    0xFA11,    0x6674,    0xFA13,    0xFA14,    0x51DE,    0x732A,    0x76CA,    0x793C,
+    0x795E,    0x7965,    0x798F,    0x9756,    0x7CBE,    0x7FBD,    0xFA1F,    0x8612,    0xFA21,    0x8AF8,
+    0xFA23,    0xFA24,    0x9038,    0x90FD,    0x98EF,    0x98FC,    0x9928,    0x9DB4,    0x90DE,    0x96B7,
+    0x4FAE,    0x50E7,    0x514D,    0x52C9,    0x52E4,    0x5351,    0x559D,    0x5606,    0x5668,    0x5840,
+    0x58A8,    0x5C64,    0x5C6E,    0x6094,    0x6168,    0x618E,    0x61F2,    0x654F,    0x65E2,    0x6691,
+    0x6885,    0x6D77,    0x6E1A,    0x6F22,    0x716E,    0x722B,    0x7422,    0x7891,    0x793E,    0x7949,
+    0x7948,    0x7950,    0x7956,    0x795D,    0x798D,    0x798E,    0x7A40,    0x7A81,    0x7BC0,    0x7DF4,
+    0x7E09,    0x7E41,    0x7F72,    0x8005,    0x81ED,    0x8279,    0x8279,    0x8457,    0x8910,    0x8996,
+    0x8B01,    0x8B39,    0x8CD3,    0x8D08,    0x8FB6,    0x9038,    0x96E3,    0x97FF,    0x983B,    0x6075,
+    0x242EE,   0x8218,    0xFA6E,    0xFA6F,    0x4E26,    0x51B5,    0x5168,    0x4F80,    0x5145,    0x5180,
+    0x52C7,    0x52FA,    0x559D,    0x5555,    0x5599,    0x55E2,    0x585A,    0x58B3,    0x5944,    0x5954,
+    0x5A62,    0x5B28,    0x5ED2,    0x5ED9,    0x5F69,    0x5FAD,    0x60D8,    0x614E,    0x6108,    0x618E,
+    0x6160,    0x61F2,    0x6234,    0x63C4,    0x641C,    0x6452,    0x6556,    0x6674,    0x6717,    0x671B,
+    0x6756,    0x6B79,    0x6BBA,    0x6D41,    0x6EDB,    0x6ECB,    0x6F22,    0x701E,    0x716E,    0x77A7,
+    0x7235,    0x72AF,    0x732A,    0x7471,    0x7506,    0x753B,    0x761D,    0x761F,    0x76CA,    0x76DB,
+    0x76F4,    0x774A,    0x7740,    0x78CC,    0x7AB1,    0x7BC0,    0x7C7B,    0x7D5B,    0x7DF4,    0x7F3E,
+    0x8005,    0x8352,    0x83EF,    0x8779,    0x8941,    0x8986,    0x8996,    0x8ABF,    0x8AF8,    0x8ACB,
+    0x8B01,    0x8AFE,    0x8AED,    0x8B39,    0x8B8A,    0x8D08,    0x8F38,    0x9072,    0x9199,    0x9276,
+    0x967C,    0x96E3,    0x9756,    0x97DB,    0x97FF,    0x980B,    0x983B,    0x9B12,    0x9F9C,    0x2284A,
+    0x22844,   0x233D5,   0x3B9D,    0x4018,    0x4039,    0x25249,   0x25CD0,   0x27ED3,   0x9F43,    0x9F8E,
+    0x5D9,     0xFB1E,    0x5F2,     0x5E9,     0x5E9,     0x5E9,     0x5E9,     0x5D0,     0x5D0,     0x5D0,
+    0x5D1,     0x5D2,     0x5D3,     0x5D4,     0x5D5,     0x5D6,     0xFB37,    0x5D8,     0x5D9,     0x5DA,
+    0x5DB,     0x5DC,     0xFB3D,    0x5DE,     0xFB3F,    0x5E0,     0x5E1,     0xFB42,    0x5E3,     0x5E4,
+    0xFB45,    0x5E6,     0x5E7,     0x5E8,     0x5E9,     0x5EA,     0x5D5,     0x5D1,     0x5DB,     0x5E4,
+    0x11099,   0x1109B,   0x1109B,   0x110A5,   0x200002E, 0x2000030, 0x114B9,   0x2000032, 0x114BD,   0x2000034,
+    0x2000036, 0x2000038, 0x200003A, 0x200003C, 0x300003E, 0x3000041, 0x3000044, 0x3000047, 0x300004A, 0x200004D,
+    0x200004F, 0x3000051, 0x3000054, 0x3000057, 0x300005A, 0x4E3D,    0x4E38,    0x4E41,    0x20122,   0x4F60,
+    0x4FAE,    0x4FBB,    0x5002,    0x507A,    0x5099,    0x50E7,    0x50CF,    0x349E,    0x2063A,   0x514D,
+    0x5154,    0x5164,    0x5177,    0x2051C,   0x34B9,    0x5167,    0x518D,    0x2054B,   0x5197,    0x51A4,
+    0x4ECC,    0x51AC,    0x51B5,    0x291DF,   0x51F5,    0x5203,    0x34DF,    0x523B,    0x5246,    0x5272,
+    0x5277,    0x3515,    0x52C7,    0x52C9,    0x52E4,    0x52FA,    0x5305,    0x5306,    0x5317,    0x5349,
+    0x5351,    0x535A,    0x5373,    0x537D,    0x537F,    0x537F,    0x537F,    0x20A2C,   0x7070,    0x53CA,
+    0x53DF,    0x20B63,   0x53EB,    0x53F1,    0x5406,    0x549E,    0x5438,    0x5448,    0x5468,    0x54A2,
+    0x54F6,    0x5510,    0x5553,    0x5563,    0x5584,    0x5584,    0x5599,    0x55AB,    0x55B3,    0x55C2,
+    0x5716,    0x5606,    0x5717,    0x5651,    0x5674,    0x5207,    0x58EE,    0x57CE,    0x57F4,    0x580D,
+    0x578B,    0x5832,    0x5831,    0x58AC,    0x214E4,   0x58F2,    0x58F7,    0x5906,    0x591A,    0x5922,
+    0x5962,    0x216A8,   0x216EA,   0x59EC,    0x5A1B,    0x5A27,    0x59D8,    0x5A66,    0x36EE,    0x36FC,
+    0x5B08,    0x5B3E,    0x5B3E,    0x219C8,   0x5BC3,    0x5BD8,    0x5BE7,    0x5BF3,    0x21B18,   0x5BFF,
+    0x5C06,    0x5F53,    0x5C22,    0x3781,    0x5C60,    0x5C6E,    0x5CC0,    0x5C8D,    0x21DE4,   0x5D43,
+    0x21DE6,   0x5D6E,    0x5D6B,    0x5D7C,    0x5DE1,    0x5DE2,    0x382F,    0x5DFD,    0x5E28,    0x5E3D,
+    0x5E69,    0x3862,    0x22183,   0x387C,    0x5EB0,    0x5EB3,    0x5EB6,    0x5ECA,    0x2A392,   0x5EFE,
+    0x22331,   0x22331,   0x8201,    0x5F22,    0x5F22,    0x38C7,    0x232B8,   0x261DA,   0x5F62,    0x5F6B,
+    0x38E3,    0x5F9A,    0x5FCD,    0x5FD7,    0x5FF9,    0x6081,    0x393A,    0x391C,    0x6094,    0x226D4,
+    0x60C7,    0x6148,    0x614C,    0x614E,    0x614C,    0x617A,    0x618E,    0x61B2,    0x61A4,    0x61AF,
+    0x61DE,    0x61F2,    0x61F6,    0x6210,    0x621B,    0x625D,    0x62B1,    0x62D4,    0x6350,    0x22B0C,
+    0x633D,    0x62FC,    0x6368,    0x6383,    0x63E4,    0x22BF1,   0x6422,    0x63C5,    0x63A9,    0x3A2E,
+    0x6469,    0x647E,    0x649D,    0x6477,    0x3A6C,    0x654F,    0x656C,    0x2300A,   0x65E3,    0x66F8,
+    0x6649,    0x3B19,    0x6691,    0x3B08,    0x3AE4,    0x5192,    0x5195,    0x6700,    0x669C,    0x80AD,
+    0x43D9,    0x6717,    0x671B,    0x6721,    0x675E,    0x6753,    0x233C3,   0x3B49,    0x67FA,    0x6785,
+    0x6852,    0x6885,    0x2346D,   0x688E,    0x681F,    0x6914,    0x3B9D,    0x6942,    0x69A3,    0x69EA,
+    0x6AA8,    0x236A3,   0x6ADB,    0x3C18,    0x6B21,    0x238A7,   0x6B54,    0x3C4E,    0x6B72,    0x6B9F,
+    0x6BBA,    0x6BBB,    0x23A8D,   0x21D0B,   0x23AFA,   0x6C4E,    0x23CBC,   0x6CBF,    0x6CCD,    0x6C67,
+    0x6D16,    0x6D3E,    0x6D77,    0x6D41,    0x6D69,    0x6D78,    0x6D85,    0x23D1E,   0x6D34,    0x6E2F,
+    0x6E6E,    0x3D33,    0x6ECB,    0x6EC7,    0x23ED1,   0x6DF9,    0x6F6E,    0x23F5E,   0x23F8E,   0x6FC6,
+    0x7039,    0x701E,    0x701B,    0x3D96,    0x704A,    0x707D,    0x7077,    0x70AD,    0x20525,   0x7145,
+    0x24263,   0x719C,    0x243AB,   0x7228,    0x7235,    0x7250,    0x24608,   0x7280,    0x7295,    0x24735,
+    0x24814,   0x737A,    0x738B,    0x3EAC,    0x73A5,    0x3EB8,    0x3EB8,    0x7447,    0x745C,    0x7471,
+    0x7485,    0x74CA,    0x3F1B,    0x7524,    0x24C36,   0x753E,    0x24C92,   0x7570,    0x2219F,   0x7610,
+    0x24FA1,   0x24FB8,   0x25044,   0x3FFC,    0x4008,    0x76F4,    0x250F3,   0x250F2,   0x25119,   0x25133,
+    0x771E,    0x771F,    0x771F,    0x774A,    0x4039,    0x778B,    0x4046,    0x4096,    0x2541D,   0x784E,
+    0x788C,    0x78CC,    0x40E3,    0x25626,   0x7956,    0x2569A,   0x256C5,   0x798F,    0x79EB,    0x412F,
+    0x7A40,    0x7A4A,    0x7A4F,    0x2597C,   0x25AA7,   0x25AA7,   0x7AEE,    0x4202,    0x25BAB,   0x7BC6,
+    0x7BC9,    0x4227,    0x25C80,   0x7CD2,    0x42A0,    0x7CE8,    0x7CE3,    0x7D00,    0x25F86,   0x7D63,
+    0x4301,    0x7DC7,    0x7E02,    0x7E45,    0x4334,    0x26228,   0x26247,   0x4359,    0x262D9,   0x7F7A,
+    0x2633E,   0x7F95,    0x7FFA,    0x8005,    0x264DA,   0x26523,   0x8060,    0x265A8,   0x8070,    0x2335F,
+    0x43D5,    0x80B2,    0x8103,    0x440B,    0x813E,    0x5AB5,    0x267A7,   0x267B5,   0x23393,   0x2339C,
+    0x8201,    0x8204,    0x8F9E,    0x446B,    0x8291,    0x828B,    0x829D,    0x52B3,    0x82B1,    0x82B3,
+    0x82BD,    0x82E6,    0x26B3C,   0x82E5,    0x831D,    0x8363,    0x83AD,    0x8323,    0x83BD,    0x83E7,
+    0x8457,    0x8353,    0x83CA,    0x83CC,    0x83DC,    0x26C36,   0x26D6B,   0x26CD5,   0x452B,    0x84F1,
+    0x84F3,    0x8516,    0x273CA,   0x8564,    0x26F2C,   0x455D,    0x4561,    0x26FB1,   0x270D2,   0x456B,
+    0x8650,    0x865C,    0x8667,    0x8669,    0x86A9,    0x8688,    0x870E,    0x86E2,    0x8779,    0x8728,
+    0x876B,    0x8786,    0x45D7,    0x87E1,    0x8801,    0x45F9,    0x8860,    0x8863,    0x27667,   0x88D7,
+    0x88DE,    0x4635,    0x88FA,    0x34BB,    0x278AE,   0x27966,   0x46BE,    0x46C7,    0x8AA0,    0x8AED,
+    0x8B8A,    0x8C55,    0x27CA8,   0x8CAB,    0x8CC1,    0x8D1B,    0x8D77,    0x27F2F,   0x20804,   0x8DCB,
+    0x8DBC,    0x8DF0,    0x208DE,   0x8ED4,    0x8F38,    0x285D2,   0x285ED,   0x9094,    0x90F1,    0x9111,
+    0x2872E,   0x911B,    0x9238,    0x92D7,    0x92D8,    0x927C,    0x93F9,    0x9415,    0x28BFA,   0x958B,
+    0x4995,    0x95B7,    0x28D77,   0x49E6,    0x96C3,    0x5DB2,    0x9723,    0x29145,   0x2921A,   0x4A6E,
+    0x4A76,    0x97E0,    0x2940A,   0x4AB2,    0x29496,   0x980B,    0x980B,    0x9829,    0x295B6,   0x98E2,
+    0x4B33,    0x9929,    0x99A7,    0x99C2,    0x99FE,    0x4BCE,    0x29B30,   0x9B12,    0x9C40,    0x9CFD,
+    0x4CCE,    0x4CED,    0x9D67,    0x2A0CE,   0x4CF8,    0x2A105,   0x2A20E,   0x2A291,   0x9EBB,    0x4D56,
+    0x9EF9,    0x9EFE,    0x9F05,    0x9F0F,    0x9F16,    0x9F3B,    0x2A600,
+};
+
+static const uint32_t eitp__unicode_sequences[] = {
+    0x9C7,   0x9BE,   0x9C7,   0x9D7,   0xB47,   0xB3E,   0xB47,   0xB57,   0xB92,   0xBD7,   0xBC6,   0xBBE,
+    0xBC7,   0xBBE,   0xBC6,   0xBD7,   0xCC2,   0xCD5,   0xD46,   0xD3E,   0xD47,   0xD3E,   0xD46,   0xD57,
+    0xDD9,   0xDCF,   0xDD9,   0xDCF,   0xDD9,   0xDDF,   0x1B05,  0x1B35,  0x1B07,  0x1B35,  0x1B09,  0x1B35,
+    0x1B0B,  0x1B35,  0x1B0D,  0x1B35,  0x1B11,  0x1B35,  0x1B3E,  0x1B35,  0x1B3F,  0x1B35,  0x11347, 0x1133E,
+    0x11347, 0x11357, 0x114B9, 0x114B0, 0x114B9, 0x114BD, 0x115B8, 0x115AF, 0x115B9, 0x115AF, 0x1D157, 0x1D165,
+    0x1D158, 0x1D165, 0x1D158, 0x1D165, 0x1D16E, 0x1D158, 0x1D165, 0x1D16F, 0x1D158, 0x1D165, 0x1D170, 0x1D158,
+    0x1D165, 0x1D171, 0x1D158, 0x1D165, 0x1D172, 0x1D1B9, 0x1D165, 0x1D1BA, 0x1D165, 0x1D1B9, 0x1D165, 0x1D16E,
+    0x1D1BA, 0x1D165, 0x1D16E, 0x1D1B9, 0x1D165, 0x1D16F, 0x1D1BA, 0x1D165, 0x1D16F,
+};
+
+/* Characters that have a lower case: first, last, distance between them, and what is added; U+0130 apart. */
+static const struct {
+    uint32_t first, last, step;
+    int32_t difference;
+} eitp__unicode_lowercase_ranges[] = {
+    {0x41, 0x5A, 1, 32},         {0xC0, 0xD6, 1, 32},         {0xD8, 0xDE, 1, 32},         {0x100, 0x12E, 2, 1},
+    {0x132, 0x136, 2, 1},        {0x139, 0x147, 2, 1},        {0x14A, 0x176, 2, 1},        {0x178, 0x178, 1, -121},
+    {0x179, 0x17D, 2, 1},        {0x181, 0x181, 1, 210},      {0x182, 0x184, 2, 1},        {0x186, 0x186, 1, 206},
+    {0x187, 0x187, 1, 1},        {0x189, 0x18A, 1, 205},      {0x18B, 0x18B, 1, 1},        {0x18E, 0x18E, 1, 79},
+    {0x18F, 0x18F, 1, 202},      {0x190, 0x190, 1, 203},      {0x191, 0x191, 1, 1},        {0x193, 0x193, 1, 205},
+    {0x194, 0x194, 1, 207},      {0x196, 0x196, 1, 211},      {0x197, 0x197, 1, 209},      {0x198, 0x198, 1, 1},
+    {0x19C, 0x19C, 1, 211},      {0x19D, 0x19D, 1, 213},      {0x19F, 0x19F, 1, 214},      {0x1A0, 0x1A4, 2, 1},
+    {0x1A6, 0x1A6, 1, 218},      {0x1A7, 0x1A7, 1, 1},        {0x1A9, 0x1A9, 1, 218},      {0x1AC, 0x1AC, 1, 1},
+    {0x1AE, 0x1AE, 1, 218},      {0x1AF, 0x1AF, 1, 1},        {0x1B1, 0x1B2, 1, 217},      {0x1B3, 0x1B5, 2, 1},
+    {0x1B7, 0x1B7, 1, 219},      {0x1B8, 0x1B8, 1, 1},        {0x1BC, 0x1BC, 1, 1},        {0x1C4, 0x1C4, 1, 2},
+    {0x1C5, 0x1C5, 1, 1},        {0x1C7, 0x1C7, 1, 2},        {0x1C8, 0x1C8, 1, 1},        {0x1CA, 0x1CA, 1, 2},
+    {0x1CB, 0x1DB, 2, 1},        {0x1DE, 0x1EE, 2, 1},        {0x1F1, 0x1F1, 1, 2},        {0x1F2, 0x1F4, 2, 1},
+    {0x1F6, 0x1F6, 1, -97},      {0x1F7, 0x1F7, 1, -56},      {0x1F8, 0x21E, 2, 1},        {0x220, 0x220, 1, -130},
+    {0x222, 0x232, 2, 1},        {0x23A, 0x23A, 1, 10795},    {0x23B, 0x23B, 1, 1},        {0x23D, 0x23D, 1, -163},
+    {0x23E, 0x23E, 1, 10792},    {0x241, 0x241, 1, 1},        {0x243, 0x243, 1, -195},     {0x244, 0x244, 1, 69},
+    {0x245, 0x245, 1, 71},       {0x246, 0x24E, 2, 1},        {0x370, 0x372, 2, 1},        {0x376, 0x376, 1, 1},
+    {0x37F, 0x37F, 1, 116},      {0x386, 0x386, 1, 38},       {0x388, 0x38A, 1, 37},       {0x38C, 0x38C, 1, 64},
+    {0x38E, 0x38F, 1, 63},       {0x391, 0x3A1, 1, 32},       {0x3A3, 0x3AB, 1, 32},       {0x3CF, 0x3CF, 1, 8},
+    {0x3D8, 0x3EE, 2, 1},        {0x3F4, 0x3F4, 1, -60},      {0x3F7, 0x3F7, 1, 1},        {0x3F9, 0x3F9, 1, -7},
+    {0x3FA, 0x3FA, 1, 1},        {0x3FD, 0x3FF, 1, -130},     {0x400, 0x40F, 1, 80},       {0x410, 0x42F, 1, 32},
+    {0x460, 0x480, 2, 1},        {0x48A, 0x4BE, 2, 1},        {0x4C0, 0x4C0, 1, 15},       {0x4C1, 0x4CD, 2, 1},
+    {0x4D0, 0x52E, 2, 1},        {0x531, 0x556, 1, 48},       {0x10A0, 0x10C5, 1, 7264},   {0x10C7, 0x10C7, 1, 7264},
+    {0x10CD, 0x10CD, 1, 7264},   {0x13A0, 0x13EF, 1, 38864},  {0x13F0, 0x13F5, 1, 8},      {0x1C89, 0x1C89, 1, 1},
+    {0x1C90, 0x1CBA, 1, -3008},  {0x1CBD, 0x1CBF, 1, -3008},  {0x1E00, 0x1E94, 2, 1},      {0x1E9E, 0x1E9E, 1, -7615},
+    {0x1EA0, 0x1EFE, 2, 1},      {0x1F08, 0x1F0F, 1, -8},     {0x1F18, 0x1F1D, 1, -8},     {0x1F28, 0x1F2F, 1, -8},
+    {0x1F38, 0x1F3F, 1, -8},     {0x1F48, 0x1F4D, 1, -8},     {0x1F59, 0x1F5F, 2, -8},     {0x1F68, 0x1F6F, 1, -8},
+    {0x1F88, 0x1F8F, 1, -8},     {0x1F98, 0x1F9F, 1, -8},     {0x1FA8, 0x1FAF, 1, -8},     {0x1FB8, 0x1FB9, 1, -8},
+    {0x1FBA, 0x1FBB, 1, -74},    {0x1FBC, 0x1FBC, 1, -9},     {0x1FC8, 0x1FCB, 1, -86},    {0x1FCC, 0x1FCC, 1, -9},
+    {0x1FD8, 0x1FD9, 1, -8},     {0x1FDA, 0x1FDB, 1, -100},   {0x1FE8, 0x1FE9, 1, -8},     {0x1FEA, 0x1FEB, 1, -112},
+    {0x1FEC, 0x1FEC, 1, -7},     {0x1FF8, 0x1FF9, 1, -128},   {0x1FFA, 0x1FFB, 1, -126},   {0x1FFC, 0x1FFC, 1, -9},
+    {0x2126, 0x2126, 1, -7517},  {0x212A, 0x212A, 1, -8383},  {0x212B, 0x212B, 1, -8262},  {0x2132, 0x2132, 1, 28},
+    {0x2160, 0x216F, 1, 16},     {0x2183, 0x2183, 1, 1},      {0x24B6, 0x24CF, 1, 26},     {0x2C00, 0x2C2F, 1, 48},
+    {0x2C60, 0x2C60, 1, 1},      {0x2C62, 0x2C62, 1, -10743}, {0x2C63, 0x2C63, 1, -3814},  {0x2C64, 0x2C64, 1, -10727},
+    {0x2C67, 0x2C6B, 2, 1},      {0x2C6D, 0x2C6D, 1, -10780}, {0x2C6E, 0x2C6E, 1, -10749}, {0x2C6F, 0x2C6F, 1, -10783},
+    {0x2C70, 0x2C70, 1, -10782}, {0x2C72, 0x2C72, 1, 1},      {0x2C75, 0x2C75, 1, 1},      {0x2C7E, 0x2C7F, 1, -10815},
+    {0x2C80, 0x2CE2, 2, 1},      {0x2CEB, 0x2CED, 2, 1},      {0x2CF2, 0x2CF2, 1, 1},      {0xA640, 0xA66C, 2, 1},
+    {0xA680, 0xA69A, 2, 1},      {0xA722, 0xA72E, 2, 1},      {0xA732, 0xA76E, 2, 1},      {0xA779, 0xA77B, 2, 1},
+    {0xA77D, 0xA77D, 1, -35332}, {0xA77E, 0xA786, 2, 1},      {0xA78B, 0xA78B, 1, 1},      {0xA78D, 0xA78D, 1, -42280},
+    {0xA790, 0xA792, 2, 1},      {0xA796, 0xA7A8, 2, 1},      {0xA7AA, 0xA7AA, 1, -42308}, {0xA7AB, 0xA7AB, 1, -42319},
+    {0xA7AC, 0xA7AC, 1, -42315}, {0xA7AD, 0xA7AD, 1, -42305}, {0xA7AE, 0xA7AE, 1, -42308}, {0xA7B0, 0xA7B0, 1, -42258},
+    {0xA7B1, 0xA7B1, 1, -42282}, {0xA7B2, 0xA7B2, 1, -42261}, {0xA7B3, 0xA7B3, 1, 928},    {0xA7B4, 0xA7C2, 2, 1},
+    {0xA7C4, 0xA7C4, 1, -48},    {0xA7C5, 0xA7C5, 1, -42307}, {0xA7C6, 0xA7C6, 1, -35384}, {0xA7C7, 0xA7C9, 2, 1},
+    {0xA7CB, 0xA7CB, 1, -42343}, {0xA7CC, 0xA7DA, 2, 1},      {0xA7DC, 0xA7DC, 1, -42561}, {0xA7F5, 0xA7F5, 1, 1},
+    {0xFF21, 0xFF3A, 1, 32},     {0x10400, 0x10427, 1, 40},   {0x104B0, 0x104D3, 1, 40},   {0x10570, 0x1057A, 1, 39},
+    {0x1057C, 0x1058A, 1, 39},   {0x1058C, 0x10592, 1, 39},   {0x10594, 0x10595, 1, 39},   {0x10C80, 0x10CB2, 1, 64},
+    {0x10D50, 0x10D65, 1, 32},   {0x118A0, 0x118BF, 1, 32},   {0x16E40, 0x16E5F, 1, 32},   {0x16EA0, 0x16EB8, 1, 27},
+    {0x1E900, 0x1E921, 1, 34},
+};
+
+/* Marks that are no accents but have a place among them: first, last, canonical combining class. */
+static const struct {
+    uint32_t first, last, order;
+} eitp__unicode_order_ranges[] = {
+    {0x8D4, 0x8E1, 230},     {0x1B44, 0x1B44, 9},     {0x1BAA, 0x1BAA, 9},     {0x1BF2, 0x1BF3, 9},
+    {0x1DFB, 0x1DFB, 230},   {0x302E, 0x302F, 224},   {0xA953, 0xA953, 9},     {0xA9C0, 0xA9C0, 9},
+    {0x111C0, 0x111C0, 9},   {0x11235, 0x11235, 9},   {0x1134D, 0x1134D, 9},   {0x11442, 0x11442, 9},
+    {0x11446, 0x11446, 7},   {0x116B6, 0x116B6, 9},   {0x11C3F, 0x11C3F, 9},   {0x1D165, 0x1D166, 216},
+    {0x1D16D, 0x1D16D, 226}, {0x1D16E, 0x1D172, 216}, {0x1E000, 0x1E006, 230}, {0x1E008, 0x1E018, 230},
+    {0x1E01B, 0x1E021, 230}, {0x1E023, 0x1E024, 230}, {0x1E026, 0x1E02A, 230}, {0x1E944, 0x1E949, 230},
+    {0x1E94A, 0x1E94A, 7},
+};
 /* <<src/base/unicode_tables.inc */
 
 static const unsigned char eitp__ascii_classes[128] = {
@@ -9225,6 +10362,110 @@ EITP__PRIVATE int eitp__unicode_class(uint32_t code_point) {
             high = middle;
     }
     return (int)(eitp__unicode_changes[low] & 3);
+}
+
+/* Of ASCII, in the order of eitp__bert_class. */
+static int eitp__bert_ascii_class(uint32_t code_point) {
+    if (code_point < 0x20 || code_point == 0x7F) {
+        if (code_point == '\t' || code_point == '\n' || code_point == '\r')
+            return EITP__BERT_SPACE;
+        return code_point == '\v' || code_point == '\f' ? EITP__BERT_CONTROL_SPACE : EITP__BERT_CONTROL;
+    }
+    if (code_point == ' ')
+        return EITP__BERT_SPACE;
+    return eitp__ascii_classes[code_point] ? EITP__BERT_OTHER : EITP__BERT_PUNCTUATION;
+}
+
+EITP__PRIVATE int eitp__bert_class(uint32_t code_point) {
+    if (code_point < 128)
+        return eitp__bert_ascii_class(code_point);
+    if (code_point >= 0x4E00 && code_point <= 0x9FFF) /* the most frequent in Chinese texts */
+        return EITP__BERT_IDEOGRAPH;
+    size_t low = 0, high = EITP__COUNT(eitp__unicode_word_changes);
+    const uint32_t key = code_point << 3 | 7;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (eitp__unicode_word_changes[middle] <= key)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (int)(eitp__unicode_word_changes[low] & 7);
+}
+
+/* The last of `count` ranges of `size` bytes that begins at or before a code point, which is its first member; the
+   first range if there is none. */
+static size_t eitp__last_range(const void *ranges, size_t count, size_t size, uint32_t code_point) {
+    const unsigned char *bytes = (const unsigned char *)ranges;
+    size_t low = 0, high = count;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        uint32_t first;
+        memcpy(&first, bytes + middle * size, sizeof first);
+        if (first <= code_point)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+#define EITP__LAST_RANGE(ranges, code_point) eitp__last_range(ranges, EITP__COUNT(ranges), sizeof *(ranges), code_point)
+
+/* Hangul syllables are composed by arithmetic (The Unicode Standard, section 3.12). */
+static size_t eitp__hangul_letters(uint32_t code_point, uint32_t letters[3]) {
+    const uint32_t index = code_point - 0xAC00;
+    letters[0] = 0x1100 + index / 588;
+    letters[1] = 0x1161 + index % 588 / 28;
+    letters[2] = 0x11A7 + index % 28;
+    return index % 28 ? 3 : 2;
+}
+
+EITP__PRIVATE size_t eitp__unicode_without_accents(uint32_t code_point, uint32_t letters[3]) {
+    if (code_point >= 0xAC00 && code_point <= 0xD7A3)
+        return eitp__hangul_letters(code_point, letters);
+    letters[0] = code_point;
+    if (code_point < eitp__unicode_letter_ranges[0].first || (code_point >= 0x3400 && code_point <= 0x9FFF))
+        return 1;
+    const size_t range = EITP__LAST_RANGE(eitp__unicode_letter_ranges, code_point);
+    if (code_point > eitp__unicode_letter_ranges[range].last)
+        return 1;
+    const uint32_t letter = eitp__unicode_letters[eitp__unicode_letter_ranges[range].index + code_point -
+                                                  eitp__unicode_letter_ranges[range].first];
+    const uint32_t length = letter >> 24;
+    if (!length) {
+        letters[0] = letter;
+        return 1;
+    }
+    memcpy(letters, eitp__unicode_sequences + (letter & 0xFFFFFF), length * sizeof *letters);
+    return length;
+}
+
+EITP__PRIVATE unsigned eitp__unicode_mark_order(uint32_t code_point) {
+    if (code_point < eitp__unicode_order_ranges[0].first || (code_point >= 0x3400 && code_point <= 0x9FFF))
+        return 0;
+    const size_t range = EITP__LAST_RANGE(eitp__unicode_order_ranges, code_point);
+    return code_point > eitp__unicode_order_ranges[range].last ? 0 : eitp__unicode_order_ranges[range].order;
+}
+
+EITP__PRIVATE size_t eitp__unicode_lowercase(uint32_t code_point, uint32_t letters[2]) {
+    letters[0] = code_point;
+    if (code_point < 128) {
+        letters[0] += code_point >= 'A' && code_point <= 'Z' ? 32 : 0;
+        return 1;
+    }
+    if (code_point == 0x130) { /* the only letter with more than one in lower case */
+        letters[0] = 'i';
+        letters[1] = 0x307;
+        return 2;
+    }
+    if (code_point >= 0x3000 && code_point <= 0x9FFF)
+        return 1;
+    const size_t i = EITP__LAST_RANGE(eitp__unicode_lowercase_ranges, code_point);
+    if (code_point <= eitp__unicode_lowercase_ranges[i].last && code_point >= eitp__unicode_lowercase_ranges[i].first &&
+        (code_point - eitp__unicode_lowercase_ranges[i].first) % eitp__unicode_lowercase_ranges[i].step == 0)
+        letters[0] = (uint32_t)((int32_t)code_point + eitp__unicode_lowercase_ranges[i].difference);
+    return 1;
 }
 
 /* Length of the sequence that a lead byte begins, 0 if it is not a lead byte, and the range of its second byte (The
@@ -9510,6 +10751,7 @@ static int eitp__system_info(void *user, const char *path, eitp_path_info *info)
     if (info->kind == EITP_PATH_FILE)
         info->size = (uint64_t)found.st_size;
     info->modified = EITP__MODIFIED(found);
+    info->identity = (uint64_t)found.st_dev * 0x9e3779b97f4a7c15u + (uint64_t)found.st_ino;
     return 0;
 }
 
@@ -10781,6 +12023,92 @@ EITP__PRIVATE eitp_status eitp__behind_finish(eitp__write_behind *queue, eitp_er
     return status;
 }
 /* <<src/base/write_behind.c */
+
+/* >>src/base/prefetch.c */
+/*
+ * A background thread gives the hints: while the program does other work the disk is busy, and the pages of the cache
+ * are provided by another processor than the one that copies from them. Only a few hints are outstanding at a time, or
+ * what the program itself reads would wait for all of them: reading a byte waits for an earlier one.
+ */
+
+#define EITP__PREFETCHED_FILES 8
+#define EITP__PREFETCH_CHUNK ((uint64_t)8 << 20) /* of one hint */
+#define EITP__PREFETCH_DEPTH (4 * EITP__PREFETCH_CHUNK)
+
+typedef struct eitp__prefetched_file {
+    eitp__file file;
+    uint64_t size;
+    int *stops;
+} eitp__prefetched_file;
+
+struct eitp__prefetch {
+    eitp_host host;
+    eitp__worker *worker;
+    uint64_t room; /* bytes that may still be read */
+    int stops;
+    size_t count;
+    eitp__prefetched_file files[EITP__PREFETCHED_FILES];
+};
+
+static eitp_status eitp__prefetch_work(void *argument, eitp_error *error) {
+    eitp__prefetched_file *file = (eitp__prefetched_file *)argument;
+    const uint64_t chunk = EITP__PREFETCH_CHUNK, depth = EITP__PREFETCH_DEPTH;
+    char byte;
+    size_t done;
+    (void)error;
+    for (uint64_t at = 0; at < file->size && !__atomic_load_n(file->stops, __ATOMIC_RELAXED); at += chunk) {
+        eitp__file_prefetch(&file->file, at, (size_t)(file->size - at < chunk ? file->size - at : chunk));
+        if (at >= depth && eitp__file_read_some(&file->file, at - depth, &byte, 1, &done, NULL))
+            break;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp__prefetch *eitp__prefetch_create(const eitp_host *host) {
+    eitp_memory_info info = EITP__ZERO;
+    eitp__prefetch *created;
+    if (!host->files.prefetch || eitp_memory_info_read(host, &info, NULL))
+        return NULL;
+    created = (eitp__prefetch *)eitp__allocate(host, sizeof *created);
+    if (!created)
+        return NULL;
+    created->host = *host;
+    created->room = info.left / 4;
+    if (eitp__worker_create(&created->host, EITP__WORKER_QUEUE, &created->worker, NULL)) {
+        eitp__prefetch_destroy(created);
+        return NULL;
+    }
+    return created;
+}
+
+EITP__PRIVATE void eitp__prefetch_add(eitp__prefetch *prefetch, const char *path) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__prefetched_file *added;
+    if (!prefetch || prefetch->count == EITP__PREFETCHED_FILES)
+        return;
+    added = &prefetch->files[prefetch->count];
+    if (eitp__path_info(&prefetch->host, path, &info, NULL) || info.kind != EITP_PATH_FILE ||
+        eitp__file_open(&added->file, &prefetch->host, path, EITP_FILE_READ, NULL))
+        return;
+    added->size = info.size < prefetch->room ? info.size : prefetch->room;
+    added->stops = &prefetch->stops;
+    prefetch->room -= added->size;
+    prefetch->count++;
+    eitp__worker_submit(prefetch->worker, eitp__prefetch_work, added);
+}
+
+EITP__PRIVATE void eitp__prefetch_destroy(eitp__prefetch *prefetch) {
+    eitp_host host;
+    if (!prefetch)
+        return;
+    host = prefetch->host;
+    __atomic_store_n(&prefetch->stops, 1, __ATOMIC_RELAXED);
+    eitp__worker_destroy(prefetch->worker);
+    for (size_t i = 0; i < prefetch->count; i++)
+        eitp__file_close(&prefetch->files[i].file, NULL);
+    eitp__release(&host, prefetch, sizeof *prefetch);
+}
+/* <<src/base/prefetch.c */
 
 /* >>src/base/host.c */
 /* The default host, build information and dtypes. */
@@ -15188,6 +16516,8 @@ EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa) {
 /* <<backends/cpu/features.c */
 
 /* >>backends/cpu/openblas.c */
+#include <sys/resource.h>
+
 /* The part of OpenBLAS's interface that is used; the enumerations of cblas.h are passed as int. */
 typedef void (*eitp__sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
                             const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
@@ -15278,14 +16608,49 @@ static size_t eitp__openblas_workspace(const eitp__call *call) {
     return EITP__OPENBLAS_SUMS + (size_t)EITP__OPENBLAS_TILE_ROWS * EITP__OPENBLAS_TILE_COLUMNS * sizeof(float);
 }
 
+#ifdef __APPLE__
+static const char *const eitp__openblas_names[] = {"libopenblas.0.dylib", "libopenblas.dylib"};
+#else
+static const char *const eitp__openblas_names[] = {"libopenblas.so.0", "libopenblas.so"};
+#endif
+
+static int eitp__openblas_is_open(void) {
+    const char *name = getenv("EITP_LIBOPENBLAS");
+    if (name && *name)
+        return eitp__is_library_open(name);
+    for (size_t i = 0; i < EITP__COUNT(eitp__openblas_names); i++) {
+        if (eitp__is_library_open(eitp__openblas_names[i]))
+            return 1;
+    }
+    return 0;
+}
+
+/* The threads that OpenBLAS starts when it is opened: it reads these variables in this order. */
+static int eitp__openblas_starts(void) {
+    static const char *const variables[] = {"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"};
+    const int processors = eitp__processor_count();
+    for (size_t i = 0; i < EITP__COUNT(variables); i++) {
+        const char *value = getenv(variables[i]);
+        const int threads = value ? atoi(value) : 0;
+        if (threads > 0)
+            return (threads < processors ? threads : processors) - 1;
+    }
+    return processors - 1;
+}
+
+EITP__PRIVATE uint64_t eitp__openblas_addresses(int threads, int *started) {
+    const uint64_t usual = (uint64_t)8 << 20; /* if stacks have no limit */
+    struct rlimit stack;
+    uint64_t bytes = usual;
+    *started = eitp__openblas_is_open() ? 0 : eitp__openblas_starts();
+    if (!getrlimit(RLIMIT_STACK, &stack) && stack.rlim_cur != RLIM_INFINITY)
+        bytes = (uint64_t)stack.rlim_cur;
+    return EITP__OPENBLAS_BUFFER * (uint64_t)(threads + *started) + bytes * (uint64_t)*started;
+}
+
 /* Opens the library that EITP_LIBOPENBLAS names, else the first that is there. */
 static eitp_status eitp__openblas_find(void **library, const char **name, eitp_error *error) {
-#ifdef __APPLE__
-    static const char *const names[] = {"libopenblas.0.dylib", "libopenblas.dylib"};
-#else
-    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
-#endif
-    char reasons[EITP__COUNT(names)][160];
+    char reasons[EITP__COUNT(eitp__openblas_names)][160];
     *name = getenv("EITP_LIBOPENBLAS");
     if (*name && **name) {
         *library = eitp__open_library(*name, reasons[0], sizeof reasons[0]);
@@ -15295,9 +16660,9 @@ static eitp_status eitp__openblas_find(void **library, const char **name, eitp_e
                                      "'own'",
                                      reasons[0]);
     }
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
-        *name = names[i];
-        *library = eitp__open_library(names[i], reasons[i], sizeof reasons[i]);
+    for (size_t i = 0; i < EITP__COUNT(eitp__openblas_names); i++) {
+        *name = eitp__openblas_names[i];
+        *library = eitp__open_library(*name, reasons[i], sizeof reasons[i]);
         if (*library)
             return EITP_OK;
     }
@@ -15599,19 +16964,22 @@ static int eitp__threads_within_limits(const eitp_host *host, int threads) {
     return room >= (uint64_t)threads - 1 ? threads : 1 + (int)room;
 }
 
-/* OpenBLAS tries without end to map its buffer for each thread, so half of the addresses must have room for them. */
+/* Half of the addresses must have room for what OpenBLAS takes of them. */
 static eitp_status eitp__check_openblas_room(const eitp__cpu *cpu, eitp_error *error) {
-    const uint64_t needed = EITP__OPENBLAS_BUFFER * (uint64_t)cpu->threads;
+    int started;
+    const uint64_t needed = eitp__openblas_addresses(cpu->threads, &started);
     const uint64_t left = eitp__addresses_left(&cpu->base.host);
+    char more[40] = "";
     if (needed <= left / 2)
         return EITP_OK;
+    if (started)
+        snprintf(more, sizeof more, " and %d of its own", started);
     return eitp__fail(
         error, EITP_ERROR_MEMORY,
-        "OpenBLAS maps %llu MB for %d thread%s, and limits on the process's addresses leave %llu MB for "
-        "that and as much for the rest; raise the limits (ulimit -v), or use fewer threads or the products "
-        "'own'",
-        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s",
-        (unsigned long long)left / 2000000);
+        "OpenBLAS maps %llu MB for %d thread%s%s, and limits on the process's addresses leave %llu MB for that and as "
+        "much for the rest; raise the limits (ulimit -v), %sor use fewer threads or the products 'own'",
+        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s", more,
+        (unsigned long long)left / 2000000, started ? "set OPENBLAS_NUM_THREADS=1, " : "");
 }
 
 /* Registers OpenBLAS's matrix product if it is requested. */
@@ -15731,8 +17099,31 @@ static int eitp__cpu_supports_epilogue(const eitp__backend *backend, eitp_dtype 
     return eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
 }
 
+#define EITP__ZEROED_PIECE ((size_t)2 << 20) /* a huge page */
+
+/* Memory that is being zeroed. */
+typedef struct eitp__zeroing {
+    char *memory;
+    size_t size;
+} eitp__zeroing;
+
+static void eitp__zero_piece(void *argument, int64_t piece, int thread) {
+    const eitp__zeroing *zeroing = (const eitp__zeroing *)argument;
+    const size_t first = (size_t)piece * EITP__ZEROED_PIECE, left = zeroing->size - first;
+    (void)thread;
+    memset(zeroing->memory + first, 0, left < EITP__ZEROED_PIECE ? left : EITP__ZEROED_PIECE);
+}
+
+/* All threads zero it: most of that time the system provides pages. */
 static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {
-    return eitp__allocate(&backend->host, size);
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    eitp__zeroing zeroing;
+    zeroing.memory = (char *)eitp__allocate_uninitialized(&backend->host, size);
+    zeroing.size = size;
+    if (zeroing.memory)
+        eitp__parallel(cpu->threads, (int64_t)((size + EITP__ZEROED_PIECE - 1) / EITP__ZEROED_PIECE), eitp__zero_piece,
+                       &zeroing);
+    return zeroing.memory;
 }
 
 static void eitp__cpu_release(eitp__backend *backend, void *memory, size_t size) {
@@ -16252,6 +17643,14 @@ eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t o
     eitp__variable *variable = NULL;
     eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
     return status ? status : eitp__variable_transfer(context, variable, offset, data, size, 0, error);
+}
+
+EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name) {
+    eitp__variable *variable = NULL;
+    if (!context->backend->interface->is_host_memory || eitp__variable_named(context, name, &variable, NULL) ||
+        variable->info.offloaded || eitp__remainder_of(context, variable))
+        return NULL;
+    return variable->data;
 }
 
 EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size) {
@@ -18608,6 +20007,10 @@ EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *row
     return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->rows, 0) : NULL;
 }
 
+EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, int64_t count) {
+    return ids && rows ? eitp__embedding_backward(ids, rows, count, 0, 0) : NULL;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
     const eitp__node *node = gradient ? gradient->node : NULL;
     return node && node->op == EITP__OP_EMBEDDING_BACKWARD && node->attributes.integers[1] ? node->inputs[1] : NULL;
@@ -19283,6 +20686,97 @@ eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor
     return y;
 }
 /* <<src/tensor/ops_dot_product.c */
+
+/* >>src/tensor/ops_pool.c */
+/* From packed sequences to one row each. Composed of other ops, so it can be differentiated. */
+
+/* Where sequences begin and end, [sequences, 1]. There are no integer additions; F64 holds the numbers exactly. */
+typedef struct eitp__bounds {
+    int64_t sequences;
+    eitp_tensor *begins, *ends;
+} eitp__bounds;
+
+static eitp__bounds eitp__bounds_of(eitp_tensor *offsets) {
+    const int64_t column[2] = {-1, 1};
+    eitp_tensor *numbers = eitp_cast(offsets, EITP_F64);
+    eitp__bounds bounds;
+    if (offsets->rank == 2) {
+        bounds.sequences = offsets->shape[0];
+        bounds.begins = eitp_slice(numbers, 1, 0, 1);
+        bounds.ends = eitp_slice(numbers, 1, 1, 2);
+    } else {
+        bounds.sequences = offsets->shape[0] - 1;
+        bounds.begins = eitp_reshape(eitp_slice(numbers, 0, 0, bounds.sequences), 2, column);
+        bounds.ends = eitp_reshape(eitp_slice(numbers, 0, 1, bounds.sequences + 1), 2, column);
+    }
+    return bounds;
+}
+
+/* A column of numbers as a vector of ids. */
+static eitp_tensor *eitp__column_ids(eitp_tensor *numbers) {
+    const int64_t flat[1] = {-1};
+    return eitp_reshape(eitp_cast(numbers, EITP_I32), 1, flat);
+}
+
+/* The sequence of each row of x: I32 [n], -1 for a row in none. */
+static eitp_tensor *eitp__row_sequences(eitp_tensor *x, const eitp__bounds *bounds, int64_t max_length) {
+    const int64_t column[2] = {-1, 1}, row[2] = {1, -1};
+    int64_t all[2];
+    eitp_tensor *position, *ids, *numbers;
+    all[0] = bounds->sequences;
+    all[1] = max_length;
+    position = eitp_reshape(eitp_arange(x->graph, EITP_F64, max_length), 2, row);
+    ids = eitp_add(bounds->begins, position);
+    ids = eitp_where(eitp_less(ids, bounds->ends), ids, eitp__scalar_like(position, -1));
+    /* Counted from 1, so that 0 stands for no sequence. */
+    numbers = eitp_affine(eitp_arange(x->graph, EITP_F32, bounds->sequences), 1, 1);
+    numbers = eitp_reshape(eitp_broadcast(eitp_reshape(numbers, 2, column), 2, all), 2, column);
+    numbers = eitp__scatter_rows(eitp__column_ids(ids), numbers, x);
+    return eitp__column_ids(eitp_affine(numbers, 1, -1));
+}
+
+static eitp_tensor *eitp__pool_mean(eitp_tensor *x, const eitp__bounds *bounds, int64_t max_length) {
+    const eitp_dtype wide = eitp__wide(x->dtype);
+    eitp_tensor *lengths = eitp_clamp(eitp_subtract(bounds->ends, bounds->begins), 1, (double)INFINITY), *sums;
+    sums = eitp__sum_rows(eitp__row_sequences(x, bounds, max_length), eitp_cast(x, wide), bounds->sequences);
+    return eitp_divide(sums, eitp_cast(lengths, wide));
+}
+
+static eitp_status eitp__check_pool(const eitp_tensor *x, const eitp_tensor *offsets, int64_t max_length,
+                                    eitp_pooling pooling, eitp_error *error) {
+    const int fits = offsets->dtype == EITP_I32 && !offsets->rows &&
+                     (offsets->rank == 1 ? offsets->shape[0] >= 2 : offsets->rank == 2 && offsets->shape[1] == 2);
+    eitp_status status =
+        eitp__require(fits, error, "offsets must be i32 [sequences + 1], or bounds i32 [sequences, 2]");
+    if (!status)
+        status = eitp__require(x->rank == 2 && eitp__is_floating(x->dtype), error,
+                               "the operand must be a floating-point matrix");
+    if (!status)
+        status = eitp__require(max_length >= 1 && max_length <= 1 << 24, error,
+                               "max_length must be 1 to 16777216, not %lld", (long long)max_length);
+    return status ? status
+                  : eitp__require(pooling >= EITP_POOLING_FIRST && pooling <= EITP_POOLING_MEAN, error,
+                                  "pooling is %d: there is no such eitp_pooling", (int)pooling);
+}
+
+eitp_tensor *eitp_pool(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length, eitp_pooling pooling) {
+    eitp_error error = EITP__ZERO;
+    eitp__bounds bounds;
+    if (!x || !offsets)
+        return NULL;
+    if (eitp__check_pool(x, offsets, max_length, pooling, &error)) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "pool: %s", error.message);
+        return NULL;
+    }
+    if (offsets->rank == 1)
+        eitp__add_offsets_rule(offsets, x->shape[0], max_length);
+    bounds = eitp__bounds_of(offsets);
+    if (pooling == EITP_POOLING_MEAN)
+        return eitp__pool_mean(x, &bounds, max_length);
+    return eitp_embedding(
+        x, eitp__column_ids(pooling == EITP_POOLING_LAST ? eitp_affine(bounds.ends, 1, -1) : bounds.begins));
+}
+/* <<src/tensor/ops_pool.c */
 
 /* >>src/tensor/ops_loss.c */
 /* Cross-entropy with an ignored target, class weights and label smoothing: builders, shapes, gradients, expansions. */
@@ -24116,6 +25610,9 @@ eitp_status eitp_plan_execute(eitp_plan *plan, eitp_error *error) {
 /* >>src/model/architecture.c */
 static const eitp_architecture *(*const eitp__architectures[])(void) = {
     eitp__architecture_gpt2, /* the first is the default */
+    eitp__architecture_bert,
+    eitp__architecture_roberta,
+    eitp__architecture_distilbert,
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index) {
@@ -24145,14 +25642,33 @@ EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_arc
     return config;
 }
 
+EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config) {
+    return config->head == EITP_HEAD_LANGUAGE && config->tied;
+}
+
+EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row) {
+    const unsigned with = config->head == EITP_HEAD_CLASSIFIER ? EITP__WITH_CLASSIFIER
+                          : config->head == EITP_HEAD_NONE     ? config->pooler ? EITP__WITH_POOLER : EITP__WITH_NOTHING
+                          : config->tied                       ? EITP__WITH_TIED_HEAD
+                                                               : EITP__WITH_OWN_HEAD;
+    return (row->with & with) != 0;
+}
+
 EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
                                                         eitp__part part) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp__parameter_row *found = NULL;
     for (size_t i = 0; i < architecture->row_count; i++) {
-        if (architecture->rows[i].slot == slot && architecture->rows[i].part == part)
-            return &architecture->rows[i];
+        const eitp__parameter_row *row = &architecture->rows[i];
+        if (row->slot == slot && row->part == part && (!found || eitp__has_row(config, row)))
+            found = row;
     }
-    return NULL;
+    return found;
+}
+
+EITP__PRIVATE int eitp__has_slot(const eitp_transformer_config *config, eitp__model_slot slot, eitp__part part) {
+    const eitp__parameter_row *row = eitp__row_find(config, slot, part);
+    return row && eitp__has_row(config, row);
 }
 
 EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent) {
@@ -24160,7 +25676,7 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
     case EITP__VOCABULARY:
         return config->vocabulary;
     case EITP__POSITIONS:
-        return config->positions;
+        return config->first_position + config->positions;
     case EITP__SEGMENTS:
         return config->segments;
     case EITP__WIDTH:
@@ -24169,15 +25685,22 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
         return 3 * config->width;
     case EITP__INNER:
         return config->inner;
+    case EITP__LABELS:
+        return config->labels;
     case EITP__NONE:
     default:
         return 0;
     }
 }
 
+/* The prefix of parameter names. As in transformers, a model without a head has none. */
+static const char *eitp__prefix_of(const eitp_transformer_config *config) {
+    return config->head == EITP_HEAD_NONE ? "" : eitp__architecture_of(config)->prefix;
+}
+
 EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
-    snprintf(name, size, "%s%s%d", architecture->prefix, architecture->block_prefix, (int)layer);
+    snprintf(name, size, "%s%s%d", eitp__prefix_of(config), architecture->block_prefix, (int)layer);
 }
 
 EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
@@ -24191,52 +25714,58 @@ EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config 
         snprintf(parameter.name, sizeof parameter.name, "%s.%s", block, row->name);
     else
         snprintf(parameter.name, sizeof parameter.name, "%s%s",
-                 row->place == EITP__UNTIED_HEAD ? "" : eitp__architecture_of(config)->prefix, row->name);
+                 row->place == EITP__IN_HEAD ? "" : eitp__prefix_of(config), row->name);
     for (int d = 0; d < 2 && row->extents[d] != EITP__NONE; d++)
         parameter.shape[parameter.rank++] = eitp__extent_of(config, row->extents[d]);
     parameter.is_f32 = parameter.rank < 2;
     return parameter;
 }
 
-/* The number of rows with a place, and the index of the first. */
-static size_t eitp__rows_of_place(const eitp_architecture *architecture, eitp__parameter_place place, size_t *first) {
-    size_t count = 0;
-    *first = 0;
+/* How many times a model has the rows of a place. */
+static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
+    return place == EITP__IN_BLOCK ? config->layers : 1;
+}
+
+/* The number of rows of a place that a model has; with `row` not NULL, *row becomes the nth of them. */
+static int64_t eitp__rows_of_place(const eitp_transformer_config *config, eitp__parameter_place place, int64_t nth,
+                                   const eitp__parameter_row **row) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    int64_t count = 0;
     for (size_t i = 0; i < architecture->row_count; i++) {
-        *first += architecture->rows[i].place < place;
-        count += architecture->rows[i].place == place;
+        if (architecture->rows[i].place != place || !eitp__has_row(config, &architecture->rows[i]))
+            continue;
+        if (row && count == nth)
+            *row = &architecture->rows[i];
+        count++;
     }
     return count;
 }
 
-/* How many times a model has the rows of a place. */
-static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
-    return place == EITP__IN_BLOCK ? config->layers : place == EITP__UNTIED_HEAD ? !config->tied : 1;
-}
-
 EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
-    const eitp_architecture *architecture = eitp__architecture_of(config);
     int64_t count = 0;
-    for (size_t i = 0; i < architecture->row_count; i++)
-        count += eitp__place_repeats(config, architecture->rows[i].place);
+    for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
+        const eitp__parameter_place place = (eitp__parameter_place)i;
+        count += eitp__rows_of_place(config, place, 0, NULL) * eitp__place_repeats(config, place);
+    }
     return count;
 }
 
 EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
-    const eitp_architecture *architecture = eitp__architecture_of(config);
     eitp__parameter parameter;
     char block[EITP__BLOCK_NAME_SIZE];
     memset(&parameter, 0, sizeof parameter);
-    for (int place = EITP__BEFORE_BLOCKS; place <= EITP__UNTIED_HEAD; place++) {
-        size_t first;
-        int64_t rows = (int64_t)eitp__rows_of_place(architecture, (eitp__parameter_place)place, &first);
-        int64_t count = rows * eitp__place_repeats(config, (eitp__parameter_place)place);
+    for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
+        const eitp__parameter_place place = (eitp__parameter_place)i;
+        const eitp__parameter_row *row = NULL;
+        int64_t rows = eitp__rows_of_place(config, place, 0, NULL);
+        int64_t count = rows * eitp__place_repeats(config, place);
         if (index >= count) {
             index -= count;
             continue;
         }
+        eitp__rows_of_place(config, place, index % rows, &row);
         eitp__block_name(config, index / rows, block, sizeof block);
-        parameter = eitp__row_parameter(config, &architecture->rows[first + (size_t)(index % rows)], block);
+        parameter = eitp__row_parameter(config, row, block);
         parameter.layer = place == EITP__IN_BLOCK ? index / rows : -1;
         break;
     }
@@ -24284,6 +25813,7 @@ static const eitp_transformer_config eitp__gpt2_defaults = {
     NULL,           /* architecture: set by eitp__architecture_defaults */
     50257,          /* vocabulary */
     1024,           /* positions */
+    0,              /* first_position */
     768,            /* width */
     12,             /* heads */
     12,             /* layers */
@@ -24300,14 +25830,20 @@ static const eitp_transformer_config eitp__gpt2_defaults = {
     1,              /* tied */
     0,              /* post_norm */
     0,              /* bidirectional */
-    {1, {50256}},   /* begin */
-    {1, {50256}},   /* end */
-    {0, {0}},       /* padding */
+    EITP_HEAD_LANGUAGE,
+    2, /* labels */
+    EITP_PROBLEM_UNKNOWN,
+    0,            /* classifier_dropout */
+    0,            /* pooler */
+    {1, {50256}}, /* begin */
+    {1, {50256}}, /* end */
+    {0, {0}},     /* padding */
 };
 
 static const eitp__named_shape eitp__gpt2_shapes[] = {
-    {"gpt2", 768, 12, 12, 1024},     {"gpt2-medium", 1024, 16, 24, 1024}, {"gpt2-large", 1280, 20, 36, 1024},
-    {"gpt2-xl", 1600, 25, 48, 1024}, {"distilgpt2", 768, 12, 6, 1024},    {"tiny", 128, 4, 4, 256},
+    {"gpt2", 768, 12, 12, 1024, 0, 1e-5},        {"gpt2-medium", 1024, 16, 24, 1024, 0, 1e-5},
+    {"gpt2-large", 1280, 20, 36, 1024, 0, 1e-5}, {"gpt2-xl", 1600, 25, 48, 1024, 0, 1e-5},
+    {"distilgpt2", 768, 12, 6, 1024, 0, 1e-5},   {"tiny", 128, 4, 4, 256, 0, 1e-5},
 };
 
 static const eitp__config_key eitp__gpt2_keys[] = {
@@ -24330,11 +25866,9 @@ static const eitp__config_key eitp__gpt2_keys[] = {
     {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
 };
 
+/* GPT-2's matrices have the same layout in files. */
 #define EITP__GPT2_ROW(slot, part, place, name, rows, columns, fill)                                                   \
-    {                                                                                                                  \
-        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            EITP__AS_IN_FILES                                                                                          \
-    }
+    EITP__ROW(slot, part, place, name, rows, columns, fill, 0, EITP__ALWAYS)
 
 static const eitp__parameter_row eitp__gpt2_rows[] = {
     EITP__GPT2_ROW(TOKEN_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "wte.weight", VOCABULARY, WIDTH, NORMAL),
@@ -24353,15 +25887,27 @@ static const eitp__parameter_row eitp__gpt2_rows[] = {
     EITP__GPT2_ROW(MLP_OUTPUT, BIAS, IN_BLOCK, "mlp.c_proj.bias", WIDTH, NONE, ZERO),
     EITP__GPT2_ROW(FINAL_NORM, WEIGHT, AFTER_BLOCKS, "ln_f.weight", WIDTH, NONE, ONE),
     EITP__GPT2_ROW(FINAL_NORM, BIAS, AFTER_BLOCKS, "ln_f.bias", WIDTH, NONE, ZERO),
-    EITP__GPT2_ROW(HEAD, WEIGHT, UNTIED_HEAD, "lm_head.weight", VOCABULARY, WIDTH, NORMAL),
+    EITP__ROW(HEAD, WEIGHT, IN_HEAD, "lm_head.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
+    EITP__ROW(CLASSIFIER, WEIGHT, IN_HEAD, "score.weight", WIDTH, LABELS, NORMAL, 1, EITP__WITH_CLASSIFIER),
+};
+
+static const eitp__model_class eitp__gpt2_classes[] = {
+    {"GPT2LMHeadModel", EITP_HEAD_LANGUAGE},
+    {"GPT2ForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"GPT2Model", EITP_HEAD_NONE}, /* but read as a language model: see eitp__read_model_head */
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
     static const eitp_architecture gpt2 = {
         "gpt2",
-        "GPT2LMHeadModel",
         "transformer.",
         "h.",
+        eitp__gpt2_classes,
+        EITP__COUNT(eitp__gpt2_classes),
+        {EITP_POOLING_LAST, EITP_NO_ACTIVATION, 0},
+        EITP_NO_ACTIVATION,
+        EITP_LORA_ATTENTION_INPUT,
+        0,
         &eitp__gpt2_defaults,
         eitp__gpt2_shapes,
         EITP__COUNT(eitp__gpt2_shapes),
@@ -24373,6 +25919,438 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
     return &gpt2;
 }
 /* <<src/model/gpt2.c */
+
+/* >>src/model/bert.c */
+/* BERT (Devlin et al., arXiv 1810.04805), with the names and layout of Hugging Face's files. */
+
+static const eitp_transformer_config eitp__bert_defaults = {
+    NULL,           /* architecture: set by eitp__architecture_defaults */
+    30522,          /* vocabulary */
+    512,            /* positions */
+    0,              /* first_position */
+    768,            /* width */
+    12,             /* heads */
+    12,             /* layers */
+    3072,           /* inner */
+    2,              /* segments */
+    EITP_GELU_ERF,  /* activation */
+    1e-12,          /* epsilon */
+    0.1,            /* embedding_dropout */
+    0.1,            /* attention_dropout */
+    0.1,            /* residual_dropout */
+    0.02,           /* initializer_range */
+    1,              /* scale_attention */
+    0,              /* scale_attention_by_layer */
+    1,              /* tied */
+    1,              /* post_norm */
+    1,              /* bidirectional */
+    EITP_HEAD_NONE, /* head */
+    2,              /* labels */
+    EITP_PROBLEM_UNKNOWN,
+    -1,       /* classifier_dropout: below 0 stands for residual_dropout */
+    1,        /* pooler */
+    {0, {0}}, /* begin */
+    {0, {0}}, /* end */
+    {1, {0}}, /* padding */
+};
+
+static const eitp__named_shape eitp__bert_shapes[] = {
+    {"bert-base", 768, 12, 12, 512, 2, 1e-12},
+    {"bert-large", 1024, 16, 24, 512, 2, 1e-12},
+    {"minilm", 384, 12, 6, 512, 2, 1e-12},
+};
+
+static const eitp__config_key eitp__bert_keys[] = {EITP__BERT_KEYS};
+
+/* The bias of the language head has another name if the head is not tied. */
+static const eitp__parameter_row eitp__bert_rows[] = {
+    EITP__BERT_ENCODER_ROWS,
+    EITP__BERT_LINEAR(POOLER, AFTER_BLOCKS, "pooler.dense", WIDTH, WIDTH, EITP__WITH_CLASSIFIER | EITP__WITH_POOLER),
+    EITP__BERT_LINEAR(HEAD_TRANSFORM, IN_HEAD, "cls.predictions.transform.dense", WIDTH, WIDTH, EITP__WITH_HEAD),
+    EITP__BERT_NORM(HEAD_NORM, IN_HEAD, "cls.predictions.transform.LayerNorm", EITP__WITH_HEAD),
+    EITP__ROW(HEAD, WEIGHT, IN_HEAD, "cls.predictions.decoder.weight", VOCABULARY, WIDTH, NORMAL, 0,
+              EITP__WITH_OWN_HEAD),
+    EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_TIED_HEAD),
+    EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+};
+
+static const eitp__model_class eitp__bert_classes[] = {
+    {"BertForMaskedLM", EITP_HEAD_LANGUAGE},
+    {"BertForPreTraining", EITP_HEAD_LANGUAGE},
+    {"BertForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"BertModel", EITP_HEAD_NONE},
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_bert(void) {
+    static const eitp_architecture bert = {
+        "bert",
+        "bert.",
+        "encoder.layer.",
+        eitp__bert_classes,
+        EITP__COUNT(eitp__bert_classes),
+        {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0},
+        EITP_NO_ACTIVATION,
+        EITP_LORA_QUERY | EITP_LORA_VALUE,
+        0,
+        &eitp__bert_defaults,
+        eitp__bert_shapes,
+        EITP__COUNT(eitp__bert_shapes),
+        eitp__bert_keys,
+        EITP__COUNT(eitp__bert_keys),
+        eitp__bert_rows,
+        EITP__COUNT(eitp__bert_rows),
+    };
+    return &bert;
+}
+/* <<src/model/bert.c */
+
+/* >>src/model/roberta.c */
+/* RoBERTa (Liu et al., arXiv 1907.11692), with the names and layout of Hugging Face's files. */
+
+static const eitp_transformer_config eitp__roberta_defaults = {
+    NULL,           /* architecture: set by eitp__architecture_defaults */
+    50265,          /* vocabulary */
+    512,            /* positions, which in config.json include those before first_position */
+    2,              /* first_position */
+    768,            /* width */
+    12,             /* heads */
+    12,             /* layers */
+    3072,           /* inner */
+    2,              /* segments */
+    EITP_GELU_ERF,  /* activation */
+    1e-12,          /* epsilon */
+    0.1,            /* embedding_dropout */
+    0.1,            /* attention_dropout */
+    0.1,            /* residual_dropout */
+    0.02,           /* initializer_range */
+    1,              /* scale_attention */
+    0,              /* scale_attention_by_layer */
+    1,              /* tied */
+    1,              /* post_norm */
+    1,              /* bidirectional */
+    EITP_HEAD_NONE, /* head */
+    2,              /* labels */
+    EITP_PROBLEM_UNKNOWN,
+    -1,       /* classifier_dropout: below 0 stands for residual_dropout */
+    1,        /* pooler */
+    {1, {0}}, /* begin */
+    {1, {2}}, /* end */
+    {1, {1}}, /* padding */
+};
+
+static const eitp__named_shape eitp__roberta_shapes[] = {
+    {"roberta-base", 768, 12, 12, 512, 1, 1e-5},
+    {"roberta-large", 1024, 16, 24, 512, 1, 1e-5},
+};
+
+static const eitp__config_key eitp__roberta_keys[] = {EITP__BERT_KEYS};
+
+/* The bias of the language head has another name if the head is not tied. */
+static const eitp__parameter_row eitp__roberta_rows[] = {
+    EITP__BERT_ENCODER_ROWS,
+    EITP__BERT_LINEAR(POOLER, AFTER_BLOCKS, "pooler.dense", WIDTH, WIDTH, EITP__WITH_POOLER),
+    EITP__BERT_LINEAR(HEAD_TRANSFORM, IN_HEAD, "lm_head.dense", WIDTH, WIDTH, EITP__WITH_HEAD),
+    EITP__BERT_NORM(HEAD_NORM, IN_HEAD, "lm_head.layer_norm", EITP__WITH_HEAD),
+    EITP__ROW(HEAD, WEIGHT, IN_HEAD, "lm_head.decoder.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
+    EITP__ROW(HEAD, BIAS, IN_HEAD, "lm_head.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_TIED_HEAD),
+    EITP__ROW(HEAD, BIAS, IN_HEAD, "lm_head.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
+    EITP__BERT_LINEAR(CLASSIFIER_TRANSFORM, IN_HEAD, "classifier.dense", WIDTH, WIDTH, EITP__WITH_CLASSIFIER),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier.out_proj", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+};
+
+static const eitp__model_class eitp__roberta_classes[] = {
+    {"RobertaForMaskedLM", EITP_HEAD_LANGUAGE},
+    {"RobertaForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"RobertaModel", EITP_HEAD_NONE},
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_roberta(void) {
+    static const eitp_architecture roberta = {
+        "roberta",
+        "roberta.",
+        "encoder.layer.",
+        eitp__roberta_classes,
+        EITP__COUNT(eitp__roberta_classes),
+        {EITP_POOLING_FIRST, EITP_TANH, 1},
+        EITP_GELU_ERF,
+        EITP_LORA_QUERY | EITP_LORA_VALUE,
+        1,
+        &eitp__roberta_defaults,
+        eitp__roberta_shapes,
+        EITP__COUNT(eitp__roberta_shapes),
+        eitp__roberta_keys,
+        EITP__COUNT(eitp__roberta_keys),
+        eitp__roberta_rows,
+        EITP__COUNT(eitp__roberta_rows),
+    };
+    return &roberta;
+}
+/* <<src/model/roberta.c */
+
+/* >>src/model/distilbert.c */
+/* DistilBERT (Sanh et al., arXiv 1910.01108), with the names and layout of Hugging Face's files. */
+
+static const eitp_transformer_config eitp__distilbert_defaults = {
+    NULL,           /* architecture: set by eitp__architecture_defaults */
+    30522,          /* vocabulary */
+    512,            /* positions */
+    0,              /* first_position */
+    768,            /* width */
+    12,             /* heads */
+    6,              /* layers */
+    3072,           /* inner */
+    0,              /* segments */
+    EITP_GELU_ERF,  /* activation */
+    1e-12,          /* epsilon */
+    0.1,            /* embedding_dropout */
+    0.1,            /* attention_dropout */
+    0.1,            /* residual_dropout */
+    0.02,           /* initializer_range */
+    1,              /* scale_attention */
+    0,              /* scale_attention_by_layer */
+    1,              /* tied */
+    1,              /* post_norm */
+    1,              /* bidirectional */
+    EITP_HEAD_NONE, /* head */
+    2,              /* labels */
+    EITP_PROBLEM_UNKNOWN,
+    0.2,      /* classifier_dropout */
+    0,        /* pooler */
+    {0, {0}}, /* begin */
+    {0, {0}}, /* end */
+    {1, {0}}, /* padding */
+};
+
+static const eitp__named_shape eitp__distilbert_shapes[] = {{"distilbert-base", 768, 12, 6, 512, 0, 1e-12}};
+
+/* sinusoidal_pos_embds says how the positions were initialized: they are in the weights. */
+static const eitp__config_key eitp__distilbert_keys[] = {
+    {"activation", EITP__FIELD_ACTIVATION, 0, NULL},
+    {"vocab_size", EITP__FIELD_VOCABULARY, 0, NULL},
+    {"max_position_embeddings", EITP__FIELD_POSITIONS, 0, NULL},
+    {"dim", EITP__FIELD_WIDTH, 0, NULL},
+    {"n_heads", EITP__FIELD_HEADS, 0, NULL},
+    {"n_layers", EITP__FIELD_LAYERS, 0, NULL},
+    {"hidden_dim", EITP__FIELD_INNER, 0, NULL},
+    {"dropout", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},
+    {"dropout", EITP__FIELD_EMBEDDING_DROPOUT, 0, NULL},
+    {"attention_dropout", EITP__FIELD_ATTENTION_DROPOUT, 0, NULL},
+    {"seq_classif_dropout", EITP__FIELD_CLASSIFIER_DROPOUT, 0, NULL},
+    {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, 0, NULL},
+    {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
+};
+
+static const eitp__parameter_row eitp__distilbert_rows[] = {
+    EITP__BERT_TABLE(TOKEN_EMBEDDING, "embeddings.word_embeddings", VOCABULARY),
+    EITP__BERT_TABLE(POSITION_EMBEDDING, "embeddings.position_embeddings", POSITIONS),
+    EITP__BERT_NORM(EMBEDDING_NORM, BEFORE_BLOCKS, "embeddings.LayerNorm", EITP__ALWAYS),
+    EITP__ROW_OF_THREE(ATTENTION_INPUT, WEIGHT, IN_BLOCK, "attention.qkv_lin.weight", WIDTH, QKV, NORMAL, 1,
+                       "attention.q_lin.weight", "attention.k_lin.weight", "attention.v_lin.weight"),
+    EITP__ROW_OF_THREE(ATTENTION_INPUT, BIAS, IN_BLOCK, "attention.qkv_lin.bias", QKV, NONE, ZERO, 0,
+                       "attention.q_lin.bias", "attention.k_lin.bias", "attention.v_lin.bias"),
+    EITP__BERT_LINEAR(ATTENTION_OUTPUT, IN_BLOCK, "attention.out_lin", WIDTH, WIDTH, EITP__ALWAYS),
+    EITP__BERT_NORM(ATTENTION_NORM, IN_BLOCK, "sa_layer_norm", EITP__ALWAYS),
+    EITP__BERT_LINEAR(MLP_INPUT, IN_BLOCK, "ffn.lin1", WIDTH, INNER, EITP__ALWAYS),
+    EITP__BERT_LINEAR(MLP_OUTPUT, IN_BLOCK, "ffn.lin2", INNER, WIDTH, EITP__ALWAYS),
+    EITP__BERT_NORM(MLP_NORM, IN_BLOCK, "output_layer_norm", EITP__ALWAYS),
+    EITP__BERT_LINEAR(HEAD_TRANSFORM, IN_HEAD, "vocab_transform", WIDTH, WIDTH, EITP__WITH_HEAD),
+    EITP__BERT_NORM(HEAD_NORM, IN_HEAD, "vocab_layer_norm", EITP__WITH_HEAD),
+    EITP__ROW(HEAD, WEIGHT, IN_HEAD, "vocab_projector.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
+    EITP__ROW(HEAD, BIAS, IN_HEAD, "vocab_projector.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_HEAD),
+    EITP__BERT_LINEAR(CLASSIFIER_TRANSFORM, IN_HEAD, "pre_classifier", WIDTH, WIDTH, EITP__WITH_CLASSIFIER),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+};
+
+static const eitp__model_class eitp__distilbert_classes[] = {
+    {"DistilBertForMaskedLM", EITP_HEAD_LANGUAGE},
+    {"DistilBertForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"DistilBertModel", EITP_HEAD_NONE},
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_distilbert(void) {
+    static const eitp_architecture distilbert = {
+        "distilbert",
+        "distilbert.",
+        "transformer.layer.",
+        eitp__distilbert_classes,
+        EITP__COUNT(eitp__distilbert_classes),
+        {EITP_POOLING_FIRST, EITP_RELU, 0},
+        EITP_NO_ACTIVATION,
+        EITP_LORA_QUERY | EITP_LORA_VALUE,
+        0,
+        &eitp__distilbert_defaults,
+        eitp__distilbert_shapes,
+        EITP__COUNT(eitp__distilbert_shapes),
+        eitp__distilbert_keys,
+        EITP__COUNT(eitp__distilbert_keys),
+        eitp__distilbert_rows,
+        EITP__COUNT(eitp__distilbert_rows),
+    };
+    return &distilbert;
+}
+/* <<src/model/distilbert.c */
+
+/* >>src/model/labels.c */
+static int eitp__compare_labels(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Fails if two names are equal. */
+static eitp_status eitp__labels_check(const eitp_host *host, const eitp__labels *labels, eitp_error *error) {
+    const size_t bytes = (size_t)labels->count * sizeof *labels->names;
+    const char **sorted = (const char **)eitp__allocate_uninitialized(host, bytes);
+    eitp_status status = EITP_OK;
+    if (!sorted)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    memcpy(sorted, labels->names, bytes);
+    eitp__sort(sorted, (size_t)labels->count, sizeof *sorted, eitp__compare_labels);
+    for (int64_t i = 1; i < labels->count && !status; i++) {
+        if (!strcmp(sorted[i - 1], sorted[i]))
+            status = eitp__fail(error, EITP_ERROR_ARGUMENT, "two labels are named '%.60s'", sorted[i]);
+    }
+    eitp__release(host, sorted, bytes);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char *const *names, int64_t count,
+                                              eitp__labels **labels, eitp_error *error) {
+    const size_t default_size = 32;
+    size_t bytes = sizeof **labels + (size_t)count * sizeof(char *);
+    eitp_status status;
+    eitp__labels *created;
+    char *text;
+    for (int64_t i = 0; i < count; i++)
+        bytes += names ? strlen(names[i]) + 1 : default_size;
+    created = (eitp__labels *)eitp__allocate(host, bytes);
+    if (!created)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    created->host = *host;
+    created->count = count;
+    created->bytes = bytes;
+    created->names = (const char **)(void *)(created + 1);
+    text = (char *)(created->names + count);
+    for (int64_t i = 0; i < count; i++) {
+        size_t size = names ? strlen(names[i]) + 1 : default_size;
+        if (names)
+            memcpy(text, names[i], size);
+        else
+            snprintf(text, size, "LABEL_%lld", (long long)i);
+        created->names[i] = text;
+        text += size;
+    }
+    status = eitp__labels_check(host, created, error);
+    if (status) {
+        eitp__labels_release(created);
+        return status;
+    }
+    *labels = created;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__labels_release(eitp__labels *labels) {
+    eitp_host host;
+    if (!labels)
+        return;
+    host = labels->host;
+    eitp__release(&host, labels, labels->bytes);
+}
+
+/* ---- config.json ---- */
+
+/* The object id2label; NULL if it is missing, null or empty. */
+static eitp_status eitp__labels_member(const eitp__json *root, const eitp__json **member, eitp_error *error) {
+    *member = eitp__json_member(root, "id2label");
+    if (*member && (*member)->kind == EITP__JSON_NULL)
+        *member = NULL;
+    if (*member && (*member)->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: id2label must be an object", (*member)->line);
+    if (*member && (int64_t)(*member)->count > EITP__MAX_LABELS)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: id2label has %zu labels; at most %lld are supported",
+                          (*member)->line, (*member)->count, (long long)EITP__MAX_LABELS);
+    *member = *member && (*member)->count ? *member : NULL;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *count, eitp_error *error) {
+    const eitp__json *member;
+    eitp_status status = eitp__labels_member(root, &member, error);
+    if (status)
+        return status;
+    if (member)
+        *count = (int64_t)member->count;
+    return member ? EITP_OK : eitp__json_get_integer(root, "num_labels", 1, EITP__MAX_LABELS, count, error);
+}
+
+/* The number of a label, its name in id2label; -1 if it is not one below `count`. */
+static int64_t eitp__label_number(const eitp__json *label, int64_t count) {
+    int64_t number = 0;
+    for (size_t i = 0; i < label->name_size; i++) {
+        if (label->name[i] < '0' || label->name[i] > '9' || number >= count)
+            return -1;
+        number = 10 * number + (label->name[i] - '0');
+    }
+    return label->name_size && number < count ? number : -1;
+}
+
+/* Finds the names of labels in the document. */
+static eitp_status eitp__labels_collect(const eitp__json *member, const char **names, eitp_error *error) {
+    for (const eitp__json *label = member->first_child; label; label = label->next) {
+        int64_t number = eitp__label_number(label, (int64_t)member->count);
+        if (number < 0 || names[number])
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "line %zu: '%.60s' in id2label must be one of the numbers 0 to %zu, each once",
+                              label->line, label->name, member->count - 1);
+        if (label->kind != EITP__JSON_STRING || strlen(label->text) != label->text_size)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "line %zu: label %s in id2label must be text without zero bytes", label->line,
+                              label->name);
+        names[number] = label->text;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__json *root, eitp__labels **labels,
+                                            eitp_error *error) {
+    const eitp__json *member;
+    const char **names;
+    size_t bytes;
+    eitp_status status = eitp__labels_member(root, &member, error);
+    *labels = NULL;
+    if (status || !member)
+        return status;
+    bytes = member->count * sizeof *names;
+    names = (const char **)eitp__allocate(host, bytes);
+    if (!names)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    status = eitp__labels_collect(member, names, error);
+    if (!status)
+        status = eitp__labels_create(host, names, (int64_t)member->count, labels, error);
+    eitp__release(host, names, bytes);
+    return status;
+}
+
+EITP__PRIVATE void eitp__labels_write(eitp__buffer *text, const eitp__labels *labels) {
+    for (int by_name = 0; by_name < 2; by_name++) {
+        eitp__buffer_format(text, "  \"%s\": {\n", by_name ? "label2id" : "id2label");
+        for (int64_t i = 0; i < labels->count; i++) {
+            const char *name = labels->names[i];
+            eitp__buffer_add_text(text, "    ");
+            if (by_name)
+                eitp__json_write_text(text, name, strlen(name));
+            else
+                eitp__buffer_format(text, "\"%lld\"", (long long)i);
+            eitp__buffer_add_text(text, ": ");
+            if (by_name)
+                eitp__buffer_format(text, "%lld", (long long)i);
+            else
+                eitp__json_write_text(text, name, strlen(name));
+            eitp__buffer_add_text(text, i + 1 < labels->count ? ",\n" : "\n");
+        }
+        eitp__buffer_add_text(text, "  },\n");
+    }
+}
+/* <<src/model/labels.c */
 
 /* >>src/model/transformer_config.c */
 /* Configurations: by name, and as Hugging Face's config.json with the keys of the architecture. */
@@ -24412,6 +26390,7 @@ static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
     EITP__FIELD(NUMBER, embedding_dropout, 0.999),
     EITP__FIELD(NUMBER, attention_dropout, 0.999),
     EITP__FIELD(NUMBER, residual_dropout, 0.999),
+    EITP__FIELD(NUMBER, classifier_dropout, 0.999),
     EITP__FIELD(NUMBER, epsilon, 1),
     EITP__FIELD(NUMBER, initializer_range, 10),
     EITP__FIELD(BOOLEAN, scale_attention, 0),
@@ -24444,6 +26423,14 @@ static const char *eitp__field_name(const eitp_transformer_config *config, size_
     return key ? key : eitp__fields[field].name;
 }
 
+/* Replaces what stands for the value of another member. */
+static void eitp__complete(eitp_transformer_config *config) {
+    if (!config->inner)
+        config->inner = 4 * config->width;
+    if (config->classifier_dropout < 0)
+        config->classifier_dropout = config->residual_dropout;
+}
+
 int64_t eitp_transformer_config_positions(const eitp_transformer_config *config) {
     return config ? config->positions : 0;
 }
@@ -24466,7 +26453,11 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
             config->heads = shape->heads;
             config->layers = shape->layers;
             config->positions = shape->positions;
+            config->segments = shape->segments;
             config->inner = 4 * config->width;
+            config->epsilon = shape->epsilon;
+            config->head = EITP_HEAD_LANGUAGE;
+            eitp__complete(config);
             return EITP_OK;
         }
     }
@@ -24484,6 +26475,24 @@ static eitp_status eitp__check_size(const eitp_transformer_config *config, size_
                       (long long)size, (long long)min, (long long)max);
 }
 
+/* Checks the head, and that positions start where the architecture's do. */
+static eitp_status eitp__check_head_config(const eitp_transformer_config *config, eitp_error *error) {
+    const int pads = eitp__architecture_of(config)->pads_positions;
+    const int64_t max_first = pads ? 1 << 24 : 0;
+    if (config->head < EITP_HEAD_LANGUAGE || config->head > EITP_HEAD_NONE || config->problem < EITP_PROBLEM_UNKNOWN ||
+        config->problem > EITP_PROBLEM_REGRESSION)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "head is %d and problem %d: there is no such eitp_head or eitp_problem", (int)config->head,
+                          (int)config->problem);
+    if (config->head == EITP_HEAD_CLASSIFIER && (config->labels < 1 || config->labels > EITP__MAX_LABELS))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "labels is %lld; it must be 1 to %lld", (long long)config->labels,
+                          (long long)EITP__MAX_LABELS);
+    if (config->first_position < pads || config->first_position > max_first)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "first_position is %lld; it must be %d to %lld",
+                          (long long)config->first_position, pads, (long long)max_first);
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
     for (size_t i = 0; i < EITP__FIELDS; i++) {
         const eitp__field_entry *field = &eitp__fields[i];
@@ -24499,7 +26508,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s %lld is not divisible by %s %lld",
                           eitp__field_name(config, EITP__FIELD_WIDTH), (long long)config->width,
                           eitp__field_name(config, EITP__FIELD_HEADS), (long long)config->heads);
-    return EITP_OK;
+    return eitp__check_head_config(config, error);
 }
 
 /* Hugging Face's names of activations. Of several for one activation the first is written. */
@@ -24652,6 +26661,55 @@ static eitp_status eitp__read_key(const eitp__json *root, const eitp__config_key
     }
 }
 
+/* The head of the first class of "architectures" that is known. Weights of a bare GPT2Model make up a language model
+   too, so a class without a head gives the architecture's own. */
+static void eitp__read_model_head(const eitp__json *root, eitp_transformer_config *config) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp__json *list = eitp__json_member(root, "architectures");
+    const eitp__json *name = list && list->kind == EITP__JSON_ARRAY ? list->first_child : NULL;
+    for (; name; name = name->next) {
+        for (size_t i = 0; i < architecture->class_count && name->kind == EITP__JSON_STRING; i++) {
+            if (strcmp(name->text, architecture->classes[i].name))
+                continue;
+            if (architecture->classes[i].head != EITP_HEAD_NONE)
+                config->head = architecture->classes[i].head;
+            return;
+        }
+    }
+}
+
+/* Values of problem_type, in the order of eitp_problem. */
+static const char *const eitp__problems[] = {NULL, "single_label_classification", "multi_label_classification",
+                                             "regression"};
+
+static eitp_status eitp__read_problem(const eitp__json *root, eitp_problem *problem, eitp_error *error) {
+    const char *name = NULL;
+    eitp_status status = eitp__json_get_text(root, "problem_type", &name, error);
+    *problem = EITP_PROBLEM_UNKNOWN;
+    for (int i = EITP_PROBLEM_SINGLE_LABEL; i <= EITP_PROBLEM_REGRESSION && name; i++) {
+        if (!strcmp(name, eitp__problems[i]))
+            *problem = (eitp_problem)i;
+    }
+    if (!status && name && *problem == EITP_PROBLEM_UNKNOWN)
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported problem_type '%.60s' (supported: %s, %s, %s)",
+                            name, eitp__problems[1], eitp__problems[2], eitp__problems[3]);
+    return status;
+}
+
+/* Positions of config.json that begin after the padding token's. */
+static eitp_status eitp__read_first_position(eitp_transformer_config *config, eitp_error *error) {
+    if (!eitp__architecture_of(config)->pads_positions)
+        return EITP_OK;
+    if (config->padding.count)
+        config->first_position = (int64_t)config->padding.ids[0] + 1;
+    if (config->positions <= config->first_position)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; with pad_token_id %lld it must be %lld or more",
+                          eitp__field_name(config, EITP__FIELD_POSITIONS), (long long)config->positions,
+                          (long long)config->first_position - 1, (long long)config->first_position + 1);
+    config->positions -= config->first_position;
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
                                                          eitp_transformer_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -24664,8 +26722,14 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root,
     }
     if (!status)
         status = eitp__config_read_special_tokens(root, config, error);
-    if (!config->inner)
-        config->inner = 4 * config->width;
+    if (!status)
+        status = eitp__read_first_position(config, error);
+    if (!status)
+        status = eitp__labels_count(root, &config->labels, error);
+    if (!status)
+        status = eitp__read_problem(root, &config->problem, error);
+    eitp__read_model_head(root, config);
+    eitp__complete(config);
     return status ? status : eitp__transformer_config_check(config, error);
 }
 
@@ -24721,9 +26785,18 @@ static const char *eitp__activation_name(eitp_activation activation) {
     return eitp__activations[0].name;
 }
 
+/* True if an earlier entry has the same key, which stands for several members. */
+static int eitp__is_repeated(const eitp_architecture *architecture, const eitp__config_key *key) {
+    for (const eitp__config_key *earlier = architecture->keys; earlier < key; earlier++) {
+        if (!strcmp(earlier->name, key->name))
+            return 1;
+    }
+    return 0;
+}
+
 static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, const eitp_transformer_config *config) {
     const void *value;
-    if (key->field == EITP__NO_FIELD)
+    if (key->field == EITP__NO_FIELD || eitp__is_repeated(eitp__architecture_of(config), key))
         return;
     value = eitp__field_of(config, key->field);
     eitp__buffer_format(text, "  \"%s\": ", key->name);
@@ -24745,12 +26818,20 @@ static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, con
     eitp__buffer_add_text(text, ",\n");
 }
 
+/* True if a member has a value other than the architecture's. Sizes always have keys, or are checked elsewhere. */
+static int eitp__differs(const eitp_transformer_config *config, size_t field) {
+    const eitp_transformer_config *defaults = eitp__architecture_of(config)->defaults;
+    const void *value = eitp__field_of(config, field), *own = eitp__field_of(defaults, field);
+    if (eitp__fields[field].kind == EITP__FIELD_IS_BOOLEAN)
+        return !*(const int *)value != !*(const int *)own;
+    return eitp__fields[field].kind == EITP__FIELD_IS_NUMBER && memcmp(value, own, sizeof(double));
+}
+
 /* Fails if a config.json of the architecture cannot express the configuration. */
 static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, eitp_error *error) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
     for (size_t i = 0; i < EITP__FIELDS; i++) {
-        if (eitp__fields[i].kind == EITP__FIELD_IS_BOOLEAN && !eitp__field_key(architecture, i) &&
-            !*(const int *)eitp__field_of(config, i) != !*(const int *)eitp__field_of(architecture->defaults, i))
+        if (!eitp__field_key(architecture, i) && eitp__differs(config, i))
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                               "a config.json of %s cannot express %s; save the weights with eitp_variables_save",
                               architecture->model_type, eitp__fields[i].name);
@@ -24758,14 +26839,39 @@ static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, e
     return EITP_OK;
 }
 
-/* Writes the whole object. */
-static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config *config, eitp_dtype dtype) {
+static const char *eitp__class_name(const eitp_transformer_config *config) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
+    size_t i = 0;
+    while (i + 1 < architecture->class_count && architecture->classes[i].head != config->head)
+        i++;
+    return architecture->classes[i].name;
+}
+
+/* The configuration with positions and padding as config.json has them. */
+static eitp_transformer_config eitp__positions_as_in_files(const eitp_transformer_config *config) {
+    eitp_transformer_config written = *config;
+    if (eitp__architecture_of(config)->pads_positions) {
+        written.positions += config->first_position;
+        written.padding.count = 1;
+        written.padding.ids[0] = (int32_t)config->first_position - 1;
+    }
+    return written;
+}
+
+/* Writes the whole object. */
+static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config *config, const eitp__labels *labels,
+                              eitp_dtype dtype) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp_transformer_config written = eitp__positions_as_in_files(config);
     eitp__buffer_format(text, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
-                        architecture->class_name, architecture->model_type);
+                        eitp__class_name(config), architecture->model_type);
     for (size_t i = 0; i < architecture->key_count; i++)
-        eitp__write_key(text, &architecture->keys[i], config);
-    eitp__config_write_special_tokens(text, config);
+        eitp__write_key(text, &architecture->keys[i], &written);
+    if (labels)
+        eitp__labels_write(text, labels);
+    if (labels && config->problem != EITP_PROBLEM_UNKNOWN)
+        eitp__buffer_format(text, "  \"problem_type\": \"%s\",\n", eitp__problems[config->problem]);
+    eitp__config_write_special_tokens(text, &written);
     /* Both spellings, for older and newer versions of transformers. */
     for (int i = 0; i < 2; i++)
         eitp__buffer_format(text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
@@ -24776,24 +26882,37 @@ static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config 
     eitp__buffer_add_text(text, "}\n");
 }
 
-eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
-                                          const eitp_transformer_config *config, int32_t end_of_text, eitp_dtype dtype,
-                                          eitp_error *error) {
-    eitp_transformer_config named;
+EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, const char *path,
+                                                         const eitp_transformer_config *config,
+                                                         const eitp__labels *labels, int32_t end_of_text,
+                                                         eitp_dtype dtype, eitp_error *error) {
+    eitp_transformer_config named = *config;
     eitp__buffer text;
-    eitp_status status;
-    if (!host || !path || !config)
-        return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
-    status = eitp__check_has_keys(config, error);
+    eitp_status status = eitp__check_has_keys(config, error);
     if (status)
         return status;
-    named = *config;
     eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
-    eitp__add_members(&text, &named, dtype);
+    eitp__add_members(&text, &named, labels, dtype);
     status = text.failed ? eitp__fail_memory(error, text.size, "a config.json")
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
+    return status;
+}
+
+eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
+                                          const eitp_transformer_config *config, int32_t end_of_text, eitp_dtype dtype,
+                                          eitp_error *error) {
+    eitp__labels *labels = NULL;
+    eitp_status status = EITP_OK;
+    if (!host || !path || !config)
+        return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
+    status = eitp__check_head_config(config, error);
+    if (!status && config->head == EITP_HEAD_CLASSIFIER)
+        status = eitp__labels_create(host, NULL, config->labels, &labels, error);
+    if (!status)
+        status = eitp__transformer_config_write(host, path, config, labels, end_of_text, dtype, error);
+    eitp__labels_release(labels);
     return status;
 }
 /* <<src/model/transformer_config.c */
@@ -24850,7 +26969,8 @@ EITP__PRIVATE eitp_tensor *eitp__parameter_tensor(eitp_graph *graph, const eitp_
 #define EITP__LORA_MAX_RANK (1 << 16)
 #define EITP__LORA_MAX_ALPHA 1e9
 
-#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS) - 1)
+/* Linear layers that are whole, and then the pieces of each. */
+#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS * (1 + EITP__PIECES)) - 1)
 
 /* ---- Configurations ---- */
 
@@ -24888,33 +27008,88 @@ EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
     return config->alpha / (config->rslora ? sqrt((double)config->rank) : (double)config->rank);
 }
 
-/* ---- Layer names ---- */
+/* ---- Layers ---- */
+
+/* A linear layer of blocks that can have an adapter: the weight of a row, or one of the pieces that make it up in
+   files. */
+typedef struct eitp__lora_layer {
+    const eitp__parameter_row *row;
+    int piece, pieces;
+    const char *name; /* of the layer, without ".weight" */
+    size_t length;    /* of the name */
+    unsigned target;  /* its bit in eitp_lora_config.targets */
+} eitp__lora_layer;
 
 /* True if the row is the weight of a linear layer of blocks. */
 static int eitp__lora_is_linear(const eitp__parameter_row *row) {
     return row->place == EITP__IN_BLOCK && row->slot < EITP__LINEAR_SLOTS && row->part == EITP__WEIGHT;
 }
 
-/* The length of the layer's name: the name of its weight without ".weight". */
-static size_t eitp__lora_layer_length(const eitp__parameter_row *row) {
-    return strlen(row->name) - strlen(".weight");
+static int eitp__lora_pieces(const eitp__parameter_row *row) {
+    int count = 0;
+    while (count < EITP__PIECES && row->pieces[count])
+        count++;
+    return count ? count : 1;
 }
 
+static eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int piece) {
+    static const char end[] = ".weight";
+    eitp__lora_layer layer;
+    layer.row = row;
+    layer.piece = piece;
+    layer.pieces = eitp__lora_pieces(row);
+    layer.name = row->pieces[piece] ? row->pieces[piece] : row->name;
+    layer.length = strlen(layer.name);
+    if (layer.length > sizeof end - 1 && !strcmp(layer.name + layer.length - (sizeof end - 1), end))
+        layer.length -= sizeof end - 1;
+    layer.target =
+        1u << (layer.pieces > 1 ? EITP__LINEAR_SLOTS + EITP__PIECES * (int)row->slot + piece : (int)row->slot);
+    return layer;
+}
+
+/* Layer `index` of an architecture; 0 past the end. */
+static int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t index, eitp__lora_layer *layer) {
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        const int pieces = eitp__lora_is_linear(row) ? eitp__lora_pieces(row) : 0;
+        if (index < pieces) {
+            *layer = eitp__lora_layer_of(row, (int)index);
+            return 1;
+        }
+        index -= pieces;
+    }
+    return 0;
+}
+
+/* True if the targets have the layer, or all pieces of its row. */
+static int eitp__lora_has(unsigned targets, const eitp__lora_layer *layer) {
+    return (targets & (layer->target | 1u << layer->row->slot)) != 0;
+}
+
+EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets) {
+    eitp__lora_layer layer;
+    unsigned layers = 0;
+    for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++)
+        layers |= eitp__lora_has(targets, &layer) ? layer.target : 0;
+    return layers;
+}
+
+/* ---- Layer names ---- */
+
 /* True if `word` is the layer's name, or its end after a dot. */
-static int eitp__lora_word_matches(const char *word, size_t size, const eitp__parameter_row *row) {
-    size_t length = eitp__lora_layer_length(row);
-    return size && length >= size && !strncmp(row->name + length - size, word, size) &&
-           (length == size || row->name[length - size - 1] == '.');
+static int eitp__lora_word_matches(const char *word, size_t size, const eitp__lora_layer *layer) {
+    return size && layer->length >= size && !strncmp(layer->name + layer->length - size, word, size) &&
+           (layer->length == size || layer->name[layer->length - size - 1] == '.');
 }
 
 /* The layers of an architecture that a word matches. */
 static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, const char *word, size_t size) {
     int is_all = size == strlen("all-linear") && !strncmp(word, "all-linear", size);
+    eitp__lora_layer layer;
     unsigned found = 0;
-    for (size_t i = 0; i < architecture->row_count; i++) {
-        const eitp__parameter_row *row = &architecture->rows[i];
-        if (eitp__lora_is_linear(row) && (is_all || eitp__lora_word_matches(word, size, row)))
-            found |= 1u << row->slot;
+    for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++) {
+        if (is_all || eitp__lora_word_matches(word, size, &layer))
+            found |= layer.target;
     }
     return found;
 }
@@ -24942,6 +27117,7 @@ eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const
                                     eitp_error *error) {
     const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
     const char *word = NULL, *ignored;
+    eitp__lora_layer layer;
     char layers[200];
     unsigned found;
     size_t at = 0;
@@ -24955,23 +27131,24 @@ eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const
         return EITP_OK;
     }
     *layers = 0;
-    for (size_t i = 0; i < named->row_count && at < sizeof layers; i++) {
-        if (eitp__lora_is_linear(&named->rows[i]))
-            at += (size_t)snprintf(layers + at, sizeof layers - at, "%.*s, ",
-                                   (int)eitp__lora_layer_length(&named->rows[i]), named->rows[i].name);
-    }
+    for (int64_t i = 0; at < sizeof layers && eitp__lora_layer_at(named, i, &layer); i++)
+        at += (size_t)snprintf(layers + at, sizeof layers - at, "%.*s, ", (int)layer.length, layer.name);
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "no linear layer named '%.*s' in %s (choose from %sall-linear, or the last parts of these names)",
                       (int)(strcspn(word, ",") < 60 ? strcspn(word, ",") : 60), word, named->model_type, layers);
 }
 
+unsigned eitp_lora_targets_default(const eitp_architecture *architecture) {
+    return (architecture ? architecture : eitp__architecture_at(0))->lora_targets;
+}
+
 /* The last part of a layer's name. */
-static const char *eitp__lora_last_word(const eitp__parameter_row *row, size_t *size) {
-    size_t length = eitp__lora_layer_length(row), begin = length;
-    while (begin && row->name[begin - 1] != '.')
+static const char *eitp__lora_last_word(const eitp__lora_layer *layer, size_t *size) {
+    size_t begin = layer->length;
+    while (begin && layer->name[begin - 1] != '.')
         begin--;
-    *size = length - begin;
-    return row->name + begin;
+    *size = layer->length - begin;
+    return layer->name + begin;
 }
 
 /*
@@ -24980,22 +27157,22 @@ static const char *eitp__lora_last_word(const eitp__parameter_row *row, size_t *
  */
 static size_t eitp__lora_format_layers(const eitp_architecture *architecture, unsigned targets, int is_shared,
                                        char *names, size_t at, size_t size) {
+    eitp__lora_layer layer;
     unsigned written = 0;
-    for (size_t i = 0; i < architecture->row_count && at < size; i++) {
-        const eitp__parameter_row *row = &architecture->rows[i];
+    for (int64_t i = 0; at < size && eitp__lora_layer_at(architecture, i, &layer); i++) {
         size_t length;
         const char *word;
         unsigned same;
-        if (!eitp__lora_is_linear(row) || !((targets & ~written) >> row->slot & 1))
+        if (!(targets & ~written & layer.target))
             continue;
-        word = eitp__lora_last_word(row, &length);
+        word = eitp__lora_last_word(&layer, &length);
         same = eitp__lora_word_targets(architecture, word, length);
-        if (is_shared != (same != 1u << row->slot))
+        if (is_shared != (same != layer.target))
             continue;
         if (same & ~targets) {
-            word = row->name;
-            length = eitp__lora_layer_length(row);
-            same = 1u << row->slot;
+            word = layer.name;
+            length = layer.length;
+            same = layer.target;
         }
         written |= same;
         at += (size_t)snprintf(names + at, size - at, "%s%.*s", at ? "," : "", (int)length, word);
@@ -25009,6 +27186,7 @@ void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned ta
     if (!names || !size)
         return;
     *names = 0;
+    targets = eitp__lora_layers(named, targets);
     at = eitp__lora_format_layers(named, targets, 0, names, 0, size);
     eitp__lora_format_layers(named, targets, 1, names, at, size);
 }
@@ -25016,35 +27194,35 @@ void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned ta
 /* ---- Parameters ---- */
 
 /* The parameter A [rank, in] or B [out, rank] of a layer's adapter. */
-static eitp__parameter eitp__lora_row_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
-                                                const eitp__parameter_row *row, const char *block, int is_b) {
+static eitp__parameter eitp__lora_layer_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                  const eitp__lora_layer *layer, const char *block, int is_b) {
     eitp__parameter parameter;
     memset(&parameter, 0, sizeof parameter);
-    snprintf(parameter.name, sizeof parameter.name, "%s.%.*s.lora_%c.weight", block, (int)eitp__lora_layer_length(row),
-             row->name, is_b ? 'B' : 'A');
+    snprintf(parameter.name, sizeof parameter.name, "%s.%.*s.lora_%c.weight", block, (int)layer->length, layer->name,
+             is_b ? 'B' : 'A');
     parameter.layer = -1;
     parameter.rank = 2;
-    parameter.shape[!is_b] = eitp__extent_of(model, row->extents[is_b]);
+    parameter.shape[!is_b] = eitp__extent_of(model, layer->row->extents[is_b]) / (is_b ? layer->pieces : 1);
     parameter.shape[is_b] = config->rank;
     parameter.is_f32 = 1;
     return parameter;
 }
 
-/* The row of adapted layer `index` of a block; NULL past the end. */
-static const eitp__parameter_row *eitp__lora_row(const eitp_architecture *architecture, const eitp_lora_config *config,
-                                                 int64_t index) {
-    for (size_t i = 0; i < architecture->row_count && config->rank; i++) {
-        const eitp__parameter_row *row = &architecture->rows[i];
-        if (eitp__lora_is_linear(row) && (config->targets >> row->slot & 1) && index-- == 0)
-            return row;
+/* Adapted layer `index` of a block; 0 past the end. */
+static int eitp__lora_adapted(const eitp_architecture *architecture, const eitp_lora_config *config, int64_t index,
+                              eitp__lora_layer *layer) {
+    for (int64_t i = 0; config->rank && eitp__lora_layer_at(architecture, i, layer); i++) {
+        if (eitp__lora_has(config->targets, layer) && index-- == 0)
+            return 1;
     }
-    return NULL;
+    return 0;
 }
 
 /* The number of adapted layers of a block. */
 static int64_t eitp__lora_layer_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
+    eitp__lora_layer layer;
     int64_t count = 0;
-    while (eitp__lora_row(eitp__architecture_of(model), config, count))
+    while (eitp__lora_adapted(eitp__architecture_of(model), config, count, &layer))
         count++;
     return count;
 }
@@ -25056,13 +27234,31 @@ EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index) {
     int64_t in_block = 2 * eitp__lora_layer_count(model, config);
-    const eitp__parameter_row *row = eitp__lora_row(eitp__architecture_of(model), config, index % in_block / 2);
+    eitp__lora_layer layer;
     eitp__parameter parameter;
     char block[EITP__BLOCK_NAME_SIZE];
+    eitp__lora_adapted(eitp__architecture_of(model), config, index % in_block / 2, &layer);
     eitp__block_name(model, index / in_block, block, sizeof block);
-    parameter = eitp__lora_row_parameter(model, config, row, block, (int)(index % 2));
+    parameter = eitp__lora_layer_parameter(model, config, &layer, block, (int)(index % 2));
     parameter.layer = index / in_block;
     return parameter;
+}
+
+EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                int64_t index, int64_t *column) {
+    int64_t in_block = 2 * eitp__lora_layer_count(model, config);
+    eitp__lora_layer layer;
+    eitp__parameter weight;
+    char block[EITP__BLOCK_NAME_SIZE];
+    eitp__lora_adapted(eitp__architecture_of(model), config, index % in_block / 2, &layer);
+    eitp__block_name(model, index / in_block, block, sizeof block);
+    weight = eitp__row_parameter(model, layer.row, block);
+    *column = layer.piece * weight.shape[1] / layer.pieces;
+    return weight;
+}
+
+EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const eitp__parameter *parameter) {
+    return model->head == EITP_HEAD_CLASSIFIER && parameter->row->place == EITP__IN_HEAD;
 }
 
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
@@ -25073,23 +27269,45 @@ EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
 
 /* ---- The graph ---- */
 
-EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
-                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key) {
-    const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
+/* The adapter's output for x. */
+static eitp_tensor *eitp__lora_apply_layer(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
+                                           const eitp__lora_layer *layer, const eitp_lora_config *config,
+                                           eitp_tensor *key) {
+    const eitp__parameter a = eitp__lora_layer_parameter(model, config, layer, block, 0);
+    const eitp__parameter b = eitp__lora_layer_parameter(model, config, layer, block, 1);
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_dtype dtype = eitp_tensor_dtype(x);
-    eitp__parameter a, b;
-    eitp_tensor *low;
-    if (!x || !row || !config || !config->rank || !(config->targets >> slot & 1))
-        return NULL;
-    a = eitp__lora_row_parameter(model, config, row, block, 0);
-    b = eitp__lora_row_parameter(model, config, row, block, 1);
     /* A and B are F32; products take the dtype of x. */
-    low = eitp_cast(eitp__parameter_tensor(graph, &a), dtype);
+    eitp_tensor *low = eitp_cast(eitp__parameter_tensor(graph, &a), dtype);
     low = eitp_matmul_wide(key ? eitp_dropout(x, key, config->dropout) : x, low, 0, 1);
     /* Scaled before it is rounded, so that it is rounded once. */
     low = eitp_cast(eitp_affine(low, eitp__lora_scale(config), 0), dtype);
     return eitp_matmul_transposed(low, eitp_cast(eitp__parameter_tensor(graph, &b), dtype), 0, 1);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
+                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key) {
+    const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
+    const int pieces = row ? eitp__lora_pieces(row) : 0;
+    const int64_t columns = row ? eitp__extent_of(model, row->extents[1]) / pieces : 0;
+    eitp_tensor *parts[EITP__PIECES];
+    int64_t missing = 0; /* columns of layers without an adapter, not yet padded */
+    int count = 0;
+    for (int i = 0; i < pieces && x && config && config->rank; i++) {
+        const eitp__lora_layer layer = eitp__lora_layer_of(row, i);
+        if (!eitp__lora_has(config->targets, &layer)) {
+            missing += columns;
+            continue;
+        }
+        parts[count] = eitp__lora_apply_layer(x, model, block, &layer, config, key);
+        if (missing)
+            parts[count] = eitp_pad(parts[count], 1, missing, 0);
+        missing = 0;
+        count++;
+    }
+    if (count && missing)
+        parts[count - 1] = eitp_pad(parts[count - 1], 1, 0, missing);
+    return count > 1 ? eitp_concat(parts, count, 1) : count ? parts[0] : NULL;
 }
 /* <<src/model/lora.c */
 
@@ -25259,6 +27477,8 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     created->host = host;
     created->config = *config;
     created->config.architecture = eitp__architecture_of(config);
+    if (config->head == EITP_HEAD_CLASSIFIER)
+        status = eitp__labels_create(&host, NULL, config->labels, &created->labels, error);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
         status = eitp__parameter_declare(context, &parameter, error);
@@ -25278,7 +27498,32 @@ void eitp_model_destroy(eitp_model *model) {
     host = model->host;
     eitp__release_text(&host, model->source);
     eitp__release_text(&host, model->generation);
+    eitp__labels_release(model->labels);
     eitp__release(&host, model, sizeof *model);
+}
+
+const char *eitp_model_label(const eitp_model *model, int64_t label) {
+    return model && model->labels && label >= 0 && label < model->labels->count ? model->labels->names[label] : NULL;
+}
+
+eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count, eitp_error *error) {
+    eitp__labels *labels = NULL;
+    eitp_status status;
+    if (!model || !names)
+        return eitp__fail_null(error, "eitp_model_set_labels", "model and names");
+    if (!model->labels || count != model->labels->count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld names for the %lld labels of the model", (long long)count,
+                          model->labels ? (long long)model->labels->count : 0LL);
+    for (int64_t i = 0; i < count; i++) {
+        if (!names[i])
+            return eitp__fail_null(error, "eitp_model_set_labels", "each name");
+    }
+    status = eitp__labels_create(&model->host, names, count, &labels, error);
+    if (status)
+        return status;
+    eitp__labels_release(model->labels);
+    model->labels = labels;
+    return EITP_OK;
 }
 
 eitp_transformer_config eitp_model_config(const eitp_model *model) {
@@ -25320,7 +27565,8 @@ int64_t eitp_model_positions(const eitp_model *model) {
 
 int eitp_model_has_dropout(const eitp_model *model) {
     return model && (model->config.embedding_dropout > 0 || model->config.attention_dropout > 0 ||
-                     model->config.residual_dropout > 0 || model->lora.dropout > 0);
+                     model->config.residual_dropout > 0 || model->lora.dropout > 0 ||
+                     (model->config.head == EITP_HEAD_CLASSIFIER && model->config.classifier_dropout > 0));
 }
 
 int64_t eitp_model_parameter_count(const eitp_model *model) {
@@ -25349,7 +27595,7 @@ EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model) {
     const eitp__parameter_row *row = eitp__row_find(&model->config, EITP__TOKEN_EMBEDDING, EITP__WEIGHT);
     eitp__parameter parameter = eitp__row_parameter(&model->config, row, NULL);
     int64_t index = eitp_variable_find(model->context, parameter.name);
-    return model->config.tied && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
+    return eitp__is_tied(&model->config) && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
 }
 
 /* A weight outside blocks. */
@@ -25357,10 +27603,22 @@ static eitp_tensor *eitp__model_tensor(const eitp_model *model, eitp_graph *grap
     return eitp__slot_tensor(graph, &model->config, NULL, slot, EITP__WEIGHT);
 }
 
-/* The embedding of each token's segment, or one row, that of segment 0, for all of them. */
+/* scale * x + shift for whole numbers. There are no integer additions; F64 holds the numbers exactly. */
+static eitp_tensor *eitp__affine_ids(eitp_tensor *ids, double scale, double shift) {
+    return eitp_cast(eitp_affine(eitp_cast(ids, EITP_F64), scale, shift), EITP_I32);
+}
+
+/* The rows of the position embedding. */
+static eitp_tensor *eitp__model_positions(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+    const int64_t first = model->config.first_position;
+    return eitp_embedding(eitp__model_tensor(model, graph, EITP__POSITION_EMBEDDING),
+                          first ? eitp__affine_ids(inputs->positions, 1, (double)first) : inputs->positions);
+}
+
+/* The embedding of each token's segment, 0 for all without inputs->segments. */
 static eitp_tensor *eitp__model_segments(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
-    eitp_tensor *table = eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING);
-    return inputs->segments ? eitp_embedding(table, inputs->segments) : eitp_slice(table, 0, 0, 1);
+    return eitp_embedding(eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING),
+                          inputs->segments ? inputs->segments : eitp__affine_ids(inputs->positions, 0, 0));
 }
 
 /* The sum of token, position and segment embeddings. */
@@ -25368,7 +27626,7 @@ static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *gr
     const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
     eitp_tensor *positions = NULL, *table, *x;
     if (has_positions)
-        positions = eitp_embedding(eitp__model_tensor(model, graph, EITP__POSITION_EMBEDDING), inputs->positions);
+        positions = eitp__model_positions(model, graph, inputs);
     table = eitp__model_tensor(model, graph, EITP__TOKEN_EMBEDDING);
     x = inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
                        : eitp_embedding(table, inputs->tokens);
@@ -25392,11 +27650,6 @@ EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp
     return eitp__slot_norm(x, config, NULL, EITP__FINAL_NORM);
 }
 
-/* The output head [vocabulary, width]. */
-static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph) {
-    return eitp__model_tensor(model, graph, model->config.tied ? EITP__TOKEN_EMBEDDING : EITP__HEAD);
-}
-
 eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t max_length, int with_key) {
     eitp_model_inputs inputs;
     int64_t rows = sequences * max_length, offsets = sequences + 1, key = 3;
@@ -25404,7 +27657,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
     inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
-    inputs.unique = inputs.inverse = inputs.segments = NULL;
+    inputs.unique = inputs.inverse = inputs.segments = inputs.bounds = inputs.sample_key = NULL;
     return inputs;
 }
 
@@ -25419,9 +27672,61 @@ eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const
     attention.lora = &model->lora;
     return eitp__model_hidden_with(model, graph, inputs, &attention);
 }
+/* <<src/model/transformer.c */
+
+/* >>src/model/heads.c */
+/* What models compute from hidden states: logits and losses of tokens, and scores of sequences. */
+
+/* Fails the graph unless the model has a parameter in the slot; `what` names it. */
+static int eitp__require_slot(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot, const char *what) {
+    if (eitp__has_slot(&model->config, slot, EITP__WEIGHT))
+        return 1;
+    eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the model has no %s: see head in eitp_transformer_config", what);
+    return 0;
+}
+
+static eitp_tensor *eitp__head_part(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot,
+                                    eitp__part part) {
+    return eitp__has_slot(&model->config, slot, part) ? eitp__slot_tensor(graph, &model->config, NULL, slot, part)
+                                                      : NULL;
+}
+
+/* A linear layer outside blocks. */
+static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot,
+                                      eitp_activation activation) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *weight = eitp__head_part(model, graph, slot, EITP__WEIGHT);
+    return eitp_linear(x, weight, eitp__head_part(model, graph, slot, EITP__BIAS), activation);
+}
+
+/* ---- The language head ---- */
+
+/* The matrix [vocabulary, width]; NULL if the model has no language head. */
+static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph) {
+    const eitp__model_slot slot = eitp__is_tied(&model->config) ? EITP__TOKEN_EMBEDDING : EITP__HEAD;
+    return eitp__require_slot(model, graph, slot, "language head") ? eitp__head_part(model, graph, slot, EITP__WEIGHT)
+                                                                   : NULL;
+}
+
+/* What the head's matrix multiplies. */
+static eitp_tensor *eitp__head_input(const eitp_model *model, eitp_tensor *hidden) {
+    const eitp_transformer_config *config = &model->config;
+    const eitp_activation own = eitp__architecture_of(config)->head_activation;
+    if (!eitp__has_slot(config, EITP__HEAD_TRANSFORM, EITP__WEIGHT))
+        return hidden;
+    hidden =
+        eitp__head_linear(model, hidden, EITP__HEAD_TRANSFORM, own == EITP_NO_ACTIVATION ? config->activation : own);
+    return eitp__slot_norm(hidden, config, NULL, EITP__HEAD_NORM);
+}
 
 eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
-    return model && hidden ? eitp_matmul_wide(hidden, eitp__head_tensor(model, eitp_tensor_graph(hidden)), 0, 1) : NULL;
+    eitp_tensor *head, *bias, *logits;
+    if (!model || !hidden)
+        return NULL;
+    head = eitp__head_tensor(model, eitp_tensor_graph(hidden));
+    logits = eitp_matmul_wide(eitp__head_input(model, hidden), head, 0, 1);
+    bias = eitp__head_part(model, eitp_tensor_graph(hidden), EITP__HEAD, EITP__BIAS);
+    return bias ? eitp_add(logits, bias) : logits;
 }
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
@@ -25429,15 +27734,64 @@ eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, cons
     return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, max_length));
 }
 
+eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
+                                   int32_t ignored) {
+    if (!model || !hidden)
+        return NULL;
+    if (eitp__has_slot(&model->config, EITP__HEAD, EITP__BIAS))
+        return eitp_cross_entropy(eitp_model_logits(model, hidden), targets, ignored);
+    return eitp_linear_cross_entropy(eitp__head_input(model, hidden),
+                                     eitp__head_tensor(model, eitp_tensor_graph(hidden)), targets, ignored);
+}
+
 eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                int64_t max_length, eitp_tensor *targets, int32_t ignored) {
-    eitp_tensor *head;
-    if (!model || !graph || !inputs)
+    if (!model || !graph || !inputs || !eitp__head_tensor(model, graph))
         return NULL;
-    head = eitp__head_tensor(model, graph);
-    return eitp_linear_cross_entropy(eitp_model_hidden(model, graph, inputs, max_length), head, targets, ignored);
+    return eitp_model_row_losses(model, eitp_model_hidden(model, graph, inputs, max_length), targets, ignored);
 }
-/* <<src/model/transformer.c */
+
+/* ---- Samples ---- */
+
+/* The pooled rows through the pooler. */
+static eitp_tensor *eitp__pooler_output(const eitp_model *model, eitp_tensor *rows) {
+    return eitp__head_linear(model, rows, EITP__POOLER, EITP_TANH);
+}
+
+/* One row of hidden states for each sample. */
+static eitp_tensor *eitp__sample_rows(eitp_tensor *hidden, const eitp_model_inputs *inputs, eitp_pooling pooling) {
+    return eitp_pool(hidden, inputs->bounds ? inputs->bounds : inputs->offsets, eitp_tensor_dimension(hidden, 0),
+                     pooling);
+}
+
+eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
+    if (!model || !hidden || !inputs || !eitp__require_slot(model, eitp_tensor_graph(hidden), EITP__POOLER, "pooler"))
+        return NULL;
+    return eitp__pooler_output(model, eitp__sample_rows(hidden, inputs, EITP_POOLING_FIRST));
+}
+
+eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
+    const eitp_transformer_config *config;
+    const eitp__classifier_rule *rule;
+    eitp_graph *graph = eitp_tensor_graph(hidden);
+    eitp_tensor *x, *bias;
+    if (!model || !hidden || !inputs || !eitp__require_slot(model, graph, EITP__CLASSIFIER, "classifier"))
+        return NULL;
+    config = &model->config;
+    rule = &eitp__architecture_of(config)->classifier;
+    x = eitp__sample_rows(hidden, inputs, rule->pooling);
+    if (eitp__has_slot(config, EITP__POOLER, EITP__WEIGHT))
+        x = eitp__pooler_output(model, x);
+    if (rule->drops_first)
+        x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
+    if (eitp__has_slot(config, EITP__CLASSIFIER_TRANSFORM, EITP__WEIGHT))
+        x = eitp__head_linear(model, x, EITP__CLASSIFIER_TRANSFORM, rule->activation);
+    x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
+    x = eitp_matmul_wide(x, eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__WEIGHT), 0, 0);
+    bias = eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__BIAS);
+    return bias ? eitp_add(x, bias) : x;
+}
+/* <<src/model/heads.c */
 
 /* >>src/model/adapters.c */
 /* Adding adapters to a model, initializing and merging them. */
@@ -25461,22 +27815,45 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
     return status;
 }
 
+/* Replaces the targets by layers of the model. */
+static eitp_status eitp__lora_find_layers(const eitp_model *model, eitp_lora_config *config, eitp_error *error) {
+    const eitp_architecture *architecture = eitp__architecture_of(&model->config);
+    const unsigned rows = (1u << EITP__LINEAR_SLOTS) - 1, all = eitp__lora_layers(architecture, rows);
+    if (config->targets & ~(rows | all))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; %s has layers %u only", config->targets,
+                          architecture->model_type, rows | all);
+    config->targets = eitp__lora_layers(architecture, config->targets);
+    return EITP_OK;
+}
+
+/* Freezes all parameters but those of a classifier, which PEFT trains too. */
+static eitp_status eitp__lora_freeze_base(eitp_model *model, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        if (!eitp__lora_keeps(&model->config, &parameter))
+            status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+    }
+    return status;
+}
+
 eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
     if (!model || !config)
         return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
+    eitp_lora_config layers = *config;
     eitp_status status = eitp__lora_config_check(config, error);
+    if (!status)
+        status = eitp__lora_find_layers(model, &layers, error);
     if (!status && model->lora.rank)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model already has adapters");
     if (!status && model->context->graph_count)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are created");
     if (!status)
-        status = eitp__lora_declare(model, config, error);
-    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
-    }
+        status = eitp__lora_declare(model, &layers, error);
     if (!status)
-        model->lora = *config;
+        status = eitp__lora_freeze_base(model, error);
+    if (!status)
+        model->lora = layers;
     return status;
 }
 
@@ -25499,6 +27876,8 @@ eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_er
 /* An adapter in memory, and one row of the weight that it is merged into. */
 typedef struct eitp__lora_merge {
     const eitp_host *host;
+    const char *weight;     /* its name */
+    int64_t stride, column; /* of the weight */
     int64_t rank, in, out;
     double scale;
     float *a, *b, *row; /* one allocation */
@@ -25514,20 +27893,19 @@ static void eitp__lora_add_row(const eitp__lora_merge *merge, int64_t i) {
     }
 }
 
-/* Adds scale * (B A)^T to the weight [in, out] of an adapter, and zeroes B. */
+/* Adds scale * (B A)^T to the columns of the weight [in, stride] that an adapter is for, and zeroes B. */
 static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lora_merge *merge, const char *name_a,
                                           const char *name_b, eitp_error *error) {
-    char weight[EITP__NAME_SIZE];
     eitp_status status = eitp_variable_read_f32(context, name_a, 0, merge->a, merge->rank * merge->in, error);
     if (!status)
         status = eitp_variable_read_f32(context, name_b, 0, merge->b, merge->rank * merge->out, error);
-    snprintf(weight, sizeof weight, "%.*s.weight", (int)(strlen(name_a) - strlen(".lora_A.weight")), name_a);
     for (int64_t i = 0; i < merge->in && !status; i++) {
-        status = eitp_variable_read_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+        const int64_t at = i * merge->stride + merge->column;
+        status = eitp_variable_read_f32(context, merge->weight, at, merge->row, merge->out, error);
         if (!status)
             eitp__lora_add_row(merge, i);
         if (!status)
-            status = eitp_variable_write_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+            status = eitp_variable_write_f32(context, merge->weight, at, merge->row, merge->out, error);
     }
     return status ? status : eitp_variable_fill(context, name_b, 0, error);
 }
@@ -25541,6 +27919,9 @@ eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
         eitp__parameter a = eitp__lora_parameter(&model->config, config, i);
         eitp__parameter b = eitp__lora_parameter(&model->config, config, i + 1);
         eitp__lora_merge merge = EITP__ZERO;
+        const eitp__parameter weight = eitp__lora_weight(&model->config, config, i, &merge.column);
+        merge.weight = weight.name;
+        merge.stride = weight.shape[1];
         merge.host = &model->host;
         merge.rank = config->rank;
         merge.in = a.shape[1];
@@ -26854,10 +29235,14 @@ EITP__PRIVATE int eitp__character_to_byte(uint32_t code_point) {
 }
 /* <<src/text/bpe.c */
 
-/* >>src/text/bpe_encoder.c */
-/* Encoding: the splitter cuts text into pieces, each piece is merged, and short pieces are cached with their ids. */
+/* >>src/text/encoder.c */
+/*
+ * Encoding: text is split at the added tokens that are spelled so in it, normalized, split at the other added tokens
+ * and cut into pieces; each piece becomes tokens, and short pieces are cached with their ids. Without a normalizer, and
+ * with added tokens of one kind, one splitter does it all.
+ */
 
-enum { EITP__CACHE_IDS = 9, EITP__CACHE_BYTES = 23, EITP__ENCODER_BATCH = 1024 };
+enum { EITP__CACHE_IDS = 9, EITP__CACHE_BYTES = 23, EITP__ENCODER_BATCH = 1024, EITP__RAW_CHUNK = 4096 };
 
 #define EITP__CACHE_SLOTS ((size_t)32768)
 
@@ -26872,6 +29257,10 @@ struct eitp_encoder {
     const eitp_tokenizer *tokenizer;
     eitp_token_sink sink;
     void *user;
+    int has_two_splitters;
+    eitp__splitter raw; /* of the text itself, if there are two */
+    eitp__normalizer normalizer;
+    eitp__buffer normalized;
     eitp__splitter splitter;
     eitp__cache_slot *cache;
     size_t cache_count; /* a power of two */
@@ -26893,6 +29282,16 @@ static eitp_status eitp__encoder_ensure_room(eitp_encoder *encoder, size_t count
     return encoder->batch_count + count > EITP__ENCODER_BATCH ? eitp__encoder_flush(encoder, error) : EITP_OK;
 }
 
+/* Encodes a piece; `ids` has room for `size` ids. */
+static eitp_status eitp__encode_by_model(eitp_encoder *encoder, const unsigned char *bytes, size_t size, int32_t *ids,
+                                         size_t *count, eitp_error *error) {
+    const eitp_tokenizer *tokenizer = encoder->tokenizer;
+    if (tokenizer->model == EITP__MODEL_BPE)
+        return eitp__bpe_encode(&tokenizer->bpe, &tokenizer->host, &encoder->workspace, bytes, size, ids, count, error);
+    *count = eitp__wordpiece_encode(&tokenizer->wordpiece, bytes, size, ids);
+    return EITP_OK;
+}
+
 static eitp_status eitp__encode_long_piece(eitp_encoder *encoder, const unsigned char *bytes, size_t size,
                                            eitp_error *error) {
     const eitp_host *host = &encoder->tokenizer->host;
@@ -26902,8 +29301,7 @@ static eitp_status eitp__encode_long_piece(eitp_encoder *encoder, const unsigned
         return status;
     if (!eitp__reserve(host, (void **)&encoder->long_ids, &encoder->long_capacity, size, sizeof *encoder->long_ids))
         return eitp__fail_memory(error, size * sizeof *encoder->long_ids, "a long piece of text");
-    status = eitp__bpe_encode(&encoder->tokenizer->bpe, host, &encoder->workspace, bytes, size, encoder->long_ids,
-                              &count, error);
+    status = eitp__encode_by_model(encoder, bytes, size, encoder->long_ids, &count, error);
     if (status == EITP_OK)
         status = encoder->sink(encoder->user, encoder->long_ids, count, error);
     if (size > EITP__PIECE_LIMIT / 16) { /* rare, so the memory is not kept */
@@ -26932,8 +29330,7 @@ static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigne
         return EITP_OK;
     }
     size_t count;
-    eitp_status status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->workspace,
-                                          bytes, size, ids, &count, error);
+    eitp_status status = eitp__encode_by_model(encoder, bytes, size, ids, &count, error);
     if (status != EITP_OK)
         return status;
     encoder->batch_count += count;
@@ -26948,6 +29345,8 @@ static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigne
 static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
                                       eitp_error *error) {
     eitp_encoder *encoder = (eitp_encoder *)user;
+    if (id < 0 && encoder->tokenizer->model == EITP__MODEL_WORDPIECE && eitp__is_space_piece(bytes, size))
+        return EITP_OK;
     if (id < 0 && size > EITP__ENCODER_BATCH)
         return eitp__encode_long_piece(encoder, bytes, size, error);
     eitp_status status = eitp__encoder_ensure_room(encoder, size < 24 ? 24 : size, error);
@@ -26960,15 +29359,64 @@ static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, si
     if (size <= EITP__CACHE_BYTES)
         return eitp__encode_short_piece(encoder, bytes, size, error);
     size_t count;
-    status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->workspace, bytes, size,
-                              encoder->batch + encoder->batch_count, &count, error);
+    status = eitp__encode_by_model(encoder, bytes, size, encoder->batch + encoder->batch_count, &count, error);
     if (status == EITP_OK)
         encoder->batch_count += count;
     return status;
 }
 
-static eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_t cache_count, eitp_token_sink sink,
-                                          void *user, eitp_encoder **out, eitp_error *error) {
+/* Passes text on from the first splitter to the second, normalized; NULL ends a part between two added tokens. */
+static eitp_status eitp__encoder_normalize(eitp_encoder *encoder, const unsigned char *bytes, size_t size,
+                                           eitp_error *error) {
+    eitp__buffer *normalized = &encoder->normalized;
+    if (!encoder->tokenizer->has_normalizer)
+        return bytes ? eitp__splitter_add_valid(&encoder->splitter, bytes, size, error) : EITP_OK;
+    eitp__buffer_clear(normalized);
+    eitp_status status = bytes ? eitp__normalizer_add(&encoder->normalizer, bytes, size, normalized, error)
+                               : eitp__normalizer_finish(&encoder->normalizer, normalized, error);
+    if (status != EITP_OK || !normalized->size)
+        return status;
+    return eitp__splitter_add_valid(&encoder->splitter, (const unsigned char *)normalized->data, normalized->size,
+                                    error);
+}
+
+static eitp_status eitp__encode_raw_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
+                                          eitp_error *error) {
+    eitp_encoder *encoder = (eitp_encoder *)user;
+    if (id < 0)
+        return eitp__encoder_normalize(encoder, bytes, size, error);
+    eitp_status status = eitp__encoder_normalize(encoder, NULL, 0, error);
+    if (status == EITP_OK)
+        status = eitp__splitter_finish(&encoder->splitter, error);
+    return status == EITP_OK ? eitp__encode_piece(encoder, bytes, size, id, error) : status;
+}
+
+static void eitp__encoder_split(eitp_encoder *encoder) {
+    const eitp_tokenizer *tokenizer = encoder->tokenizer;
+    const eitp__added_tokens *raw = &tokenizer->added[EITP__ADDED_RAW];
+    const eitp__added_tokens *normalized = &tokenizer->added[EITP__ADDED_NORMALIZED];
+    const eitp_host *host = &tokenizer->host;
+    encoder->has_two_splitters = tokenizer->has_normalizer || (raw->count && normalized->count);
+    eitp__splitter_init(&encoder->raw, host, raw, eitp__whole_size, eitp__encode_raw_piece, encoder);
+    encoder->raw.min_full = encoder->raw.full = EITP__RAW_CHUNK;
+    eitp__normalizer_init(&encoder->normalizer, host, &tokenizer->normalization);
+    eitp__buffer_init(&encoder->normalized, host);
+    eitp__splitter_init(&encoder->splitter, host, encoder->has_two_splitters || !raw->count ? normalized : raw,
+                        tokenizer->model == EITP__MODEL_BPE ? eitp__piece_size : eitp__word_size, eitp__encode_piece,
+                        encoder);
+    encoder->splitter.add_prefix_space = tokenizer->add_prefix_space;
+}
+
+EITP__PRIVATE size_t eitp__cache_size(size_t text_size) {
+    size_t count = 64;
+    while (count < text_size / 8 && count < EITP__CACHE_SLOTS)
+        count *= 2;
+    return count;
+}
+
+EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_t cache_count,
+                                                 eitp_token_sink sink, void *user, eitp_encoder **out,
+                                                 eitp_error *error) {
     const eitp_host *host = &tokenizer->host;
     *out = NULL;
     eitp_encoder *encoder = (eitp_encoder *)eitp__allocate(host, sizeof *encoder);
@@ -26979,8 +29427,7 @@ static eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_
     encoder->user = user;
     encoder->cache = (eitp__cache_slot *)eitp__allocate(host, cache_count * sizeof *encoder->cache);
     encoder->cache_count = encoder->cache ? cache_count : 0;
-    eitp__splitter_init(&encoder->splitter, host, tokenizer->added, tokenizer->added_count, tokenizer->add_prefix_space,
-                        eitp__encode_piece, encoder);
+    eitp__encoder_split(encoder);
     if (!encoder->cache) {
         eitp_encoder_destroy(encoder);
         return eitp__fail_memory(error, cache_count * sizeof(eitp__cache_slot), "an encoder");
@@ -26999,13 +29446,20 @@ eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink
 eitp_status eitp_encoder_add(eitp_encoder *encoder, const char *text, size_t size, eitp_error *error) {
     if (!encoder || (size && !text))
         return eitp__fail_null(error, "eitp_encoder_add", "encoder and text");
-    return eitp__splitter_add(&encoder->splitter, (const unsigned char *)text, size, error);
+    return eitp__splitter_add(encoder->has_two_splitters ? &encoder->raw : &encoder->splitter,
+                              (const unsigned char *)text, size, error);
 }
 
 eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
+    eitp_status status = EITP_OK;
     if (!encoder)
         return eitp__fail_null(error, "eitp_encoder_finish", "encoder");
-    eitp_status status = eitp__splitter_finish(&encoder->splitter, error);
+    if (encoder->has_two_splitters)
+        status = eitp__splitter_finish(&encoder->raw, error);
+    if (status == EITP_OK && encoder->has_two_splitters)
+        status = eitp__encoder_normalize(encoder, NULL, 0, error);
+    if (status == EITP_OK)
+        status = eitp__splitter_finish(&encoder->splitter, error);
     if (status == EITP_OK)
         status = eitp__encoder_flush(encoder, error);
     return status;
@@ -27014,6 +29468,8 @@ eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
 void eitp_encoder_reset(eitp_encoder *encoder) {
     if (!encoder)
         return;
+    eitp__splitter_reset(&encoder->raw);
+    eitp__normalizer_reset(&encoder->normalizer);
     eitp__splitter_reset(&encoder->splitter);
     encoder->batch_count = 0;
 }
@@ -27022,6 +29478,9 @@ void eitp_encoder_destroy(eitp_encoder *encoder) {
     if (!encoder)
         return;
     const eitp_host host = encoder->tokenizer->host;
+    eitp__splitter_release(&encoder->raw);
+    eitp__normalizer_release(&encoder->normalizer);
+    eitp__buffer_release(&encoder->normalized);
     eitp__splitter_release(&encoder->splitter);
     eitp__bpe_workspace_release(&encoder->workspace, &host);
     eitp__release(&host, encoder->cache, encoder->cache_count * sizeof *encoder->cache);
@@ -27058,10 +29517,8 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
     array.ids = ids;
     array.capacity = capacity;
     array.count = 0;
-    size_t cache_count = 64; /* limited to what a text of this size can use */
-    while (cache_count < size / 8 && cache_count < EITP__CACHE_SLOTS)
-        cache_count *= 2;
-    eitp_status status = eitp__encoder_allocate(tokenizer, cache_count, eitp__id_array_add, &array, &encoder, error);
+    eitp_status status =
+        eitp__encoder_allocate(tokenizer, eitp__cache_size(size), eitp__id_array_add, &array, &encoder, error);
     if (status != EITP_OK)
         return status;
     status = eitp_encoder_add(encoder, text, size, error);
@@ -27072,7 +29529,322 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
     eitp_encoder_destroy(encoder);
     return status;
 }
-/* <<src/text/bpe_encoder.c */
+/* <<src/text/encoder.c */
+
+/* >>src/text/sequence.c */
+/* Sequences for models: texts, cut to a length, with the special tokens of a template around them. */
+
+EITP__PRIVATE int eitp__template_add(eitp__template *form, int32_t id, int32_t segment) {
+    if (form->count == EITP__TEMPLATE_LIMIT)
+        return 0;
+    form->pieces[form->count].id = id;
+    form->pieces[form->count++].segment = segment;
+    return 1;
+}
+
+EITP__PRIVATE size_t eitp__template_special_count(const eitp__template *form) {
+    size_t count = 0;
+    for (size_t i = 0; i < form->count; i++)
+        count += form->pieces[i].id >= 0;
+    return count;
+}
+
+EITP__PRIVATE void eitp__share_room(size_t room, size_t *first, size_t *second) {
+    size_t *shorter = *first <= *second ? first : second;
+    size_t *longer = shorter == first ? second : first;
+    if (*shorter <= room / 2) {
+        *longer = room - *shorter;
+        return;
+    }
+    *shorter = room / 2;
+    *longer = room - room / 2;
+}
+
+eitp_sequence_defaults eitp_tokenizer_sequence_defaults(const eitp_tokenizer *tokenizer) {
+    const eitp_sequence_defaults none = EITP__ZERO;
+    return tokenizer ? tokenizer->defaults : none;
+}
+
+int32_t eitp_tokenizer_added_count(const eitp_tokenizer *tokenizer, int pair) {
+    return tokenizer ? (int32_t)eitp__template_special_count(pair ? &tokenizer->pair : &tokenizer->single) : 0;
+}
+
+/* The ids of one text, and which of them are kept. */
+typedef struct eitp__text_ids {
+    const eitp_host *host;
+    int32_t *ids;
+    size_t count, capacity;
+    size_t kept;
+} eitp__text_ids;
+
+static eitp_status eitp__text_ids_add(void *user, const int32_t *ids, size_t count, eitp_error *error) {
+    eitp__text_ids *text = (eitp__text_ids *)user;
+    if (!eitp__reserve(text->host, (void **)&text->ids, &text->capacity, text->count + count, sizeof *ids))
+        return eitp__fail_memory(error, (text->count + count) * sizeof *ids, "the tokens of a text");
+    memcpy(text->ids + text->count, ids, count * sizeof *ids);
+    text->count = text->kept = text->count + count;
+    return EITP_OK;
+}
+
+static eitp_status eitp__text_ids_encode(const eitp_tokenizer *tokenizer, const eitp_text *text, eitp__text_ids *out,
+                                         eitp_error *error) {
+    eitp_encoder *encoder;
+    eitp_status status =
+        eitp__encoder_allocate(tokenizer, eitp__cache_size(text->size), eitp__text_ids_add, out, &encoder, error);
+    if (status != EITP_OK)
+        return status;
+    status = eitp_encoder_add(encoder, text->bytes, text->size, error);
+    if (status == EITP_OK)
+        status = eitp_encoder_finish(encoder, error);
+    eitp_encoder_destroy(encoder);
+    return status;
+}
+
+/* Cuts `excess` tokens of one text. */
+static eitp_status eitp__cut_one(eitp__text_ids *text, size_t excess, const char *which, eitp_error *error) {
+    if (text->count <= excess)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "%zu of the %zu tokens of the %s text had to be cut, which leaves none; cut the longest text, "
+            "or allow longer sequences",
+            excess, text->count, which);
+    text->kept = text->count - excess;
+    return EITP_OK;
+}
+
+/* Decides how many tokens of each text are kept. `added`: special tokens of the sequence. */
+static eitp_status eitp__truncate(const eitp_sequence_config *config, size_t added, eitp__text_ids texts[2], int pair,
+                                  eitp_error *error) {
+    const size_t length = (size_t)config->max_length, total = texts[0].count + texts[1].count;
+    if (!length || added + total <= length)
+        return EITP_OK;
+    if (length < added)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "sequences of at most %zu tokens have no room for the %zu special tokens; allow longer ones",
+                          length, added);
+    const size_t room = length - added;
+    if (!room && config->truncation != EITP_TRUNCATE_NONE) { /* also what transformers does */
+        texts[0].kept = texts[1].kept = 0;
+        return EITP_OK;
+    }
+    switch (config->truncation) {
+    case EITP_TRUNCATE_LONGEST:
+        if (pair)
+            eitp__share_room(room, &texts[0].kept, &texts[1].kept);
+        else
+            texts[0].kept = room;
+        return EITP_OK;
+    case EITP_TRUNCATE_FIRST:
+        return eitp__cut_one(&texts[0], total - room, "first", error);
+    case EITP_TRUNCATE_SECOND:
+        return eitp__cut_one(&texts[1], total - room, "second", error);
+    default:
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the sequence has %zu tokens, more than the limit of %zu; shorten the text, allow longer "
+                          "sequences, or have them cut",
+                          added + total, length);
+    }
+}
+
+/* Where the pieces of a sequence are stored. */
+typedef struct eitp__sequence {
+    int32_t *ids, *segments;
+    size_t capacity, count;
+} eitp__sequence;
+
+static void eitp__sequence_add(eitp__sequence *sequence, const int32_t *ids, size_t count, int32_t segment) {
+    for (size_t i = 0; i < count && sequence->count + i < sequence->capacity; i++) {
+        if (sequence->ids)
+            sequence->ids[sequence->count + i] = ids[i];
+        if (sequence->segments)
+            sequence->segments[sequence->count + i] = segment;
+    }
+    sequence->count += count;
+}
+
+static void eitp__sequence_fill(eitp__sequence *sequence, const eitp__template *form,
+                                const eitp_sequence_config *config, const eitp__text_ids texts[2]) {
+    for (size_t i = 0; i < form->count; i++) {
+        const eitp__template_piece *piece = &form->pieces[i];
+        if (piece->id >= 0) {
+            eitp__sequence_add(sequence, &piece->id, config->omit_special_tokens ? 0 : 1, piece->segment);
+            continue;
+        }
+        const eitp__text_ids *text = &texts[piece->id == EITP__TEMPLATE_FIRST ? 0 : 1];
+        const size_t skipped = config->truncate_left ? text->count - text->kept : 0;
+        if (text->kept)
+            eitp__sequence_add(sequence, text->ids + skipped, text->kept, piece->segment);
+    }
+}
+
+static eitp_status eitp__sequence_check(const eitp_text *first, const eitp_text *second,
+                                        const eitp_sequence_config *config, eitp_error *error) {
+    const int truncation = (int)config->truncation;
+    if ((first->size && !first->bytes) || (second && second->size && !second->bytes))
+        return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "texts with a size");
+    if (config->max_length < 0 || truncation < EITP_TRUNCATE_LONGEST || truncation > EITP_TRUNCATE_NONE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_tokenizer_encode_sequence: max_length %ld and truncation %d must be at least 0 and one "
+                          "of eitp_truncation",
+                          (long)config->max_length, truncation);
+    return EITP_OK;
+}
+
+eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokenizer, const eitp_text *first,
+                                           const eitp_text *second, const eitp_sequence_config *config, int32_t *ids,
+                                           int32_t *segments, size_t capacity, eitp_sequence_report *report,
+                                           eitp_error *error) {
+    const eitp_sequence_config whole = EITP__ZERO;
+    eitp__text_ids texts[2] = EITP__ZERO;
+    eitp__sequence sequence;
+    if (!tokenizer || !first || !report)
+        return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "tokenizer, first and report");
+    memset(report, 0, sizeof *report);
+    config = config ? config : &whole;
+    const eitp__template *form = second ? &tokenizer->pair : &tokenizer->single;
+    eitp_status status = eitp__sequence_check(first, second, config, error);
+    texts[0].host = texts[1].host = &tokenizer->host;
+    if (status == EITP_OK)
+        status = eitp__text_ids_encode(tokenizer, first, &texts[0], error);
+    if (status == EITP_OK && second)
+        status = eitp__text_ids_encode(tokenizer, second, &texts[1], error);
+    if (status == EITP_OK)
+        status = eitp__truncate(config, config->omit_special_tokens ? 0 : eitp__template_special_count(form), texts,
+                                second != NULL, error);
+    if (status == EITP_OK) {
+        sequence.ids = ids, sequence.segments = segments, sequence.capacity = capacity, sequence.count = 0;
+        eitp__sequence_fill(&sequence, form, config, texts);
+        report->count = sequence.count;
+        report->cut_first = texts[0].count - texts[0].kept;
+        report->cut_second = texts[1].count - texts[1].kept;
+    }
+    for (size_t i = 0; i < 2; i++)
+        eitp__release(&tokenizer->host, texts[i].ids, texts[i].capacity * sizeof *texts[i].ids);
+    return status;
+}
+/* <<src/text/sequence.c */
+
+/* >>src/text/decode.c */
+/* Decoding: tokens to text. */
+
+/* What WordPiece's decoder replaces in each token, in this order, where it cleans up. */
+static const struct {
+    const char *found, *put;
+} eitp__cleanups[] = {
+    {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
+    {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+};
+
+static void eitp__replace_all(const eitp__buffer *from, const char *found, const char *put, eitp__buffer *to) {
+    const size_t size = strlen(found);
+    eitp__buffer_clear(to);
+    to->failed = from->failed;
+    for (size_t i = 0; i < from->size;) {
+        if (size <= from->size - i && !memcmp(from->data + i, found, size)) {
+            eitp__buffer_add_text(to, put);
+            i += size;
+        } else {
+            eitp__buffer_add(to, from->data + i++, 1);
+        }
+    }
+}
+
+/* Cleans up text[0], with text[1] as a second buffer; the result is in text[0]. */
+static void eitp__clean_up(eitp__buffer text[2]) {
+    if (!text[0].size || !memchr(text[0].data, ' ', text[0].size)) /* each of them begins with one */
+        return;
+    for (size_t i = 0; i < EITP__COUNT(eitp__cleanups); i++) {
+        eitp__replace_all(&text[0], eitp__cleanups[i].found, eitp__cleanups[i].put, &text[1]);
+        const eitp__buffer swapped = text[0];
+        text[0] = text[1];
+        text[1] = swapped;
+    }
+}
+
+/* Where decoded text is stored. */
+typedef struct eitp__decoded {
+    char *text;
+    size_t capacity, size;
+} eitp__decoded;
+
+static eitp_status eitp__decoded_add(eitp__decoded *out, const char *bytes, size_t size, eitp_error *error) {
+    if (out->size < out->capacity && size)
+        memcpy(out->text + out->size, bytes, size < out->capacity - out->size ? size : out->capacity - out->size);
+    if (!eitp__add_size(out->size, size, &out->size))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text of the tokens exceeds the address space");
+    return EITP_OK;
+}
+
+/* Adds a token of WordPiece: what goes on with a word without its prefix, another one after a space. */
+static eitp_status eitp__decode_word(const eitp_tokenizer *tokenizer, const char *bytes, size_t size, int first,
+                                     eitp__buffer text[2], eitp__decoded *out, eitp_error *error) {
+    const eitp__buffer *prefix = &tokenizer->wordpiece.prefix;
+    const int continues = tokenizer->decodes_words && !first && size >= prefix->size &&
+                          (!prefix->size || !memcmp(bytes, prefix->data, prefix->size));
+    const size_t skipped = continues ? prefix->size : 0;
+    eitp__buffer_clear(&text[0]);
+    if (!first && !continues)
+        eitp__buffer_add_text(&text[0], " ");
+    eitp__buffer_add(&text[0], bytes + skipped, size - skipped);
+    if (tokenizer->cleans_up)
+        eitp__clean_up(text);
+    if (text[0].failed || text[1].failed)
+        return eitp__fail_memory(error, size, "the text of a token");
+    return eitp__decoded_add(out, text[0].data, text[0].size, error);
+}
+
+/* The text of a token: of added ones that are recognized in normalized text, that text. */
+static eitp_status eitp__decoded_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
+                                       eitp_error *error) {
+    const eitp__added_tokens *normalized = &tokenizer->added[EITP__ADDED_NORMALIZED];
+    eitp_status status = eitp_tokenizer_token(tokenizer, id, bytes, size, error);
+    if (status != EITP_OK || !(tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_NORMALIZED))
+        return status;
+    for (size_t i = 0; i < normalized->count; i++) {
+        if (normalized->tokens[i].id != id)
+            continue;
+        *bytes = (const char *)normalized->tokens[i].bytes;
+        *size = normalized->tokens[i].size;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, eitp__buffer text[2],
+                                eitp__decoded *out, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        const char *bytes = NULL;
+        size_t size = 0;
+        status = eitp__decoded_token(tokenizer, ids[i], &bytes, &size, error);
+        if (status != EITP_OK)
+            return eitp__fail_prefix(error, status, "token %zu of the sequence", i);
+        status = tokenizer->model == EITP__MODEL_WORDPIECE
+                     ? eitp__decode_word(tokenizer, bytes, size, i == 0, text, out, error)
+                     : eitp__decoded_add(out, bytes, size, error);
+    }
+    return status;
+}
+
+eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
+                                  size_t capacity, size_t *size, eitp_error *error) {
+    eitp__buffer buffers[2];
+    eitp__decoded out;
+    if (!tokenizer || !size)
+        return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
+    *size = 0;
+    if ((count && !ids) || (capacity && !text))
+        return eitp__fail_null(error, "eitp_tokenizer_decode", "ids with a count and text with a capacity");
+    out.text = text, out.capacity = capacity, out.size = 0;
+    eitp__buffer_init(&buffers[0], &tokenizer->host);
+    eitp__buffer_init(&buffers[1], &tokenizer->host);
+    eitp_status status = eitp__decode(tokenizer, ids, count, buffers, &out, error);
+    if (status == EITP_OK)
+        *size = out.size;
+    eitp__buffer_release(&buffers[0]);
+    eitp__buffer_release(&buffers[1]);
+    return status;
+}
+/* <<src/text/decode.c */
 
 /* >>src/text/special_tokens.c */
 /*
@@ -27091,8 +29863,50 @@ EITP__PRIVATE const char *eitp__special_file_name(int file) {
 }
 
 EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which) {
-    static const char *const names[] = {"eos_token", "bos_token", "pad_token", "unk_token"};
+    static const char *const names[] = {"eos_token", "bos_token", "pad_token", "unk_token",
+                                        "cls_token", "sep_token", "mask_token"};
     return names[which];
+}
+
+EITP__PRIVATE const char *eitp__family_token(int family, eitp_special_token which) {
+    static const char *const names[][EITP_SPECIAL_TOKEN_COUNT] = {
+        {EITP__END_OF_TEXT, EITP__END_OF_TEXT, NULL, EITP__END_OF_TEXT, NULL, NULL, NULL},
+        {NULL, NULL, "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
+        {"</s>", "<s>", "<pad>", "<unk>", "<s>", "</s>", "<mask>"},
+    };
+    return names[family][which];
+}
+
+static const eitp__json *eitp__special_member(const eitp__special_files *files, int file, const char *name) {
+    return files->documents[file] ? eitp__json_member(eitp__json_root(files->documents[file]), name) : NULL;
+}
+
+static int eitp__text_is(const eitp__json *value, const char *text) {
+    return value && value->kind == EITP__JSON_STRING && !strcmp(value->text, text);
+}
+
+EITP__PRIVATE int eitp__named_family(const eitp__special_files *files, const char **name) {
+    static const struct {
+        const char *class_name, *fast_name, *model_type;
+        int family;
+    } families[] = {
+        {"GPT2Tokenizer", "GPT2TokenizerFast", "gpt2", EITP__FAMILY_GPT2},
+        {"BertTokenizer", "BertTokenizerFast", "bert", EITP__FAMILY_BERT},
+        {"DistilBertTokenizer", "DistilBertTokenizerFast", "distilbert", EITP__FAMILY_BERT},
+        {"ElectraTokenizer", "ElectraTokenizerFast", "electra", EITP__FAMILY_BERT},
+        {"RobertaTokenizer", "RobertaTokenizerFast", "roberta", EITP__FAMILY_ROBERTA},
+    };
+    const eitp__json *named = eitp__special_member(files, EITP__TOKENIZER_CONFIG, "tokenizer_class");
+    const int is_class = named && named->kind == EITP__JSON_STRING;
+    if (!is_class)
+        named = eitp__special_member(files, EITP__MODEL_CONFIG, "model_type");
+    *name = named && named->kind == EITP__JSON_STRING ? named->text : NULL;
+    for (size_t i = 0; i < EITP__COUNT(families); i++) {
+        if (is_class ? eitp__text_is(named, families[i].class_name) || eitp__text_is(named, families[i].fast_name)
+                     : eitp__text_is(named, families[i].model_type))
+            return families[i].family;
+    }
+    return -1;
 }
 
 static eitp_status eitp__special_file_read(const eitp_host *host, const char *path, eitp__json_document **document,
@@ -27125,10 +29939,6 @@ EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files) {
         eitp__json_release(files->documents[file]);
         files->documents[file] = NULL;
     }
-}
-
-static const eitp__json *eitp__special_member(const eitp__special_files *files, int file, const char *name) {
-    return files->documents[file] ? eitp__json_member(eitp__json_root(files->documents[file]), name) : NULL;
 }
 
 EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files) {
@@ -27169,10 +29979,18 @@ EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_fil
                              : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
 }
 
+EITP__PRIVATE const eitp__json *eitp__tokenizer_config_member(const eitp__special_files *files, const char *name) {
+    const eitp__json *value = eitp__special_member(files, EITP__TOKENIZER_CONFIG, name);
+    return value && value->kind != EITP__JSON_NULL ? value : NULL;
+}
+
 /* True if eitp_tokenizer_save writes this member itself. */
 static int eitp__is_own_member(const eitp__json *member) {
-    if (!strcmp(member->name, "add_prefix_space"))
-        return 1;
+    static const char *const names[] = {"add_prefix_space", "do_lower_case", "strip_accents", "tokenize_chinese_chars"};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!strcmp(member->name, names[i]))
+            return 1;
+    }
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
         if (!strcmp(member->name, eitp__special_token_name((eitp_special_token)which)))
             return 1;
@@ -27194,7 +30012,7 @@ EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, ei
 }
 /* <<src/text/special_tokens.c */
 
-/* >>src/text/bpe_loader.c */
+/* >>src/text/loader.c */
 EITP__PRIVATE void eitp__loader_init(eitp__loader *loader, const eitp_host *host, const eitp__special_files *files) {
     memset(loader, 0, sizeof *loader);
     loader->host = host;
@@ -27245,6 +30063,14 @@ EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *te
     return 0;
 }
 
+EITP__PRIVATE unsigned eitp__load_spelling(eitp__loader *loader, const char *text, size_t size) {
+    if (loader->model == EITP__MODEL_BPE)
+        return eitp__decode_spelling(&loader->bytes, text, size);
+    eitp__buffer_clear(&loader->bytes);
+    eitp__buffer_add(&loader->bytes, text, size);
+    return EITP__TOKEN_VERBATIM;
+}
+
 EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *bytes, size_t size, unsigned verbatim) {
     const unsigned char *text = (const unsigned char *)bytes;
     uint64_t hash = 0xCBF29CE484222325u + verbatim;
@@ -27262,7 +30088,35 @@ EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *byte
     }
 }
 
-static eitp_status eitp__load_token(eitp__loader *loader, const eitp__json *entry, size_t count, eitp_error *error) {
+EITP__PRIVATE int64_t eitp__load_find(eitp__loader *loader, const char *text, size_t size) {
+    unsigned verbatim = eitp__load_spelling(loader, text, size);
+    if (loader->bytes.failed)
+        return -1;
+    return (int64_t)*eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim) - 1;
+}
+
+EITP__PRIVATE int eitp__load_mark_special(eitp__loader *loader, const char *text, size_t size) {
+    const int64_t id = eitp__load_find(loader, text, size);
+    if (id >= 0)
+        loader->tokenizer->vocabulary.tokens[id].flags |= EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL;
+    return id >= 0;
+}
+
+EITP__PRIVATE eitp_status eitp__load_token(eitp__loader *loader, const char *text, size_t size, size_t id, size_t line,
+                                           eitp_error *error) {
+    unsigned verbatim = eitp__load_spelling(loader, text, size);
+    if (loader->bytes.failed)
+        return eitp__fail_memory(error, size, "the tokenizer's vocabulary");
+    uint32_t *slot = eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
+    if (*slot)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: token \"%.*s\" is also token %lu; remove one of them",
+                          line, eitp__excerpt_size(size), text, (unsigned long)*slot - 1);
+    *slot = (uint32_t)id + 1;
+    return eitp__tokenizer_set_token(loader->tokenizer, id, loader->bytes.data, loader->bytes.size, verbatim, error);
+}
+
+static eitp_status eitp__load_json_token(eitp__loader *loader, const eitp__json *entry, size_t count,
+                                         eitp_error *error) {
     const int shown = eitp__excerpt_size(entry->name_size);
     if (entry->kind != EITP__JSON_NUMBER || !entry->is_integer || entry->integer < 0)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the id of token \"%.*s\" must be an integer, at least 0",
@@ -27277,30 +30131,25 @@ static eitp_status eitp__load_token(eitp__loader *loader, const eitp__json *entr
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "line %zu: token \"%.*s\" has id %zu, which another token has; ids must be unique",
                           entry->line, shown, entry->name, id);
-    unsigned verbatim = eitp__decode_spelling(&loader->bytes, entry->name, entry->name_size);
-    if (loader->bytes.failed)
-        return eitp__fail_memory(error, entry->name_size, "the tokenizer's vocabulary");
-    uint32_t *slot = eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
-    *slot = (uint32_t)id + 1;
-    return eitp__tokenizer_set_token(loader->tokenizer, id, loader->bytes.data, loader->bytes.size, verbatim, error);
+    return eitp__load_token(loader, entry->name, entry->name_size, id, entry->line, error);
 }
 
-EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
-                                                size_t merge_count, eitp_error *error) {
-    if (!vocabulary || vocabulary->kind != EITP__JSON_OBJECT)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary must be an object of tokens and ids");
-    const size_t count = vocabulary->count;
+EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, size_t outside, size_t merge_count,
+                                           eitp_error *error) {
     if (count + outside > EITP__VOCABULARY_LIMIT || merge_count > EITP__VOCABULARY_LIMIT)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%zu tokens and %zu merges exceed the limit of %zu each",
                           count + outside, merge_count, EITP__VOCABULARY_LIMIT);
-    if (count < 256)
+    if (loader->model == EITP__MODEL_BPE && count < 256)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "the vocabulary has %zu tokens, expected at least one for each of the 256 bytes; train it "
                           "with an initial alphabet of all 256 bytes",
                           count);
+    if (!count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary has no tokens");
     loader->tokenizer = eitp__tokenizer_allocate(loader->host, count + outside, merge_count, error);
     if (!loader->tokenizer)
         return EITP_ERROR_MEMORY;
+    loader->tokenizer->model = loader->model;
     loader->slot_count = 1024;
     while (loader->slot_count < 2 * count)
         loader->slot_count *= 2;
@@ -27310,12 +30159,18 @@ EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp
         loader->slot_count = 0;
         return eitp__fail_memory(error, size, "the tokenizer's vocabulary");
     }
-    for (const eitp__json *entry = vocabulary->first_child; entry; entry = entry->next) {
-        eitp_status status = eitp__load_token(loader, entry, count, error);
-        if (status != EITP_OK)
-            return status;
-    }
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
+                                                size_t merge_count, eitp_error *error) {
+    if (!vocabulary || vocabulary->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary must be an object of tokens and ids");
+    eitp_status status = eitp__load_begin(loader, vocabulary->count, outside, merge_count, error);
+    const eitp__json *entry = vocabulary->first_child;
+    for (; entry && status == EITP_OK; entry = entry->next)
+        status = eitp__load_json_token(loader, entry, vocabulary->count, error);
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, size_t line, const char *left,
@@ -27349,16 +30204,96 @@ EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, si
                                              : "merged");
     return EITP_OK;
 }
-/* <<src/text/bpe_loader.c */
 
-/* >>src/text/bpe_load_added.c */
+EITP__PRIVATE eitp_status eitp__load_unknown(eitp__loader *loader, const char *text, size_t size, eitp_error *error) {
+    const int64_t id = eitp__load_find(loader, text, size);
+    if (id < 0)
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "the vocabulary lacks the token \"%.*s\" of unknown words (unk_token); add it, or name another "
+            "one",
+            eitp__excerpt_size(size), text);
+    loader->tokenizer->wordpiece.unknown = (int32_t)id;
+    return EITP_OK;
+}
+/* <<src/text/loader.c */
+
+/* >>src/text/load_normalization.c */
+/* What tokenizer_config.json says of how WordPiece normalizes text. */
+
+/* The members of tokenizer_config.json that say how text is normalized. */
+static eitp_status eitp__override_normalization(eitp__loader *loader, eitp__normalization *steps, eitp_error *error) {
+    const eitp__json_document *document = loader->files->documents[EITP__TOKENIZER_CONFIG];
+    const eitp__json *accents = document ? eitp__json_member(eitp__json_root(document), "strip_accents") : NULL;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "do_lower_case", &steps->lowercase, error);
+    if (accents && accents->kind == EITP__JSON_NULL)
+        steps->strip_accents = -1;
+    if (status == EITP_OK)
+        status = eitp__tokenizer_config_boolean(loader->files, "strip_accents", &steps->strip_accents, error);
+    if (status == EITP_OK)
+        status = eitp__tokenizer_config_boolean(loader->files, "tokenize_chinese_chars", &steps->handle_chinese_chars,
+                                                error);
+    return status;
+}
+
+/* Checks that words which must not be split are added tokens, which never are. */
+static eitp_status eitp__check_never_split(eitp__loader *loader, eitp_error *error) {
+    const eitp__json *words = eitp__tokenizer_config_member(loader->files, "never_split");
+    int basic = 1;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "do_basic_tokenize", &basic, error);
+    if (status == EITP_OK && !basic)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "tokenizer_config.json: unsupported do_basic_tokenize false; it must be true");
+    for (const eitp__json *word = words ? words->first_child : NULL; word && status == EITP_OK; word = word->next) {
+        const int is_text = word->kind == EITP__JSON_STRING;
+        const int64_t id = is_text ? eitp__load_find(loader, word->text, word->text_size) : -1;
+        if (id < 0 || !(loader->tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_ADDED))
+            status =
+                eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                           "tokenizer_config.json: line %zu: unsupported never_split of \"%.*s\"; add it as a token",
+                           word->line, is_text ? eitp__excerpt_size(word->text_size) : 0, is_text ? word->text : "");
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__load_normalization(eitp__loader *loader, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    const eitp__normalization before = tokenizer->normalization;
+    if (tokenizer->model != EITP__MODEL_WORDPIECE)
+        return EITP_OK;
+    eitp_status status = eitp__check_never_split(loader, error);
+    if (status == EITP_OK && tokenizer->has_normalizer)
+        status = eitp__override_normalization(loader, &tokenizer->normalization, error);
+    if (status == EITP_OK && memcmp(&before, &tokenizer->normalization, sizeof before))
+        eitp__log(loader->host, EITP_LOG_WARNING,
+                  "tokenizer_config.json overrides the normalizer: do_lower_case is %s, strip_accents %s, "
+                  "tokenize_chinese_chars %s",
+                  tokenizer->normalization.lowercase ? "true" : "false",
+                  tokenizer->normalization.strip_accents < 0   ? "null"
+                  : tokenizer->normalization.strip_accents > 0 ? "true"
+                                                               : "false",
+                  tokenizer->normalization.handle_chinese_chars ? "true" : "false");
+    return status;
+}
+/* <<src/text/load_normalization.c */
+
+/* >>src/text/load_added.c */
 /* Added tokens of a tokenizer.json, and special tokens named in the files next to it. */
 
 /* Stores the flags of an added token and checks that it is supported. */
 static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *flags, eitp_error *error) {
-    static const char *const unsupported[] = {"single_word", "lstrip", "rstrip"};
+    static const struct {
+        const char *name;
+        unsigned flag; /* 0: unsupported */
+    } members[] = {
+        {"single_word", 0},
+        {"lstrip", EITP__TOKEN_TAKES_LEFT},
+        {"rstrip", EITP__TOKEN_TAKES_RIGHT},
+        {"normalized", EITP__TOKEN_NORMALIZED},
+        {"special", EITP__TOKEN_SPECIAL},
+    };
     const eitp__json *content = eitp__json_member(entry, "content");
-    int normalized = 0, special = 0;
+    *flags = EITP__TOKEN_ADDED;
     if (!content || content->kind != EITP__JSON_STRING || !content->text_size)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: an added token must have a non-empty content",
                           entry->line);
@@ -27366,22 +30301,24 @@ static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *fl
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "line %zu: an added token of %zu bytes exceeds the limit of %zu", entry->line,
                           content->text_size, EITP__ADDED_TOKEN_LIMIT);
-    for (size_t i = 0; i < EITP__COUNT(unsupported); i++) {
+    for (size_t i = 0; i < EITP__COUNT(members); i++) {
         int value = 0;
-        eitp_status status = eitp__json_get_boolean(entry, unsupported[i], &value, error);
+        eitp_status status = eitp__json_get_boolean(entry, members[i].name, &value, error);
         if (status != EITP_OK)
             return status;
-        if (value)
+        if (value && !members[i].flag)
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                               "line %zu: unsupported %s of the added token \"%.*s\"; it must be false", entry->line,
-                              unsupported[i], eitp__excerpt_size(content->text_size), content->text);
+                              members[i].name, eitp__excerpt_size(content->text_size), content->text);
+        *flags |= value ? members[i].flag : 0;
     }
-    eitp_status status = eitp__json_get_boolean(entry, "normalized", &normalized, error);
-    if (status == EITP_OK)
-        status = eitp__json_get_boolean(entry, "special", &special, error);
-    *flags = EITP__TOKEN_ADDED | (normalized ? (unsigned)EITP__TOKEN_NORMALIZED : 0u) |
-             (special ? (unsigned)EITP__TOKEN_SPECIAL : 0u);
-    return status;
+    /* Where another token has taken that white space, the library finds half a token. */
+    if ((*flags & EITP__TOKEN_TAKES_LEFT) &&
+        !eitp__size_without_space((const unsigned char *)content->text, content->text_size))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported lstrip of an added token that is white space; it must be false",
+                          entry->line);
+    return EITP_OK;
 }
 
 static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json *entry, size_t *next,
@@ -27396,7 +30333,7 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json
         return status;
     const eitp__json *content = eitp__json_member(entry, "content");
     const int shown = eitp__excerpt_size(content->text_size);
-    unsigned verbatim = eitp__decode_spelling(&loader->bytes, content->text, content->text_size);
+    unsigned verbatim = eitp__load_spelling(loader, content->text, content->text_size);
     if (loader->bytes.failed)
         return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
     uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
@@ -27419,40 +30356,6 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: duplicate added token \"%.*s\"; remove one of them",
                           entry->line, shown, content->text);
     vocabulary->tokens[expected].flags |= (unsigned char)flags;
-    return EITP_OK;
-}
-
-/* True if both tokens can occur in a text so that they overlap. */
-static int eitp__tokens_overlap(const unsigned char *a, size_t a_size, const unsigned char *b, size_t b_size) {
-    for (size_t shift = 0; shift < a_size; shift++) {
-        size_t common = a_size - shift < b_size ? a_size - shift : b_size;
-        if (!memcmp(a + shift, b, common))
-            return 1;
-    }
-    for (size_t shift = 1; shift < b_size; shift++) {
-        size_t common = b_size - shift < a_size ? b_size - shift : a_size;
-        if (!memcmp(b + shift, a, common))
-            return 1;
-    }
-    return 0;
-}
-
-EITP__PRIVATE eitp_status eitp__check_added_overlaps(const eitp_tokenizer *tokenizer, eitp_error *error) {
-    const eitp__token *tokens = tokenizer->vocabulary.tokens;
-    for (size_t i = 0; i < tokenizer->added_count; i++) {
-        const eitp__added_token *one = &tokenizer->added[i];
-        for (size_t k = i + 1; k < tokenizer->added_count; k++) {
-            const eitp__added_token *other = &tokenizer->added[k];
-            if (!((tokens[one->id].flags ^ tokens[other->id].flags) & EITP__TOKEN_NORMALIZED))
-                continue;
-            if (tokenizer->added_count > 4096 || eitp__tokens_overlap(one->bytes, one->size, other->bytes, other->size))
-                return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                                  "unsupported added tokens \"%.*s\" and \"%.*s\", which may overlap in a text and "
-                                  "differ in \"normalized\"; give both the same value",
-                                  eitp__excerpt_size(one->size), (const char *)one->bytes,
-                                  eitp__excerpt_size(other->size), (const char *)other->bytes);
-        }
-    }
     return EITP_OK;
 }
 
@@ -27485,7 +30388,7 @@ static int eitp__is_added_token(const eitp_tokenizer *tokenizer, size_t id, cons
    -1 if the vocabulary lacks the token. */
 static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp__json *content, unsigned flags, int64_t *id,
                                           eitp_error *error) {
-    unsigned verbatim = eitp__decode_spelling(&loader->bytes, content->text, content->text_size);
+    unsigned verbatim = eitp__load_spelling(loader, content->text, content->text_size);
     if (loader->bytes.failed)
         return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
     uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
@@ -27582,6 +30485,8 @@ static eitp_status eitp__check_decoder_tokens(eitp__loader *loader, eitp_error *
 static eitp_status eitp__load_prefix_space(eitp__loader *loader, eitp_error *error) {
     eitp_tokenizer *tokenizer = loader->tokenizer;
     int add_prefix_space = tokenizer->add_prefix_space;
+    if (tokenizer->model != EITP__MODEL_BPE)
+        return EITP_OK;
     eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
     if (status == EITP_OK && add_prefix_space != tokenizer->add_prefix_space)
         eitp__log(loader->host, EITP_LOG_WARNING, "tokenizer_config.json overrides add_prefix_space: it is %s",
@@ -27599,6 +30504,8 @@ EITP__PRIVATE eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_e
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT && status == EITP_OK; which++)
         status = eitp__load_special_token(loader, (eitp_special_token)which, &ids[which], error);
     if (status == EITP_OK)
+        status = eitp__load_normalization(loader, error);
+    if (status == EITP_OK)
         status = eitp__tokenizer_complete(tokenizer, error);
     if (status != EITP_OK)
         return status;
@@ -27614,10 +30521,455 @@ EITP__PRIVATE eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_e
     return tokenizer->config.failed ? eitp__fail_memory(error, tokenizer->config.size, "the tokenizer's configuration")
                                     : EITP_OK;
 }
-/* <<src/text/bpe_load_added.c */
+/* <<src/text/load_added.c */
 
-/* >>src/text/bpe_load_json.c */
-/* Reading tokenizer.json, and refusing settings beyond GPT-2's byte-level BPE. */
+/* >>src/text/load_template.c */
+/* Post-processors of tokenizer.json, which put special tokens around texts. */
+
+EITP__PRIVATE void eitp__set_template(eitp_tokenizer *tokenizer, int family, int32_t begin, int32_t end) {
+    const int is_bert = family == EITP__FAMILY_BERT;
+    eitp__template *single = &tokenizer->single, *pair = &tokenizer->pair;
+    single->count = pair->count = 0;
+    eitp__template_add(single, begin, 0);
+    eitp__template_add(single, EITP__TEMPLATE_FIRST, 0);
+    eitp__template_add(single, end, 0);
+    *pair = *single;
+    if (!is_bert) /* RoBERTa's has two separators, and one segment */
+        eitp__template_add(pair, end, 0);
+    eitp__template_add(pair, EITP__TEMPLATE_SECOND, is_bert);
+    eitp__template_add(pair, end, is_bert);
+}
+
+/* Checks that a template's token has its id in the vocabulary too. */
+static eitp_status eitp__check_template_token(const eitp__loader *loader, const eitp__json *place, const char *text,
+                                              size_t size, int64_t id, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
+    if (id >= 0 && (uint64_t)id < vocabulary->count && vocabulary->tokens[id].size == size &&
+        !memcmp(eitp__token_bytes(loader->tokenizer, (size_t)id), text, size))
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_FORMAT,
+        "line %zu: post_processor: the vocabulary lacks the token \"%.*s\" with id %lld, which is added to "
+        "texts",
+        place->line, eitp__excerpt_size(size), text, (long long)id);
+}
+
+/* Adds the tokens that a template calls `name`: {"ids": [101], "tokens": ["[CLS]"]}. */
+static eitp_status eitp__add_template_tokens(const eitp__loader *loader, const eitp__json *part,
+                                             const eitp__json *place, const char *name, int32_t segment,
+                                             eitp__template *out, eitp_error *error) {
+    const eitp__json *named = eitp__json_member(eitp__json_member(part, "special_tokens"), name);
+    const eitp__json *ids = eitp__json_member(named, "ids"), *tokens = eitp__json_member(named, "tokens");
+    if (!ids || !tokens || ids->kind != EITP__JSON_ARRAY || tokens->kind != EITP__JSON_ARRAY ||
+        ids->count != tokens->count)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: post_processor: special_tokens lacks \"%.80s\", with as many ids as tokens",
+                          place->line, name);
+    const eitp__json *token = tokens->first_child;
+    for (const eitp__json *id = ids->first_child; id; id = id->next, token = token->next) {
+        if (id->kind != EITP__JSON_NUMBER || !id->is_integer || token->kind != EITP__JSON_STRING)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "line %zu: post_processor: ids of \"%.80s\" must be integers, and tokens strings",
+                              id->line, name);
+        eitp_status status = eitp__check_template_token(loader, id, token->text, token->text_size, id->integer, error);
+        if (status != EITP_OK)
+            return status;
+        if (!eitp__template_add(out, (int32_t)id->integer, segment))
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "line %zu: unsupported post_processor with more than %zu pieces", place->line,
+                              EITP__TEMPLATE_LIMIT);
+    }
+    return EITP_OK;
+}
+
+/* Adds a piece of a template: {"SpecialToken": {"id": "[CLS]", "type_id": 0}} or {"Sequence": {"id": "A", ...}}. */
+static eitp_status eitp__add_template_piece(const eitp__loader *loader, const eitp__json *part, const eitp__json *piece,
+                                            eitp__template *out, eitp_error *error) {
+    const eitp__json *special = eitp__json_member(piece, "SpecialToken"), *text = eitp__json_member(piece, "Sequence");
+    const char *id = NULL;
+    int64_t segment = 0;
+    eitp_status status = eitp__json_get_text(special ? special : text, "id", &id, error);
+    if (status == EITP_OK)
+        status = eitp__json_get_integer(special ? special : text, "type_id", 0, INT32_MAX, &segment, error);
+    if (status == EITP_OK && special && id)
+        return eitp__add_template_tokens(loader, part, piece, id, (int32_t)segment, out, error);
+    if (status != EITP_OK ||
+        (id && (!strcmp(id, "A") || !strcmp(id, "B")) &&
+         eitp__template_add(out, *id == 'A' ? EITP__TEMPLATE_FIRST : EITP__TEMPLATE_SECOND, (int32_t)segment)))
+        return status;
+    return eitp__fail(
+        error, EITP_ERROR_FORMAT,
+        "line %zu: post_processor: a piece must be a SpecialToken with an id, or a Sequence with id A or B, "
+        "and there can be %zu",
+        piece->line, EITP__TEMPLATE_LIMIT);
+}
+
+/* Reads the template called `name`, which must have each text once. */
+static eitp_status eitp__load_one_template(const eitp__loader *loader, const eitp__json *part, const char *name,
+                                           size_t texts, eitp__template *out, eitp_error *error) {
+    const eitp__json *pieces = eitp__json_member(part, name);
+    size_t found[2] = {0, 0};
+    if (!pieces || pieces->kind != EITP__JSON_ARRAY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: post_processor: \"%s\" must be an array", part->line,
+                          name);
+    out->count = 0;
+    for (const eitp__json *piece = pieces->first_child; piece; piece = piece->next) {
+        eitp_status status = eitp__add_template_piece(loader, part, piece, out, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    for (size_t i = 0; i < out->count; i++) {
+        if (out->pieces[i].id < 0)
+            found[out->pieces[i].id == EITP__TEMPLATE_SECOND]++;
+    }
+    if (found[0] != 1 || found[1] != texts - 1)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported \"%s\" of the post_processor; it must have the sequence A%s once",
+                          pieces->line, name, texts > 1 ? " and the sequence B" : ", and no B,");
+    return EITP_OK;
+}
+
+/* Reads a token and its id: ["[SEP]", 102]. */
+static eitp_status eitp__load_processor_token(const eitp__loader *loader, const eitp__json *part, const char *name,
+                                              int32_t *id, eitp_error *error) {
+    const eitp__json *pair = eitp__json_member(part, name), *text = pair ? pair->first_child : NULL;
+    if (!pair || pair->kind != EITP__JSON_ARRAY || pair->count != 2 || text->kind != EITP__JSON_STRING ||
+        text->next->kind != EITP__JSON_NUMBER || !text->next->is_integer)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: post_processor: \"%s\" must be [\"token\", id]",
+                          part->line, name);
+    *id = (int32_t)text->next->integer;
+    return eitp__check_template_token(loader, pair, text->text, text->text_size, text->next->integer, error);
+}
+
+static eitp_status eitp__load_processor(eitp__loader *loader, const eitp__json *part, int *found, eitp_error *error);
+
+static eitp_status eitp__load_processors(eitp__loader *loader, const eitp__json *part, int *found, eitp_error *error) {
+    const eitp__json *inner = eitp__json_member(part, "processors");
+    eitp_status status = EITP_OK;
+    if (!inner || inner->kind != EITP__JSON_ARRAY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: post_processor: \"processors\" must be an array",
+                          part->line);
+    for (inner = inner->first_child; inner && status == EITP_OK; inner = inner->next)
+        status = eitp__load_processor(loader, inner, found, error);
+    return status;
+}
+
+/* *found: a processor before this one sets the templates. */
+static eitp_status eitp__load_processor(eitp__loader *loader, const eitp__json *part, int *found, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    const char *type = "?";
+    int32_t begin = -1, end = -1;
+    eitp_status status = eitp__json_get_text(part, "type", &type, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "post_processor");
+    if (!strcmp(type, "ByteLevel")) /* about offsets only */
+        return EITP_OK;
+    if (!strcmp(type, "Sequence"))
+        return eitp__load_processors(loader, part, found, error);
+    const int is_template = !strcmp(type, "TemplateProcessing"), is_bert = !strcmp(type, "BertProcessing");
+    if (*found || (!is_template && !is_bert && strcmp(type, "RobertaProcessing")))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported post_processor \"%.80s\"%s; it must be null, ByteLevel, "
+                          "TemplateProcessing, BertProcessing or RobertaProcessing",
+                          part->line, type, *found ? " after another one" : "");
+    *found = 1;
+    if (is_template) {
+        status = eitp__load_one_template(loader, part, "single", 1, &tokenizer->single, error);
+        return status == EITP_OK ? eitp__load_one_template(loader, part, "pair", 2, &tokenizer->pair, error) : status;
+    }
+    status = eitp__load_processor_token(loader, part, "cls", &begin, error);
+    if (status == EITP_OK)
+        status = eitp__load_processor_token(loader, part, "sep", &end, error);
+    if (status == EITP_OK)
+        eitp__set_template(tokenizer, is_bert ? EITP__FAMILY_BERT : EITP__FAMILY_ROBERTA, begin, end);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__load_post_processor(eitp__loader *loader, const eitp__json *part, eitp_error *error) {
+    eitp__buffer *kept = &loader->tokenizer->kept[EITP__KEPT_POST_PROCESSOR];
+    int found = 0;
+    if (eitp__is_absent(part))
+        return EITP_OK;
+    eitp_status status = eitp__load_processor(loader, part, &found, error);
+    if (status == EITP_OK)
+        eitp__json_write_value(kept, part);
+    return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's post-processor") : status;
+}
+/* <<src/text/load_template.c */
+
+/* >>src/text/load_defaults.c */
+/* "truncation" and "padding" of tokenizer.json, and what tokenizer_config.json says of them. */
+
+/* Reads a word that must be one of `count`, and stores its index. */
+static eitp_status eitp__load_keyword(const eitp__json *object, const char *name, const char *const *words, int count,
+                                      int *index, eitp_error *error) {
+    const char *text = NULL;
+    eitp_status status = eitp__json_get_text(object, name, &text, error);
+    if (status != EITP_OK || !text)
+        return status;
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(text, words[i])) {
+            *index = i;
+            return EITP_OK;
+        }
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported %s \"%.80s\"", object->line, name, text);
+}
+
+/* Reads a number of tokens. Files say "no limit" by a very large one. */
+static eitp_status eitp__load_count(const eitp__json *object, const char *name, int32_t *value, eitp_error *error) {
+    int64_t integer = *value;
+    eitp_status status = eitp__json_get_integer(object, name, 0, INT64_MAX, &integer, error);
+    *value = integer > INT32_MAX ? INT32_MAX : (int32_t)integer;
+    return status;
+}
+
+static const char *const eitp__directions[] = {"Right", "Left"};
+
+static eitp_status eitp__load_truncation(const eitp__json *part, eitp_sequence_defaults *out, eitp_error *error) {
+    static const char *const strategies[] = {"LongestFirst", "OnlyFirst", "OnlySecond"};
+    int strategy = EITP_TRUNCATE_LONGEST;
+    eitp_status status = eitp__load_count(part, "max_length", &out->max_length, error);
+    if (status == EITP_OK)
+        status = eitp__load_keyword(part, "strategy", strategies, 3, &strategy, error);
+    if (status == EITP_OK)
+        status = eitp__load_keyword(part, "direction", eitp__directions, 2, &out->truncate_left, error);
+    out->truncation = (eitp_truncation)strategy;
+    return status;
+}
+
+/* "strategy" is "BatchLongest" or {"Fixed": length}. */
+static eitp_status eitp__load_padding(const eitp__json *part, eitp_sequence_defaults *out, eitp_error *error) {
+    static const char *const strategies[] = {"BatchLongest"};
+    const eitp__json *strategy = eitp__json_member(part, "strategy");
+    int ignored = 0;
+    out->has_padding = 1;
+    eitp_status status = strategy && strategy->kind == EITP__JSON_OBJECT
+                             ? eitp__load_count(strategy, "Fixed", &out->pad_length, error)
+                             : eitp__load_keyword(part, "strategy", strategies, 1, &ignored, error);
+    if (status == EITP_OK)
+        status = eitp__load_keyword(part, "direction", eitp__directions, 2, &out->pad_left, error);
+    if (status == EITP_OK)
+        status = eitp__load_count(part, "pad_to_multiple_of", &out->pad_multiple, error);
+    if (status == EITP_OK)
+        status = eitp__load_count(part, "pad_id", &out->pad_id, error);
+    return status == EITP_OK ? eitp__load_count(part, "pad_type_id", &out->pad_segment, error) : status;
+}
+
+static eitp_status eitp__load_sides(const eitp__special_files *files, eitp_sequence_defaults *out, eitp_error *error) {
+    static const char *const sides[] = {"right", "left"};
+    const eitp__json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
+    const eitp__json *config = document ? eitp__json_root(document) : NULL;
+    const eitp__json *length = eitp__tokenizer_config_member(files, "model_max_length");
+    eitp_status status = eitp__load_keyword(config, "truncation_side", sides, 2, &out->truncate_left, error);
+    if (status == EITP_OK)
+        status = eitp__load_keyword(config, "padding_side", sides, 2, &out->pad_left, error);
+    if (length && length->kind == EITP__JSON_NUMBER && length->is_integer && length->integer > 0 &&
+        length->integer <= INT32_MAX)
+        out->model_max_length = (int32_t)length->integer;
+    return status == EITP_OK ? status
+                             : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
+EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
+    eitp_status (*const read[])(const eitp__json *, eitp_sequence_defaults *, eitp_error *) = {eitp__load_truncation,
+                                                                                               eitp__load_padding};
+    for (int part = EITP__KEPT_TRUNCATION; part <= EITP__KEPT_PADDING; part++) {
+        const eitp__json *value = eitp__json_member(root, eitp__kept_part_name(part));
+        eitp__buffer *kept = &loader->tokenizer->kept[part];
+        if (eitp__is_absent(value))
+            continue;
+        eitp_status status = value->kind == EITP__JSON_OBJECT
+                                 ? read[part](value, &loader->tokenizer->defaults, error)
+                                 : eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: must be an object", value->line);
+        if (status != EITP_OK)
+            return eitp__fail_prefix(error, status, "%s", eitp__kept_part_name(part));
+        eitp__json_write_value(kept, value);
+        if (kept->failed)
+            return eitp__fail_memory(error, kept->size, "the tokenizer's settings");
+    }
+    if (loader->tokenizer->defaults.pad_id >= (int64_t)loader->tokenizer->vocabulary.count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "padding: the vocabulary lacks token %ld (pad_id)",
+                          (long)loader->tokenizer->defaults.pad_id);
+    return eitp__load_sides(loader->files, &loader->tokenizer->defaults, error);
+}
+/* <<src/text/load_defaults.c */
+
+/* >>src/text/load_family.c */
+/* The special tokens and the template of a vocabulary without a tokenizer.json. */
+
+EITP__PRIVATE const char *eitp__special_text(const eitp__loader *loader, int family, eitp_special_token which,
+                                             size_t *size) {
+    int file;
+    const eitp__json *value = eitp__special_token_value(loader->files, which, &file);
+    const char *text = eitp__family_token(family, which);
+    *size = text ? strlen(text) : 0;
+    if (!value)
+        return text;
+    if (value->kind == EITP__JSON_OBJECT)
+        value = eitp__json_member(value, "content");
+    if (!value || value->kind != EITP__JSON_STRING)
+        return NULL;
+    *size = value->text_size;
+    return value->text;
+}
+
+/* Makes the special tokens that no file names those of the family. */
+static void eitp__mark_family(eitp__loader *loader, int family) {
+    int file;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        const char *text = eitp__family_token(family, (eitp_special_token)which);
+        if (!text || eitp__special_token_value(loader->files, (eitp_special_token)which, &file))
+            continue; /* eitp__load_special_tokens finds those that files name */
+        if (!eitp__load_mark_special(loader, text, strlen(text)) && family != EITP__FAMILY_GPT2)
+            eitp__log(loader->host, EITP_LOG_WARNING, "the vocabulary lacks the %s \"%s\"",
+                      eitp__special_token_name((eitp_special_token)which), text);
+    }
+}
+
+/* Adds the post-processor that tokenizer.json would have. */
+static eitp_status eitp__make_post_processor(eitp__loader *loader, const int32_t ids[2], eitp_error *error) {
+    static const char *const names[] = {"cls", "sep"};
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    eitp__buffer *kept = &tokenizer->kept[EITP__KEPT_POST_PROCESSOR];
+    const int is_bert = tokenizer->family == EITP__FAMILY_BERT;
+    int add_prefix_space = 0;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
+    eitp__buffer_format(kept, "{\"type\": \"%s\"", is_bert ? "BertProcessing" : "RobertaProcessing");
+    for (size_t i = 0; i < 2; i++) {
+        eitp__buffer_format(kept, ", \"%s\": [", names[i]);
+        eitp__json_write_text(kept, (const char *)eitp__token_bytes(tokenizer, (size_t)ids[i]),
+                              tokenizer->vocabulary.tokens[ids[i]].size);
+        eitp__buffer_format(kept, ", %ld]", (long)ids[i]);
+    }
+    if (!is_bert)
+        eitp__buffer_format(kept, ", \"trim_offsets\": true, \"add_prefix_space\": %s",
+                            add_prefix_space ? "true" : "false");
+    eitp__buffer_add_text(kept, "}");
+    return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's post-processor") : status;
+}
+
+EITP__PRIVATE eitp_status eitp__load_family(eitp__loader *loader, int family, eitp_error *error) {
+    static const eitp_special_token around[] = {EITP_CLASSIFIER, EITP_SEPARATOR};
+    int32_t ids[2];
+    size_t size;
+    loader->tokenizer->family = family;
+    loader->tokenizer->is_from_lists = 1;
+    eitp__mark_family(loader, family);
+    if (family == EITP__FAMILY_GPT2)
+        return EITP_OK;
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = eitp__special_text(loader, family, around[i], &size);
+        ids[i] = text ? (int32_t)eitp__load_find(loader, text, size) : -1;
+        if (ids[i] < 0)
+            return eitp__fail(
+                error, EITP_ERROR_FORMAT,
+                "the vocabulary lacks the %s \"%.*s\", which each sequence has; add it, or name another one "
+                "in tokenizer_config.json",
+                eitp__special_token_name(around[i]), text ? eitp__excerpt_size(size) : 4, text ? text : "null");
+    }
+    eitp__set_template(loader->tokenizer, family, ids[0], ids[1]);
+    return eitp__make_post_processor(loader, ids, error);
+}
+/* <<src/text/load_family.c */
+
+/* >>src/text/load_vocab_txt.c */
+/* Loading WordPiece from a vocab.txt. */
+
+/* The lines of vocab.txt. */
+typedef struct eitp__vocabulary_lines {
+    const char *text;
+    size_t size, at;
+} eitp__vocabulary_lines;
+
+/* Finds the next line, without white space at its end; returns 0 after the last one. */
+static int eitp__next_vocabulary_line(eitp__vocabulary_lines *lines, const char **text, size_t *size) {
+    if (lines->at == lines->size)
+        return 0;
+    const char *begin = lines->text + lines->at;
+    const char *end = (const char *)memchr(begin, '\n', lines->size - lines->at);
+    size_t length = end ? (size_t)(end - begin) : lines->size - lines->at;
+    lines->at += length + (end != NULL);
+    while (length) {
+        size_t last = length - 1;
+        uint32_t code_point;
+        int valid;
+        while (last && ((unsigned char)begin[last] & 0xC0) == 0x80)
+            last--;
+        eitp__utf8_next((const unsigned char *)begin + last, length - last, &code_point, &valid);
+        if (eitp__unicode_class(code_point) != EITP__UNICODE_SPACE)
+            break;
+        length = last;
+    }
+    *text = begin;
+    *size = length;
+    return 1;
+}
+
+static eitp_status eitp__load_vocabulary_lines(eitp__loader *loader, const eitp__buffer *content, eitp_error *error) {
+    eitp__vocabulary_lines lines = EITP__ZERO;
+    const char *text;
+    size_t size, count = 0;
+    lines.text = content->data;
+    lines.size = content->size;
+    eitp__vocabulary_lines counted = lines;
+    while (eitp__next_vocabulary_line(&counted, &text, &size))
+        count++;
+    eitp_status status = eitp__load_begin(loader, count, 0, 0, error);
+    for (size_t id = 0; id < count && status == EITP_OK; id++) {
+        eitp__next_vocabulary_line(&lines, &text, &size);
+        if (eitp__utf8_valid_prefix((const unsigned char *)text, size) != size)
+            return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: invalid UTF-8; convert the file to UTF-8", id + 1);
+        status = eitp__load_token(loader, text, size, id, id + 1, error);
+    }
+    return status;
+}
+
+static eitp_status eitp__load_words(eitp__loader *loader, const eitp__buffer *content, eitp_error *error) {
+    eitp_status status = eitp__load_vocabulary_lines(loader, content, error);
+    size_t size;
+    if (status != EITP_OK)
+        return status;
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    const eitp__normalization steps = {1, 1, -1, 1};
+    tokenizer->has_normalizer = tokenizer->decodes_words = tokenizer->cleans_up = 1;
+    tokenizer->normalization = steps;
+    eitp__buffer_add_text(&tokenizer->wordpiece.prefix, "##");
+    eitp__buffer_add_text(&tokenizer->kept[EITP__KEPT_DECODER],
+                          "{\"type\": \"WordPiece\", \"prefix\": \"##\", \"cleanup\": true}");
+    if (tokenizer->wordpiece.prefix.failed || tokenizer->kept[EITP__KEPT_DECODER].failed)
+        return eitp__fail_memory(error, 2, "the tokenizer's vocabulary");
+    const char *unknown = eitp__special_text(loader, EITP__FAMILY_BERT, EITP_UNKNOWN, &size);
+    status = eitp__load_unknown(loader, unknown ? unknown : "null", unknown ? size : 4, error);
+    if (status == EITP_OK)
+        status = eitp__load_family(loader, EITP__FAMILY_BERT, error);
+    if (status == EITP_OK)
+        status = eitp__load_defaults(loader, NULL, error);
+    return status == EITP_OK ? eitp__load_special_tokens(loader, error) : status;
+}
+
+EITP__PRIVATE eitp_status eitp__load_vocab_txt(const eitp_host *host, const char *path,
+                                               const eitp__special_files *files, eitp_tokenizer **out,
+                                               eitp_error *error) {
+    eitp__buffer content;
+    eitp__loader loader;
+    eitp__buffer_init(&content, host);
+    eitp__loader_init(&loader, host, files);
+    loader.model = EITP__MODEL_WORDPIECE;
+    eitp_status status = eitp__read_file(host, path, EITP__TOKENIZER_FILE_LIMIT, &content, error);
+    if (status == EITP_OK) {
+        status = eitp__load_words(&loader, &content, error);
+        if (status != EITP_OK)
+            status = eitp__fail_prefix(error, status, "%s", path);
+    }
+    status = eitp__loader_finish(&loader, status, out);
+    eitp__buffer_release(&content);
+    return status;
+}
+/* <<src/text/load_vocab_txt.c */
+
+/* >>src/text/load_json.c */
+/* Reading tokenizer.json, and refusing what is neither byte-level BPE nor BERT's WordPiece. */
 
 /* Each merge is "left right" or ["left", "right"]. */
 static eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp__json *merges, eitp_error *error) {
@@ -27651,19 +31003,21 @@ static eitp_status eitp__load_json_merges(eitp__loader *loader, const eitp__json
     return EITP_OK;
 }
 
-/* Checks a part of tokenizer.json that must be null or, unless `type` is NULL, an object of this type. */
-static eitp_status eitp__check_part(const eitp__json *root, const char *name, const char *type, eitp_error *error) {
+/* The type of a part of tokenizer.json, NULL if it is missing or null. Anything but `type`, which may be NULL, is an
+   error. */
+static eitp_status eitp__part_type(const eitp__json *root, const char *name, const char *type, const char **found,
+                                   eitp_error *error) {
     const eitp__json *part = eitp__json_member(root, name);
-    const char *found = "?";
+    *found = NULL;
     if (eitp__is_absent(part))
         return EITP_OK;
-    eitp_status status = eitp__json_get_text(part, "type", &found, error);
+    eitp_status status = eitp__json_get_text(part, "type", found, error);
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", name);
-    if (type && !strcmp(found, type))
+    if (*found && type && !strcmp(*found, type))
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported %s \"%.80s\"; it must be %s%s", part->line,
-                      name, found, type ? "null or " : "null", type ? type : "");
+                      name, *found ? *found : "?", type ? "null or " : "null", type ? type : "");
 }
 
 /* Checks a string of the model that must be null or empty. */
@@ -27675,19 +31029,24 @@ static eitp_status eitp__check_empty(const eitp__json *model, const char *name, 
                       value->line, name);
 }
 
-static eitp_status eitp__check_model(const eitp__json *model, eitp_error *error) {
-    const char *type = "BPE";
-    double dropout = 0;
-    int ignore_merges = 0;
+/* Which model it is: by its type, or if it has none by its members. */
+static eitp_status eitp__find_model(const eitp__json *model, int *kind, eitp_error *error) {
+    const char *type = eitp__json_member(model, "max_input_chars_per_word") ? "WordPiece" : "BPE";
     if (!model || model->kind != EITP__JSON_OBJECT)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "\"model\" must be an object; check that the file is a tokenizer.json");
     eitp_status status = eitp__json_get_text(model, "type", &type, error);
-    if (status == EITP_OK && strcmp(type, "BPE"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: unsupported model \"%.80s\"; it must be BPE",
-                          model->line, type);
-    if (status == EITP_OK)
-        status = eitp__json_get_number(model, "dropout", 0, 1, &dropout, error);
+    *kind = strcmp(type, "WordPiece") ? EITP__MODEL_BPE : EITP__MODEL_WORDPIECE;
+    if (status == EITP_OK && *kind == EITP__MODEL_BPE && strcmp(type, "BPE"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported model \"%.80s\"; it must be BPE or WordPiece", model->line, type);
+    return status;
+}
+
+static eitp_status eitp__check_bpe(const eitp__json *model, eitp_error *error) {
+    double dropout = 0;
+    int ignore_merges = 0;
+    eitp_status status = eitp__json_get_number(model, "dropout", 0, 1, &dropout, error);
     if (status == EITP_OK && dropout > 0)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported dropout %g of the model; it must be null",
                           dropout);
@@ -27726,101 +31085,135 @@ static eitp_status eitp__check_pre_tokenizer(const eitp__json *root, int *add_pr
     return status;
 }
 
-/* The id of a token that a template adds to each text, or NULL. */
-static const char *eitp__template_addition(const eitp__json *pieces) {
-    const eitp__json *piece = pieces && pieces->kind == EITP__JSON_ARRAY ? pieces->first_child : NULL;
-    const char *id = NULL;
-    for (; piece && !id; piece = piece->next)
-        eitp__json_get_text(eitp__json_member(piece, "SpecialToken"), "id", &id, NULL);
-    return id;
+/* The parts around byte-level BPE. */
+static eitp_status eitp__check_bytes_parts(const eitp__json *root, int *add_prefix_space, eitp_error *error) {
+    const char *type;
+    eitp_status status = eitp__check_bpe(eitp__json_member(root, "model"), error);
+    if (status == EITP_OK)
+        status = eitp__part_type(root, "normalizer", NULL, &type, error);
+    if (status == EITP_OK)
+        status = eitp__check_pre_tokenizer(root, add_prefix_space, error);
+    if (status == EITP_OK)
+        status = eitp__part_type(root, "decoder", "ByteLevel", &type, error);
+    return status;
 }
 
-/* Checks that a template consists of the text alone, as transformers 5 writes it for no post-processor. */
-static eitp_status eitp__check_template(const eitp__json *part, eitp_error *error) {
-    const eitp__json *pieces = eitp__json_member(part, "single");
-    const char *id = "", *added = eitp__template_addition(pieces);
-    if (added)
-        return eitp__fail(
-            error, EITP_ERROR_UNSUPPORTED,
-            "line %zu: unsupported post_processor, which adds \"%.80s\" to each text; set post_processor to null",
-            part->line, added);
-    if (pieces && pieces->kind == EITP__JSON_ARRAY && pieces->count == 1)
-        eitp__json_get_text(eitp__json_member(pieces->first_child, "Sequence"), "id", &id, NULL);
-    if (strcmp(id, "A"))
-        return eitp__fail(
-            error, EITP_ERROR_UNSUPPORTED,
-            "line %zu: unsupported post_processor \"TemplateProcessing\"; its \"single\" must be the sequence A alone",
-            part->line);
-    return EITP_OK;
-}
-
-/* Checks that a post-processor changes no ids: ByteLevel, which changes offsets only, such a template, or a
-   sequence. */
-static eitp_status eitp__check_post_processor(const eitp__json *part, eitp_error *error) {
-    const eitp__json *inner = eitp__json_member(part, "processors");
-    const char *type = "?";
-    if (eitp__is_absent(part))
-        return EITP_OK;
-    eitp_status status = eitp__json_get_text(part, "type", &type, error);
-    if (status != EITP_OK)
-        return eitp__fail_prefix(error, status, "post_processor");
-    if (!strcmp(type, "TemplateProcessing"))
-        return eitp__check_template(part, error);
-    if (!strcmp(type, "Sequence") && inner && inner->kind == EITP__JSON_ARRAY) {
-        for (inner = inner->first_child; inner && status == EITP_OK; inner = inner->next)
-            status = eitp__check_post_processor(inner, error);
-        return status;
-    }
-    if (strcmp(type, "ByteLevel"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "line %zu: unsupported post_processor \"%.80s\"; it must be null, ByteLevel, or a "
-                          "TemplateProcessing that adds nothing",
-                          part->line, type);
-    return EITP_OK;
-}
-
-static void eitp__warn_about_ignored(const eitp_host *host, const eitp__json *root) {
-    static const char *const names[] = {"truncation", "padding"};
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
-        if (!eitp__is_absent(eitp__json_member(root, names[i])))
-            eitp__log(host, EITP_LOG_WARNING,
-                      "%s of the tokenizer is ignored and will not be saved; texts are encoded whole", names[i]);
-    }
-}
-
-static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
+static eitp_status eitp__load_bpe(eitp__loader *loader, const eitp__json *root, size_t outside, eitp_error *error) {
     const eitp__json *model = eitp__json_member(root, "model"), *merges = eitp__json_member(model, "merges");
-    const eitp__json *vocabulary = eitp__json_member(model, "vocab"), *added = eitp__json_member(root, "added_tokens");
     int add_prefix_space = 0;
-    eitp_status status = eitp__check_model(model, error);
-    if (status == EITP_OK)
-        status = eitp__check_part(root, "normalizer", NULL, error);
-    if (status == EITP_OK)
-        status = eitp__check_pre_tokenizer(root, &add_prefix_space, error);
-    if (status == EITP_OK)
-        status = eitp__check_post_processor(eitp__json_member(root, "post_processor"), error);
-    if (status == EITP_OK)
-        status = eitp__check_part(root, "decoder", "ByteLevel", error);
+    eitp_status status = eitp__check_bytes_parts(root, &add_prefix_space, error);
     if (status != EITP_OK)
         return status;
     if (!merges || merges->kind != EITP__JSON_ARRAY)
         return eitp__fail(error, EITP_ERROR_FORMAT, "\"merges\" of the model must be an array");
-    if (!eitp__is_absent(added) && added->kind != EITP__JSON_ARRAY)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens must be an array", added->line);
-    const size_t count = vocabulary ? vocabulary->count : 0;
-    status = eitp__load_vocabulary(loader, vocabulary, eitp__count_added_outside(added, count), merges->count, error);
-    if (status == EITP_OK)
-        status = eitp__load_json_merges(loader, merges, error);
-    if (status == EITP_OK)
-        status = eitp__load_added_tokens(loader, added, count, error);
+    status = eitp__load_vocabulary(loader, eitp__json_member(model, "vocab"), outside, merges->count, error);
     if (status != EITP_OK)
         return status;
     loader->tokenizer->add_prefix_space = add_prefix_space;
-    eitp__warn_about_ignored(loader->host, root);
-    status = eitp__load_special_tokens(loader, error);
-    if (status == EITP_OK)
-        status = eitp__check_added_overlaps(loader->tokenizer, error);
+    return eitp__load_json_merges(loader, merges, error);
+}
+
+/* A member that the library requires, too. */
+static eitp_status eitp__load_flag(const eitp__json *part, const char *name, int required, int *value,
+                                   eitp_error *error) {
+    eitp_status status = eitp__json_get_boolean(part, name, value, error);
+    if (status == EITP_OK && required && eitp__is_absent(eitp__json_member(part, name)))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s is missing", part->line, name);
     return status;
+}
+
+/* The parts around WordPiece. */
+static eitp_status eitp__load_words_parts(eitp_tokenizer *tokenizer, const eitp__json *root, eitp_error *error) {
+    const eitp__json *normalizer = eitp__json_member(root, "normalizer"), *decoder = eitp__json_member(root, "decoder");
+    eitp__normalization *steps = &tokenizer->normalization;
+    const char *type;
+    eitp_status status = eitp__part_type(root, "pre_tokenizer", "BertPreTokenizer", &type, error);
+    if (status == EITP_OK && !type)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "pre_tokenizer is missing; it must be BertPreTokenizer");
+    if (status == EITP_OK)
+        status = eitp__part_type(root, "normalizer", "BertNormalizer", &type, error);
+    tokenizer->has_normalizer = type != NULL;
+    steps->strip_accents = -1;
+    if (status == EITP_OK && type)
+        status = eitp__load_flag(normalizer, "clean_text", 1, &steps->clean_text, error);
+    if (status == EITP_OK && type)
+        status = eitp__load_flag(normalizer, "handle_chinese_chars", 1, &steps->handle_chinese_chars, error);
+    if (status == EITP_OK && type)
+        status = eitp__load_flag(normalizer, "strip_accents", 0, &steps->strip_accents, error);
+    if (status == EITP_OK && type)
+        status = eitp__load_flag(normalizer, "lowercase", 1, &steps->lowercase, error);
+    if (status == EITP_OK)
+        status = eitp__part_type(root, "decoder", "WordPiece", &type, error);
+    tokenizer->decodes_words = type != NULL;
+    return status == EITP_OK && type ? eitp__load_flag(decoder, "cleanup", 1, &tokenizer->cleans_up, error) : status;
+}
+
+static eitp_status eitp__load_wordpiece(eitp__loader *loader, const eitp__json *root, size_t outside,
+                                        eitp_error *error) {
+    const eitp__json *model = eitp__json_member(root, "model");
+    const eitp__json *prefix = eitp__json_member(model, "continuing_subword_prefix");
+    const eitp__json *unknown = eitp__json_member(model, "unk_token"), *decoder = eitp__json_member(root, "decoder");
+    const eitp__json *joined = eitp__json_member(decoder, "prefix");
+    int64_t characters = 100;
+    if (!prefix || prefix->kind != EITP__JSON_STRING || !unknown || unknown->kind != EITP__JSON_STRING)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "line %zu: unk_token and continuing_subword_prefix of the model must be strings",
+                          model->line);
+    if (!eitp__is_absent(decoder) &&
+        (!joined || joined->kind != EITP__JSON_STRING || strcmp(joined->text, prefix->text)))
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "line %zu: unsupported decoder, whose prefix differs from the continuing_subword_prefix \"%.80s\" "
+            "of the model",
+            decoder->line, prefix->text);
+    eitp_status status = eitp__json_get_integer(model, "max_input_chars_per_word", 0, INT32_MAX, &characters, error);
+    if (status == EITP_OK)
+        status = eitp__load_vocabulary(loader, eitp__json_member(model, "vocab"), outside, 0, error);
+    if (status == EITP_OK)
+        status = eitp__load_words_parts(loader->tokenizer, root, error);
+    if (status == EITP_OK)
+        status = eitp__load_unknown(loader, unknown->text, unknown->text_size, error);
+    if (status != EITP_OK)
+        return status;
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    tokenizer->family = EITP__FAMILY_BERT;
+    tokenizer->wordpiece.max_characters = (uint64_t)characters;
+    eitp__buffer_add(&tokenizer->wordpiece.prefix, prefix->text, prefix->text_size);
+    return tokenizer->wordpiece.prefix.failed ? eitp__fail_memory(error, prefix->text_size, "a tokenizer") : EITP_OK;
+}
+
+static eitp_status eitp__keep_decoder(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
+    const eitp__json *decoder = eitp__json_member(root, eitp__kept_part_name(EITP__KEPT_DECODER));
+    eitp__buffer *kept = &loader->tokenizer->kept[EITP__KEPT_DECODER];
+    if (decoder)
+        eitp__json_write_value(kept, decoder);
+    return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's decoder") : EITP_OK;
+}
+
+static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
+    const eitp__json *model = eitp__json_member(root, "model"), *added = eitp__json_member(root, "added_tokens");
+    const eitp__json *vocabulary = eitp__json_member(model, "vocab");
+    const size_t count = vocabulary ? vocabulary->count : 0, outside = eitp__count_added_outside(added, count);
+    const char *name;
+    eitp_status status = eitp__find_model(model, &loader->model, error);
+    if (status == EITP_OK && !eitp__is_absent(added) && added->kind != EITP__JSON_ARRAY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens must be an array", added->line);
+    if (status == EITP_OK)
+        status = loader->model == EITP__MODEL_BPE ? eitp__load_bpe(loader, root, outside, error)
+                                                  : eitp__load_wordpiece(loader, root, outside, error);
+    if (status == EITP_OK)
+        status = eitp__load_added_tokens(loader, added, count, error);
+    if (status == EITP_OK)
+        status = eitp__load_post_processor(loader, eitp__json_member(root, "post_processor"), error);
+    if (status == EITP_OK)
+        status = eitp__load_defaults(loader, root, error);
+    if (status == EITP_OK)
+        status = eitp__keep_decoder(loader, root, error);
+    if (status != EITP_OK)
+        return status;
+    if (eitp__named_family(loader->files, &name) == EITP__FAMILY_ROBERTA)
+        loader->tokenizer->family = EITP__FAMILY_ROBERTA;
+    return eitp__load_special_tokens(loader, error);
 }
 
 static eitp_status eitp__tokenizer_from_document(const eitp_host *host, const eitp__json_document *document,
@@ -27857,10 +31250,10 @@ EITP__PRIVATE eitp_status eitp__load_tokenizer_json(const eitp_host *host, const
     eitp__json_release(document);
     return status;
 }
-/* <<src/text/bpe_load_json.c */
+/* <<src/text/load_json.c */
 
-/* >>src/text/bpe_load.c */
-/* Loading a tokenizer from a tokenizer.json, or from vocab.json and merges.txt. */
+/* >>src/text/tokenizer_load.c */
+/* Loading a tokenizer from a tokenizer.json, from vocab.txt, or from vocab.json and merges.txt. */
 
 /* The lines of merges.txt. */
 typedef struct eitp__merge_lines {
@@ -27904,13 +31297,6 @@ static eitp_status eitp__load_text_merges(eitp__loader *loader, eitp__merge_line
     return EITP_OK;
 }
 
-/* vocab.json and merges.txt do not say that <|endoftext|> is special. */
-static void eitp__mark_end_of_text(eitp__loader *loader) {
-    uint32_t slot = *eitp__loader_slot(loader, EITP__END_OF_TEXT, strlen(EITP__END_OF_TEXT), 0);
-    if (slot)
-        loader->tokenizer->vocabulary.tokens[slot - 1].flags |= EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL;
-}
-
 /* Without a tokenizer.json, transformers applies add_bos_token. */
 static eitp_status eitp__check_add_bos(const eitp__loader *loader, eitp_error *error) {
     int adds = 0;
@@ -27926,7 +31312,8 @@ static eitp_status eitp__load_vocab_merges_content(eitp__loader *loader, const e
                                                    const eitp__buffer *merges, const char *vocabulary_path,
                                                    const char *merges_path, eitp_error *error) {
     eitp__merge_lines lines = EITP__ZERO;
-    const char *text;
+    const char *text, *name;
+    const int family = eitp__named_family(loader->files, &name);
     size_t size, merge_count = 0;
     lines.text = merges->data;
     lines.size = merges->size;
@@ -27939,8 +31326,11 @@ static eitp_status eitp__load_vocab_merges_content(eitp__loader *loader, const e
     status = eitp__load_text_merges(loader, lines, error);
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", merges_path);
-    eitp__mark_end_of_text(loader);
-    status = eitp__check_add_bos(loader, error);
+    status = eitp__load_family(loader, family == EITP__FAMILY_ROBERTA ? family : EITP__FAMILY_GPT2, error);
+    if (status == EITP_OK)
+        status = eitp__check_add_bos(loader, error);
+    if (status == EITP_OK)
+        status = eitp__load_defaults(loader, NULL, error);
     if (status == EITP_OK)
         status = eitp__load_special_tokens(loader, error);
     return status == EITP_OK ? status : eitp__fail_prefix(error, status, "%s, %s", vocabulary_path, merges_path);
@@ -27967,12 +31357,39 @@ static eitp_status eitp__load_vocab_merges(const eitp_host *host, const char *vo
 }
 
 /* Files of a tokenizer in a directory. */
-enum { EITP__TOKENIZER_JSON, EITP__VOCAB_JSON, EITP__MERGES_TXT, EITP__ADDED_JSON, EITP__TOKENIZER_FILES };
+enum {
+    EITP__TOKENIZER_JSON,
+    EITP__VOCAB_TXT,
+    EITP__VOCAB_JSON,
+    EITP__MERGES_TXT,
+    EITP__ADDED_JSON,
+    EITP__TOKENIZER_FILES
+};
+
+/* Decides between vocab.txt and vocab.json with merges.txt, of which a directory may have both. */
+static eitp_status eitp__choose_vocabulary(const char *directory, const eitp__special_files *files, int has_words,
+                                           int has_bytes, int *words, eitp_error *error) {
+    const char *name;
+    const int family = eitp__named_family(files, &name);
+    *words = has_words && !(has_bytes && (family == EITP__FAMILY_GPT2 || family == EITP__FAMILY_ROBERTA));
+    if (!has_words && !has_bytes)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: no tokenizer found; expected tokenizer.json, vocab.txt, or vocab.json and merges.txt",
+                          directory);
+    if (*words && name && family != EITP__FAMILY_BERT)
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "%s: unsupported tokenizer \"%.80s\" with a vocab.txt, which must be a BertTokenizer; save the "
+            "tokenizer as tokenizer.json",
+            directory, name);
+    return EITP_OK;
+}
 
 static eitp_status eitp__load_from_directory(const eitp_host *host, const char *directory, char *const *paths,
                                              const eitp__special_files *files, eitp_tokenizer **out,
                                              eitp_error *error) {
     eitp_path_info info[EITP__TOKENIZER_FILES];
+    int words = 0;
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++) {
         eitp_status status = eitp__path_info(host, paths[i], &info[i], error);
         if (status != EITP_OK)
@@ -27980,19 +31397,24 @@ static eitp_status eitp__load_from_directory(const eitp_host *host, const char *
     }
     if (info[EITP__TOKENIZER_JSON].kind != EITP_PATH_MISSING)
         return eitp__load_tokenizer_json(host, paths[EITP__TOKENIZER_JSON], files, out, error);
-    if (info[EITP__VOCAB_JSON].kind == EITP_PATH_MISSING || info[EITP__MERGES_TXT].kind == EITP_PATH_MISSING)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: no tokenizer found; expected tokenizer.json, or vocab.json and merges.txt", directory);
+    eitp_status chosen = eitp__choose_vocabulary(directory, files, info[EITP__VOCAB_TXT].kind != EITP_PATH_MISSING,
+                                                 info[EITP__VOCAB_JSON].kind != EITP_PATH_MISSING &&
+                                                     info[EITP__MERGES_TXT].kind != EITP_PATH_MISSING,
+                                                 &words, error);
+    if (chosen != EITP_OK)
+        return chosen;
     if (info[EITP__ADDED_JSON].kind != EITP_PATH_MISSING)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "%s: unsupported without a tokenizer.json; save the tokenizer as tokenizer.json",
                           paths[EITP__ADDED_JSON]);
+    if (words)
+        return eitp__load_vocab_txt(host, paths[EITP__VOCAB_TXT], files, out, error);
     return eitp__load_vocab_merges(host, paths[EITP__VOCAB_JSON], paths[EITP__MERGES_TXT], files, out, error);
 }
 
 static eitp_status eitp__load_directory(const eitp_host *host, const char *directory, eitp_tokenizer **out,
                                         eitp_error *error) {
-    static const char *const names[] = {"tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json"};
+    static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "added_tokens.json"};
     eitp__special_files files = EITP__ZERO;
     char *paths[EITP__TOKENIZER_FILES];
     int complete = 1;
@@ -28039,10 +31461,10 @@ eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_to
     return info.kind == EITP_PATH_DIRECTORY ? eitp__load_directory(host, path, out, error)
                                             : eitp__load_file(host, path, out, error);
 }
-/* <<src/text/bpe_load.c */
+/* <<src/text/tokenizer_load.c */
 
-/* >>src/text/bpe_save.c */
-/* Writing vocab.json, merges.txt, tokenizer_config.json and tokenizer.json. */
+/* >>src/text/tokenizer_save.c */
+/* Writing vocab.json and merges.txt, or vocab.txt, and tokenizer_config.json and tokenizer.json. */
 
 /* Adds the spelling of a token in files to `spelling`. */
 static void eitp__spell_token(const eitp_tokenizer *tokenizer, size_t id, eitp__buffer *spelling) {
@@ -28102,6 +31524,17 @@ static void eitp__write_json_merges(const eitp_tokenizer *tokenizer, eitp__buffe
     eitp__buffer_add_text(out, "\n]");
 }
 
+static const char *eitp__truth(int value) {
+    return value ? "true" : "false";
+}
+
+static void eitp__write_token_flags(const eitp__token *token, eitp__buffer *out) {
+    eitp__buffer_format(
+        out, ",\"single_word\":false,\"lstrip\":%s,\"rstrip\":%s,\"normalized\":%s,\"special\":%s",
+        eitp__truth(token->flags & EITP__TOKEN_TAKES_LEFT), eitp__truth(token->flags & EITP__TOKEN_TAKES_RIGHT),
+        eitp__truth(token->flags & EITP__TOKEN_NORMALIZED), eitp__truth(token->flags & EITP__TOKEN_SPECIAL));
+}
+
 static void eitp__write_added_tokens(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
     const char *separator = "\n";
     eitp__buffer_add_text(out, "[");
@@ -28111,27 +31544,40 @@ static void eitp__write_added_tokens(const eitp_tokenizer *tokenizer, eitp__buff
             continue;
         eitp__buffer_format(out, "%s{\"id\":%zu,\"content\":", separator, id);
         eitp__json_write_text(out, (const char *)eitp__token_bytes(tokenizer, id), token->size);
-        eitp__buffer_format(
-            out, ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":%s,\"special\":%s}",
-            token->flags & EITP__TOKEN_NORMALIZED ? "true" : "false",
-            token->flags & EITP__TOKEN_SPECIAL ? "true" : "false");
+        eitp__write_token_flags(token, out);
+        eitp__buffer_add_text(out, "}");
         separator = ",\n";
     }
     eitp__buffer_add_text(out, "]");
 }
 
-static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
-    const char *prefix = tokenizer->add_prefix_space ? "true" : "false";
-    eitp__buffer_add_text(out, "{\n\"version\":\"1.0\",\n\"truncation\":null,\n\"padding\":null,\n\"added_tokens\":");
-    eitp__write_added_tokens(tokenizer, out);
-    eitp__buffer_format(
-        out,
-        ",\n\"normalizer\":null,\n"
-        "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,\"use_regex\":true},\n"
-        "\"post_processor\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":false,\"use_regex\":true},"
-        "\n"
-        "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,\"trim_offsets\":true,\"use_regex\":true},\n",
-        prefix, prefix, prefix);
+/* Writes a part as it was read, or else `missing`. */
+static void eitp__write_kept(const eitp_tokenizer *tokenizer, int part, const char *missing, eitp__buffer *out) {
+    const eitp__buffer *kept = &tokenizer->kept[part];
+    eitp__buffer_format(out, "\"%s\":", eitp__kept_part_name(part));
+    if (kept->size)
+        eitp__buffer_add(out, kept->data, kept->size);
+    else
+        eitp__buffer_add_text(out, missing);
+    eitp__buffer_add_text(out, ",\n");
+}
+
+/* Byte-level BPE, with what is around it. */
+static void eitp__write_bpe(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
+    const char *prefix = eitp__truth(tokenizer->add_prefix_space);
+    char part[160];
+    eitp__buffer_format(out,
+                        "\"normalizer\":null,\n\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s,"
+                        "\"trim_offsets\":true,\"use_regex\":true},\n",
+                        prefix);
+    snprintf(part, sizeof part,
+             "{\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": false, \"use_regex\": true}",
+             prefix);
+    eitp__write_kept(tokenizer, EITP__KEPT_POST_PROCESSOR, part, out);
+    snprintf(part, sizeof part,
+             "{\"type\": \"ByteLevel\", \"add_prefix_space\": %s, \"trim_offsets\": true, \"use_regex\": true}",
+             prefix);
+    eitp__write_kept(tokenizer, EITP__KEPT_DECODER, part, out);
     eitp__buffer_add_text(
         out, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
              "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\n"
@@ -28139,34 +31585,116 @@ static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer 
     eitp__write_vocabulary(tokenizer, spelling, out);
     eitp__buffer_add_text(out, ",\n\"merges\":");
     eitp__write_json_merges(tokenizer, spelling, out);
+}
+
+static const char *eitp__accents(const eitp__normalization *steps) {
+    return steps->strip_accents < 0 ? "null" : eitp__truth(steps->strip_accents);
+}
+
+/* WordPiece, with what is around it. */
+static void eitp__write_words(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
+    const eitp__normalization *steps = &tokenizer->normalization;
+    const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
+    if (tokenizer->has_normalizer)
+        eitp__buffer_format(out,
+                            "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":%s,"
+                            "\"handle_chinese_chars\":%s,\"strip_accents\":%s,\"lowercase\":%s},\n",
+                            eitp__truth(steps->clean_text), eitp__truth(steps->handle_chinese_chars),
+                            eitp__accents(steps), eitp__truth(steps->lowercase));
+    else
+        eitp__buffer_add_text(out, "\"normalizer\":null,\n");
+    eitp__buffer_add_text(out, "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\n");
+    eitp__write_kept(tokenizer, EITP__KEPT_POST_PROCESSOR, "null", out);
+    eitp__write_kept(tokenizer, EITP__KEPT_DECODER, "null", out);
+    eitp__buffer_add_text(out, "\"model\":{\"type\":\"WordPiece\",\"unk_token\":");
+    eitp__write_token(tokenizer, (size_t)wordpiece->unknown, spelling, out);
+    eitp__buffer_add_text(out, ",\"continuing_subword_prefix\":");
+    eitp__json_write_text(out, wordpiece->prefix.size ? wordpiece->prefix.data : "", wordpiece->prefix.size);
+    eitp__buffer_format(
+        out, ",\"max_input_chars_per_word\":%llu,\n\"vocab\":", (unsigned long long)wordpiece->max_characters);
+    eitp__write_vocabulary(tokenizer, spelling, out);
+}
+
+static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer *spelling, eitp__buffer *out) {
+    eitp__buffer_add_text(out, "{\n\"version\":\"1.0\",\n");
+    eitp__write_kept(tokenizer, EITP__KEPT_TRUNCATION, "null", out);
+    eitp__write_kept(tokenizer, EITP__KEPT_PADDING, "null", out);
+    eitp__buffer_add_text(out, "\"added_tokens\":");
+    eitp__write_added_tokens(tokenizer, out);
+    eitp__buffer_add_text(out, ",\n");
+    if (tokenizer->model == EITP__MODEL_BPE)
+        eitp__write_bpe(tokenizer, spelling, out);
+    else
+        eitp__write_words(tokenizer, spelling, out);
     eitp__buffer_add_text(out, "}\n}\n");
 }
 
-/*
- * Missing special tokens are written as null: otherwise programs use GPT-2's and add it to the vocabulary. The
- * tokenizer class of transformers is the one that reads everything from tokenizer.json. Without model_input_names its
- * version 4 passes token_type_ids to models, for which GPT-2 adds an embedding.
- */
+/* A special token in tokenizer_config.json: its text, or an object if white space belongs to it, or it is recognized in
+   normalized text. */
+static void eitp__write_special(const eitp_tokenizer *tokenizer, int32_t id, eitp__buffer *out) {
+    const unsigned unusual = EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT | EITP__TOKEN_NORMALIZED;
+    if (id < 0) {
+        eitp__buffer_add_text(out, "null");
+        return;
+    }
+    const eitp__token *token = &tokenizer->vocabulary.tokens[id];
+    const int is_object = (token->flags & EITP__TOKEN_ADDED) && (token->flags & unusual);
+    if (is_object)
+        eitp__buffer_add_text(out, "{\"__type\":\"AddedToken\",\"content\":");
+    eitp__json_write_text(out, (const char *)eitp__token_bytes(tokenizer, (size_t)id), token->size);
+    if (is_object) {
+        eitp__write_token_flags(token, out);
+        eitp__buffer_add_text(out, "}");
+    }
+}
+
+/* The members of a tokenizer_config.json if none was loaded. The class of byte-level BPE is the one that reads
+   everything from tokenizer.json. Without model_input_names version 4 of transformers passes token_type_ids to models,
+   for which GPT-2 adds an embedding. */
+static void eitp__write_first_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
+    static const char *const names[] = {"PreTrainedTokenizerFast", "BertTokenizer", "RobertaTokenizer"};
+    const int by_class = tokenizer->is_from_lists;
+    eitp__buffer_add_text(out, ",\n\"clean_up_tokenization_spaces\": false,\n\"model_input_names\": [\"input_ids\", ");
+    if (tokenizer->model == EITP__MODEL_WORDPIECE)
+        eitp__buffer_add_text(out, "\"token_type_ids\", ");
+    eitp__buffer_format(out, "\"attention_mask\"],\n\"tokenizer_class\": \"%s\"",
+                        names[by_class ? tokenizer->family : 0]);
+}
+
+/* Missing special tokens are written as null: otherwise programs use those of the class and add them to the
+   vocabulary. Those of classification are left out where neither tokenizer nor family has them. */
 static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
+    const eitp__normalization *steps = &tokenizer->normalization;
     eitp__buffer_add_text(out, "{\n");
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
-        const int32_t id = tokenizer->special[which];
+        if (which >= EITP_CLASSIFIER && tokenizer->special[which] < 0 &&
+            !eitp__family_token(tokenizer->family, (eitp_special_token)which))
+            continue;
         eitp__buffer_format(out, "\"%s\": ", eitp__special_token_name((eitp_special_token)which));
-        if (id < 0)
-            eitp__buffer_add_text(out, "null");
-        else
-            eitp__json_write_text(out, (const char *)eitp__token_bytes(tokenizer, (size_t)id),
-                                  tokenizer->vocabulary.tokens[id].size);
+        eitp__write_special(tokenizer, tokenizer->special[which], out);
         eitp__buffer_add_text(out, ",\n");
     }
-    eitp__buffer_format(out, "\"add_prefix_space\": %s", tokenizer->add_prefix_space ? "true" : "false");
+    if (tokenizer->model == EITP__MODEL_BPE)
+        eitp__buffer_format(out, "\"add_prefix_space\": %s", eitp__truth(tokenizer->add_prefix_space));
+    else
+        eitp__buffer_format(out, "\"do_lower_case\": %s,\n\"strip_accents\": %s,\n\"tokenize_chinese_chars\": %s",
+                            eitp__truth(steps->lowercase), eitp__accents(steps),
+                            eitp__truth(steps->handle_chinese_chars));
     if (tokenizer->config.size)
         eitp__buffer_add(out, tokenizer->config.data, tokenizer->config.size);
     else
-        eitp__buffer_add_text(out, ",\n\"clean_up_tokenization_spaces\": false,\n"
-                                   "\"model_input_names\": [\"input_ids\", \"attention_mask\"],\n"
-                                   "\"tokenizer_class\": \"PreTrainedTokenizerFast\"");
+        eitp__write_first_config(tokenizer, out);
     eitp__buffer_add_text(out, "\n}\n");
+}
+
+/* Writes vocab.txt: a token on each line. Added tokens that are not in the model's vocabulary are not in it. */
+static void eitp__write_vocabulary_lines(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
+    for (size_t id = 0; id < tokenizer->vocabulary.count; id++) {
+        if (tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_OUTSIDE)
+            continue;
+        eitp__spell_token(tokenizer, id, out);
+        eitp__buffer_add_text(out, "\n");
+    }
 }
 
 static eitp_status eitp__save_file(const eitp_host *host, const char *directory, const char *name,
@@ -28181,6 +31709,24 @@ static eitp_status eitp__save_file(const eitp_host *host, const char *directory,
     return status;
 }
 
+/* The vocabulary in files of its own. */
+static eitp_status eitp__save_lists(const eitp_tokenizer *tokenizer, const char *directory, eitp__buffer *spelling,
+                                    eitp__buffer *out, eitp_error *error) {
+    const eitp_host *host = &tokenizer->host;
+    if (tokenizer->model == EITP__MODEL_WORDPIECE) {
+        eitp__write_vocabulary_lines(tokenizer, out);
+        return eitp__save_file(host, directory, "vocab.txt", out, error);
+    }
+    eitp__write_vocabulary(tokenizer, spelling, out);
+    eitp__buffer_add_text(out, "\n");
+    eitp_status status = eitp__save_file(host, directory, "vocab.json", out, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__buffer_clear(out);
+    eitp__write_text_merges(tokenizer, out);
+    return eitp__save_file(host, directory, "merges.txt", out, error);
+}
+
 eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error) {
     if (!tokenizer || !directory)
         return eitp__fail_null(error, "eitp_tokenizer_save", "tokenizer and directory");
@@ -28191,14 +31737,7 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
         return status;
     eitp__buffer_init(&out, host);
     eitp__buffer_init(&spelling, host);
-    eitp__write_vocabulary(tokenizer, &spelling, &out);
-    eitp__buffer_add_text(&out, "\n");
-    status = eitp__save_file(host, directory, "vocab.json", &out, error);
-    if (status == EITP_OK) {
-        eitp__buffer_clear(&out);
-        eitp__write_text_merges(tokenizer, &out);
-        status = eitp__save_file(host, directory, "merges.txt", &out, error);
-    }
+    status = eitp__save_lists(tokenizer, directory, &spelling, &out, error);
     if (status == EITP_OK) {
         eitp__buffer_clear(&out);
         eitp__write_config(tokenizer, &out);
@@ -28213,7 +31752,7 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
     eitp__buffer_release(&spelling);
     return status;
 }
-/* <<src/text/bpe_save.c */
+/* <<src/text/tokenizer_save.c */
 
 /* >>src/text/bpe_words.c */
 /* Approximate memory of a word and of each of its bytes, in bytes: here, and as positions and pairs during training. */
@@ -28732,6 +32271,320 @@ EITP__PRIVATE eitp_status eitp__train_merges(eitp__trained *trained, const eitp_
 }
 /* <<src/text/bpe_train.c */
 
+/* >>src/text/normalize.c */
+/* More marks in a row than a text has are sorted in parts of this many, so that memory stays bounded. */
+#define EITP__MARK_LIMIT ((size_t)262144)
+
+EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eitp_host *host,
+                                         const eitp__normalization *steps) {
+    memset(normalizer, 0, sizeof *normalizer);
+    normalizer->host = host;
+    normalizer->steps = *steps;
+    if (steps->strip_accents < 0)
+        normalizer->steps.strip_accents = steps->lowercase;
+}
+
+EITP__PRIVATE void eitp__normalizer_release(eitp__normalizer *normalizer) {
+    eitp__release(normalizer->host, normalizer->marks, normalizer->mark_capacity * sizeof *normalizer->marks);
+    normalizer->marks = NULL;
+    normalizer->mark_count = normalizer->mark_capacity = 0;
+}
+
+EITP__PRIVATE void eitp__normalizer_reset(eitp__normalizer *normalizer) {
+    normalizer->mark_count = 0;
+}
+
+/* Writes a character that has its place, in lower case where asked. */
+static void eitp__write_normal(const eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out) {
+    uint32_t letters[2];
+    size_t count = 1;
+    letters[0] = code_point;
+    if (normalizer->steps.lowercase)
+        count = eitp__unicode_lowercase(code_point, letters);
+    for (size_t i = 0; i < count; i++) {
+        unsigned char bytes[4];
+        eitp__buffer_add(out, bytes, eitp__utf8_encode(letters[i], bytes));
+    }
+}
+
+/* Writes the marks by their classes from the lowest on, and those of one class in the order of the text. */
+static void eitp__flush_marks(eitp__normalizer *normalizer, eitp__buffer *out) {
+    unsigned order = 0;
+    for (size_t left = normalizer->mark_count; left;) {
+        unsigned next = UINT32_MAX;
+        for (size_t i = 0; i < normalizer->mark_count; i++) {
+            const unsigned mark_order = eitp__unicode_mark_order(normalizer->marks[i]);
+            if (mark_order > order && mark_order < next)
+                next = mark_order;
+        }
+        order = next;
+        for (size_t i = 0; i < normalizer->mark_count; i++) {
+            if (eitp__unicode_mark_order(normalizer->marks[i]) != order)
+                continue;
+            eitp__write_normal(normalizer, normalizer->marks[i], out);
+            left--;
+        }
+    }
+    normalizer->mark_count = 0;
+}
+
+static eitp_status eitp__add_mark(eitp__normalizer *normalizer, uint32_t mark, eitp__buffer *out, eitp_error *error) {
+    if (normalizer->mark_count == EITP__MARK_LIMIT)
+        eitp__flush_marks(normalizer, out);
+    if (!eitp__reserve(normalizer->host, (void **)&normalizer->marks, &normalizer->mark_capacity,
+                       normalizer->mark_count + 1, sizeof *normalizer->marks))
+        return eitp__fail_memory(error, (normalizer->mark_count + 1) * sizeof *normalizer->marks, "marks in a text");
+    normalizer->marks[normalizer->mark_count++] = mark;
+    return EITP_OK;
+}
+
+/* Decomposes a character and drops its accents. Accents that would change places with marks do not separate them. */
+static eitp_status eitp__strip_accents(eitp__normalizer *normalizer, uint32_t code_point, int kind, eitp__buffer *out,
+                                       eitp_error *error) {
+    uint32_t letters[3];
+    eitp_status status = EITP_OK;
+    if (kind == EITP__BERT_ACCENT)
+        eitp__flush_marks(normalizer, out);
+    if (kind == EITP__BERT_ACCENT || kind == EITP__BERT_MOVABLE_ACCENT)
+        return EITP_OK;
+    const size_t count = eitp__unicode_without_accents(code_point, letters);
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        if (eitp__unicode_mark_order(letters[i])) {
+            status = eitp__add_mark(normalizer, letters[i], out, error);
+            continue;
+        }
+        eitp__flush_marks(normalizer, out);
+        eitp__write_normal(normalizer, letters[i], out);
+    }
+    return status;
+}
+
+static eitp_status eitp__normalize_character(eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out,
+                                             eitp_error *error) {
+    const eitp__normalization *steps = &normalizer->steps;
+    const int kind = eitp__bert_class(code_point);
+    eitp_status status = EITP_OK;
+    if (steps->clean_text) {
+        if (kind == EITP__BERT_CONTROL || kind == EITP__BERT_CONTROL_SPACE)
+            return EITP_OK;
+        if (kind == EITP__BERT_SPACE)
+            code_point = ' ';
+    }
+    const int isolated = steps->handle_chinese_chars && kind == EITP__BERT_IDEOGRAPH;
+    if (isolated) {
+        eitp__flush_marks(normalizer, out);
+        eitp__buffer_add(out, " ", 1);
+    }
+    if (steps->strip_accents)
+        status = eitp__strip_accents(normalizer, code_point, kind, out, error);
+    else
+        eitp__write_normal(normalizer, code_point, out);
+    if (isolated)
+        eitp__buffer_add(out, " ", 1);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
+                                               eitp__buffer *out, eitp_error *error) {
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point = text[i];
+        int valid;
+        if (code_point >= 'a' && code_point <= 'z' && !normalizer->mark_count) {
+            size_t end = i + 1; /* what no step changes, in one piece */
+            while (end < size && text[end] >= 'a' && text[end] <= 'z')
+                end++;
+            eitp__buffer_add(out, text + i, end - i);
+            i = end;
+            continue;
+        }
+        i += eitp__utf8_next(text + i, size - i, &code_point, &valid);
+        eitp_status status = eitp__normalize_character(normalizer, code_point, out, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__normalizer_finish(eitp__normalizer *normalizer, eitp__buffer *out, eitp_error *error) {
+    eitp__flush_marks(normalizer, out);
+    return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
+}
+/* <<src/text/normalize.c */
+
+/* >>src/text/wordpiece.c */
+/* Largest number of nodes, so that two of them and a byte fit into a slot. */
+#define EITP__NODE_LIMIT ((size_t)1 << 28)
+
+EITP__PRIVATE void eitp__wordpiece_init(eitp__wordpiece *wordpiece, const eitp_host *host) {
+    memset(wordpiece, 0, sizeof *wordpiece);
+    wordpiece->continuing = wordpiece->unknown = -1;
+    wordpiece->max_characters = 100;
+    eitp__buffer_init(&wordpiece->prefix, host);
+}
+
+EITP__PRIVATE void eitp__wordpiece_release(eitp__wordpiece *wordpiece, const eitp_host *host) {
+    eitp__release(host, wordpiece->slots, wordpiece->slot_count * sizeof *wordpiece->slots);
+    eitp__release(host, wordpiece->token_ids, wordpiece->node_capacity * sizeof *wordpiece->token_ids);
+    eitp__buffer_release(&wordpiece->prefix);
+    wordpiece->slots = NULL;
+    wordpiece->token_ids = NULL;
+    wordpiece->slot_count = wordpiece->node_count = wordpiece->node_capacity = 0;
+}
+
+/* The slot of the child of a node, or the free slot for it. */
+static uint64_t *eitp__child_slot(uint64_t *slots, size_t slot_count, uint64_t node, unsigned char byte) {
+    const uint64_t key = node << 8 | byte;
+    uint64_t hash = key * 0x9E3779B97F4A7C15u;
+    for (size_t i = (size_t)(hash >> 32 ^ hash >> 12) & (slot_count - 1);; i = (i + 1) & (slot_count - 1)) {
+        if (!slots[i] || slots[i] >> 28 == key)
+            return &slots[i];
+    }
+}
+
+/* The child of a node; 0, which is the root, if it has none for this byte. */
+static uint64_t eitp__child(const eitp__wordpiece *wordpiece, uint64_t node, unsigned char byte) {
+    return *eitp__child_slot(wordpiece->slots, wordpiece->slot_count, node, byte) & (EITP__NODE_LIMIT - 1);
+}
+
+static eitp_status eitp__grow_slots(eitp__wordpiece *wordpiece, const eitp_host *host, eitp_error *error) {
+    const size_t count = wordpiece->slot_count ? 2 * wordpiece->slot_count : 4096;
+    uint64_t *slots = (uint64_t *)eitp__allocate(host, count * sizeof *slots);
+    if (!slots)
+        return eitp__fail_memory(error, count * sizeof *slots, "the tokenizer's vocabulary");
+    for (size_t i = 0; i < wordpiece->slot_count; i++) {
+        const uint64_t slot = wordpiece->slots[i];
+        if (slot)
+            *eitp__child_slot(slots, count, slot >> 36, (unsigned char)(slot >> 28 & 0xFF)) = slot;
+    }
+    eitp__release(host, wordpiece->slots, wordpiece->slot_count * sizeof *slots);
+    wordpiece->slots = slots;
+    wordpiece->slot_count = count;
+    return EITP_OK;
+}
+
+static eitp_status eitp__add_node(eitp__wordpiece *wordpiece, const eitp_host *host, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (wordpiece->node_count + 1 >= EITP__NODE_LIMIT)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "the text of the vocabulary exceeds 256 MiB");
+    if (2 * (wordpiece->node_count + 1) > wordpiece->slot_count)
+        status = eitp__grow_slots(wordpiece, host, error);
+    if (status == EITP_OK && !eitp__reserve(host, (void **)&wordpiece->token_ids, &wordpiece->node_capacity,
+                                            wordpiece->node_count + 1, sizeof *wordpiece->token_ids))
+        return eitp__fail_memory(error, (wordpiece->node_count + 1) * sizeof *wordpiece->token_ids,
+                                 "the tokenizer's vocabulary");
+    if (status == EITP_OK)
+        wordpiece->token_ids[wordpiece->node_count++] = -1;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__wordpiece_add(eitp__wordpiece *wordpiece, const eitp_host *host,
+                                              const unsigned char *text, size_t size, int32_t id, eitp_error *error) {
+    eitp_status status = wordpiece->node_count ? EITP_OK : eitp__add_node(wordpiece, host, error); /* the root */
+    uint64_t node = 0;
+    for (size_t i = 0; i < size && status == EITP_OK; i++) {
+        uint64_t child = eitp__child(wordpiece, node, text[i]);
+        if (!child) {
+            status = eitp__add_node(wordpiece, host, error);
+            if (status != EITP_OK)
+                break;
+            child = wordpiece->node_count - 1;
+            *eitp__child_slot(wordpiece->slots, wordpiece->slot_count, node, text[i]) =
+                (node << 8 | text[i]) << 28 | child;
+        }
+        node = child;
+    }
+    if (status == EITP_OK)
+        wordpiece->token_ids[node] = id;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__wordpiece_complete(eitp__wordpiece *wordpiece, const eitp_host *host,
+                                                   eitp_error *error) {
+    const unsigned char *prefix = (const unsigned char *)wordpiece->prefix.data;
+    eitp_status status = wordpiece->node_count ? EITP_OK : eitp__add_node(wordpiece, host, error);
+    uint64_t node = 0;
+    for (size_t i = 0; i < wordpiece->prefix.size && status == EITP_OK; i++) {
+        node = eitp__child(wordpiece, node, prefix[i]);
+        if (!node)
+            return EITP_OK;
+    }
+    wordpiece->continuing = (int64_t)node;
+    return status;
+}
+
+static int eitp__has_more_characters(const unsigned char *word, size_t size, uint64_t limit) {
+    uint64_t count = 0;
+    if (size <= limit)
+        return 0;
+    for (size_t i = 0; i < size; i++)
+        count += (word[i] & 0xC0) != 0x80;
+    return count > limit;
+}
+
+/* The longest token of word[begin .. size) whose text goes on from `node`, or -1; *end is where it ends. */
+static int32_t eitp__longest_token(const eitp__wordpiece *wordpiece, int64_t node, const unsigned char *word,
+                                   size_t begin, size_t size, size_t *end) {
+    int32_t longest = -1;
+    for (size_t i = begin; i < size && node >= 0; i++) {
+        const uint64_t child = eitp__child(wordpiece, (uint64_t)node, word[i]);
+        node = child ? (int64_t)child : -1;
+        if (!child || wordpiece->token_ids[child] < 0)
+            continue;
+        longest = wordpiece->token_ids[child];
+        *end = i + 1;
+    }
+    return longest;
+}
+
+EITP__PRIVATE size_t eitp__wordpiece_encode(const eitp__wordpiece *wordpiece, const unsigned char *word, size_t size,
+                                            int32_t *ids) {
+    size_t count = 0;
+    int known = !eitp__has_more_characters(word, size, wordpiece->max_characters);
+    for (size_t begin = 0, end = 0; begin < size && known; begin = end) {
+        ids[count] = eitp__longest_token(wordpiece, begin ? wordpiece->continuing : 0, word, begin, size, &end);
+        known = ids[count++] >= 0;
+    }
+    if (known)
+        return count;
+    ids[0] = wordpiece->unknown; /* for the whole word, not for its end */
+    return 1;
+}
+
+/* The class of the valid character at text[0]; *length is its number of bytes. */
+static int eitp__bert_class_at(const unsigned char *text, size_t size, size_t *length) {
+    uint32_t code_point;
+    int valid;
+    *length = eitp__utf8_next(text, size, &code_point, &valid);
+    return eitp__bert_class(code_point);
+}
+
+static int eitp__is_space_class(int kind) {
+    return kind == EITP__BERT_SPACE || kind == EITP__BERT_CONTROL_SPACE;
+}
+
+EITP__PRIVATE int eitp__is_space_piece(const unsigned char *text, size_t size) {
+    size_t length;
+    return text[0] == ' ' || eitp__is_space_class(eitp__bert_class_at(text, size, &length));
+}
+
+EITP__PRIVATE size_t eitp__word_size(const unsigned char *text, size_t size, int closed) {
+    size_t length, end;
+    int kind = eitp__bert_class_at(text, size, &length);
+    if (eitp__is_space_class(kind) || kind == EITP__BERT_PUNCTUATION)
+        return length;
+    for (end = length; end < size; end += length) {
+        if (text[end] >= 'a' && text[end] <= 'z' && end < EITP__PIECE_LIMIT) {
+            length = 1;
+            continue;
+        }
+        kind = eitp__bert_class_at(text + end, size - end, &length);
+        if (eitp__is_space_class(kind) || kind == EITP__BERT_PUNCTUATION || end + length > EITP__PIECE_LIMIT)
+            return end;
+    }
+    return closed ? end : 0;
+}
+/* <<src/text/wordpiece.c */
+
 /* >>src/text/pretokenize.c */
 enum { EITP__SPLITTER_CHUNK = 65536 };
 
@@ -28808,6 +32661,23 @@ EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, in
     }
 }
 
+EITP__PRIVATE size_t eitp__size_without_space(const unsigned char *text, size_t size) {
+    while (size) {
+        size_t begin = size - 1, length;
+        while (begin && (text[begin] & 0xC0) == 0x80)
+            begin--;
+        if (eitp__class_at(text + begin, size - begin, &length) != EITP__UNICODE_SPACE)
+            break;
+        size = begin;
+    }
+    return size;
+}
+
+EITP__PRIVATE size_t eitp__whole_size(const unsigned char *text, size_t size, int closed) {
+    size_t certain = closed ? size : eitp__size_without_space(text, size);
+    return certain || size <= EITP__PIECE_LIMIT ? certain : size;
+}
+
 static int eitp__added_token_compare(const void *a, const void *b) {
     const eitp__added_token *left = (const eitp__added_token *)a;
     const eitp__added_token *right = (const eitp__added_token *)b;
@@ -28815,22 +32685,21 @@ static int eitp__added_token_compare(const void *a, const void *b) {
     return order ? order : (left->size > right->size) - (left->size < right->size);
 }
 
-EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_token *tokens, size_t count) {
-    eitp__sort(tokens, count, sizeof *tokens, eitp__added_token_compare);
+EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_tokens *added) {
+    eitp__sort(added->tokens, added->count, sizeof *added->tokens, eitp__added_token_compare);
 }
 
-EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_token *added,
-                                       size_t added_count, int add_prefix_space, eitp__piece_sink sink, void *user) {
+EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_tokens *added,
+                                       eitp__piece_rule rule, eitp__piece_sink sink, void *user) {
     memset(splitter, 0, sizeof *splitter);
     splitter->host = host;
     splitter->added = added;
-    splitter->added_count = added_count;
-    splitter->add_prefix_space = add_prefix_space;
+    splitter->rule = rule;
     splitter->sink = sink;
     splitter->user = user;
     splitter->min_full = EITP__SPLITTER_CHUNK;
-    for (size_t i = 0; i < added_count; i++)
-        splitter->begins_added[added[i].bytes[0]] = 1;
+    for (size_t i = 0; i < added->count; i++)
+        splitter->begins_added[added->tokens[i].bytes[0]] = 1;
     eitp__splitter_reset(splitter);
 }
 
@@ -28844,6 +32713,7 @@ EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
     splitter->cursor = splitter->end = splitter->scanned = 1;
     splitter->full = splitter->min_full;
     splitter->at_segment_start = 1;
+    splitter->skips_space = 0;
     splitter->partial_size = 0;
 }
 
@@ -28851,8 +32721,8 @@ EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
    one. */
 static const eitp__added_token *eitp__added_token_at(const eitp__splitter *splitter, const unsigned char *text,
                                                      size_t size, int *undecided) {
-    const eitp__added_token *added = splitter->added, *best = NULL;
-    size_t low = 0, high = splitter->added_count; /* the tokens that share the first `depth` bytes with the text */
+    const eitp__added_token *added = splitter->added->tokens, *best = NULL;
+    size_t low = 0, high = splitter->added->count; /* the tokens that share the first `depth` bytes with the text */
     *undecided = 0;
     for (size_t depth = 0;; depth++) {
         if (added[low].size == depth) /* the shortest is first */
@@ -28895,10 +32765,8 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
             int undecided;
             const eitp__added_token *token =
                 eitp__added_token_at(splitter, text, splitter->end - splitter->scanned, &undecided);
-            if (undecided && !final) {
-                *bounded = token != NULL;
+            if (undecided && !final)
                 return NULL;
-            }
             if (token) {
                 *bounded = 1;
                 return token;
@@ -28909,16 +32777,28 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
     return NULL;
 }
 
-/* Cuts the plain text in [cursor, scanned) into pieces, as far as they are certain. */
-static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, int bounded, eitp_error *error) {
-    if (splitter->at_segment_start && splitter->cursor < splitter->scanned) {
+/* Passes over white space before `end` that belongs to the added token before the cursor. */
+static void eitp__splitter_skip_space(eitp__splitter *splitter, size_t end) {
+    size_t length;
+    while (splitter->skips_space && splitter->cursor < end) {
+        if (eitp__class_at(splitter->window + splitter->cursor, end - splitter->cursor, &length) == EITP__UNICODE_SPACE)
+            splitter->cursor += length;
+        else
+            splitter->skips_space = 0;
+    }
+}
+
+/* Cuts the plain text in [cursor, end) into pieces, as far as they are certain. */
+static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, size_t end, int bounded, eitp_error *error) {
+    eitp__splitter_skip_space(splitter, end);
+    if (splitter->at_segment_start && splitter->cursor < end) {
         splitter->at_segment_start = 0;
         if (splitter->add_prefix_space && splitter->window[splitter->cursor] != ' ')
             splitter->window[--splitter->cursor] = ' ';
     }
-    while (splitter->cursor < splitter->scanned) {
+    while (splitter->cursor < end) {
         const unsigned char *text = splitter->window + splitter->cursor;
-        size_t size = eitp__piece_size(text, splitter->scanned - splitter->cursor, bounded);
+        size_t size = splitter->rule(text, end - splitter->cursor, bounded);
         if (!size)
             break;
         splitter->cursor += size;
@@ -28929,19 +32809,28 @@ static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, int bounde
     return EITP_OK;
 }
 
+/* The end of the plain text before `token`, which begins at `scanned` unless it is NULL. */
+static size_t eitp__splitter_plain_end(const eitp__splitter *splitter, const eitp__added_token *token) {
+    if (!token || !token->takes_left || splitter->cursor >= splitter->scanned)
+        return splitter->scanned;
+    return splitter->cursor +
+           eitp__size_without_space(splitter->window + splitter->cursor, splitter->scanned - splitter->cursor);
+}
+
 /* Cuts the window into pieces, as far as they are certain, and moves the rest to its front. */
 static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_error *error) {
     for (;;) {
         int bounded;
         const eitp__added_token *token = eitp__splitter_scan(splitter, final, &bounded);
-        eitp_status status = eitp__splitter_cut_plain(splitter, bounded, error);
+        eitp_status status =
+            eitp__splitter_cut_plain(splitter, eitp__splitter_plain_end(splitter, token), bounded, error);
         if (status != EITP_OK)
             return status;
         if (!token)
             break;
-        splitter->cursor += token->size;
-        splitter->scanned = splitter->cursor;
+        splitter->cursor = splitter->scanned += token->size;
         splitter->at_segment_start = 1;
+        splitter->skips_space = token->takes_right;
         status = splitter->sink(splitter->user, token->bytes, token->size, token->id, error);
         if (status != EITP_OK)
             return status;
@@ -28956,9 +32845,8 @@ static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_
     return EITP_OK;
 }
 
-/* Adds valid text to the window, and cuts whenever the window is full. */
-static eitp_status eitp__splitter_append(eitp__splitter *splitter, const unsigned char *text, size_t size,
-                                         eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__splitter_add_valid(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                                   eitp_error *error) {
     while (size) {
         size_t room = splitter->full - (splitter->end - splitter->cursor);
         size_t part = size;
@@ -28990,13 +32878,13 @@ static eitp_status eitp__splitter_repair(eitp__splitter *splitter, const unsigne
                                          eitp_error *error) {
     for (;;) {
         size_t valid = eitp__utf8_valid_prefix(text, size);
-        eitp_status status = eitp__splitter_append(splitter, text, valid, error);
+        eitp_status status = eitp__splitter_add_valid(splitter, text, valid, error);
         if (status != EITP_OK || valid == size)
             return status;
         uint32_t code_point;
         int is_valid;
         size_t bad = eitp__utf8_next(text + valid, size - valid, &code_point, &is_valid);
-        status = eitp__splitter_append(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
+        status = eitp__splitter_add_valid(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
         if (status != EITP_OK)
             return status;
         text += valid + bad;
@@ -29031,7 +32919,7 @@ EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const uns
 EITP__PRIVATE eitp_status eitp__splitter_finish(eitp__splitter *splitter, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (splitter->partial_size)
-        status = eitp__splitter_append(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
+        status = eitp__splitter_add_valid(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
     if (status == EITP_OK && splitter->end > splitter->cursor)
         status = eitp__splitter_cut(splitter, 1, error);
     eitp__splitter_reset(splitter);
@@ -29051,6 +32939,13 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, si
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++)
         tokenizer->special[which] = -1;
     eitp__buffer_init(&tokenizer->config, &tokenizer->host);
+    eitp__buffer_init(&tokenizer->added_text, &tokenizer->host);
+    for (int part = 0; part < EITP__KEPT_PARTS; part++)
+        eitp__buffer_init(&tokenizer->kept[part], &tokenizer->host);
+    eitp__wordpiece_init(&tokenizer->wordpiece, &tokenizer->host);
+    eitp__template_add(&tokenizer->single, EITP__TEMPLATE_FIRST, 0);
+    eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_FIRST, 0);
+    eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_SECOND, 1);
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_init(&vocabulary->bytes, &tokenizer->host);
     vocabulary->tokens = (eitp__token *)eitp__allocate(host, count * sizeof *vocabulary->tokens);
@@ -29080,6 +32975,11 @@ EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, s
     return vocabulary->bytes.failed ? eitp__fail_memory(error, size, "the tokenizer's vocabulary") : EITP_OK;
 }
 
+EITP__PRIVATE const char *eitp__kept_part_name(int part) {
+    static const char *const names[] = {"truncation", "padding", "post_processor", "decoder"};
+    return names[part];
+}
+
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id) {
     return (const unsigned char *)tokenizer->vocabulary.bytes.data + tokenizer->vocabulary.tokens[id].offset;
 }
@@ -29105,40 +33005,106 @@ static eitp_status eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer, eitp_er
     return EITP_OK;
 }
 
-/* Builds the list of added tokens for the splitter. */
-static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, eitp_error *error) {
+/* Builds the trie of WordPiece. */
+static eitp_status eitp__tokenizer_index_words(eitp_tokenizer *tokenizer, eitp_error *error) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    eitp_status status = EITP_OK;
+    for (size_t id = 0; id < vocabulary->count && status == EITP_OK; id++) {
+        if (!(vocabulary->tokens[id].flags & EITP__TOKEN_OUTSIDE))
+            status = eitp__wordpiece_add(&tokenizer->wordpiece, &tokenizer->host, eitp__token_bytes(tokenizer, id),
+                                         vocabulary->tokens[id].size, (int32_t)id, error);
+    }
+    return status == EITP_OK ? eitp__wordpiece_complete(&tokenizer->wordpiece, &tokenizer->host, error) : status;
+}
+
+/* Adds the text of a token, normalized, to tokenizer->added_text, and stores its size. */
+static eitp_status eitp__normalize_added(eitp_tokenizer *tokenizer, const eitp__token *token, eitp__added_token *added,
+                                         eitp_error *error) {
+    eitp__buffer *text = &tokenizer->added_text;
+    const size_t before = text->size;
+    eitp__normalizer normalizer;
+    eitp__normalizer_init(&normalizer, &tokenizer->host, &tokenizer->normalization);
+    eitp_status status = eitp__normalizer_add(&normalizer, added->bytes, token->size, text, error);
+    if (status == EITP_OK)
+        status = eitp__normalizer_finish(&normalizer, text, error);
+    eitp__normalizer_release(&normalizer);
+    added->size = text->size - before;
+    if (status == EITP_OK && !added->size)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "unsupported added token %ld, of which the normalizer leaves nothing; remove it, or set its "
+                          "\"normalized\" to false",
+                          (long)added->id);
+    return status;
+}
+
+/* Lists the added tokens of one kind, EITP__ADDED_RAW or EITP__ADDED_NORMALIZED. */
+static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, int kind, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    const unsigned mask = EITP__TOKEN_ADDED | EITP__TOKEN_NORMALIZED;
+    const unsigned wanted = EITP__TOKEN_ADDED | (kind == EITP__ADDED_NORMALIZED ? (unsigned)EITP__TOKEN_NORMALIZED : 0);
+    eitp__added_tokens *list = &tokenizer->added[kind];
     size_t count = 0;
     for (size_t id = 0; id < vocabulary->count; id++)
-        count += (vocabulary->tokens[id].flags & EITP__TOKEN_ADDED) != 0;
+        count += (vocabulary->tokens[id].flags & mask) == wanted;
     if (!count)
         return EITP_OK;
-    tokenizer->added = (eitp__added_token *)eitp__allocate(&tokenizer->host, count * sizeof *tokenizer->added);
-    if (!tokenizer->added)
-        return eitp__fail_memory(error, count * sizeof *tokenizer->added, "the tokenizer's added tokens");
-    tokenizer->added_count = count;
+    list->tokens = (eitp__added_token *)eitp__allocate(&tokenizer->host, count * sizeof *list->tokens);
+    if (!list->tokens)
+        return eitp__fail_memory(error, count * sizeof *list->tokens, "the tokenizer's added tokens");
+    list->count = count;
     for (size_t id = 0, i = 0; id < vocabulary->count; id++) {
         const eitp__token *token = &vocabulary->tokens[id];
-        if (!(token->flags & EITP__TOKEN_ADDED))
+        if ((token->flags & mask) != wanted)
             continue;
-        eitp__added_token *added = &tokenizer->added[i++];
+        eitp__added_token *added = &list->tokens[i++];
         added->bytes = eitp__token_bytes(tokenizer, id);
         added->size = token->size;
         added->id = (int32_t)id;
-        if ((token->flags & EITP__TOKEN_SPECIAL) && token->size == strlen(EITP__END_OF_TEXT) &&
-            !memcmp(added->bytes, EITP__END_OF_TEXT, token->size))
-            tokenizer->special[EITP_END_OF_TEXT] = tokenizer->special[EITP_BEGIN_OF_TEXT] =
-                tokenizer->special[EITP_UNKNOWN] = added->id;
+        added->takes_left = (token->flags & EITP__TOKEN_TAKES_LEFT) != 0;
+        added->takes_right = (token->flags & EITP__TOKEN_TAKES_RIGHT) != 0;
+        eitp_status status = EITP_OK;
+        if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer)
+            status = eitp__normalize_added(tokenizer, token, added, error);
+        if (status != EITP_OK)
+            return status;
     }
-    eitp__added_tokens_sort(tokenizer->added, count);
-    for (size_t i = 1; i < count; i++) {
-        const eitp__added_token *one = &tokenizer->added[i - 1], *other = &tokenizer->added[i];
+    return EITP_OK;
+}
+
+/* Sorts the added tokens of one kind and checks that they differ. */
+static eitp_status eitp__tokenizer_sort_added(eitp_tokenizer *tokenizer, int kind, eitp_error *error) {
+    eitp__added_tokens *list = &tokenizer->added[kind];
+    if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer) { /* the text has its place now */
+        size_t offset = 0;
+        for (size_t i = 0; i < list->count; offset += list->tokens[i++].size)
+            list->tokens[i].bytes = (const unsigned char *)tokenizer->added_text.data + offset;
+    }
+    eitp__added_tokens_sort(list);
+    for (size_t i = 1; i < list->count; i++) {
+        const eitp__added_token *one = &list->tokens[i - 1], *other = &list->tokens[i];
         if (one->size == other->size && !memcmp(one->bytes, other->bytes, one->size))
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "added tokens %ld and %ld have the same text; remove one of them", (long)one->id,
                               (long)other->id);
     }
     return EITP_OK;
+}
+
+/* Finds the special tokens that have the usual names. */
+static void eitp__tokenizer_find_special(eitp_tokenizer *tokenizer) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    for (size_t id = 0; id < vocabulary->count; id++) {
+        const eitp__token *token = &vocabulary->tokens[id];
+        if (!(token->flags & EITP__TOKEN_SPECIAL))
+            continue;
+        for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+            const char *name = eitp__family_token(tokenizer->family, (eitp_special_token)which);
+            if (name && token->size == strlen(name) && !memcmp(eitp__token_bytes(tokenizer, id), name, token->size))
+                tokenizer->special[which] = (int32_t)id;
+        }
+    }
+    if (tokenizer->model == EITP__MODEL_WORDPIECE)
+        tokenizer->special[EITP_UNKNOWN] = tokenizer->wordpiece.unknown;
 }
 
 static uint64_t eitp__fnv(uint64_t hash, const void *data, size_t size) {
@@ -29154,13 +33120,37 @@ static uint64_t eitp__fnv_number(uint64_t hash, uint32_t number) {
     return hash;
 }
 
+/* What byte-level BPE lacks, so that its fingerprints are the same as before there was anything else. */
+static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer) {
+    const eitp__normalization *steps = &tokenizer->normalization;
+    const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
+    if (tokenizer->model != EITP__MODEL_WORDPIECE)
+        return hash;
+    hash = eitp__fnv_number(hash, (uint32_t)tokenizer->has_normalizer);
+    hash = eitp__fnv_number(hash, (uint32_t)(steps->clean_text | steps->handle_chinese_chars << 1 |
+                                             (steps->strip_accents < 0 ? steps->lowercase : steps->strip_accents) << 2 |
+                                             steps->lowercase << 3));
+    hash = eitp__fnv_number(hash, (uint32_t)wordpiece->unknown);
+    hash = eitp__fnv_number(hash, (uint32_t)wordpiece->max_characters);
+    hash = eitp__fnv(hash, wordpiece->prefix.data, wordpiece->prefix.size);
+    return eitp__fnv_number(hash, (uint32_t)(tokenizer->decodes_words | tokenizer->cleans_up << 1));
+}
+
+/* The flags of a token that encoding and decoding depend on. */
+static uint32_t eitp__hashed_flags(const eitp_tokenizer *tokenizer, const eitp__token *token) {
+    unsigned mask = EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL | EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT;
+    if (tokenizer->has_normalizer)
+        mask |= EITP__TOKEN_NORMALIZED;
+    return token->flags & mask;
+}
+
 static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     uint64_t hash = eitp__fnv_number(0xCBF29CE484222325u, (uint32_t)tokenizer->add_prefix_space);
     hash = eitp__fnv_number(hash, (uint32_t)vocabulary->count);
     for (size_t id = 0; id < vocabulary->count; id++) {
         const eitp__token *token = &vocabulary->tokens[id];
-        hash = eitp__fnv_number(hash, token->flags & (EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL));
+        hash = eitp__fnv_number(hash, eitp__hashed_flags(tokenizer, token));
         hash = eitp__fnv_number(hash, token->size);
         hash = eitp__fnv(hash, eitp__token_bytes(tokenizer, id), token->size);
     }
@@ -29169,18 +33159,28 @@ static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
         hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].right);
         hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].result);
     }
-    return hash;
+    return eitp__hash_words(hash, tokenizer);
 }
 
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error) {
-    eitp_status status = eitp__tokenizer_find_bytes(tokenizer, error);
-    if (status == EITP_OK)
-        status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
-    if (status == EITP_OK)
-        status = eitp__tokenizer_list_added(tokenizer, error);
-    if (status == EITP_OK)
-        tokenizer->fingerprint = eitp__tokenizer_hash(tokenizer);
-    return status;
+    eitp_status status;
+    if (tokenizer->model == EITP__MODEL_WORDPIECE) {
+        status = eitp__tokenizer_index_words(tokenizer, error);
+    } else {
+        status = eitp__tokenizer_find_bytes(tokenizer, error);
+        if (status == EITP_OK)
+            status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
+    }
+    for (int kind = 0; kind < 2 && status == EITP_OK; kind++) {
+        status = eitp__tokenizer_list_added(tokenizer, kind, error);
+        if (status == EITP_OK)
+            status = eitp__tokenizer_sort_added(tokenizer, kind, error);
+    }
+    if (status != EITP_OK)
+        return status;
+    eitp__tokenizer_find_special(tokenizer);
+    tokenizer->fingerprint = eitp__tokenizer_hash(tokenizer);
+    return EITP_OK;
 }
 
 eitp_status eitp_tokenizer_create_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
@@ -29214,9 +33214,15 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_release(&vocabulary->bytes);
     eitp__buffer_release(&tokenizer->config);
+    eitp__buffer_release(&tokenizer->added_text);
+    for (int part = 0; part < EITP__KEPT_PARTS; part++)
+        eitp__buffer_release(&tokenizer->kept[part]);
+    eitp__wordpiece_release(&tokenizer->wordpiece, &host);
     eitp__release(&host, vocabulary->tokens, vocabulary->count * sizeof *vocabulary->tokens);
     eitp__bpe_release(&tokenizer->bpe, &host);
-    eitp__release(&host, tokenizer->added, tokenizer->added_count * sizeof *tokenizer->added);
+    for (int kind = 0; kind < 2; kind++)
+        eitp__release(&host, tokenizer->added[kind].tokens,
+                      tokenizer->added[kind].count * sizeof *tokenizer->added[kind].tokens);
     eitp__release(&host, tokenizer, sizeof *tokenizer);
 }
 
@@ -29248,29 +33254,6 @@ eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, co
     *size = tokenizer->vocabulary.tokens[id].size;
     return EITP_OK;
 }
-
-eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
-                                  size_t capacity, size_t *size, eitp_error *error) {
-    size_t total = 0;
-    if (!tokenizer || !size)
-        return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
-    *size = 0;
-    if ((count && !ids) || (capacity && !text))
-        return eitp__fail_null(error, "eitp_tokenizer_decode", "ids with a count and text with a capacity");
-    for (size_t i = 0; i < count; i++) {
-        const char *bytes = NULL;
-        size_t length = 0;
-        eitp_status status = eitp_tokenizer_token(tokenizer, ids[i], &bytes, &length, error);
-        if (status != EITP_OK)
-            return eitp__fail_prefix(error, status, "token %zu of the sequence", i);
-        if (total < capacity)
-            memcpy(text + total, bytes, length < capacity - total ? length : capacity - total);
-        if (!eitp__add_size(total, length, &total))
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text of %zu tokens exceeds the address space", count);
-    }
-    *size = total;
-    return EITP_OK;
-}
 /* <<src/text/tokenizer.c */
 
 /* >>src/text/tokenizer_train.c */
@@ -29284,12 +33267,13 @@ static eitp_status eitp__count_piece(void *user, const unsigned char *bytes, siz
 }
 
 static eitp_status eitp__count_pieces(eitp__words *words, const eitp_text_source *source, eitp_error *error) {
-    eitp__added_token end_of_text;
+    eitp__added_token end_of_text = EITP__ZERO;
+    eitp__added_tokens added;
     eitp__splitter splitter;
+    added.tokens = &end_of_text, added.count = 1;
     end_of_text.bytes = (const unsigned char *)EITP__END_OF_TEXT;
     end_of_text.size = strlen(EITP__END_OF_TEXT);
-    end_of_text.id = 0;
-    eitp__splitter_init(&splitter, words->host, &end_of_text, 1, 0, eitp__count_piece, words);
+    eitp__splitter_init(&splitter, words->host, &added, eitp__piece_size, eitp__count_piece, words);
     eitp_status status = EITP_OK;
     while (status == EITP_OK) {
         const char *text = NULL;
@@ -30232,6 +34216,14 @@ static eitp_status eitp__pack_check_output(const eitp_host *host, const char *pa
     return status;
 }
 
+/* A token file has whole texts, whatever the tokenizer says. */
+static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
+    const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
+    if (length)
+        eitp__log(packer->host, EITP_LOG_WARNING,
+                  "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
+}
+
 static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
                                     eitp_error *error) {
     const eitp_pack_config *config = packer->config;
@@ -30244,6 +34236,7 @@ static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *
     if (status == EITP_OK)
         status =
             eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
+    eitp__pack_warn_truncation(packer, tokenizer);
     packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
     packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
     return status;
@@ -30927,7 +34920,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_load_header(const eitp_host *host, e
     part->header_size = (size_t)header_size;
     part->data_start = sizeof bytes + header_size;
     part->data_size = file_size - part->data_start;
-    return eitp__file_read(&part->file, sizeof bytes, part->header, part->header_size, error);
+    status = eitp__file_read(&part->file, sizeof bytes, part->header, part->header_size, error);
+    if (!status) /* before it is parsed, which changes it */
+        part->crc = eitp__crc32c_join(
+            eitp__crc32c(eitp__crc32c(0, bytes, sizeof bytes), part->header, part->header_size), 0, part->data_size);
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__safetensors_parse_header(eitp__safetensors *collection, eitp__safetensors_part *part,
@@ -30950,6 +34947,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_parse_header(eitp__safetensors *coll
 #define EITP__SAFETENSORS_CHUNK ((size_t)32 << 10)
 #define EITP__SAFETENSORS_CHECKED_CHUNK ((size_t)256 << 10) /* fits in the cache for its checksum */
 
+/* Files of this size are read by two threads, in pieces of this size: copying from the system's cache, and the first
+   use of memory, are slower than a fast disk. */
+#define EITP__SAFETENSORS_LARGE_FILE ((uint64_t)64 << 20)
+#define EITP__SAFETENSORS_LARGE_PIECE ((size_t)1 << 20)
+
 /* ---- Opening ---- */
 
 EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, const char *path, eitp_error *error) {
@@ -30970,7 +34972,12 @@ EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, c
     if (status)
         return status;
     status = eitp__safetensors_parse_header(collection, part, error);
-    return status ? eitp__fail_prefix(error, status, "%s", path) : EITP_OK;
+    if (status)
+        return eitp__fail_prefix(error, status, "%s", path);
+    if (part->data_size >= EITP__SAFETENSORS_LARGE_FILE && !collection->worker &&
+        eitp__worker_create(&collection->host, 1, &collection->worker, NULL))
+        collection->worker = NULL; /* one thread does as well */
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__safetensors **collection,
@@ -31001,6 +35008,7 @@ EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection) {
     if (!collection)
         return;
     host = collection->host;
+    eitp__worker_destroy(collection->worker);
     for (size_t i = 0; i < collection->part_count; i++) {
         eitp__safetensors_part *part = collection->parts[i];
         eitp__file_close(&part->file, NULL);
@@ -31074,23 +35082,65 @@ static eitp_status eitp__locate(const eitp__safetensors *collection, const eitp_
     return EITP_OK;
 }
 
+/* Bytes of a file that one thread reads. */
+typedef struct eitp__read_range {
+    eitp__file *file;
+    uint64_t offset;
+    unsigned char *bytes;
+    size_t size;
+    int sums;
+    uint32_t crc; /* running */
+} eitp__read_range;
+
+static eitp_status eitp__read_range_work(void *argument, eitp_error *error) {
+    eitp__read_range *range = (eitp__read_range *)argument;
+    eitp_status status = EITP_OK;
+    for (size_t at = 0; at < range->size && !status;) {
+        const size_t left = range->size - at;
+        const size_t part =
+            range->sums && left > EITP__SAFETENSORS_CHECKED_CHUNK ? EITP__SAFETENSORS_CHECKED_CHUNK : left;
+        status = eitp__file_read(range->file, range->offset + at, range->bytes + at, part, error);
+        if (!status && range->sums)
+            range->crc = eitp__crc32c(range->crc, range->bytes + at, part);
+        at += part;
+    }
+    return status;
+}
+
+/* Reads a range, its second half in the background. */
+static eitp_status eitp__read_halves(eitp__worker *worker, eitp__read_range *range, eitp_error *error) {
+    eitp__read_range rest = *range;
+    eitp_error second;
+    eitp_status status, other;
+    rest.size -= range->size /= 2;
+    rest.offset += range->size;
+    rest.bytes += range->size;
+    rest.crc = 0;
+    eitp__worker_submit(worker, eitp__read_range_work, &rest);
+    status = eitp__read_range_work(range, error);
+    other = eitp__worker_finish(worker, &second);
+    if (!status && other && error)
+        *error = second;
+    range->crc = eitp__crc32c_join(range->crc, rest.crc, rest.size);
+    return status ? status : other;
+}
+
 EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, int64_t first, int64_t count,
                                                  void *destination, uint32_t *crc, eitp_error *error) {
-    eitp__file *file = &collection->parts[entry->part]->file;
-    unsigned char *bytes = (unsigned char *)destination;
-    uint64_t offset = 0;
-    size_t size = 0;
-    eitp_status status = eitp__locate(collection, entry, first, count, &offset, &size, error);
-    while (!status && size) {
-        size_t part = crc && size > EITP__SAFETENSORS_CHECKED_CHUNK ? EITP__SAFETENSORS_CHECKED_CHUNK : size;
-        status = eitp__file_read(file, offset, bytes, part, error);
-        if (!status && crc)
-            *crc = eitp__crc32c(*crc, bytes, part);
-        bytes += part;
-        offset += part;
-        size -= part;
-    }
+    eitp__read_range range = EITP__ZERO;
+    eitp_status status = eitp__locate(collection, entry, first, count, &range.offset, &range.size, error);
+    if (status)
+        return status;
+    range.file = &collection->parts[entry->part]->file;
+    range.bytes = (unsigned char *)destination;
+    range.sums = crc != NULL;
+    range.crc = crc ? *crc : 0;
+    status = collection->worker && range.size >= EITP__SAFETENSORS_LARGE_PIECE
+                 ? eitp__read_halves(collection->worker, &range, error)
+                 : eitp__read_range_work(&range, error);
+    if (!status && crc)
+        *crc = range.crc;
     return status;
 }
 
@@ -31124,6 +35174,25 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
         count -= part;
     }
     return EITP_OK;
+}
+
+/* ---- The sum of the file ---- */
+
+/* A checksum is linear: that of a file is the exclusive or of those of its parts, each followed by zeros to the end of
+   the file. So tensors can be added in any order. */
+EITP__PRIVATE void eitp__safetensors_add_sum(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                             uint32_t crc) {
+    eitp__safetensors_part *part = collection->parts[entry->part];
+    const uint64_t end = part->data_start + part->data_size;
+    part->crc ^= eitp__crc32c_join(crc, 0, end - entry->offset - entry->size);
+}
+
+EITP__PRIVATE eitp__file_sum eitp__safetensors_sum(const eitp__safetensors *collection) {
+    const eitp__safetensors_part *part = collection->parts[0];
+    eitp__file_sum sum;
+    sum.size = part->data_start + part->data_size;
+    sum.crc = part->crc;
+    return sum;
 }
 /* <<src/io/safetensors.c */
 
@@ -31726,6 +35795,7 @@ EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_va
 
 #define EITP__COPY_ELEMENTS ((int64_t)1 << 15) /* copied at a time */
 #define EITP__COPY_BYTES ((size_t)EITP__COPY_ELEMENTS * 8)
+#define EITP__DIRECT_ELEMENTS ((int64_t)1 << 20) /* read into a variable's memory between two polls */
 
 /* True if the variable is read and written as f32. For a 16-bit parameter that includes its remainder. */
 static int eitp__is_copied_as_f32(const eitp_variable *variable) {
@@ -31742,9 +35812,7 @@ static eitp_status eitp__read_elements(eitp_context *context, const eitp_variabl
                                        int loads, int64_t first, int64_t count, void *buffer, uint32_t *checksum,
                                        eitp_error *error) {
     size_t element = eitp_dtype_size(variable->dtype);
-    eitp_status status = eitp__context_ask(context, error);
-    if (status)
-        return status;
+    eitp_status status;
     if (eitp__is_copied_as_f32(variable)) {
         status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
         return status || !loads
@@ -31789,20 +35857,33 @@ static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__
     return EITP_OK;
 }
 
-/* Reads a whole variable from a tensor. */
+/* Reads a whole variable from a tensor: straight into its memory if the file has its bytes. */
 static eitp_status eitp__variable_read_whole(eitp_context *context, const eitp_variable *variable,
                                              const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
                                              int loads, uint32_t *checksum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
+    const size_t element = eitp_dtype_size(variable->dtype);
     int64_t elements = eitp__variable_elements(variable), piece = EITP__COPY_ELEMENTS;
-    eitp_status status = EITP_OK;
-    void *buffer = eitp__allocate_uninitialized(&host, EITP__COPY_BYTES);
-    if (!buffer)
-        return eitp__fail_memory(error, EITP__COPY_BYTES, "reading weights");
+    eitp_status status = eitp__prepare_access(context, error);
+    char *memory = NULL;
+    void *buffer = NULL;
+    if (!status && loads && entry->dtype == (int)variable->dtype)
+        memory = (char *)eitp__variable_memory(context, variable->name);
+    if (memory)
+        piece = EITP__DIRECT_ELEMENTS;
+    else if (!status)
+        buffer = eitp__allocate_uninitialized(&host, EITP__COPY_BYTES);
+    if (!status && !memory && !buffer)
+        status = eitp__fail_memory(error, EITP__COPY_BYTES, "reading weights");
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        status =
-            eitp__read_elements(context, variable, collection, entry, loads, first, count, buffer, checksum, error);
+        status = eitp__context_ask(context, error);
+        if (!status && memory)
+            status = eitp__safetensors_read(collection, entry, first, count, memory + (size_t)first * element, checksum,
+                                            error);
+        else if (!status)
+            status =
+                eitp__read_elements(context, variable, collection, entry, loads, first, count, buffer, checksum, error);
     }
     eitp__release(&host, buffer, EITP__COPY_BYTES);
     return status;
@@ -31812,11 +35893,16 @@ EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const
                                                     const eitp__piece *piece, const eitp__safetensors *collection,
                                                     const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error) {
+    uint32_t crc = 0, *sum = checksum ? &crc : NULL;
     eitp_status status = eitp__check_entry(variable, piece, collection, entry, error);
-    if (status)
-        return status;
-    return piece->is_whole ? eitp__variable_read_whole(context, variable, collection, entry, loads, checksum, error)
-                           : eitp__piece_read(context, variable, piece, collection, entry, loads, checksum, error);
+    if (!status)
+        status = piece->is_whole ? eitp__variable_read_whole(context, variable, collection, entry, loads, sum, error)
+                                 : eitp__piece_read(context, variable, piece, collection, entry, loads, sum, error);
+    if (!status && checksum) {
+        *checksum = eitp__crc32c_join(*checksum, crc, entry->size);
+        eitp__safetensors_add_sum(collection, entry, crc);
+    }
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
@@ -31828,12 +35914,19 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return eitp__variable_read_piece(context, variable, &pieces[0], collection, entry, loads, checksum, error);
 }
 
+static int eitp__is_of_classifier(const eitp_transformer_config *config, const eitp_variable *variable) {
+    eitp__parameter parameter;
+    return eitp__parameter_find(config, variable->name, &parameter) && eitp__lora_keeps(config, &parameter);
+}
+
 static int eitp__is_selected(const eitp__selection *selection, const eitp_variable *variable) {
-    return variable->role == selection->role && (!selection->selects || selection->selects(variable));
+    return variable->role == selection->role &&
+           (!selection->selects || selection->selects(variable) ||
+            (selection->with_classifier && eitp__is_of_classifier(selection->config, variable)));
 }
 
 static eitp__selection eitp__select_role(eitp_role role) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     selection.role = role;
     selection.selects = NULL;
     selection.prefix = "";
@@ -31969,7 +36062,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
 
 eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                 uint32_t *checksum, eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     if (!context || !path)
         return eitp__fail_null(error, "eitp_variables_save", "context and path");
     selection = eitp__select_role(role);
@@ -32015,7 +36108,7 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
 
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
                                                         const eitp__selection *selection, eitp__reading reading,
-                                                        uint32_t *checksum, eitp_error *error) {
+                                                        eitp__read_sums *sums, eitp_error *error) {
     const int loads = reading == EITP__READ_LOAD;
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
@@ -32034,22 +36127,28 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
                 eitp__variable_read_piece(context, &variable, &pieces[k], collection,
                                           eitp__piece_entry(collection, &variable, &pieces[k]), loads, &sum, error);
     }
+    if (!status && sums) {
+        sums->tensors = sum;
+        sums->file = eitp__safetensors_sum(collection);
+    }
     eitp__safetensors_close(collection);
-    if (!status && checksum)
-        *checksum = sum;
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
-                                               eitp__reading reading, uint32_t *checksum, eitp_error *error) {
+                                               eitp__reading reading, eitp__read_sums *sums, eitp_error *error) {
     const eitp__selection selection = eitp__select_role(role);
-    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, sums, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                 eitp_error *error) {
-    return context && path ? eitp__variables_read(context, path, role, EITP__READ_LOAD, checksum, error)
-                           : eitp__fail_null(error, "eitp_variables_load", "context and path");
+    eitp__read_sums sums = EITP__ZERO;
+    eitp_status status = context && path ? eitp__variables_read(context, path, role, EITP__READ_LOAD, &sums, error)
+                                         : eitp__fail_null(error, "eitp_variables_load", "context and path");
+    if (!status && checksum)
+        *checksum = sums.tensors;
+    return status;
 }
 /* <<src/io/variables.c */
 
@@ -32092,11 +36191,49 @@ static eitp_status eitp__open_weights(const eitp_host *host, const char *directo
     return EITP_OK;
 }
 
-/* The tensor with this name, with or without the architecture's prefix. Models without a head are saved without it. */
+/* The tensor with this name, with or without the architecture's prefix, which models without a head do without. */
 static const eitp__safetensors_entry *eitp__find_weights(const eitp_transformer_config *config,
                                                          const eitp__safetensors *collection, const char *name) {
+    const char *prefix = eitp__architecture_of(config)->prefix, *bare = eitp__without_prefix(config, name);
     const eitp__safetensors_entry *entry = eitp__safetensors_find(collection, name);
-    return entry ? entry : eitp__safetensors_find(collection, eitp__without_prefix(config, name));
+    char prefixed[EITP__NAME_SIZE + 32];
+    if (!entry)
+        entry = eitp__safetensors_find(collection, bare);
+    snprintf(prefixed, sizeof prefixed, "%s%s", prefix, bare);
+    return entry ? entry : eitp__safetensors_find(collection, prefixed);
+}
+
+static int eitp__is_norm(eitp__model_slot slot) {
+    return slot == EITP__ATTENTION_NORM || slot == EITP__MLP_NORM || slot == EITP__EMBEDDING_NORM ||
+           slot == EITP__FINAL_NORM || slot == EITP__HEAD_NORM;
+}
+
+/* The tensor of a norm's parameter under the name that TensorFlow gave it. */
+static const eitp__safetensors_entry *eitp__find_gamma_or_beta(const eitp_transformer_config *config,
+                                                               const eitp__safetensors *collection,
+                                                               const eitp__parameter *parameter) {
+    const int is_gain = parameter->row->part == EITP__WEIGHT;
+    const size_t length = strlen(parameter->name) - strlen(is_gain ? "weight" : "bias");
+    char name[EITP__NAME_SIZE + 8];
+    snprintf(name, sizeof name, "%.*s%s", (int)length, parameter->name, is_gain ? "gamma" : "beta");
+    return eitp__find_weights(config, collection, name);
+}
+
+/* The tensor of a parameter that a model with another head calls by another name. */
+static const eitp__safetensors_entry *eitp__find_other_name(const eitp_transformer_config *config,
+                                                            const eitp__safetensors *collection,
+                                                            const eitp__parameter *parameter) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp__safetensors_entry *entry = NULL;
+    for (size_t i = 0; i < architecture->row_count && !entry; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        eitp__parameter other;
+        if (row == parameter->row || row->slot != parameter->row->slot || row->part != parameter->row->part)
+            continue;
+        other = eitp__row_parameter(config, row, "");
+        entry = eitp__find_weights(config, collection, other.name);
+    }
+    return entry;
 }
 
 /* The tensor of a parameter outside blocks; NULL if the weights or the architecture have none. */
@@ -32182,14 +36319,11 @@ static eitp_status eitp__apply_generation_config(const eitp_host *host, const ch
 }
 
 /* Unties the head if the weights have one that differs, as transformers does from version 5 on. */
-static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory, eitp_transformer_config *config,
+static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory,
+                                        const eitp__safetensors *collection, eitp_transformer_config *config,
                                         eitp_error *error) {
-    eitp__safetensors *collection;
     int has_own_head = 0;
-    eitp_status status = eitp__open_weights(host, directory, &collection, error);
-    if (!status && collection)
-        status = eitp__has_own_head(host, config, collection, &has_own_head, error);
-    eitp__safetensors_close(collection);
+    eitp_status status = eitp__has_own_head(host, config, collection, &has_own_head, error);
     if (has_own_head) {
         config->tied = 0;
         eitp__log(
@@ -32197,6 +36331,19 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
             "'%s': %s differs from the token embedding although tie_word_embeddings is true; the head is not tied",
             directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
     }
+    return status;
+}
+
+/* Finds out from the weights, if there are any, what config.json does not say. */
+static eitp_status eitp__apply_weights(const eitp_host *host, const char *directory, eitp_transformer_config *config,
+                                       eitp_error *error) {
+    eitp__safetensors *collection;
+    eitp_status status = eitp__open_weights(host, directory, &collection, error);
+    if (!status && collection && eitp__is_tied(config))
+        status = eitp__untie_own_head(host, directory, collection, config, error);
+    if (!status && collection && config->head == EITP_HEAD_NONE)
+        config->pooler = eitp__find_slot(config, collection, EITP__POOLER) != NULL;
+    eitp__safetensors_close(collection);
     return status;
 }
 
@@ -32213,8 +36360,8 @@ eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
     eitp__release_text(host, path);
     if (!status)
         status = eitp__apply_generation_config(host, directory, &read, error);
-    if (!status && read.tied)
-        status = eitp__untie_own_head(host, directory, &read, error);
+    if (!status && (eitp__is_tied(&read) || read.head == EITP_HEAD_NONE))
+        status = eitp__apply_weights(host, directory, &read, error);
     if (!status)
         *config = read;
     return status;
@@ -32284,50 +36431,122 @@ static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transforme
                                                            const eitp__parameter *parameter, const eitp__piece *piece) {
     const eitp__safetensors_entry *entry =
         eitp__find_weights(config, collection, *piece->name ? piece->name : parameter->name);
-    if (!entry && config->tied && parameter->row->slot == EITP__TOKEN_EMBEDDING)
+    if (!entry && eitp__is_norm(parameter->row->slot))
+        entry = eitp__find_gamma_or_beta(config, collection, parameter);
+    if (!entry && eitp__is_tied(config) && parameter->row->slot == EITP__TOKEN_EMBEDDING)
         entry = eitp__find_slot(config, collection, EITP__HEAD);
-    return entry;
+    return entry || parameter->row->with == EITP__ALWAYS ? entry : eitp__find_other_name(config, collection, parameter);
 }
 
-/* Reads the tensors of a parameter, and adds their number to *read. */
-static eitp_status eitp__read_parameter(eitp_model *model, const char *directory, const eitp__safetensors *collection,
-                                        const eitp__parameter *parameter, size_t *read, eitp_error *error) {
-    eitp_variable variable =
-        eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter->name));
+/* A directory being read. */
+typedef struct eitp__load {
+    eitp_model *model;
+    const char *directory;
+    const eitp__safetensors *collection;
+    const eitp_load_config *config;
+    size_t read; /* tensors */
+} eitp__load;
+
+/* The variable of a parameter, and its pieces. */
+static int eitp__parameter_variable(const eitp_model *model, const eitp__parameter *parameter, eitp_variable *variable,
+                                    eitp__piece pieces[EITP__PIECES]) {
+    *variable = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter->name));
+    return eitp__variable_pieces(variable, &model->config, pieces);
+}
+
+/* Reads the tensors of a parameter. */
+static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter *parameter, eitp_error *error) {
+    eitp_model *model = load->model;
+    eitp_variable variable;
     eitp__piece pieces[EITP__PIECES];
-    int count = eitp__variable_pieces(&variable, &model->config, pieces);
+    int count = eitp__parameter_variable(model, parameter, &variable, pieces);
     eitp_status status = EITP_OK;
-    for (int i = 0; i < count && !status; i++, ++*read) {
-        const eitp__safetensors_entry *entry = eitp__find_parameter(&model->config, collection, parameter, &pieces[i]);
-        status =
-            entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], collection, entry, 1, NULL, error)
-                  : eitp__fail(error, EITP_ERROR_FORMAT,
-                               "the weights in '%s' lack tensor '%s', which config.json requires", directory,
-                               *pieces[i].name ? pieces[i].name : parameter->name);
+    for (int i = 0; i < count && !status; i++, load->read++) {
+        const eitp__safetensors_entry *entry =
+            eitp__find_parameter(&model->config, load->collection, parameter, &pieces[i]);
+        status = entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], load->collection, entry, 1,
+                                                   NULL, error)
+                       : eitp__fail(error, EITP_ERROR_FORMAT,
+                                    "the weights in '%s' lack tensor '%s', which config.json requires", load->directory,
+                                    *pieces[i].name ? pieces[i].name : parameter->name);
     }
     return status;
 }
 
-static eitp_status eitp__read_parameters(eitp_model *model, const char *directory, const eitp__safetensors *collection,
-                                         eitp_error *error) {
+/* The number of parameters of a place that not every model has, and how many of them have tensors. */
+static int64_t eitp__count_optional(const eitp__load *load, eitp__parameter_place place, int64_t *present) {
+    const eitp_model *model = load->model;
+    int64_t count = 0;
+    *present = 0;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config); i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        eitp_variable variable;
+        eitp__piece pieces[EITP__PIECES];
+        if (parameter.row->place != place || parameter.row->with == EITP__ALWAYS)
+            continue;
+        eitp__parameter_variable(model, &parameter, &variable, pieces);
+        count++;
+        *present += eitp__find_parameter(&model->config, load->collection, &parameter, &pieces[0]) != NULL;
+    }
+    return count;
+}
+
+/* Reads the parameters of a place, or initializes those that not every model has if the weights have none of them. */
+static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place place, eitp_error *error) {
+    eitp_model *model = load->model;
+    int64_t present;
+    const int64_t optional = eitp__count_optional(load, place, &present);
+    const int is_fresh = optional && (!present || (load->config->fresh_head && place == EITP__IN_HEAD));
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        if (parameter.row->place != place)
+            continue;
+        if (is_fresh && parameter.row->with != EITP__ALWAYS)
+            status = eitp__parameter_fill(model->context, &model->config, &parameter, load->config->seed, error);
+        else
+            status = eitp__read_parameter(load, &parameter, error);
+    }
+    if (!status && is_fresh)
+        eitp__log(&model->host, EITP_LOG_WARNING, "'%s': the %s %s; the model's is random until it is trained",
+                  load->directory, place == EITP__IN_HEAD ? "head" : "pooler", present ? "is not used" : "is missing");
+    return status;
+}
+
+/* Fails if the weights have a classifier with another number of labels. */
+static eitp_status eitp__check_labels(const eitp__load *load, eitp_error *error) {
+    const eitp_transformer_config *config = &load->model->config;
+    const eitp__safetensors_entry *entry = config->head == EITP_HEAD_CLASSIFIER && !load->config->fresh_head
+                                               ? eitp__find_slot(config, load->collection, EITP__CLASSIFIER)
+                                               : NULL;
+    if (!entry || entry->rank != 2 || entry->shape[0] == config->labels)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "the classifier in '%s' has %lld labels, expected %lld; train a new head (fresh_head) or use its "
+                      "labels",
+                      load->directory, (long long)entry->shape[0], (long long)config->labels);
+}
+
+static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
+    eitp_model *model = load->model;
     const eitp_transformer_config *config = &model->config;
-    const size_t stored = eitp__safetensors_count(collection);
-    size_t read = 0;
+    const size_t stored = eitp__safetensors_count(load->collection);
     int has_own_head = 0;
-    eitp_status status =
-        config->tied ? eitp__has_own_head(&model->host, config, collection, &has_own_head, error) : EITP_OK;
+    eitp_status status = eitp__is_tied(config)
+                             ? eitp__has_own_head(&model->host, config, load->collection, &has_own_head, error)
+                             : EITP_OK;
     if (has_own_head)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s': %s differs from the token embedding, but the model's head is tied to it; create the "
                           "model with the configuration from eitp_model_config_read",
-                          directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
-    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(config, i);
-        status = eitp__read_parameter(model, directory, collection, &parameter, &read, error);
-    }
-    if (!status && stored > read)
+                          load->directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
+    if (!status)
+        status = eitp__check_labels(load, error);
+    for (int place = EITP__BEFORE_BLOCKS; place < EITP__PLACES && !status; place++)
+        status = eitp__read_place(load, (eitp__parameter_place)place, error);
+    if (!status && stored > load->read)
         eitp__log(&model->host, EITP_LOG_INFO, "ignored %zu tensors in '%s' that are not weights of the model",
-                  stored - read, directory);
+                  stored - load->read, load->directory);
     return status;
 }
 
@@ -32355,21 +36574,61 @@ static eitp_status eitp__fail_no_weights(const eitp_host *host, const char *dire
                       directory);
 }
 
+/* Takes the names of labels from config.json, if there is one and it has as many. */
+static eitp_status eitp__model_read_labels(eitp_model *model, const char *directory, eitp_error *error) {
+    enum { LIMIT = 16 << 20 };
+    eitp__json_document *document = NULL;
+    eitp__labels *labels = NULL;
+    char *path;
+    int is_file = 0;
+    eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);
+    if (!status)
+        status = eitp__is_file(&model->host, path, &is_file, error);
+    if (!status && is_file)
+        status = eitp__json_read_file_with_names(&model->host, path, LIMIT, &document, error);
+    if (!status && document)
+        status = eitp__labels_read(&model->host, eitp__json_root(document), &labels, error);
+    if (status && document)
+        status = eitp__fail_prefix(error, status, "%s", path);
+    eitp__release_text(&model->host, path);
+    eitp__json_release(document);
+    if (labels && labels->count == model->config.labels) {
+        eitp__labels_release(model->labels);
+        model->labels = labels;
+    } else {
+        eitp__labels_release(labels);
+    }
+    return status;
+}
+
 eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
+    const eitp_load_config config = EITP__ZERO;
+    return eitp_model_load_weights_with(model, directory, &config, error);
+}
+
+eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory, const eitp_load_config *config,
+                                         eitp_error *error) {
     eitp__safetensors *collection = NULL;
+    eitp__load load = EITP__ZERO;
     char *source;
     eitp_status status;
-    if (!model || !directory)
-        return eitp__fail_null(error, "eitp_model_load_weights", "model and directory");
+    if (!model || !directory || !config)
+        return eitp__fail_null(error, "eitp_model_load_weights", "model, directory and config");
     source = eitp__copy_text(&model->host, directory);
     status = source ? eitp__open_weights(&model->host, directory, &collection, error)
                     : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
         status = eitp__fail_no_weights(&model->host, directory, error);
+    load.model = model;
+    load.directory = directory;
+    load.collection = collection;
+    load.config = config;
     if (!status)
-        status = eitp__read_parameters(model, directory, collection, error);
+        status = eitp__read_parameters(&load, error);
     if (!status)
         status = eitp__model_keep_generation(model, directory, error);
+    if (!status && model->labels && !config->fresh_head)
+        status = eitp__model_read_labels(model, directory, error);
     eitp__safetensors_close(collection);
     eitp__release_text(&model->host, status ? source : model->source);
     if (!status)
@@ -32410,14 +36669,15 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
                                            int32_t end_of_text, uint32_t *checksum, eitp__file_output *output,
                                            eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     char *path;
     eitp_status status = eitp__make_directories(&model->host, directory, error);
     if (!status)
         status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (status)
         return status;
-    status = eitp_transformer_config_write(&model->host, path, &model->config, end_of_text, dtype, error);
+    status =
+        eitp__transformer_config_write(&model->host, path, &model->config, model->labels, end_of_text, dtype, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__path_in(&model->host, directory, EITP__GENERATION_FILE, &path, error);
@@ -32439,13 +36699,13 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
 }
 
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
-                                           uint32_t *checksum, eitp_error *error) {
-    eitp__selection selection;
+                                           eitp__read_sums *sums, eitp_error *error) {
+    eitp__selection selection = EITP__ZERO;
     selection.role = EITP_PARAMETER;
     selection.selects = NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    return eitp__variables_read_selected(model->context, path, &selection, reading, checksum, error);
+    return eitp__variables_read_selected(model->context, path, &selection, reading, sums, error);
 }
 /* <<src/io/model_directory.c */
 
@@ -32513,15 +36773,41 @@ static eitp_status eitp__lora_check_start(const eitp__json *root, eitp_error *er
                       start->line, start->kind == EITP__JSON_STRING ? start->text : "?");
 }
 
+/* The task_type of a model with a head; NULL for masked language modelling, for which PEFT has none. */
+static const char *eitp__lora_task(const eitp_transformer_config *model) {
+    return model->head == EITP_HEAD_CLASSIFIER ? "SEQ_CLS"
+           : model->head == EITP_HEAD_NONE     ? "FEATURE_EXTRACTION"
+           : model->bidirectional              ? NULL
+                                               : "CAUSAL_LM";
+}
+
+static eitp_status eitp__lora_check_task(const eitp__json *root, int *is_classifier, eitp_error *error) {
+    static const char *const tasks[] = {"CAUSAL_LM", "SEQ_CLS", "FEATURE_EXTRACTION"};
+    const char *name = NULL;
+    eitp_status status = eitp__json_get_text(root, "task_type", &name, error);
+    size_t i = 0;
+    while (name && i < EITP__COUNT(tasks) && strcmp(name, tasks[i]))
+        i++;
+    *is_classifier = name && i == 1;
+    if (!status && i == EITP__COUNT(tasks))
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported task_type '%.60s' (supported: %s, %s, %s)",
+                            name, tasks[0], tasks[1], tasks[2]);
+    return status;
+}
+
 static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error *error) {
+    int is_classifier = 0;
     eitp_status status = eitp__lora_check_word(root, "peft_type", "LORA", error);
     if (!status)
-        status = eitp__lora_check_word(root, "task_type", "CAUSAL_LM", error);
+        status = eitp__lora_check_task(root, &is_classifier, error);
     if (!status)
         status = eitp__lora_check_word(root, "bias", "none", error);
     if (!status)
         status = eitp__lora_check_start(root, error);
     for (const eitp__json *member = root->first_child; member && !status; member = member->next) {
+        /* What it names must be the classifier: eitp__lora_check_tensors counts its tensors. */
+        if (is_classifier && !strcmp(member->name, "modules_to_save"))
+            continue;
         if (!eitp__lora_is_known(member->name) && !eitp__lora_is_off(member))
             status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                                 "line %zu: unsupported member %.60s (supported: plain LoRA of linear layers)",
@@ -32627,19 +36913,56 @@ static void eitp__lora_write_targets(eitp__buffer *text, const eitp_architecture
     eitp__buffer_add_text(text, "],\n");
 }
 
+/* Writes the modules of a classifier, which are saved whole. */
+static void eitp__lora_write_modules(eitp__buffer *text, const eitp_transformer_config *model) {
+    const char *last = "";
+    size_t last_size = 0;
+    eitp__buffer_add_text(text, "  \"modules_to_save\": ");
+    for (int64_t i = 0; i < eitp__parameter_count(model); i++) {
+        const eitp__parameter parameter = eitp__parameter_at(model, i);
+        const char *name = parameter.row->name;
+        const size_t size = strcspn(name, ".");
+        if (!eitp__lora_keeps(model, &parameter) || (size == last_size && !strncmp(name, last, size)))
+            continue;
+        eitp__buffer_format(text, "%s\"%.*s\"", last_size ? ", " : "[", (int)size, name);
+        last = name;
+        last_size = size;
+    }
+    eitp__buffer_add_text(text, last_size ? "],\n" : "null,\n");
+}
+
 /* True if weights of linear layers are [in, out] in files, which PEFT calls fan_in_fan_out. */
 static int eitp__lora_fans_in(const eitp_transformer_config *model) {
     const eitp__parameter_row *row = eitp__row_find(model, EITP__ATTENTION_INPUT, EITP__WEIGHT);
     return row && !row->is_transposed;
 }
 
+/* Fails if PEFT would take the names of the targets for more layers. */
+static eitp_status eitp__lora_check_names(const eitp_transformer_config *model, unsigned targets, eitp_error *error) {
+    const eitp_architecture *architecture = eitp__architecture_of(model);
+    char names[200];
+    unsigned named = 0;
+    eitp_status status;
+    eitp_lora_targets_format(architecture, targets, names, sizeof names);
+    status = eitp_lora_targets_parse(architecture, names, &named, error);
+    if (!status && named != targets)
+        status =
+            eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                       "an " EITP__LORA_CONFIG_FILE " cannot name these layers alone: '%s' names others too", names);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error) {
+    const char *task = eitp__lora_task(model);
     eitp__buffer text;
-    eitp_status status;
+    eitp_status status = eitp__lora_check_names(model, config->targets, error);
+    if (status)
+        return status;
     eitp__buffer_init(&text, host);
-    eitp__buffer_add_text(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n");
+    eitp__buffer_format(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": %s%s%s,\n", task ? "\"" : "",
+                        task ? task : "null", task ? "\"" : "");
     eitp__buffer_add_text(&text, "  \"base_model_name_or_path\": ");
     if (base)
         eitp__json_write_name(&text, base);
@@ -32653,8 +36976,9 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__lora_write_targets(&text, model->architecture, config->targets);
     eitp__buffer_format(&text, "  \"fan_in_fan_out\": %s,\n", eitp__lora_fans_in(model) ? "true" : "false");
     eitp__buffer_add_text(&text, "  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
-                                 "  \"init_lora_weights\": true,\n  \"modules_to_save\": null,\n"
-                                 "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
+                                 "  \"init_lora_weights\": true,\n");
+    eitp__lora_write_modules(&text, model);
+    eitp__buffer_add_text(&text, "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
     status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
@@ -32685,7 +37009,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
 
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
                                           uint32_t *checksum, eitp__file_output *output, eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     char *path;
     eitp_status status;
     if (!model->lora.rank)
@@ -32705,27 +37029,65 @@ EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directo
     selection.role = EITP_PARAMETER;
     selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
-    selection.config = NULL;
+    selection.config = &model->config;
+    selection.with_classifier = 1;
     status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, output, error);
     eitp__release_text(&model->host, path);
     return status;
 }
 
-static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *collection,
-                                                       const eitp__parameter *parameter) {
+static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *collection, const char *variable) {
     char name[EITP__NAME_SIZE + 32];
-    snprintf(name, sizeof name, EITP__LORA_PREFIX "%s", parameter->name);
+    snprintf(name, sizeof name, EITP__LORA_PREFIX "%.*s", EITP__NAME_SIZE, variable);
     return eitp__safetensors_find(collection, name);
+}
+
+/* Receives a tensor of a classifier: its variable, the piece, and its entry, NULL if the file lacks it. */
+typedef eitp_status (*eitp__classifier_visit)(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                              const eitp__safetensors_entry *entry, eitp_error *error);
+
+static eitp_status eitp__visit_classifier(const eitp_model *model, const eitp__safetensors *collection,
+                                          eitp__classifier_visit visit, void *user, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        eitp_variable variable;
+        eitp__piece pieces[EITP__PIECES];
+        int count;
+        if (!eitp__lora_keeps(&model->config, &parameter))
+            continue;
+        variable = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
+        count = eitp__variable_pieces(&variable, &model->config, pieces);
+        for (int k = 0; k < count && !status; k++)
+            status = visit(user, &variable, &pieces[k],
+                           eitp__lora_entry(collection, *pieces[k].name ? pieces[k].name : variable.name), error);
+    }
+    return status;
+}
+
+/* Tensors of a classifier, and how many of them a file has. */
+typedef struct eitp__classifier_count {
+    int64_t all, present;
+} eitp__classifier_count;
+
+static eitp_status eitp__count_classifier(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                          const eitp__safetensors_entry *entry, eitp_error *error) {
+    eitp__classifier_count *count = (eitp__classifier_count *)user;
+    (void)variable, (void)piece, (void)error;
+    count->all++;
+    count->present += entry != NULL;
+    return EITP_OK;
 }
 
 /* Checks that the tensors are those of adapters with this configuration, and no others. */
 static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_lora_config *config,
                                             const eitp__safetensors *collection, const char *path, eitp_error *error) {
     int64_t count = eitp__lora_parameter_count(&model->config, config);
+    eitp__classifier_count classifier = EITP__ZERO;
     char shape[80], expected[80];
     for (int64_t i = 0; i < count; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
-        const eitp__safetensors_entry *entry = eitp__lora_entry(collection, &parameter);
+        const eitp__safetensors_entry *entry = eitp__lora_entry(collection, parameter.name);
         if (!entry)
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "%s: missing tensor '" EITP__LORA_PREFIX "%s', required by " EITP__LORA_CONFIG_FILE
@@ -32741,6 +37103,11 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
                               entry->name, eitp__format_shape(entry->rank, entry->shape, shape, sizeof shape),
                               eitp__format_shape(2, parameter.shape, expected, sizeof expected));
     }
+    eitp__visit_classifier(model, collection, eitp__count_classifier, &classifier, error);
+    if (classifier.present && classifier.present != classifier.all)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %lld of the %lld tensors of the classifier", path,
+                          (long long)classifier.present, (long long)classifier.all);
+    count += classifier.present;
     if (eitp__safetensors_count(collection) != (size_t)count)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s has %zu tensors, expected %lld; is it an adapter of another model?", path,
@@ -32748,19 +37115,44 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
     return EITP_OK;
 }
 
+/* The reading of a classifier's tensors. */
+typedef struct eitp__classifier_read {
+    eitp_context *context;
+    const eitp__safetensors *collection;
+    int loads;
+    uint32_t *sum;
+} eitp__classifier_read;
+
+static eitp_status eitp__read_classifier(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                         const eitp__safetensors_entry *entry, eitp_error *error) {
+    const eitp__classifier_read *read = (const eitp__classifier_read *)user;
+    return entry ? eitp__variable_read_piece(read->context, variable, piece, read->collection, entry, read->loads,
+                                             read->sum, error)
+                 : EITP_OK;
+}
+
 static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, int loads,
-                                           uint32_t *checksum, eitp_error *error) {
-    eitp_status status = EITP_OK;
+                                           eitp__read_sums *sums, eitp_error *error) {
     uint32_t sum = 0;
+    eitp__classifier_read read;
+    eitp_status status;
+    read.context = model->context;
+    read.collection = collection;
+    read.loads = loads;
+    read.sum = &sum;
+    /* In the order of the variables, as the checksum. */
+    status = eitp__visit_classifier(model, collection, eitp__read_classifier, &read, error);
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
         int64_t index = eitp_variable_find(model->context, parameter.name);
         eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
         status = eitp__variable_read_entry(model->context, &variable, collection,
-                                           eitp__lora_entry(collection, &parameter), loads, &sum, error);
+                                           eitp__lora_entry(collection, parameter.name), loads, &sum, error);
     }
-    if (!status && checksum)
-        *checksum = sum;
+    if (!status && sums) {
+        sums->tensors = sum;
+        sums->file = eitp__safetensors_sum(collection);
+    }
     return status;
 }
 
@@ -32770,6 +37162,8 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     char *path;
     eitp_status status = eitp_lora_config_read(&model->host, directory, config, NULL, 0, error);
     *collection = NULL;
+    if (!status)
+        config->targets = eitp__lora_layers(eitp__architecture_of(&model->config), config->targets);
     if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the adapters in '%s' and those of the model have different configurations", directory);
@@ -32786,21 +37180,25 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
 }
 
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
-                                          uint32_t *checksum, eitp_error *error) {
+                                          eitp__read_sums *sums, eitp_error *error) {
     eitp_lora_config config;
     eitp__safetensors *collection;
     eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__lora_read_tensors(model, collection, reading == EITP__READ_LOAD, checksum, error);
+        status = eitp__lora_read_tensors(model, collection, reading == EITP__READ_LOAD, sums, error);
     eitp__safetensors_close(collection);
     return status;
 }
 
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    return model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, checksum, error)
-                              : eitp__fail_null(error, "eitp_lora_load", "model and directory");
+    eitp__read_sums sums = EITP__ZERO;
+    eitp_status status = model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, &sums, error)
+                                            : eitp__fail_null(error, "eitp_lora_load", "model and directory");
+    if (!status && checksum)
+        *checksum = sums.tensors;
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
@@ -32832,7 +37230,7 @@ static int eitp__is_trained_other(const eitp_variable *variable) {
 }
 
 static eitp__selection eitp__select_trained_others(void) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     selection.role = EITP_PARAMETER;
     selection.selects = eitp__is_trained_other;
     selection.prefix = "";
@@ -32861,9 +37259,9 @@ EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const ch
 }
 
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
-                                                 uint32_t *checksum, eitp_error *error) {
+                                                 eitp__read_sums *sums, eitp_error *error) {
     const eitp__selection selection = eitp__select_trained_others();
-    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, sums, error);
 }
 /* <<src/io/lora_files.c */
 
@@ -32904,6 +37302,7 @@ EITP__PRIVATE eitp_status eitp__manifest_add(eitp__manifest *manifest, const cha
     file = &manifest->files[manifest->count];
     file->name = manifest->names.size;
     file->sum = *sum;
+    file->is_verified = 0;
     eitp__buffer_add(&manifest->names, name, strlen(name) + 1);
     if (manifest->names.failed)
         return eitp__fail_memory(error, manifest->names.size, "the list of a checkpoint's files");
@@ -32915,10 +37314,10 @@ static const char *eitp__manifest_name(const eitp__manifest *manifest, size_t in
     return manifest->names.data + manifest->files[index].name;
 }
 
-static const eitp__file_sum *eitp__manifest_find(const eitp__manifest *manifest, const char *name) {
+static eitp__manifest_file *eitp__manifest_find(const eitp__manifest *manifest, const char *name) {
     for (size_t i = 0; i < manifest->count; i++) {
         if (!strcmp(eitp__manifest_name(manifest, i), name))
-            return &manifest->files[i].sum;
+            return &manifest->files[i];
     }
     return NULL;
 }
@@ -32970,17 +37369,17 @@ static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *i
 static eitp_status eitp__scan_file(const eitp__manifest_scan *scan, const char *path, const char *name, uint64_t size,
                                    eitp_error *error) {
     const eitp_host *host = scan->found->names.host;
-    const eitp__file_sum *known = eitp__manifest_find(scan->known, name);
+    const eitp__manifest_file *known = eitp__manifest_find(scan->known, name);
     eitp__file_sum sum;
     eitp_status status;
     if (eitp__utf8_valid_prefix((const unsigned char *)name, strlen(name)) != strlen(name))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the name of '%s' is not valid UTF-8, and manifest.json cannot list it; rename it", path);
-    if (known && known->size != size)
+    if (known && known->sum.size != size)
         return eitp__fail(error, EITP_ERROR_IO, "'%s' has %llu bytes after writing %llu; check the disk", path,
-                          (unsigned long long)size, (unsigned long long)known->size);
+                          (unsigned long long)size, (unsigned long long)known->sum.size);
     if (known)
-        return eitp__manifest_add(scan->found, name, known, error);
+        return eitp__manifest_add(scan->found, name, &known->sum, error);
     status = eitp__sum_from(host, path, 0, 1, &sum, error);
     return status ? status : eitp__manifest_add(scan->found, name, &sum, error);
 }
@@ -33202,39 +37601,63 @@ EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const ch
 
 /* ---- Checking ---- */
 
-static eitp_status eitp__check_file(const eitp_host *host, const char *path, const eitp__file_sum *expected,
+static int eitp__has_tensors(const char *name) {
+    static const char ending[] = ".safetensors";
+    const size_t size = strlen(name), length = sizeof ending - 1;
+    return size >= length && !strcmp(name + size - length, ending);
+}
+
+static eitp_status eitp__check_sum(const char *path, const eitp__file_sum *sum, const eitp__file_sum *expected,
+                                   eitp_error *error) {
+    if (sum->size != expected->size)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: it has %llu bytes, expected %llu", path,
+                          (unsigned long long)sum->size, (unsigned long long)expected->size);
+    if (sum->crc != expected->crc)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
+                          (unsigned)sum->crc, (unsigned)expected->crc);
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_file(const eitp_host *host, const char *path, eitp__manifest_file *file, int sums,
                                     eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
-    eitp__file_sum sum = EITP__ZERO;
+    eitp__file_sum sum = file->sum;
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (!status && info.kind != EITP_PATH_FILE)
         return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is %s", path,
                           info.kind == EITP_PATH_MISSING ? "missing" : "damaged: it is not a file");
-    if (!status && info.size == expected->size)
+    sum.size = info.size;
+    if (!status && info.size == file->sum.size && sums)
         status = eitp__sum_from(host, path, 0, 0, &sum, error);
-    else
-        sum.size = info.size;
-    if (status)
-        return status;
-    if (sum.size != expected->size)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: it has %llu bytes, expected %llu", path,
-                          (unsigned long long)sum.size, (unsigned long long)expected->size);
-    if (sum.crc != expected->crc)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
-                          (unsigned)sum.crc, (unsigned)expected->crc);
-    return EITP_OK;
+    if (!status)
+        status = eitp__check_sum(path, &sum, &file->sum, error);
+    file->is_verified |= !status && sums;
+    return status;
 }
 
-EITP__PRIVATE eitp_status eitp__manifest_check(const eitp__manifest *manifest, const char *directory,
+EITP__PRIVATE eitp_status eitp__manifest_check(eitp__manifest *manifest, const char *directory, eitp__verified verified,
                                                eitp_error *error) {
     const eitp_host *host = manifest->names.host;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < manifest->count && !status; i++) {
-        char *path = eitp__join_path(host, directory, eitp__manifest_name(manifest, i));
-        status = path ? eitp__check_file(host, path, &manifest->files[i].sum, error)
-                      : eitp__fail_memory(error, strlen(directory), "a path");
+        const char *name = eitp__manifest_name(manifest, i);
+        const unsigned kind = eitp__has_tensors(name) ? EITP__VERIFY_TENSORS : EITP__VERIFY_OTHERS;
+        char *path = manifest->files[i].is_verified ? NULL : eitp__join_path(host, directory, name);
+        if (path)
+            status = eitp__check_file(host, path, &manifest->files[i], ((unsigned)verified & kind) != 0, error);
+        else if (!manifest->files[i].is_verified)
+            status = eitp__fail_memory(error, strlen(directory), "a path");
         eitp__release_text(host, path);
     }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_compare(eitp__manifest *manifest, const char *path, const char *name,
+                                                 const eitp__file_sum *sum, eitp_error *error) {
+    eitp__manifest_file *file = eitp__manifest_find(manifest, name);
+    eitp_status status = file ? eitp__check_sum(path, sum, &file->sum, error) : EITP_OK;
+    if (file)
+        file->is_verified = !status;
     return status;
 }
 /* <<src/io/manifest.c */
@@ -33398,9 +37821,9 @@ static eitp_status eitp__check_name(const eitp_host *host, const char *checkpoin
                             (long long)step);
 }
 
-/* Reads the head and, of a checkpoint that has one, the manifest. */
-static eitp_status eitp__read_head(const eitp_host *host, const char *checkpoint, eitp__checkpoint_head *head,
-                                   eitp__manifest *manifest, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__checkpoint_open(const eitp_host *host, const char *checkpoint,
+                                                eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                eitp_error *error) {
     eitp__earlier_state state;
     eitp_path_info info = EITP__ZERO;
     eitp_status status = eitp__path_info(host, checkpoint, &info, error);
@@ -33419,26 +37842,32 @@ static eitp_status eitp__read_head(const eitp_host *host, const char *checkpoint
     return status ? status : eitp__check_name(host, checkpoint, head->step, error);
 }
 
+EITP__PRIVATE eitp_status eitp__checkpoint_check(const eitp_host *host, const char *checkpoint,
+                                                 const eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                 eitp__verified verified, eitp_error *error) {
+    return head->has_manifest ? eitp__manifest_check(manifest, checkpoint, verified, error)
+                              : eitp__earlier_verify(host, checkpoint, error);
+}
+
 EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
                                                      eitp__checkpoint_head *head, eitp_error *error) {
     eitp__manifest manifest;
     eitp_status status;
     eitp__manifest_init(&manifest, host, -1, 1);
-    status = eitp__read_head(host, checkpoint, head, &manifest, error);
+    status = eitp__checkpoint_open(host, checkpoint, head, &manifest, error);
     eitp__manifest_release(&manifest);
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
-                                                  eitp__checkpoint_head *head, eitp_error *error) {
+                                                  eitp__verified verified, eitp__checkpoint_head *head,
+                                                  eitp_error *error) {
     eitp__manifest manifest;
     eitp_status status;
     eitp__manifest_init(&manifest, host, -1, 1);
-    status = eitp__read_head(host, checkpoint, head, &manifest, error);
-    if (!status && head->has_manifest)
-        status = eitp__manifest_check(&manifest, checkpoint, error);
-    else if (!status)
-        status = eitp__earlier_verify(host, checkpoint, error);
+    status = eitp__checkpoint_open(host, checkpoint, head, &manifest, error);
+    if (!status)
+        status = eitp__checkpoint_check(host, checkpoint, head, &manifest, verified, error);
     eitp__manifest_release(&manifest);
     return status;
 }
@@ -33448,7 +37877,7 @@ eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint
     eitp_status status;
     if (!host || !checkpoint)
         return eitp__fail_null(error, "eitp_checkpoint_verify", "host and checkpoint");
-    status = eitp__checkpoint_verify(host, checkpoint, &head, error);
+    status = eitp__checkpoint_verify(host, checkpoint, EITP__VERIFY_ALL, &head, error);
     return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "use another checkpoint") : status;
 }
 /* <<src/io/checkpoint_verify.c */
@@ -33476,7 +37905,8 @@ static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *dire
 
 /* ---- Creating ---- */
 
-/* Renames the finished directory to its name. A directory with that name is renamed first and removed last. */
+/* Renames the finished directory to its name. A directory with that name is renamed first and removed last. If the
+   names cannot be made durable, they are as before: other checkpoints are pruned for one that exists. */
 static eitp_status eitp__install(const eitp_host *host, const char *directory, const char *partial, const char *final,
                                  const char *replaced, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
@@ -33487,15 +37917,18 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
         status = eitp__remove_tree(host, replaced, error);
     if (!status && exists)
         status = eitp__rename_path(host, final, replaced, error);
+    if (status)
+        return status;
+    status = eitp__rename_path(host, partial, final, error);
     if (!status) {
-        status = eitp__rename_path(host, partial, final, error);
-        if (status && exists)
-            eitp__rename_path(host, replaced, final, NULL);
-    }
-    if (!status)
         status = eitp__sync_directory(host, directory, error);
+        if (status)
+            eitp__rename_path(host, final, partial, NULL);
+    }
+    if (status && exists)
+        eitp__rename_path(host, replaced, final, NULL);
     if (!status && exists)
-        status = eitp__remove_tree(host, replaced, error);
+        eitp__remove_tree(host, replaced, NULL); /* or pruning does */
     return status;
 }
 
@@ -33680,8 +38113,8 @@ static eitp_status eitp__set_aside(const eitp_host *host, const char *path, eitp
 }
 
 /* Verifies a checkpoint of the directory; one that is damaged is set aside, and *is_whole is 0. */
-static eitp_status eitp__recover_step(const eitp_host *host, const char *directory, int64_t step, int *is_whole,
-                                      eitp_error *error) {
+static eitp_status eitp__recover_step(const eitp_host *host, const char *directory, int64_t step,
+                                      eitp__verified verified, int *is_whole, eitp_error *error) {
     eitp__checkpoint_head head;
     eitp_path_info info = EITP__ZERO;
     char *path = NULL;
@@ -33691,7 +38124,7 @@ static eitp_status eitp__recover_step(const eitp_host *host, const char *directo
     if (!status && info.kind == EITP_PATH_MISSING)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a link that leads nowhere", path);
     else if (!status)
-        status = eitp__checkpoint_verify(host, path, &head, error);
+        status = eitp__checkpoint_verify(host, path, verified, &head, error);
     *is_whole = !status;
     if (status == EITP_ERROR_FORMAT)
         status = eitp__set_aside(host, path, error);
@@ -33701,15 +38134,13 @@ static eitp_status eitp__recover_step(const eitp_host *host, const char *directo
     return status;
 }
 
-eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
-                                    eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
+                                                   eitp__verified verified, int64_t *step, eitp_error *error) {
     eitp__output output;
     eitp_error found;
     eitp_status status;
     int64_t newest = -1;
     int is_whole = 0;
-    if (!host || !output_directory || !step)
-        return eitp__fail_null(error, "eitp_checkpoint_recover", "host, output_directory and step");
     output.host = host;
     output.directory = output_directory;
     *step = -1;
@@ -33718,13 +38149,20 @@ eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_di
         status = eitp_checkpoint_newest(host, output_directory, &newest, &found);
         if (status || newest < 0)
             break;
-        status = eitp__recover_step(host, output_directory, newest, &is_whole, &found);
+        status = eitp__recover_step(host, output_directory, newest, verified, &is_whole, &found);
     }
     if (status && error)
         *error = found;
     if (!status)
         *step = newest;
     return status;
+}
+
+eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
+                                    eitp_error *error) {
+    if (!host || !output_directory || !step)
+        return eitp__fail_null(error, "eitp_checkpoint_recover", "host, output_directory and step");
+    return eitp__checkpoint_recover(host, output_directory, EITP__VERIFY_ALL, step, error);
 }
 
 /* ---- Pruning ---- */
@@ -34022,6 +38460,16 @@ eitp_tensor *eitp_pass_offsets(eitp_pass *pass) {
     return pass->offsets;
 }
 
+eitp_tensor *eitp_pass_bounds(eitp_pass *pass) {
+    int64_t shape[2] = {0, 2};
+    if (!pass)
+        return NULL;
+    shape[0] = eitp__layout_places(&pass->layout);
+    if (!pass->bounds)
+        pass->bounds = eitp_input(pass->graph, "bounds", EITP_I32, 2, shape);
+    return pass->bounds;
+}
+
 eitp_tensor *eitp_pass_key(eitp_pass *pass) {
     const int64_t key = 3;
     if (pass && pass->trains && !pass->key)
@@ -34100,6 +38548,10 @@ eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *mode
     inputs.positions = eitp_pass_positions(pass);
     inputs.offsets = eitp_pass_offsets(pass);
     inputs.key = eitp_model_has_dropout(model) ? eitp_pass_key(pass) : NULL;
+    if (model->config.head == EITP_HEAD_CLASSIFIER) {
+        inputs.bounds = eitp_pass_bounds(pass);
+        inputs.sample_key = inputs.key ? eitp_pass_sample_key(pass) : NULL;
+    }
     if (eitp__trains_tied_embedding(model))
         eitp_pass_unique(pass, inputs.tokens, eitp_model_vocabulary(model), &inputs.unique, &inputs.inverse);
     return inputs;
@@ -34602,6 +39054,13 @@ EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP__COUNT(eitp__settings) && !status; i++)
         status = eitp__setting_check(&eitp__settings[i], config, error);
+    if (!status && config->micro_batches_per_pass > config->grad_accum)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
+                            (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
+    if (!status && config->skip_spikes && !(config->spike_threshold > 0))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
+                            config->spike_threshold);
     return status;
 }
 
@@ -34738,7 +39197,7 @@ typedef struct eitp__batch_buffer {
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 6 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 7 };
 
 /* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
@@ -34749,6 +39208,8 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
         {(void **)&batch->inverse, pass->inverse ? rows : 0},
         {(void **)&batch->offsets,
          pass->offsets ? (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets : 0},
+        {(void **)&batch->bounds,
+         pass->bounds ? 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->bounds : 0},
         {(void **)&batch->starts, samples * sizeof *batch->starts},
         {(void **)&batch->lengths, samples * sizeof *batch->lengths},
         {(void **)&batch->items, samples * sizeof *batch->items},
@@ -34905,6 +39366,35 @@ static void eitp__batch_fill_offsets(eitp__batch *batch) {
         batch->offsets[sequence++] = (int32_t)end;
 }
 
+/* Stores where the sample of each place begins and ends. */
+static void eitp__batch_fill_bounds(eitp__batch *batch) {
+    const eitp__layout *layout = &batch->pass->layout;
+    for (int64_t i = 0; i < 2 * eitp__layout_places(layout); i++)
+        batch->bounds[i] = -1;
+    for (int64_t s = 0; s < batch->count; s++) {
+        int32_t *bounds = &batch->bounds[2 * eitp__layout_place(layout, s)];
+        bounds[0] = (int32_t)batch->starts[s];
+        bounds[1] = (int32_t)(batch->starts[s] + batch->lengths[s]);
+    }
+}
+
+/* Writes what says where sequences and samples are. */
+static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
+    const eitp__layout *layout = &batch->pass->layout;
+    const size_t offsets = (size_t)(eitp__layout_sequences(layout) + 1) * sizeof *batch->offsets;
+    const size_t bounds = 2 * (size_t)eitp__layout_places(layout) * sizeof *batch->bounds;
+    eitp_status status = EITP_OK;
+    if (batch->offsets) {
+        eitp__batch_fill_offsets(batch);
+        status = eitp_plan_write(plan, batch->pass->offsets, batch->offsets, offsets, error);
+    }
+    if (!status && batch->bounds) {
+        eitp__batch_fill_bounds(batch);
+        status = eitp_plan_write(plan, batch->pass->bounds, batch->bounds, bounds, error);
+    }
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const size_t bytes = (size_t)batch->rows * sizeof(int32_t);
@@ -34920,11 +39410,7 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
         status = eitp_plan_write(plan, pass->positions, batch->positions, bytes, error);
     if (!status && batch->inverse)
         status = eitp_plan_write(plan, pass->inverse, batch->inverse, bytes, error);
-    if (status || !batch->offsets)
-        return status;
-    eitp__batch_fill_offsets(batch);
-    return eitp_plan_write(plan, pass->offsets, batch->offsets,
-                           (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets, error);
+    return status ? status : eitp__batch_write_layout(batch, plan, error);
 }
 
 /* ---- Results ---- */
@@ -36243,16 +40729,7 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
                                                      eitp_error *error) {
     eitp_status status = eitp__settings_check(config, error);
-    if (status)
-        return status;
-    if (config->micro_batches_per_pass > config->grad_accum)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
-                          (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
-    if (config->skip_spikes && !(config->spike_threshold > 0))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
-                          config->spike_threshold);
-    return eitp__check_optimizer(config, context, error);
+    return status ? status : eitp__check_optimizer(config, context, error);
 }
 
 eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
@@ -36989,6 +41466,7 @@ static void eitp__write_lora_state(const eitp_architecture *architecture, const 
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
     eitp__json_write_number(text, lora->dropout);
+    eitp__buffer_format(text, ", \"model_type\": \"%s\"", eitp_architecture_name(architecture));
     eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld", targets,
                         lora->rslora ? "true" : "false", (long long)state->base_checksum);
     if (state->others_checksum >= 0)
@@ -37056,9 +41534,10 @@ static eitp_optimizer eitp__optimizer_named(const char *name) {
 static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
     const eitp__json *object = eitp__json_member(root, "lora");
     eitp_lora_config *lora = &state->info.lora;
-    const char *targets = "";
+    const char *targets = "", *type = eitp_architecture_name(NULL);
     eitp_status status;
     memset(lora, 0, sizeof *lora);
+    state->info.architecture = NULL;
     if (!object)
         return EITP_OK;
     status = eitp__json_get_integer(object, "rank", 1, INT32_MAX, &lora->rank, error);
@@ -37075,7 +41554,12 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
         status = eitp__json_get_integer(object, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
-    if (!status && eitp_lora_targets_parse(NULL, targets, &lora->targets, NULL))
+    if (!status)
+        status = eitp__json_get_text(object, "model_type", &type, error);
+    state->info.architecture = eitp_architecture_find(type);
+    if (!status && !state->info.architecture)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown model_type '%.60s'", type);
+    if (!status && eitp_lora_targets_parse(state->info.architecture, targets, &lora->targets, NULL))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown targets '%s'", targets);
     return status ? status : eitp__lora_config_check(lora, error);
 }
@@ -37604,46 +42088,61 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
 }
 
 /*
- * ---- Loading: all files are read twice ----
+ * ---- Loading ----
  *
- * The first time they are compared with the manifest, or read as the second time if there is none. It changes nothing.
+ * A checkpoint is verified in one of two ways. eitp_trainer_resume compares all files with the manifest before it
+ * changes anything, and reads the tensors a second time into the variables. A run, whose trainer has nothing to lose,
+ * has compared all but the tensors when it chose the checkpoint: their files are read once, into the variables, and
+ * summed on the way. The trainer is torn until the sum of the last file agrees.
+ *
+ * Tensors that are converted are not read in one piece: their file is read again. Checkpoints of earlier versions have
+ * no manifest; the checksums of their tensors are compared first.
  */
 
-static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int64_t expected, eitp_error *error) {
-    return (int64_t)checksum == expected
-               ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_FORMAT,
-                            "%s is damaged: its checksum is %08x, expected %08x; resume from another checkpoint", path,
-                            (unsigned)checksum, (unsigned)expected);
+/* A checkpoint that is being resumed from. */
+typedef struct eitp__resumption {
+    eitp_trainer *trainer;
+    const char *checkpoint;
+    eitp__checkpoint_head head;
+    eitp__manifest manifest;
+    eitp__state state;
+} eitp__resumption;
+
+/* Compares what was read of a file with the manifest, and its tensors with the checksum in trainer_state.json. */
+static eitp_status eitp__check_sums(eitp__resumption *r, const char *path, const char *name,
+                                    const eitp__read_sums *sums, int64_t expected, eitp_error *error) {
+    eitp_status status = eitp__manifest_compare(&r->manifest, path, name, &sums->file, error);
+    if (!status && (int64_t)sums->tensors != expected)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
+                            (unsigned)sums->tensors, (unsigned)expected);
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 /* Reads the weights, or the adapters. */
-static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected,
-                                          eitp__reading reading, eitp_error *error) {
-    const int has_adapters = eitp_model_lora_config(trainer->plans.task.model).rank > 0;
-    uint32_t checksum = 0;
-    char *path =
-        eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE);
-    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
+static eitp_status eitp__read_model_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    const eitp_task *task = &r->trainer->plans.task;
+    const int has_adapters = eitp_model_lora_config(task->model).rank > 0;
+    const char *name = has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE;
+    eitp__read_sums sums = EITP__ZERO;
+    char *path = eitp__join_path(&r->trainer->host, r->checkpoint, name);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(r->checkpoint), "a path");
     if (!status && has_adapters)
-        status = eitp__lora_read(trainer->plans.task.model, checkpoint, reading, &checksum, error);
+        status = eitp__lora_read(task->model, r->checkpoint, reading, &sums, error);
     else if (!status)
-        status =
-            trainer->plans.task.model
-                ? eitp__model_read(trainer->plans.task.model, path, reading, &checksum, error)
-                : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, reading, &checksum, error);
+        status = task->model ? eitp__model_read(task->model, path, reading, &sums, error)
+                             : eitp__variables_read(task->context, path, EITP_PARAMETER, reading, &sums, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__check_checksum(path, checksum, expected, error);
-    eitp__release_text(&trainer->host, path);
+        status = eitp__check_sums(r, path, name, &sums, r->state.model_checksum, error);
+    eitp__release_text(&r->trainer->host, path);
     return status;
 }
 
 /* Reads the parameters trained in addition to adapters. */
-static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                           eitp__reading reading, eitp_error *error) {
-    eitp_context *context = trainer->plans.task.context;
+static eitp_status eitp__read_others_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    eitp_context *context = r->trainer->plans.task.context;
+    const eitp__state *state = &r->state;
     const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
-    uint32_t checksum = 0;
+    eitp__read_sums sums = EITP__ZERO;
     char *path;
     eitp_status status;
     if (has_others != (state->info.lora.rank && state->others_checksum >= 0))
@@ -37651,16 +42150,16 @@ static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *ch
             error, EITP_ERROR_FORMAT,
             "'%s' has %s parameters that were trained in addition to adapters, and this run has %s; start "
             "from its weights",
-            checkpoint, has_others ? "no" : "some", has_others ? "some" : "none");
+            r->checkpoint, has_others ? "no" : "some", has_others ? "some" : "none");
     if (!has_others)
         return EITP_OK;
-    path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
+    path = eitp__join_path(&r->trainer->host, r->checkpoint, EITP__LORA_OTHERS_FILE);
     if (!path)
-        return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp__lora_read_others(context, path, reading, &checksum, error);
+        return eitp__fail_memory(error, strlen(r->checkpoint), "a path");
+    status = eitp__lora_read_others(context, path, reading, &sums, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__check_checksum(path, checksum, state->others_checksum, error);
-    eitp__release_text(&trainer->host, path);
+        status = eitp__check_sums(r, path, EITP__LORA_OTHERS_FILE, &sums, state->others_checksum, error);
+    eitp__release_text(&r->trainer->host, path);
     return status;
 }
 
@@ -37673,70 +42172,75 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
 }
 
 /* Reads the optimizer state, and converts it if another optimizer or an earlier version wrote it. */
-static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                              eitp__reading reading, eitp_error *error) {
+static eitp_status eitp__read_optimizer_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    eitp_trainer *trainer = r->trainer;
     eitp_context *context = trainer->plans.task.context;
-    uint32_t checksum = 0;
-    char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
-    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
-    if (!status && eitp__has_same_optimizer(trainer, state)) {
-        status = eitp__variables_read(context, path, EITP_OPTIMIZER, reading, &checksum, error);
+    eitp__read_sums sums = EITP__ZERO;
+    char *path = eitp__join_path(&trainer->host, r->checkpoint, EITP__OPTIMIZER_FILE);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(r->checkpoint), "a path");
+    if (!status && eitp__has_same_optimizer(trainer, &r->state)) {
+        status = eitp__variables_read(context, path, EITP_OPTIMIZER, reading, &sums, error);
         if (!status && reading != EITP__READ_HEADER)
-            status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
+            status = eitp__check_sums(r, path, EITP__OPTIMIZER_FILE, &sums, r->state.optimizer_checksum, error);
     } else if (!status) {
-        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config,
+        status = eitp__moments_read(context, path, &r->state.info, &trainer->plans.config.optimizer_config,
                                     reading == EITP__READ_LOAD, error);
     }
     eitp__release_text(&trainer->host, path);
     return status;
 }
 
-static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                        eitp__reading reading, eitp_error *error) {
-    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, reading, error);
+static eitp_status eitp__read_variables(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    eitp_status status = eitp__read_model_state(r, reading, error);
     if (!status)
-        status = eitp__read_others_state(trainer, checkpoint, state, reading, error);
-    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, reading, error);
+        status = eitp__read_others_state(r, reading, error);
+    return status ? status : eitp__read_optimizer_state(r, reading, error);
 }
 
-/* Compares the files with the manifest, or with the checksums of an earlier version. */
-static eitp_status eitp__verify_files(const eitp_trainer *trainer, const char *checkpoint, int64_t *step,
-                                      eitp_error *error) {
-    eitp__checkpoint_head head = EITP__ZERO;
-    eitp_status status = eitp__checkpoint_verify(&trainer->host, checkpoint, &head, error);
-    *step = head.step;
+/* Verifies files of the checkpoint that were not compared yet. */
+static eitp_status eitp__verify_files(eitp__resumption *r, eitp__verified verified, eitp_error *error) {
+    eitp_status status =
+        eitp__checkpoint_check(&r->trainer->host, r->checkpoint, &r->head, &r->manifest, verified, error);
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
+}
+
+static eitp_status eitp__open_checkpoint(eitp__resumption *r, eitp_error *error) {
+    eitp_status status = eitp__checkpoint_open(&r->trainer->host, r->checkpoint, &r->head, &r->manifest, error);
     return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 /* Checks everything that can be checked before anything is changed. */
-static eitp_status eitp__check_checkpoint(eitp_trainer *trainer, const char *checkpoint, int is_verified,
-                                          eitp__state *state, eitp_error *error) {
-    int64_t step = -1;
-    eitp_status status = is_verified ? EITP_OK : eitp__verify_files(trainer, checkpoint, &step, error);
+static eitp_status eitp__check_checkpoint(eitp__resumption *r, int is_recovered, eitp_error *error) {
+    eitp_status status = eitp__open_checkpoint(r, error);
+    if (!status && !is_recovered)
+        status = eitp__verify_files(r, EITP__VERIFY_ALL, error);
     if (!status)
-        status = eitp__state_read(&trainer->host, checkpoint, state, error);
-    if (!status && !is_verified && step != state->info.step)
+        status = eitp__state_read(&r->trainer->host, r->checkpoint, &r->state, error);
+    if (!status && r->head.step != r->state.info.step)
         status = eitp__fail(error, EITP_ERROR_FORMAT,
                             "'%s' is damaged: " EITP__STATE_FILE " has step %lld and " EITP__MANIFEST_FILE
                             " step %lld; resume from another checkpoint",
-                            checkpoint, (long long)state->info.step, (long long)step);
+                            r->checkpoint, (long long)r->state.info.step, (long long)r->head.step);
     if (!status)
-        status = eitp__compare_states(trainer, state, checkpoint, error);
-    return status ? status
-                  : eitp__read_variables(
-                        trainer, checkpoint, state,
-                        state->version >= EITP__MANIFEST_STATE_VERSION ? EITP__READ_HEADER : EITP__READ_ALL, error);
+        status = eitp__compare_states(r->trainer, &r->state, r->checkpoint, error);
+    return status ? status : eitp__read_variables(r, r->head.has_manifest ? EITP__READ_HEADER : EITP__READ_ALL, error);
 }
 
-/* Loads a checkpoint that was read and checked. */
-static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                         eitp_error *error) {
+/* Loads a checkpoint that was checked. */
+static eitp_status eitp__load_checkpoint(eitp__resumption *r, eitp_error *error) {
+    eitp_trainer *trainer = r->trainer;
+    const eitp__state *state = &r->state;
     const int is_split = eitp__splits_otherwise(trainer, state);
     eitp_status status;
     trainer->torn = 1;
-    status = eitp__read_variables(trainer, checkpoint, state, EITP__READ_LOAD, error);
+    status = eitp__read_variables(r, EITP__READ_LOAD, error);
+    if (!status && r->head.has_manifest)
+        status = eitp__verify_files(r, EITP__VERIFY_TENSORS, error);
     if (status)
-        return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
+        return status == EITP_ERROR_FORMAT
+                   ? status
+                   : eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again",
+                                       r->checkpoint);
     trainer->step = state->info.step;
     trainer->initial_shape = is_split ? eitp_trainer_shape(trainer) : state->info.initial_shape;
     trainer->skipped = state->skipped;
@@ -37750,29 +42254,59 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
     return EITP_OK;
 }
 
+/* Loads it in the shape that the run was shrunk to. After a failure the trainer has its own shape again: it may have to
+   resume from a checkpoint of before. */
+static eitp_status eitp__load_shrunk(eitp__resumption *r, eitp_error *error) {
+    eitp__step_plans *plans = &r->trainer->plans;
+    const eitp_step_shape shape = eitp__step_shape_of(&r->state.info.config);
+    const eitp_trainer_config before = plans->config;
+    eitp_trainer_config config = before;
+    eitp_status status;
+    eitp__set_step_shape(&config, &shape);
+    status = eitp__step_plans_rebuild(plans, &config, plans->evaluation_samples, error);
+    if (status)
+        return status;
+    status = eitp__load_checkpoint(r, error);
+    if (status)
+        eitp__step_plans_rebuild(plans, &before, plans->evaluation_samples, NULL);
+    return status;
+}
+
+EITP__PRIVATE eitp__prefetch *eitp__trainer_prefetch(const eitp_host *host, const char *checkpoint) {
+    static const char *const names[] = {EITP__WEIGHTS_FILE, EITP__LORA_WEIGHTS_FILE, EITP__LORA_OTHERS_FILE,
+                                        EITP__OPTIMIZER_FILE};
+    eitp__prefetch *prefetch = eitp__prefetch_create(host);
+    for (size_t i = 0; i < EITP__COUNT(names) && prefetch; i++) {
+        char *path = eitp__join_path(host, checkpoint, names[i]);
+        if (path)
+            eitp__prefetch_add(prefetch, path);
+        eitp__release_text(host, path);
+    }
+    return prefetch;
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     return eitp__trainer_resume(trainer, checkpoint, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_recovered,
                                                eitp_error *error) {
-    eitp__state state;
+    eitp__resumption r = EITP__ZERO;
     eitp_status status;
+    r.trainer = trainer;
+    r.checkpoint = checkpoint;
+    eitp__manifest_init(&r.manifest, &trainer->host, -1, 1);
     eitp__read_ahead_cancel(&trainer->plans.ahead);
-    status = eitp__check_checkpoint(trainer, checkpoint, is_verified, &state, error);
+    status = eitp__check_checkpoint(&r, is_recovered, error);
     if (!status && trainer->plans.task.model)
         status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
-    if (status)
-        return status;
-    if (eitp__follows_shrinking(trainer, &state)) {
-        const eitp_step_shape shape = eitp__step_shape_of(&state.info.config);
-        eitp_trainer_config config = trainer->plans.config;
-        eitp__set_step_shape(&config, &shape);
-        status = eitp__step_plans_rebuild(&trainer->plans, &config, trainer->plans.evaluation_samples, error);
-    }
-    return status ? status : eitp__load_checkpoint(trainer, checkpoint, &state, error);
+    if (!status)
+        status = eitp__follows_shrinking(trainer, &r.state) ? eitp__load_shrunk(&r, error)
+                                                            : eitp__load_checkpoint(&r, error);
+    eitp__manifest_release(&r.manifest);
+    return status;
 }
 /* <<src/train/trainer_resume.c */
 
@@ -38056,8 +42590,9 @@ static eitp_status eitp__fill_changed(void *user, const char *directory, eitp_er
 static eitp_status eitp__edit_read(eitp__checkpoint_edit *edit, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     char *path = eitp__join_path(edit->host, edit->checkpoint, EITP__CONFIG_FILE);
-    eitp_status status = path ? eitp__checkpoint_verify(edit->host, edit->checkpoint, &edit->head, error)
-                              : eitp__fail_memory(error, strlen(edit->checkpoint), "a path");
+    eitp_status status =
+        path ? eitp__checkpoint_verify(edit->host, edit->checkpoint, EITP__VERIFY_ALL, &edit->head, error)
+             : eitp__fail_memory(error, strlen(edit->checkpoint), "a path");
     if (!status)
         status = eitp__state_read(edit->host, edit->checkpoint, &edit->state, error);
     if (!status)
@@ -38092,6 +42627,8 @@ static eitp_status eitp__edit_replace(eitp__checkpoint_edit *edit, eitp_setting_
         status = eitp__edit_check_name(edit, error);
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__edit_setting(edit, &changes[i], error);
+    if (!status)
+        status = eitp__settings_check(&edit->state.info.config, error);
     if (status)
         return status;
     eitp__manifest_init(&manifest, edit->host, edit->head.step, edit->head.is_counted);
@@ -38197,12 +42734,11 @@ static size_t eitp__logits_bytes(const eitp_graph *graph) {
     size_t bytes = 0;
     for (size_t i = 0; i < graph->node_count; i++) {
         const eitp__node *node = graph->nodes[i];
-        const eitp_tensor *x, *table;
-        if (node->op != EITP__OP_LINEAR_CROSS_ENTROPY)
-            continue;
-        x = node->inputs[0];
-        table = node->inputs[1];
-        bytes += (size_t)(x->shape[0] * table->shape[0]) * eitp_dtype_size(x->dtype);
+        const eitp_tensor *x = node->input_count ? node->inputs[0] : NULL;
+        if (node->op == EITP__OP_LINEAR_CROSS_ENTROPY)
+            bytes += (size_t)(x->shape[0] * node->inputs[1]->shape[0]) * eitp_dtype_size(x->dtype);
+        else if (node->op == EITP__OP_CROSS_ENTROPY)
+            bytes += (size_t)(x->shape[0] * x->shape[1]) * eitp_dtype_size(x->dtype);
     }
     return bytes;
 }
@@ -38944,6 +43480,10 @@ EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value) {
     return best->now.step == step;
 }
 
+EITP__PRIVATE int eitp__best_has(const eitp__best *best, int64_t step) {
+    return best->count && best->evaluations[best->count - 1].step == step;
+}
+
 static void eitp__best_format_state(eitp__buffer *text, const char *name, const eitp__best_state *state) {
     eitp__buffer_format(text, "\"%s\": {\"step\": %lld, \"value\": ", name, (long long)state->step);
     eitp__json_write_number(text, state->step < 0 ? (double)NAN : state->value);
@@ -39385,16 +43925,14 @@ static int eitp__guard_has_no_time(const eitp_run *run) {
  * Returns 1 if that does not happen within seconds, or memory is being used up.
  */
 static int eitp__guard_wait(eitp_run *run, int can_shrink) {
-    const double patience = 2, alert = 0.4, began = eitp__clock(); /* seconds */
+    const double patience = 2, alert = 0.4; /* seconds */
     const eitp__guard *guard = &run->guard;
-    const int waits = run->config.memory_check_seconds > 0;
-    for (int looks = 0; !run->stop; looks++) {
+    for (double waited = 0; !run->stop; waited += EITP__LOOK_INTERVAL) {
         const uint64_t left = guard->memory.left_physical;
-        if (waits)
-            eitp__sleep(EITP__LOOK_INTERVAL);
+        eitp__wait(&run->host, EITP__LOOK_INTERVAL);
         if (!eitp__guard_is_short(run) || (can_shrink && !eitp__guard_has_no_time(run)))
             return 0;
-        if (waits ? eitp__clock() - began > patience : looks == 2)
+        if (waited > patience)
             return 1;
         if (guard->memory.left_physical < left && eitp__pressure_seconds(&guard->pressure, &guard->memory) < alert)
             return 1;
@@ -39555,8 +44093,10 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
 
 EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     const eitp_files *files = &run->host.files;
+    eitp_path_info info = EITP__ZERO;
     int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
     run->has_lock = files->lock && !code;
+    run->identity = files->info(files->user, run->directory, &info) ? 0 : info.identity;
     if (code != EWOULDBLOCK)
         return EITP_OK;
     run->created_directories = 0; /* it belongs to the other process */
@@ -39571,26 +44111,40 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
     run->has_lock = 0;
 }
 
-/* ---- The checkpoint ---- */
+/*
+ * ---- The checkpoint ----
+ *
+ * It is chosen by all of its files but those of tensors, which are verified when the trainer reads them: so they are
+ * read once. If one is damaged then, all files of this and older checkpoints are verified to choose again.
+ */
 
-/* Sets the checkpoint to one in the run's directory. */
+/* Sets the checkpoint to one in the run's directory; -1: to none. */
 static eitp_status eitp__run_use_newest(eitp_run *run, int64_t newest, eitp_error *error) {
-    char name[64];
+    char name[64], *path = NULL;
     snprintf(name, sizeof name, "checkpoint-%lld", (long long)newest);
-    run->checkpoint = eitp__join_path(&run->host, run->directory, name);
+    if (newest >= 0)
+        path = eitp__join_path(&run->host, run->directory, name);
+    if (newest >= 0 && !path)
+        return eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
+    eitp__release_text(&run->host, run->checkpoint);
+    run->config.checkpoint = run->checkpoint = path;
     run->checkpoint_step = newest;
-    return run->checkpoint ? EITP_OK : eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
+    return EITP_OK;
+}
+
+/* Verifies the checkpoint that the program has named. */
+static eitp_status eitp__run_verify_named(eitp_run *run, eitp__verified verified, eitp_error *error) {
+    eitp__checkpoint_head head = EITP__ZERO;
+    eitp_status status = eitp__checkpoint_verify(&run->host, run->checkpoint, verified, &head, error);
+    if (!status)
+        run->checkpoint_step = head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 static eitp_status eitp__run_use_named(eitp_run *run, const char *checkpoint, eitp_error *error) {
-    eitp__checkpoint_head head = EITP__ZERO;
-    eitp_status status;
     run->checkpoint = eitp__copy_text(&run->host, checkpoint);
-    if (!run->checkpoint)
-        return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp__checkpoint_verify(&run->host, run->checkpoint, &head, error);
-    run->checkpoint_step = status ? -1 : head.step;
-    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
+    return run->checkpoint ? eitp__run_verify_named(run, EITP__VERIFY_OTHERS, error)
+                           : eitp__fail_memory(error, strlen(checkpoint), "a path");
 }
 
 /* True if both files exist and seem to be the same, by size and time: eitp_files has no better identity of files. */
@@ -39652,19 +44206,45 @@ static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *erro
                : EITP_OK;
 }
 
-static eitp_status eitp__run_find_newest(eitp_run *run, eitp_error *error) {
+static eitp_status eitp__run_find_newest(eitp_run *run, eitp__verified verified, eitp_error *error) {
     int64_t newest = -1;
-    eitp_status status = eitp_checkpoint_recover(&run->host, run->directory, &newest, error);
-    if (status)
+    eitp_status status = eitp__checkpoint_recover(&run->host, run->directory, verified, &newest, error);
+    if (!status && newest < 0)
+        status = eitp__run_check_damaged(run, error);
+    return status || newest == run->checkpoint_step ? status : eitp__run_use_newest(run, newest, error);
+}
+
+EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error) {
+    return run->config.resume == EITP_RESUME_NEWEST ? eitp__run_find_newest(run, EITP__VERIFY_ALL, error)
+                                                    : eitp__run_verify_named(run, EITP__VERIFY_ALL, error);
+}
+
+EITP__PRIVATE void eitp__run_end_prefetch(eitp_run *run) {
+    eitp__prefetch_destroy(run->prefetch);
+    run->prefetch = NULL;
+}
+
+EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trainer, int *is_replaced,
+                                               eitp_error *error) {
+    const int64_t step = run->checkpoint_step;
+    eitp_error why;
+    eitp_status recovered, status = eitp__trainer_resume(trainer, run->checkpoint, 1, error);
+    *is_replaced = 0;
+    /* Damage may also look like tensors of another model, or of unknown dtypes. */
+    if (status != EITP_ERROR_FORMAT && status != EITP_ERROR_UNSUPPORTED)
         return status;
-    return newest < 0 ? eitp__run_check_damaged(run, error) : eitp__run_use_newest(run, newest, error);
+    recovered = eitp__run_recover(run, &why);
+    if (recovered && error)
+        *error = why;
+    *is_replaced = !recovered && run->checkpoint_step != step;
+    return recovered ? recovered : status;
 }
 
 static eitp_status eitp__run_find_checkpoint(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     int64_t newest = -1;
     eitp_status status;
     if (config->resume == EITP_RESUME_NEWEST)
-        return eitp__run_find_newest(run, error);
+        return eitp__run_find_newest(run, EITP__VERIFY_OTHERS, error);
     status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
     if (!status && config->resume == EITP_RESUME_NAMED)
         status = eitp__run_use_named(run, config->checkpoint, error);
@@ -39732,7 +44312,11 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
         status = eitp__run_find_checkpoint(run, config, error);
     if (!status)
         status = eitp__run_check_writable(run, error);
-    return status ? status : eitp__run_clean(run, error);
+    if (!status)
+        status = eitp__run_clean(run, error);
+    if (!status && run->checkpoint)
+        run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
+    return status;
 }
 
 /* ---- metrics.jsonl ---- */
@@ -39934,6 +44518,7 @@ EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
 EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {
     kept[0] = run->keep_best ? run->best.now.step : -1;
     kept[1] = run->kept_step;
+    kept[2] = run->report.saved_step;
 }
 
 /* ---- Writing ---- */
@@ -40108,6 +44693,82 @@ EITP__PRIVATE void eitp__run_update_links(eitp_run *run) {
     run->links_have_failed |= code != 0;
 }
 /* <<src/run/run_links.c */
+
+/* >>src/run/run_withdraw.c */
+/* Steps between a checkpoint that is withdrawn and the one before it, at most. */
+#define EITP__WITHDRAWN_STEPS 10
+
+EITP__PRIVATE void eitp__run_judge_checkpoint(eitp_run *run) {
+    const eitp_run_report *report = &run->report;
+    const int64_t newest = eitp__run_newest_save(run);
+    const double limit = eitp__health_limit(&run->health, run->trainer->plans.task.guess_loss);
+    if (run->judged_step != newest)
+        run->bad_losses = 0;
+    run->judged_step = newest;
+    run->bad_losses += !(report->step.loss <= limit) && report->step.step <= newest + EITP__HEALTH_LAST;
+}
+
+/* "<directory>/checkpoint-<step><suffix>", or NULL without memory. */
+static char *eitp__run_checkpoint_path(const eitp_run *run, int64_t step, const char *suffix) {
+    char name[64];
+    snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)step, suffix);
+    return eitp__join_path(&run->host, run->directory, name);
+}
+
+/* The step of the newest whole checkpoint at most EITP__WITHDRAWN_STEPS before `step`; -1 if there is none. */
+static int64_t eitp__run_find_before(const eitp_run *run, int64_t step) {
+    for (int64_t older = step - 1; older > 0 && older >= step - EITP__WITHDRAWN_STEPS; older--) {
+        char *path = eitp__run_checkpoint_path(run, older, "");
+        eitp_path_info info = EITP__ZERO;
+        const int is_whole = path && !eitp__path_info(&run->host, path, &info, NULL) &&
+                             info.kind == EITP_PATH_DIRECTORY && !eitp_checkpoint_verify(&run->host, path, NULL);
+        eitp__release_text(&run->host, path);
+        if (is_whole)
+            return older;
+    }
+    return -1;
+}
+
+/* Renames it, over one of an earlier attempt. */
+static eitp_status eitp__run_rename_ruined(const eitp_run *run, int64_t step, eitp_error *error) {
+    const eitp_host *host = &run->host;
+    char *path = eitp__run_checkpoint_path(run, step, ""), *ruined = eitp__run_checkpoint_path(run, step, ".diverged");
+    eitp_status status = path && ruined ? eitp__remove_tree(host, ruined, error)
+                                        : eitp__fail_memory(error, strlen(run->directory), "a path");
+    if (!status)
+        status = eitp__rename_path(host, path, ruined, error);
+    if (!status)
+        status = eitp__sync_directory(host, run->directory, error);
+    eitp__release_text(host, path);
+    eitp__release_text(host, ruined);
+    return status;
+}
+
+EITP__PRIVATE void eitp__run_withdraw(eitp_run *run) {
+    eitp_run_report *report = &run->report;
+    const int64_t step = report->saved_step;
+    int64_t before;
+    eitp_error error;
+    /* An evaluation that found it the best, and a copy of it in progress, are reasons to keep it. */
+    if (step < 0 || step != run->judged_step || run->bad_losses < EITP__HEALTH_LAST || step == run->kept_step ||
+        (run->keep_best && step == run->best.now.step))
+        return;
+    before = eitp__run_find_before(run, step);
+    if (before < 0)
+        return;
+    if (eitp__run_rename_ruined(run, step, &error)) {
+        eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0, "a ruined checkpoint keeps its name: %s",
+                         error.message);
+        return;
+    }
+    report->saved_step = before;
+    eitp__run_update_links(run);
+    eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
+                     "the model was ruined when checkpoint-%lld was saved, as the steps after it show: renamed it "
+                     "checkpoint-%lld.diverged",
+                     (long long)step, (long long)step);
+}
+/* <<src/run/run_withdraw.c */
 
 /* >>src/run/disk.c */
 /* The disk of a run. */
@@ -40542,10 +45203,15 @@ static eitp_status eitp__run_replace_metrics(eitp_run *run, eitp_error *error) {
     return status;
 }
 
+/* The directory that is locked is still open, so its identity is not given to another one. */
+static int eitp__is_replaced(const eitp_run *run, const eitp_path_info *info) {
+    return info->identity && run->identity && info->identity != run->identity;
+}
+
 EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     eitp_status status = eitp__path_info(&run->host, run->directory, &info, error);
-    if (status || info.kind != EITP_PATH_MISSING)
+    if (status || (info.kind != EITP_PATH_MISSING && !eitp__is_replaced(run, &info)))
         return status;
     status = eitp__make_directories(&run->host, run->directory, error);
     if (status)
@@ -40558,7 +45224,11 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
         return status;
     run->best_is_behind = eitp__run_follows_best(run);
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                     "'%s' was removed, with its checkpoints and records; it is created again, and the run continues",
+                     info.kind == EITP_PATH_MISSING
+                         ? "'%s' was removed, with its checkpoints and records; it is created again, and the run "
+                           "continues"
+                         : "'%s' was replaced by another directory, without the run's checkpoints and records; the run "
+                           "continues in it",
                      run->directory);
     return EITP_OK;
 }
@@ -40582,6 +45252,10 @@ EITP__PRIVATE void eitp__run_prune(eitp_run *run) {
 /* <<src/run/run_prune.c */
 
 /* >>src/run/async_save.c */
+EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run) {
+    return run->async.save ? eitp__save_step(run->async.save) : run->report.saved_step;
+}
+
 EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step) {
     return run->report.saved_step == step || (run->async.save && eitp__save_step(run->async.save) == step);
 }
@@ -40839,6 +45513,7 @@ EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error
     char name[64];
     eitp_error second;
     int is_kept = eitp__health_has_finite_weights(run);
+    eitp__run_withdraw(run);
     snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)eitp_trainer_steps_done(run->trainer), suffix);
     if (is_kept && eitp__run_keep_ruined(run, name, suffix, &second)) {
         is_kept = 0;
@@ -40927,7 +45602,8 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     run->report.evaluated_step = eitp_trainer_steps_done(run->trainer);
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
-    eitp__record_evaluation(run, seconds);
+    if (run->recorded_step != run->report.evaluated_step)
+        eitp__record_evaluation(run, seconds);
     if (!eitp__run_follows_best(run) || run->report.evaluated_step == 0)
         return EITP_OK;
     return eitp__run_follow_best(run, error);
@@ -41008,9 +45684,15 @@ static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
     const double seconds = run->config.save_seconds;
     if (eitp__run_has_saved(run, step))
-        return run->saved_early;
+        return 0;
     return run->save || eitp__run_schedules_save(run, step) ||
            (seconds > 0 && eitp__clock() - run->saved_at >= seconds);
+}
+
+/* Evaluates, and saves again a checkpoint that was written before the evaluation of its step. */
+static eitp_status eitp__run_evaluate_step(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+    return status || !run->saved_early ? status : eitp__run_save_early(run, error);
 }
 
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
@@ -41029,11 +45711,12 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     eitp__record_step(run, seconds);
     eitp__notify_step(run, seconds);
     eitp__async_save_poll(run);
+    eitp__run_judge_checkpoint(run);
     status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
-        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+        status = eitp__run_evaluate_step(run, error);
     if (!status && eitp__save_is_due(run, report->step.step))
-        status = run->saved_early ? eitp__run_save_early(run, error) : eitp__run_save(run, error);
+        status = eitp__run_save(run, error);
     return status;
 }
 
@@ -41057,21 +45740,32 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
 /* Resumes the trainer, unless it is at the checkpoint's step: then the program has resumed it. */
 static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
-    if (!run->checkpoint || (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer)))
+    eitp_status status = EITP_OK;
+    int is_replaced = 1;
+    if (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer))
         return EITP_OK;
-    return eitp__trainer_resume(run->trainer, run->checkpoint, 1, error);
+    while (run->checkpoint && is_replaced)
+        status = eitp__run_try_resume(run, run->trainer, &is_replaced, error);
+    return status;
 }
 
 static int64_t eitp__run_last_step(const eitp_run *run) {
     return run->report.steps ? run->report.steps : INT64_MAX;
 }
 
-/* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and not in the records. */
+/* True if the evaluation after the checkpoint's step is missing from those that decide: it was written before it. */
+static int eitp__run_lacks_evaluation(const eitp_run *run, int64_t step) {
+    return step > 0 && eitp__run_follows_best(run) && eitp__run_validates(run) && eitp__evaluation_is_due(run, step) &&
+           !eitp__best_has(&run->best, step);
+}
+
+/* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and is missing. */
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     int evaluated = 0;
     int64_t done;
     eitp_status status = eitp__run_resume_trainer(run, error);
+    eitp__run_end_prefetch(run);
     done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;
     report->saved_step = run->checkpoint ? done : -1;
@@ -41085,7 +45779,9 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
         status = eitp__run_resume_state(run, error);
     if (!status && run->checkpoint)
         eitp__run_update_links(run);
-    report->evaluated_step = evaluated ? done : -1;
+    run->recorded_step = evaluated ? done : -1;
+    run->saved_early = !status && eitp__run_lacks_evaluation(run, done);
+    report->evaluated_step = run->saved_early ? -1 : run->recorded_step;
     if (!status && done < eitp__run_last_step(run)) {
         status = eitp__disk_check(run, error);
         run->is_refused = status != EITP_OK;
@@ -41095,9 +45791,9 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
                              (long long)done + 1);
         }
     }
-    if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
+    if (!status && eitp__run_validates(run) && report->evaluated_step != done && done < eitp__run_last_step(run) &&
         eitp__evaluation_is_due(run, done))
-        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+        status = eitp__run_evaluate_step(run, error);
     return status;
 }
 
@@ -41123,7 +45819,7 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     }
     if (!status && !run->stop && eitp__run_validates(run) && report->evaluated_step != report->steps &&
         eitp_trainer_steps_done(run->trainer) == report->steps)
-        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+        status = eitp__run_evaluate_step(run, error);
     /* What a stop has dropped has changed nothing. */
     return status == EITP_ERROR_INTERRUPTED && run->stop ? EITP_OK : status;
 }
@@ -41314,7 +46010,7 @@ static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *direc
     eitp_status status = eitp__format_checkpoint(host, directory, step, path, error);
     if (status)
         return status;
-    status = eitp__checkpoint_verify(host, *path, &head, &problem);
+    status = eitp__checkpoint_verify(host, *path, EITP__VERIFY_ALL, &head, &problem);
     if (!status)
         return EITP_OK;
     if (eitp__find_kind(host, *path, "") == EITP_PATH_MISSING) {
@@ -41527,6 +46223,7 @@ static eitp_status eitp__run_copy(const eitp_host *host, const eitp_run_config *
 
 /* Replaces what the run owns of its configuration. */
 static void eitp__run_take_config(eitp_run *run, const eitp_run_config *config, const eitp__run_copies *copies) {
+    const eitp_run_resume resume = run->config.resume;
     eitp__run_copies old;
     old.keep_best = run->keep_best;
     old.sinks = run->sinks;
@@ -41534,6 +46231,7 @@ static void eitp__run_take_config(eitp_run *run, const eitp_run_config *config, 
     old.sink_count = run->config.sink_count;
     eitp__run_release_copies(&run->host, &old);
     run->config = *config;
+    run->config.resume = resume;
     run->keep_best = copies->keep_best;
     run->sinks = copies->sinks;
     run->sink_states = copies->sink_states;
@@ -41589,6 +46287,7 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
         return eitp__fail_memory(error, sizeof *created, "a run");
     created->host = *host;
     created->checkpoint_step = created->kept_step = -1;
+    created->config.resume = config->resume;
     created->directory = eitp__copy_text(host, config->directory);
     status = created->directory ? eitp__run_prepare_directory(created, config, error)
                                 : eitp__fail_memory(error, strlen(config->directory), "a run");
@@ -41608,6 +46307,7 @@ void eitp_run_destroy(eitp_run *run) {
     if (!run)
         return;
     host = run->host;
+    eitp__run_end_prefetch(run);
     is_unused = !run->started || run->stopped_before_step_1;
     if (run->started)
         eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
@@ -41630,9 +46330,16 @@ const char *eitp_run_checkpoint(const eitp_run *run) {
 }
 
 eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error) {
+    int is_replaced;
     if (!run || !trainer)
         return eitp__fail_null(error, "eitp_run_resume_trainer", "run and trainer");
-    return run->checkpoint ? eitp__trainer_resume(trainer, run->checkpoint, 1, error) : EITP_OK;
+    return run->checkpoint ? eitp__run_try_resume(run, trainer, &is_replaced, error) : EITP_OK;
+}
+
+eitp_status eitp_run_recover(eitp_run *run, eitp_error *error) {
+    if (!run)
+        return eitp__fail_null(error, "eitp_run_recover", "run");
+    return run->checkpoint ? eitp__run_recover(run, error) : EITP_OK;
 }
 
 void eitp_run_set_steps(eitp_run *run, int64_t steps) {

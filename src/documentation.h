@@ -85,7 +85,7 @@
  *     - trains models of your own, built from tensor ops and Transformer blocks; gradients are tensors and can be
  *       differentiated again
  *     - trains tasks of your own: samples, weighted loss terms, metrics
- *     - reads Hugging Face's byte-level BPE tokenizers with identical ids, and learns tokenizers from text
+ *     - reads Hugging Face's tokenizers (byte-level BPE, WordPiece) with identical ids, and learns the former from text
  *     - packs text of any size into a token file once, and reads it in windows
  *     - AdamW with f32 or compact states, a factored optimizer with almost no state, SGD with momentum; gradient
  *       accumulation, clipping by global norm, schedules, dropout; LoRA adapters and frozen layers
@@ -104,7 +104,7 @@
  * NOT YET
  *     - GPUs, training on several machines
  *     - architectures other than GPT-2 in model directories (BERT is next), text classification
- *     - tokenizers other than byte-level BPE
+ *     - tokenizers other than byte-level BPE and WordPiece
  *     - kernels for processors other than x86-64: those run the portable C kernels
  *
  * STEP BY STEP, in the order of the calls
@@ -194,7 +194,9 @@
  *                          a context is created that asks for it, and stays open. eitp sets it to one thread, for the
  *                          whole process, because eitp divides the work itself. Programs for glibc before 2.34 need
  *                          -Wl,-no-as-needed -ldl; static programs cannot open it. OPENBLAS_NUM_THREADS=1 prevents
- *                          threads of its own, for which the process may lack addresses (ulimit -v).
+ *                          threads of its own. Where limits on addresses (ulimit -v) have no room for them, it is not
+ *                          opened, since the process would never end; where one cannot start for another reason
+ *                          (ulimit -u), OpenBLAS ends the process.
  *   EITP_LIBOPENBLAS       the name or path of OpenBLAS; default: libopenblas.so.0, then libopenblas.so
  *   EITP_BACKEND           the device if eitp_context_config.device is "auto" or NULL: cpu, or null, which computes
  *                          nothing

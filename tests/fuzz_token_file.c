@@ -1,43 +1,8 @@
 /* Fuzzes token files: each is opened, read and cut into windows, or refused. */
 #include "tests/everything.h"
+#include "tests/one_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* One file in memory, for reading. */
-typedef struct memory_file {
-    const uint8_t *data;
-    size_t size;
-} memory_file;
-
-static int memory_open(void *user, const char *path, eitp_file_mode mode, void **file) {
-    (void)path;
-    (void)mode;
-    *file = user;
-    return 0;
-}
-
-static int memory_close(void *user, void *file) {
-    (void)user;
-    (void)file;
-    return 0;
-}
-
-static int memory_size(void *user, void *file, uint64_t *size) {
-    (void)file;
-    *size = ((memory_file *)user)->size;
-    return 0;
-}
-
-static int memory_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
-    const memory_file *memory = (const memory_file *)user;
-    (void)file;
-    *done = 0;
-    if (offset < memory->size) {
-        *done = memory->size - offset < size ? memory->size - (size_t)offset : size;
-        memcpy(data, memory->data + offset, *done);
-    }
-    return 0;
-}
 
 static void require(int condition) {
     if (!condition)
@@ -67,17 +32,10 @@ static void use_file(const eitp_token_file *file, int32_t vocabulary_size) {
 }
 
 static void open_bytes(const uint8_t *data, size_t size, int32_t vocabulary_size) {
-    memory_file memory;
-    eitp_host host = eitp_host_default();
+    one_file one = {data, size};
+    const eitp_host host = one_file_host(&one);
     eitp_token_file *file = NULL;
     eitp_error error;
-    memory.data = data;
-    memory.size = size;
-    host.files.user = &memory;
-    host.files.open = memory_open;
-    host.files.close = memory_close;
-    host.files.size = memory_size;
-    host.files.read = memory_read;
     if (eitp_token_file_open(&host, "fuzz", vocabulary_size, &file, &error) == EITP_OK)
         use_file(file, vocabulary_size);
     else

@@ -1,9 +1,11 @@
 /*
  * Fuzzes tokenizers. An input that begins with '{' is a tokenizer.json. One that begins with '#' is the content of the
- * files next to a tokenizer.json that name special tokens; the second byte selects them. Any other input is text; its
- * second byte gives the size of the chunks for the encoder.
+ * files next to a tokenizer.json that name special tokens; the second byte selects them. One that begins with '[' is a
+ * vocab.txt, and the files next to it. Any other input is text; its second byte gives the size of the chunks for the
+ * encoder.
  */
 #include "tests/everything.h"
+#include "tests/one_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -28,6 +30,40 @@ static eitp_status collect(void *user, const int32_t *ids, size_t count, eitp_er
     return EITP_OK;
 }
 
+/* Text and its first half as a pair, cut to every small length. */
+static void encode_sequences(const eitp_tokenizer *tokenizer, const char *text, size_t size) {
+    static int32_t ids[64], segments[64];
+    eitp_text first, second;
+    first.bytes = second.bytes = text;
+    first.size = size < 200 ? size : 200;
+    second.size = first.size / 2;
+    for (int32_t length = 0; length < 48; length += 5) {
+        for (int truncation = 0; truncation < EITP_TRUNCATE_NONE; truncation++) {
+            eitp_sequence_config config = EITP__ZERO;
+            eitp_sequence_report report;
+            config.max_length = length;
+            config.truncation = (eitp_truncation)truncation;
+            config.truncate_left = length & 1;
+            if (eitp_tokenizer_encode_sequence(tokenizer, &first, length % 3 ? &second : NULL, &config, ids, segments,
+                                               64, &report, NULL) != EITP_OK)
+                continue;
+            require(!length || report.count <= (size_t)length);
+            for (size_t i = 0; i < report.count && i < 64; i++)
+                require(ids[i] >= 0 && ids[i] < eitp_tokenizer_size(tokenizer));
+        }
+    }
+}
+
+/* True if an added token takes white space, which is not restored. */
+static int takes_space(const eitp_tokenizer *tokenizer) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    for (size_t id = 0; id < vocabulary->count; id++) {
+        if (vocabulary->tokens[id].flags & (EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT))
+            return 1;
+    }
+    return 0;
+}
+
 static void encode_both_ways(const eitp_tokenizer *tokenizer, const char *text, size_t size, size_t chunk) {
     static id_list whole, pieces;
     static char decoded[16 * FUZZ_TEXT_LIMIT];
@@ -45,8 +81,9 @@ static void encode_both_ways(const eitp_tokenizer *tokenizer, const char *text, 
     require(!whole.count || !memcmp(pieces.ids, whole.ids, whole.count * sizeof *whole.ids));
     require(eitp_tokenizer_decode(tokenizer, whole.ids, whole.count, decoded, sizeof decoded, &decoded_size, NULL) ==
             EITP_OK);
-    require(decoded_size <= sizeof decoded);
-    if (tokenizer->add_prefix_space)
+    require(decoded_size <= sizeof decoded || tokenizer->model != EITP__MODEL_BPE);
+    encode_sequences(tokenizer, text, size);
+    if (tokenizer->add_prefix_space || tokenizer->model != EITP__MODEL_BPE || takes_space(tokenizer))
         return;
     require(eitp__utf8_valid_prefix((const unsigned char *)decoded, decoded_size) == decoded_size);
     if (eitp__utf8_valid_prefix((const unsigned char *)text, size) == size)
@@ -85,7 +122,8 @@ static void use_text(const char *text, size_t size, size_t chunk) {
 }
 
 static void use_json(const char *json, size_t size) {
-    static const char text[] = "it's <|endoftext|>  two\n words\xF0\x9F\x98\x80 \xFF'";
+    static const char text[] =
+        "it's <|endoftext|>  two\n words\xF0\x9F\x98\x80 \xFF' [SEP] \xC3\x89t\xC3\xA9 \xE6\x97\xA5";
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer = NULL;
     eitp_error error;
@@ -93,28 +131,24 @@ static void use_json(const char *json, size_t size) {
         require(!tokenizer && strlen(error.message) > 10);
         return;
     }
-    require(eitp_tokenizer_size(tokenizer) >= 256);
+    require(eitp_tokenizer_size(tokenizer) >= (tokenizer->model == EITP__MODEL_BPE ? 256 : 1));
     encode_both_ways(tokenizer, text, sizeof text, 3);
     eitp_tokenizer_destroy(tokenizer);
 }
 
-/* A directory: a tokenizer.json with the bytes and two added tokens, and files next to it with equal content. */
+/* A directory: a tokenizer.json with the bytes and two added tokens, or a vocab.txt, and files next to it with equal
+   content. */
 typedef struct one_directory {
-    const char *tokenizer, *beside;
+    const char *name, *tokenizer, *beside;
     size_t tokenizer_size, beside_size;
     int has[EITP__SPECIAL_FILES];
 } one_directory;
-
-typedef struct one_file {
-    const char *data;
-    size_t size;
-} one_file;
 
 static int find_file(const one_directory *directory, const char *path, one_file *file) {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     file->data = directory->tokenizer;
     file->size = directory->tokenizer_size;
-    if (!strcmp(name, "tokenizer.json"))
+    if (!strcmp(name, directory->name))
         return 1;
     file->data = directory->beside;
     file->size = directory->beside_size;
@@ -132,29 +166,6 @@ static int file_open(void *user, const char *path, eitp_file_mode mode, void **f
     require(mode == EITP_FILE_READ);
     *file = found;
     return find_file((const one_directory *)user, path, found) ? 0 : ENOENT;
-}
-
-static int file_close(void *user, void *file) {
-    (void)user;
-    (void)file;
-    return 0;
-}
-
-static int file_size(void *user, void *file, uint64_t *size) {
-    (void)user;
-    *size = ((const one_file *)file)->size;
-    return 0;
-}
-
-static int file_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
-    const one_file *one = (const one_file *)file;
-    (void)user;
-    *done = offset < one->size ? one->size - (size_t)offset : 0;
-    if (*done > size)
-        *done = size;
-    if (*done)
-        memcpy(data, one->data + offset, *done);
-    return 0;
 }
 
 static int path_info(void *user, const char *path, eitp_path_info *info) {
@@ -178,27 +189,53 @@ static void write_bytes_tokenizer(eitp__buffer *out) {
     eitp__buffer_add_text(out, "}}}");
 }
 
+/* A host that sees this directory alone. */
+static eitp_host host_of(one_directory *directory) {
+    eitp_host host = eitp_host_default();
+    host.files.user = directory;
+    host.files.open = file_open;
+    host.files.close = one_file_close;
+    host.files.size = one_file_size;
+    host.files.read = one_file_read;
+    host.files.info = path_info;
+    return host;
+}
+
+/* A line of JSON for the file next to vocab.txt, then its tokens. */
+static void use_words(const char *text, size_t size) {
+    const char *end = (const char *)memchr(text, '\n', size);
+    eitp_tokenizer *tokenizer = NULL;
+    eitp_error error;
+    one_directory directory = {"vocab.txt", NULL, NULL, 0, 0, {0}};
+    eitp_host host = host_of(&directory);
+    directory.beside = text;
+    directory.beside_size = end ? (size_t)(end - text) : size;
+    directory.tokenizer = end ? end + 1 : "";
+    directory.tokenizer_size = end ? size - directory.beside_size - 1 : 0;
+    directory.has[EITP__TOKENIZER_CONFIG] = directory.beside_size > 0;
+    if (eitp_tokenizer_load(&host, "some", &tokenizer, &error) != EITP_OK)
+        require(!tokenizer && strlen(error.message) > 10);
+    else
+        encode_both_ways(tokenizer, text, size < FUZZ_TEXT_LIMIT ? size : FUZZ_TEXT_LIMIT, 5);
+    eitp_tokenizer_destroy(tokenizer);
+}
+
 static void use_beside(const char *json, size_t size, unsigned which) {
     const eitp_host system = eitp_host_default();
-    eitp_host host = system;
     one_directory directory;
+    eitp_host host = host_of(&directory);
     eitp_tokenizer *tokenizer = NULL;
     eitp_error error;
     eitp__buffer text;
     eitp__buffer_init(&text, &system);
     write_bytes_tokenizer(&text);
+    directory.name = "tokenizer.json";
     directory.tokenizer = text.data;
     directory.tokenizer_size = text.size;
     directory.beside = json;
     directory.beside_size = size;
     for (int i = 0; i < EITP__SPECIAL_FILES; i++)
         directory.has[i] = which >> i & 1;
-    host.files.user = &directory;
-    host.files.open = file_open;
-    host.files.close = file_close;
-    host.files.size = file_size;
-    host.files.read = file_read;
-    host.files.info = path_info;
     if (eitp_tokenizer_load(&host, "some/tokenizer.json", &tokenizer, &error) != EITP_OK) {
         require(!tokenizer && strlen(error.message) > 10);
     } else {
@@ -220,6 +257,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         use_json((const char *)data, size);
     else if (data[0] == '#')
         use_beside((const char *)data + 2, size - 2, data[1]);
+    else if (data[0] == '[')
+        use_words((const char *)data + 1, size - 1);
     else if (size <= FUZZ_TEXT_LIMIT)
         use_text((const char *)data + 2, size - 2, (size_t)data[1] % 70 + 1);
     return 0;

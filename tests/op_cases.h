@@ -853,6 +853,56 @@ static void case_separate_padded(build *b) {
     separate_case(b, 2, 1, 1, 0, 0);
 }
 
+/* Bounds of the four sequences of offsets. */
+static eitp_tensor *pool_bounds(build *b, const double *ends) {
+    const int64_t shape[2] = {4, 2};
+    double bounds[8];
+    for (int i = 0; i < 8; i++)
+        bounds[i] = ends[i / 2 + i % 2];
+    return eitp_reshape(given(b, EITP_I32, 8, bounds), 2, shape);
+}
+
+/* Rows before and after all sequences belong to none, and one sequence is empty: its mean is 0. */
+static void pool_case(build *b, eitp_pooling pooling, int by_bounds) {
+    static const double small[5] = {1, 4, 4, 5, 9}, large[5] = {2, 19, 19, 20, 43};
+    const double *ends = b->small ? small : large;
+    const int64_t n = b->small ? 10 : 53, columns = b->small ? 3 : 70;
+    eitp_tensor *offsets = given(b, EITP_I32, 5, ends), *x = real2(b, n, columns);
+    const array *values = values_of(b, x);
+    int64_t shape[2] = {4, 0};
+    array *y;
+    shape[1] = columns;
+    y = new_array(b, 2, shape);
+    for (int64_t s = 0; s < 4; s++) {
+        int64_t begin = (int64_t)ends[s], end = (int64_t)ends[s + 1], length = end - begin;
+        int64_t first = pooling == EITP_POOLING_LAST ? end - 1 : begin;
+        if (pooling != EITP_POOLING_MEAN)
+            end = first + 1;
+        for (int64_t row = first; row < end; row++) {
+            for (int64_t c = 0; c < columns; c++)
+                y->data[s * columns + c] +=
+                    values->data[row * columns + c] / (pooling == EITP_POOLING_MEAN ? (double)length : 1);
+        }
+    }
+    put_like(b, eitp_pool(x, by_bounds ? pool_bounds(b, ends) : offsets, 30, pooling), y);
+}
+
+static void case_pool_first(build *b) {
+    pool_case(b, EITP_POOLING_FIRST, 0);
+}
+
+static void case_pool_last(build *b) {
+    pool_case(b, EITP_POOLING_LAST, 1);
+}
+
+static void case_pool_mean(build *b) {
+    pool_case(b, EITP_POOLING_MEAN, 0);
+}
+
+static void case_pool_mean_of_bounds(build *b) {
+    pool_case(b, EITP_POOLING_MEAN, 1);
+}
+
 /* Some targets are ignored. */
 static void case_cross_entropy(build *b) {
     int64_t n = b->small ? 6 : 33, v = b->small ? 4 : 1237;
@@ -994,6 +1044,10 @@ static const op_case op_cases[] = {
     OP_CASE(separate_masked, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(separate_biased, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(separate_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(pool_first, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(pool_last, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(pool_mean, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(pool_mean_of_bounds, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(smoothed_cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
 };

@@ -397,13 +397,14 @@ static DISK_UNUSED int disk_info(void *user, const char *path, eitp_path_info *i
         info->kind = node->is_directory ? EITP_PATH_DIRECTORY : EITP_PATH_FILE;
         info->size = node->size;
         info->modified = node->modified;
+        info->identity = (uint64_t)entry.node + 1;
     }
     disk_unlock(d);
     return code == ENOENT || code == ENOTDIR ? 0 : code;
 }
 
-static DISK_UNUSED int disk_make_directory(void *user, const char *path) {
-    disk *d = (disk *)user;
+/* Adds a directory, or a link to a name in the same directory. */
+static DISK_UNUSED int disk_add_path(disk *d, const char *path, const char *target) {
     disk_entry entry;
     int code;
     disk_lock(d);
@@ -411,30 +412,22 @@ static DISK_UNUSED int disk_make_directory(void *user, const char *path) {
     if (!code && entry.node >= 0)
         code = EEXIST;
     if (!code) {
-        entry.node = disk_add_node(d, 1);
+        entry.node = disk_add_node(d, !target);
+        snprintf(d->nodes[entry.node].target, DISK_NAME, "%s", target ? target : "");
         disk_change_names(d, DISK_ADD, &entry, NULL);
     }
     disk_unlock(d);
     return code;
 }
 
+static DISK_UNUSED int disk_make_directory(void *user, const char *path) {
+    return disk_add_path((disk *)user, path, NULL);
+}
+
 static DISK_UNUSED int disk_link(void *user, const char *target, const char *path) {
-    disk *d = (disk *)user;
-    disk_entry entry;
-    int code;
     if (strlen(target) >= DISK_NAME || strchr(target, '/'))
-        return EINVAL; /* the model has only links to a name in the same directory */
-    disk_lock(d);
-    code = disk_walk(d, path, 0, &entry);
-    if (!code && entry.node >= 0)
-        code = EEXIST;
-    if (!code) {
-        entry.node = disk_add_node(d, 0);
-        snprintf(d->nodes[entry.node].target, DISK_NAME, "%s", target);
-        disk_change_names(d, DISK_ADD, &entry, NULL);
-    }
-    disk_unlock(d);
-    return code;
+        return EINVAL; /* the model has no others */
+    return disk_add_path((disk *)user, path, target);
 }
 
 /* Makes the changes of a directory's names durable. A rename between directories is one change. */

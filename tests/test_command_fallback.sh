@@ -30,6 +30,20 @@ check "--print-config changes nothing" test -d a_byte/checkpoint-8 -a ! -e a_byt
 check "--print-config: no file" test "$(ls -A a_byte | tr '\n' ' ')" = "checkpoint-4 checkpoint-8 metrics.jsonl run.json "
 damaged a_byte
 
+# The header of the weights is read before the rest of them, for the model's configuration.
+make_run header
+printf '\252' | dd of=header/checkpoint-8/model.safetensors bs=1 seek=9 conv=notrunc 2>/dev/null
+damaged header
+
+# The options of the damaged one are not those of the one before.
+make_run options
+exits 0 "a setting of the newest" set options/checkpoint-8 lr=1e-5
+echo >>options/checkpoint-8/optimizer.safetensors
+check "options: other weights, of the same size" test "$(wc -c <options/checkpoint-8/model.safetensors)" -eq "$size"
+printf '\252' | dd of=options/checkpoint-8/model.safetensors bs=1 seek=$((size - 5)) conv=notrunc 2>/dev/null
+damaged options
+check "options: those of the one before" sh -c '! grep -q "1e-05\|from here on" err'
+
 make_run truncated
 head -c 1000 straight/checkpoint-8/optimizer.safetensors >truncated/checkpoint-8/optimizer.safetensors
 damaged truncated
@@ -68,6 +82,11 @@ refuses 1 "no checkpoint to resume from, only damaged ones" train --resume auto 
 make_run named
 echo >named/checkpoint-8/optimizer.safetensors
 refuses 1 "damaged" train --resume named/checkpoint-8
+check "by its name: it keeps the name" test -d named/checkpoint-8 -a ! -e named/checkpoint-8.damaged
+cp straight/checkpoint-8/optimizer.safetensors named/checkpoint-8
+printf '\252' | dd of=named/checkpoint-8/model.safetensors bs=1 seek=$((size - 5)) conv=notrunc 2>/dev/null
+refuses 1 "checkpoint-8/model.safetensors' is damaged: its checksum is .*; resume from another checkpoint" \
+    train --resume named/checkpoint-8 --output-dir gone
 exits 0 "by the name of the output directory" train --resume named --threads 1
 check "by the name of the output directory: the same bits" same_checkpoints straight/checkpoint-12 named/checkpoint-12
 

@@ -44,7 +44,7 @@ ends() {
     limit=$1
     codes=$2
     shift 2
-    (ulimit -v "$limit" && exec timeout -k 5 120 "$eitp" "$@") >out 2>err </dev/null
+    (ulimit -s "${stack:-$(ulimit -s)}" && ulimit -v "$limit" && exec timeout -k 5 120 "$eitp" "$@") >out 2>err </dev/null
     got=$?
     case " $codes " in
     *" $got "*) pass ;;
@@ -71,6 +71,14 @@ for products in own $openblas; do
 done
 unset EITP_PRODUCTS
 [ -z "$openblas" ] || EITP_PRODUCTS=openblas ends 800000 0 $start --output-dir mapped --threads 1
+# The command prevents OpenBLAS's own threads. A program has them, one for each processor, which cannot start here.
+if [ -n "$openblas" ] && (ulimit -s 300000) 2>/dev/null; then
+    EITP_PRODUCTS=openblas OPENBLAS_NUM_THREADS=64 stack=300000 ends 400000 "0 2" $start --output-dir threads --threads 1
+    [ "$(nproc 2>/dev/null || echo 1)" -eq 1 ] || check "the remedy" grep -q \
+        "^error: OpenBLAS maps .* for 1 thread and [0-9]* of its own, .*set OPENBLAS_NUM_THREADS=1" err
+else
+    echo "SKIPPED threads of OpenBLAS that lack addresses: no OpenBLAS, or no ulimit -s"
+fi
 ends 60000 2 $large --steps 1 --output-dir gone
 if "$eitp" --version | grep -q openmp=1; then
     ends 160000 0 $start --output-dir few --threads 64

@@ -78,21 +78,38 @@ static void look(const char *path) {
 OPEN(open)
 OPEN(open64)
 END
-# vanishing COMMAND...: with checkpoint-4 of the directory "plain" whole, and gone when it is read.
+# vanishing DIRECTORY COMMAND...: with "plain" a copy of the directory, whose checkpoint-4 is gone when it is read.
 vanishing() {
     rm -rf plain
-    cp -r whole plain
+    cp -r "$1" plain
+    shift
     VANISH=plain/checkpoint-4 LD_PRELOAD=$work/vanish.so "$eitp" "$@" >out 2>err </dev/null
 }
 if ${CC:-cc} -shared -fPIC vanish.c -o vanish.so -ldl 2>/dev/null; then
     exits 0 "two checkpoints" $train --steps 4 --save-steps 2 --save-total-limit 0 --output-dir whole -q
-    for command in "generate --prompt a --tokens 1" "eval --data small.txt"; do
-        check "$command: another one is read" vanishing $command --model plain --threads 1
-        check "$command: it was removed" test ! -e plain/checkpoint-4 -a -d plain/checkpoint-4.away
-        vanishing $command --model plain/checkpoint-4 --threads 1
-        check "$command: a removed one is named" test $? -eq 1
-        check "$command: what to do" grep -q "^error: 'plain/checkpoint-4' was removed while it was read: .*best_model" err
+    exits 0 "adapters" train --data text.txt --model whole --block-size 16 --threads 1 --precision "$precision" \
+        --lora-rank 2 --steps 4 --save-steps 2 --save-total-limit 0 --output-dir adapters -q
+    # reads_another DIRECTORY COMMAND...: of a copy of the directory, whose name the command ends with.
+    reads_another() {
+        rm -rf merged
+        check "$*: another one is read" vanishing "$@" plain
+        check "$*: it was removed" test ! -e plain/checkpoint-4 -a -d plain/checkpoint-4.away
+    }
+    # names_removed DIRECTORY COMMAND...: the same for the checkpoint itself, which is read twice.
+    names_removed() {
+        rm -rf merged
+        vanishing "$@" plain/checkpoint-4
+        check "$*: a removed one is named" test $? -eq 1
+        check "$*: what to do" grep -q "^error: 'plain/checkpoint-4' was removed while it was read: .*best_model" err
+    }
+    for test in reads_another names_removed; do
+        $test whole generate --threads 1 --prompt a --tokens 1 --model
+        $test whole eval --threads 1 --data small.txt --model
+        $test whole bench step --threads 1 --block-size 16 --grad-accum 1 --steps 1 --model
+        $test whole merge --output-dir merged --adapter adapters --model
     done
+    check "merge: nothing is left of a failure" test ! -e merged
+    reads_another adapters merge --output-dir merged --adapter
 else
     echo "SKIPPED checkpoints that are removed while they are read: no shared library can be built"
 fi

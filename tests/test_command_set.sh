@@ -22,6 +22,7 @@ run/checkpoint-8: lr_schedule was linear and is cosine
 run/checkpoint-8: dropout was 0.1 and is 0
 END
 check "set: what was and what is" same out expected
+check "set: what a resume does" grep -q "lr, weight_decay, lr_schedule: a resume continues with what is set" err
 check "set: the weights stay" same_checkpoints before/checkpoint-8 run/checkpoint-8
 check "set: older checkpoints stay" diff -r before/checkpoint-4 run/checkpoint-4
 check "set: nothing is left over" test "$(ls -A run | tr '\n' ' ')" = "checkpoint-4 checkpoint-8 metrics.jsonl run.json "
@@ -47,6 +48,18 @@ exits 0 "one dropout" set same attention-dropout=0.25
 check "one dropout: alone" test "$(value_of attn_pdrop same/checkpoint-12/config.json)" = 0.25 -a \
     "$(value_of resid_pdrop same/checkpoint-12/config.json)" = 0.1
 
+exits 0 "another run" set run seed=5 batch-size=2 lr=0.001 micro-batches-per-pass=2
+check "another run: a resume" grep -q "^warning: seed, batch_size: a resume continues as if .* refused" err
+check "another run: where it continues" grep -q \
+    "^warning: 8 samples per step instead of 4: a resume from step 13 continues with sample 104 instead of 52" err
+check "another run: what does not matter" grep -q "^micro_batches_per_pass: a resume may choose another" err
+check "another run: nothing on what stays" sh -c '! grep -q "lr:" err'
+exits 0 "another run goes on" train --resume auto --output-dir run --steps 14 --threads 1
+check "another run goes on as set" grep -q "step: 8 sequences" err
+refuses 1 "batch-size 2" train --resume auto --output-dir run --batch-size 1 --grad-accum 4 --steps 15
+
+refuses 1 "micro_batches_per_pass must be 0 to grad_accum, which is 3 (got 4)" set same grad-accum=3
+refuses 1 "skip_spikes needs a spike_threshold" set same skip-spikes=true spike-threshold=0
 refuses 1 "unknown setting 'colour' (choose from dense_rows, .*, lr, .*, loss_scale, dropout, " set same colour=1
 refuses 1 "beta1 must be at least 0 and below 1" set same beta1=1
 refuses 1 "lr_schedule must be constant, linear, " set same lr-schedule=square

@@ -13,6 +13,29 @@ exits 0 "encode a word" tokenizer encode --tokenizer tok --text 'lazy dogs' --js
 check "encode: count" grep -q '"count": [1-4]}' out
 exits 0 "decode arguments" tokenizer decode --tokenizer tok 34 35
 check "decode arguments: text" test "$(cat out)" = CD
+# BERT's tokenizer, from a vocab.txt.
+mkdir bert
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' the dog '##s' , cafe >bert/vocab.txt
+exits 0 "inspect vocab.txt" tokenizer inspect --tokenizer bert --json
+check "its special tokens" grep -q '"padding": 0, "unknown": 1, "classifier": 2, "separator": 3, "mask": 4' out
+exits 0 "encode with vocab.txt" tokenizer encode --tokenizer bert --text 'The DOGS, café cats'
+check "ids of words" test "$(cat out)" = "5 6 7 8 9 1"
+exits 0 "encode a pair" tokenizer encode --tokenizer bert --special-tokens --text 'the dog' --pair dogs --json
+check "a pair has segments" grep -q '"ids": \[2, 5, 6, 3, 6, 7, 3\], "segments": \[0, 0, 0, 0, 1, 1, 1\], "count": 7' out
+exits 0 "cut a pair" tokenizer encode --tokenizer bert --special-tokens --text 'the dog' --pair dogs --block-size 6 --truncation \
+    only-first
+check "what was cut is told" grep -q '1 tokens were cut' err
+check "the first is cut" test "$(cat out)" = "2 5 3 6 7 3"
+exits 1 "too long" tokenizer encode --tokenizer bert --special-tokens --text 'the dog' --block-size 3 --truncation none
+exits 1 "a pair without special tokens" tokenizer encode --tokenizer bert --text 'the dog' --pair dogs
+exits 0 "decode words" tokenizer decode --tokenizer bert 5 6 7 8 9
+check "decoded words" test "$(cat out)" = "the dogs, cafe"
+printf 'the dogs , the dog , cafe the dogs the dog' >bert.txt
+exits 0 "train with vocab.txt" train --data bert.txt --tokenizer bert --init tiny.json --vocab-size 10 --steps 1 --val-fraction 0 \
+    --block-size 4 --threads 1 --output-dir words
+check "vocab.txt is saved with the model" same bert/vocab.txt words/checkpoint-1/vocab.txt
+exits 0 "generate words" generate --model words --prompt 'the dog' --tokens 3 --temperature 0 --threads 1
+check "generated words" test "$(grep -c '##' out)" -eq 0
 pack_text
 check "pack: the result" grep -q '"bytes_per_token": [2-9].*"unigram_entropy": [1-9]' out
 # A tokenizer whose end-of-text has another name: it separates documents, and checkpoints have its id.

@@ -143,6 +143,22 @@ static void crc32c_can_be_computed_in_pieces(void) {
     }
 }
 
+/* Sizes at which long runs of bytes are summed side by side. */
+static void crc32c_of_long_runs(void) {
+    static const size_t sizes[] = {12287, 12288, 12289, 12295, 24575, 24576, 24577, 40003};
+    unsigned char *bytes = (unsigned char *)malloc(40011);
+    REQUIRE(bytes != NULL);
+    for (size_t i = 0; i < 40011; i++)
+        bytes[i] = (unsigned char)eitp__random_bits(3, 0, 7, i);
+    for (size_t begin = 0; begin < 8; begin += 7) {
+        for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
+            const uint32_t expected = crc32c_by_definition(17, bytes + begin, sizes[i]);
+            CHECK_THAT(eitp__crc32c(17, bytes + begin, sizes[i]) == expected, "%zu bytes", sizes[i]);
+        }
+    }
+    free(bytes);
+}
+
 static long comparisons;
 
 static int compare_first_byte(const void *a, const void *b) {
@@ -212,6 +228,7 @@ int main(int argc, char **argv) {
         TEST(arrays_convert_like_single_values),
         TEST(crc32c_matches_the_standard),
         TEST(crc32c_can_be_computed_in_pieces),
+        TEST(crc32c_of_long_runs),
         TEST(sorts_items_of_any_size),
         TEST(sorts_every_order_in_n_log_n),
     };

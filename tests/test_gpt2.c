@@ -437,7 +437,7 @@ static void a_head_equal_to_the_embedding_stays_tied(void) {
     char directory[512];
     const eitp_host host = eitp_host_default();
     eitp_context_config settings = eitp_context_config_default();
-    eitp__selection without_embedding;
+    eitp__selection without_embedding = EITP__ZERO;
     eitp_variable head;
     float *values;
     double worst;

@@ -9,9 +9,10 @@ enum { NEVER = -1, ORDERED = 32 };
 /* A run beside programs that take memory at a read of a sample, and give it back at an event. */
 typedef struct fixture {
     run trained;
-    char directory[512], output[600];
+    char directory[512], output[600], text[1 << 16]; /* `text` is the content of a file */
     eitp_host host;
     eitp_run_config config;
+    int saves, failing_save; /* attempts to save so far, and the one that fails, from 1; 0: none */
     eitp_run *made;
     eitp_run_report report;
     eitp_task task;               /* the real one */
@@ -21,6 +22,7 @@ typedef struct fixture {
     int events[24], order[ORDERED], count; /* the order is that of all events but starts and steps */
     int64_t steps[ORDERED];                /* done at each event */
     int waning, looks;                     /* each look finds half as much */
+    int waits, given_back_at;              /* calls of wait, and the one at which memory comes back, from 1; 0: none */
 } fixture;
 
 /* Writes a file that stands for one of /proc. */
@@ -56,6 +58,14 @@ static int open_fake(void *user, const char *path, eitp_file_mode mode, void **f
     return host.files.open(NULL, path, mode, file);
 }
 
+static void count_wait(void *user, double seconds) {
+    fixture *f = (fixture *)user;
+    const eitp_host host = eitp_host_default();
+    host.files.wait(host.files.user, seconds);
+    if (++f->waits == f->given_back_at)
+        CHECK(set_available(f, AMPLE));
+}
+
 static eitp_status take_and_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
                                  eitp_error *error) {
     fixture *f = (fixture *)user;
@@ -85,6 +95,12 @@ static void notice(void *user, const eitp_run_event *event) {
     f->order[f->count++] = (int)event->kind;
 }
 
+static eitp_status count_save(void *user, const char *directory, eitp_error *error) {
+    fixture *f = (fixture *)user;
+    (void)directory;
+    return ++f->saves == f->failing_save ? eitp__fail(error, EITP_ERROR_IO, "no room for notes") : EITP_OK;
+}
+
 static int begin_fixture(fixture *f) {
     memset(f, 0, sizeof *f);
     if (!scratch_make(f->directory) || !write_text(f->directory) || !set_available(f, AMPLE) ||
@@ -95,6 +111,7 @@ static int begin_fixture(fixture *f) {
     f->host = eitp_host_default();
     f->host.files.user = f;
     f->host.files.open = open_fake;
+    f->host.files.wait = count_wait;
     f->config = eitp_run_config_default();
     f->config.directory = f->output;
     f->config.steps = 4;
@@ -150,16 +167,21 @@ static int has_checkpoint(const fixture *f, int64_t step) {
     return !eitp__path_info(&f->host, path, &info, NULL) && info.kind == EITP_PATH_DIRECTORY;
 }
 
-/* Checks the words in the records. */
-static int records_have(const fixture *f, const char *words) {
+/* The text of a file in the output directory; empty if it cannot be read. */
+static const char *text_of(fixture *f, const char *name) {
     eitp__buffer content;
     char path[700];
-    int found;
-    snprintf(path, sizeof path, "%s/metrics.jsonl", f->output);
+    snprintf(path, sizeof path, "%s/%s", f->output, name);
     eitp__buffer_init(&content, &f->host);
-    found = !eitp__read_file(&f->host, path, (size_t)1 << 20, &content, &error_) && strstr(content.data, words);
+    f->text[0] = 0;
+    if (!eitp__read_file(&f->host, path, sizeof f->text - 1, &content, &error_))
+        snprintf(f->text, sizeof f->text, "%s", content.data);
     eitp__buffer_release(&content);
-    return found;
+    return f->text;
+}
+
+static int records_have(fixture *f, const char *words) {
+    return strstr(text_of(f, "metrics.jsonl"), words) != NULL;
 }
 
 /* The checksum of a checkpoint's weights and optimizer state. */
@@ -249,6 +271,23 @@ static void a_dropped_step_is_repeated_after_a_resume(void) {
     scratch_remove(f.directory);
 }
 
+/* A run that cannot shrink any more waits between looks for memory to come back, whatever the interval of looks. */
+static void a_run_waits_before_it_gives_up(void) {
+    static const double intervals[] = {0, 1e-9};
+    for (size_t i = 0; i < EITP__COUNT(intervals); i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.memory_check_seconds = intervals[i];
+        f.config.auto_shrink = 1;
+        f.training = 8;
+        f.given_back_at = 5;
+        CHECK_THAT(!train(&f) && f.report.end == EITP_RUN_FINISHED, "%s", error_.message);
+        CHECK_THAT(f.waits == 5, "%d waits", f.waits);
+        CHECK(checksum_of(&f, 4) == straight_checksum());
+        scratch_remove(f.directory);
+    }
+}
+
 /* A resume is not dropped: it has nothing to save. */
 static void short_memory_does_not_interrupt_a_resume(void) {
     fixture f;
@@ -284,8 +323,6 @@ static void short_memory_interrupts_an_evaluation(void) {
 static void an_early_checkpoint_gets_its_evaluation(void) {
     for (int scheduled = 0; scheduled < 2; scheduled++) {
         fixture f;
-        char path[700];
-        eitp__buffer text;
         REQUIRE(begin_fixture(&f));
         f.config.eval_steps = 2;
         f.config.save_steps = scheduled ? 2 : 0;
@@ -294,15 +331,39 @@ static void an_early_checkpoint_gets_its_evaluation(void) {
         f.given_back = EITP_EVENT_SAVED;
         CHECK_THAT(!train(&f), "%s", error_.message);
         CHECK_THAT(f.events[EITP_EVENT_SAVED] == 3, "%d", f.events[EITP_EVENT_SAVED]);
-        snprintf(path, sizeof path, "%s/checkpoint-2/run_state.json", f.output);
-        eitp__buffer_init(&text, &f.host);
-        CHECK(!eitp__read_file(&f.host, path, (size_t)1 << 20, &text, &error_) && strstr(text.data, "{\"step\": 2,"));
-        eitp__buffer_release(&text);
-        snprintf(path, sizeof path, "%s/checkpoint-2/manifest.json", f.output);
-        eitp__buffer_init(&text, &f.host);
-        CHECK(!eitp__read_file(&f.host, path, (size_t)1 << 20, &text, &error_) &&
-              (strstr(text.data, "\"counted\": false") == NULL) == scheduled);
-        eitp__buffer_release(&text);
+        CHECK(strstr(text_of(&f, "checkpoint-2/run_state.json"), "{\"step\": 2,"));
+        CHECK((strstr(text_of(&f, "checkpoint-2/manifest.json"), "\"counted\": false") == NULL) == scheduled);
+        CHECK(strstr(f.text, "eitp manifest"));
+        scratch_remove(f.directory);
+    }
+}
+
+/* One whose run ended between the record of the evaluation and the second save gets it from the run that resumes. The
+   record is not repeated. */
+static void a_resume_repeats_the_evaluation_that_an_early_checkpoint_lacks(void) {
+    for (int64_t last = 2; last <= 4; last += 2) {
+        fixture f;
+        const char *record;
+        REQUIRE(begin_fixture(&f));
+        f.config.eval_steps = 2;
+        f.config.patience = 100;
+        f.config.steps = last;
+        f.config.save = count_save;
+        f.config.save_user = &f;
+        f.validation = 4; /* the first of the evaluation after step 2 */
+        f.given_back = EITP_EVENT_SAVED;
+        f.failing_save = 2;
+        CHECK(train(&f) == EITP_ERROR_IO && f.report.saved_step == 2 && f.report.evaluated_step == 2);
+        CHECK(!strstr(text_of(&f, "checkpoint-2/run_state.json"), "{\"step\": 2,"));
+        f.config.resume = EITP_RESUME_NEWEST;
+        f.validation = NEVER;
+        CHECK_THAT(!train(&f) && f.report.start_step == 2, "%s", error_.message);
+        CHECK(f.report.evaluations == last / 2);
+        CHECK(strstr(text_of(&f, "checkpoint-2/run_state.json"), "{\"step\": 2,"));
+        record = strstr(text_of(&f, "metrics.jsonl"), "{\"step\": 2, \"val_loss\"");
+        CHECK(record && !strstr(record + 1, "{\"step\": 2,"));
+        /* A further resume finds it there. */
+        CHECK(!train(&f) && f.report.evaluations == 0);
         scratch_remove(f.directory);
     }
 }
@@ -337,9 +398,11 @@ int main(int argc, char **argv) {
         TEST(memory_that_comes_back_needs_no_shrink),
         TEST(short_memory_is_saved_once_without_auto_shrink),
         TEST(a_dropped_step_is_repeated_after_a_resume),
+        TEST(a_run_waits_before_it_gives_up),
         TEST(short_memory_does_not_interrupt_a_resume),
         TEST(short_memory_interrupts_an_evaluation),
         TEST(an_early_checkpoint_gets_its_evaluation),
+        TEST(a_resume_repeats_the_evaluation_that_an_early_checkpoint_lacks),
         TEST(memory_used_up_before_step_1_is_an_error),
         TEST(looks_can_be_turned_off),
     };

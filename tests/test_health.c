@@ -332,6 +332,60 @@ static void a_ruined_model_takes_the_place_of_no_good_one(void) {
     }
 }
 
+/* With these rates step 9 is saved no sooner than step 10, whose update ruins the model. The losses of the steps after
+   it show that. */
+static void a_checkpoint_that_was_ruined_when_it_was_saved_is_withdrawn(void) {
+    static const double rates[] = {0.7, 0.5};
+    for (size_t i = 0; i < EITP__COUNT(rates); i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.steps = 8;
+        f.ruinous_from = 9;
+        f.rate = rates[i];
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        f.config.steps = 30;
+        for (int restart = 0; restart < 2; restart++) {
+            CHECK(train(&f) == EITP_ERROR_NOT_FINITE && f.report.end == EITP_RUN_DIVERGED);
+            CHECK_THAT(f.saves == 1 && f.saved[0] == 10, "%d saves, the first after step %d", f.saves, (int)f.saved[0]);
+            CHECK(f.report.start_step == 8 && f.report.saved_step == 8);
+            CHECK_THAT(strstr(error_.message, "out/checkpoint-8;"), "%s", error_.message);
+            CHECK_THAT(!strcmp(checkpoints(&f), "10.diverged 30.diverged 8 "), "%s", checkpoints(&f));
+            CHECK_THAT(strstr(f.messages[EITP_EVENT_WARNING], "renamed it checkpoint-10.diverged"), "%s",
+                       f.messages[EITP_EVENT_WARNING]);
+        }
+        f.ruinous_from = INT64_MAX;
+        CHECK_THAT(!train(&f) && f.report.start_step == 8 && f.report.saved_step == 30, "%s", error_.message);
+        scratch_remove(f.directory);
+    }
+}
+
+/* A run that resumes from it finds that too. */
+static void a_resumed_run_withdraws_a_ruined_checkpoint(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 10;
+    f.ruinous_from = 9;
+    f.rate = 0.7;
+    CHECK_THAT(!train(&f) && !strcmp(checkpoints(&f), "10 8 "), "%s: %s", error_.message, checkpoints(&f));
+    f.config.steps = 20;
+    CHECK(train(&f) == EITP_ERROR_NOT_FINITE && f.report.start_step == 10 && f.report.saved_step == 8);
+    CHECK_THAT(!strcmp(checkpoints(&f), "10.diverged 20.diverged 8 "), "%s", checkpoints(&f));
+    scratch_remove(f.directory);
+}
+
+/* Three bad batches may have followed a good model: many steps are not given up for that. */
+static void a_checkpoint_without_a_recent_one_before_it_stays(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 40;
+    f.config.save_steps = 12;
+    f.ruinous_from = 23;
+    f.rate = 0.7;
+    CHECK(train(&f) == EITP_ERROR_NOT_FINITE && f.report.saved_step == 25);
+    CHECK_THAT(!strcmp(checkpoints(&f), "12 25 40.diverged "), "%s", checkpoints(&f));
+    scratch_remove(f.directory);
+}
+
 static void a_diverged_run_says_so_once_and_keeps_the_model(void) {
     fixture f;
     REQUIRE(begin_fixture(&f));
@@ -489,6 +543,9 @@ static const test_case tests[] = {
     TEST(health_survives_a_resume),
     TEST(health_of_an_edited_file_is_refused),
     TEST(a_ruined_model_takes_the_place_of_no_good_one),
+    TEST(a_checkpoint_that_was_ruined_when_it_was_saved_is_withdrawn),
+    TEST(a_resumed_run_withdraws_a_ruined_checkpoint),
+    TEST(a_checkpoint_without_a_recent_one_before_it_stays),
     TEST(a_diverged_run_says_so_once_and_keeps_the_model),
     TEST(a_run_that_diverges_at_once_has_no_checkpoint),
     TEST(an_evaluation_shows_that_the_last_step_ruined_the_model),

@@ -8,10 +8,37 @@ static eitp_error error_;
 /* ---- An architecture for tests ---- */
 
 static const eitp_transformer_config other_defaults = {
-    NULL, 31, 20, 12, 3, 2, 0, 2, EITP_GELU_ERF, 1e-6, 0, 0, 0, 0.05, 1, 0, 1, 1, 1, {0, {0}}, {0, {0}}, {0, {0}},
+    NULL,
+    31,
+    20,
+    0,
+    12,
+    3,
+    2,
+    0,
+    2,
+    EITP_GELU_ERF,
+    1e-6,
+    0,
+    0,
+    0,
+    0.05,
+    1,
+    0,
+    1,
+    1,
+    1,
+    EITP_HEAD_LANGUAGE,
+    2,
+    EITP_PROBLEM_UNKNOWN,
+    0,
+    0,
+    {0, {0}},
+    {0, {0}},
+    {0, {0}},
 };
 
-static const eitp__named_shape other_shapes[] = {{"other", 12, 3, 2, 20}};
+static const eitp__named_shape other_shapes[] = {{"other", 12, 3, 2, 20, 2, 1e-6}};
 
 static const eitp__config_key other_keys[] = {
     {"kind_of_positions", EITP__NO_FIELD, 0, "absolute"},
@@ -32,9 +59,7 @@ static const eitp__config_key other_keys[] = {
 #define LAID_OUT(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c)                                 \
     {                                                                                                                  \
         EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            is_transposed, {                                                                                           \
-            a, b, c                                                                                                    \
-        }                                                                                                              \
+            is_transposed, {a, b, c}, EITP__ALWAYS                                                                     \
     }
 #define ROW(slot, part, place, name, rows, columns, fill)                                                              \
     LAID_OUT(slot, part, place, name, rows, columns, fill, 0, NULL, NULL, NULL)
@@ -59,14 +84,21 @@ static const eitp__parameter_row other_rows[] = {
     ROW(MLP_OUTPUT, BIAS, IN_BLOCK, "down.bias", WIDTH, NONE, ZERO),
     ROW(MLP_NORM, WEIGHT, IN_BLOCK, "norm2.weight", WIDTH, NONE, ONE),
     ROW(MLP_NORM, BIAS, IN_BLOCK, "norm2.bias", WIDTH, NONE, ZERO),
-    ROW(HEAD, WEIGHT, UNTIED_HEAD, "decoder.weight", VOCABULARY, WIDTH, NORMAL),
+    EITP__ROW(HEAD, WEIGHT, IN_HEAD, "decoder.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
 };
+
+static const eitp__model_class other_classes[] = {{"OtherModel", EITP_HEAD_LANGUAGE}};
 
 static const eitp_architecture other = {
     "other",
-    "OtherModel",
     "base.",
     "block.",
+    other_classes,
+    EITP__COUNT(other_classes),
+    {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0},
+    EITP_NO_ACTIVATION,
+    EITP_LORA_QUERY | EITP_LORA_VALUE,
+    0,
     &other_defaults,
     other_shapes,
     EITP__COUNT(other_shapes),
@@ -559,7 +591,7 @@ static void models_give_their_properties(void) {
     CHECK(eitp_model_has_dropout(model));
     CHECK(!eitp_model_vocabulary(NULL) && !eitp_model_positions(NULL) && !eitp_model_has_dropout(NULL));
     CHECK(!eitp_model_hidden(NULL, NULL, NULL, 1) && !eitp_model_logits(model, NULL));
-    CHECK(eitp_architecture_find("gpt2") == eitp__architecture_at(0) && !eitp_architecture_find("bert"));
+    CHECK(eitp_architecture_find("gpt2") == eitp__architecture_at(0) && !eitp_architecture_find("t5"));
     CHECK(!eitp_architecture_find(NULL) && !strcmp(eitp_architecture_name(NULL), "gpt2"));
     CHECK(!strcmp(eitp_architecture_name(&other), "other"));
     eitp_model_destroy(model);
@@ -658,7 +690,8 @@ static void tables_are_complete(void) {
             CHECK(strlen(row->name) < 50);
             for (size_t k = 0; k < i; k++)
                 CHECK(strcmp(row->name, architecture->rows[k].name) &&
-                      (row->slot != architecture->rows[k].slot || row->part != architecture->rows[k].part));
+                      (row->slot != architecture->rows[k].slot || row->part != architecture->rows[k].part ||
+                       !(row->with & architecture->rows[k].with)));
         }
     }
 }
@@ -713,7 +746,10 @@ static int differing(eitp_context *a, eitp_context *b) {
 static void check_layouts(int64_t width, int64_t inner, const char *precision) {
     eitp_transformer_config config = other_config();
     char directory[512], path[600];
-    uint32_t written = 0, read = 0;
+    const eitp_host host = eitp_host_default();
+    uint32_t written = 0;
+    eitp__read_sums read = EITP__ZERO;
+    eitp__file_sum whole = EITP__ZERO;
     eitp__safetensors *file;
     eitp_context *a = open_context(NULL, precision), *b = open_context(NULL, precision);
     eitp_model *model, *loaded;
@@ -744,13 +780,14 @@ static void check_layouts(int64_t width, int64_t inner, const char *precision) {
     REQUIRE_OK(eitp_model_create(b, &config, &loaded, &error_), error_);
     REQUIRE_OK(eitp_model_initialize(loaded, 1, &error_), error_);
     REQUIRE_OK(eitp__model_read(loaded, path, EITP__READ_ALL, &read, &error_), error_);
-    CHECK(read == written);
+    REQUIRE_OK(eitp__sum_from(&host, path, 0, 0, &whole, &error_), error_);
+    CHECK(read.tensors == written && read.file.crc == whole.crc && read.file.size == whole.size);
     CHECK(differing(a, b) > 20);
     REQUIRE_OK(eitp_model_load_weights(loaded, directory, &error_), error_);
     CHECK(!differing(a, b));
     fill_all(b, 9);
     REQUIRE_OK(eitp__model_read(loaded, path, EITP__READ_LOAD, &read, &error_), error_);
-    CHECK(!differing(a, b));
+    CHECK(!differing(a, b) && read.tensors == written && read.file.crc == whole.crc);
     eitp_model_destroy(model);
     eitp_model_destroy(loaded);
     eitp_context_destroy(a);
@@ -880,9 +917,10 @@ static void adapters_follow_the_table(void) {
         const char *names, *written;
         unsigned targets;
     } cases[] = {
-        {"self.qkv", "qkv", EITP_LORA_ATTENTION_INPUT},
+        {"self.q,v", "q,v", EITP_LORA_QUERY | EITP_LORA_VALUE},
         {"down,out", "out,down", EITP_LORA_MLP_OUTPUT | EITP_LORA_ATTENTION_OUTPUT},
-        {"all-linear", "qkv,out,up,down", 15},
+        {"up.right", "right", 1u << 11},
+        {"all-linear", "q,k,v,out,left,right,down", 16 + 32 + 64 + 2 + (1u << 10) + (1u << 11) + 8},
     };
     const eitp_transformer_config config = other_config();
     const eitp_host host = eitp_host_default();
@@ -899,19 +937,21 @@ static void adapters_follow_the_table(void) {
         CHECK_THAT(!strcmp(names, cases[i].written), "%s", names);
     }
     CHECK(eitp_lora_targets_parse(&other, "c_attn", &targets, &error_) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error_.message, "'c_attn' in other (choose from self.qkv, self.out, up, down, all-linear"), "%s",
-               error_.message);
+    CHECK_THAT(
+        strstr(error_.message, "'c_attn' in other (choose from self.q, self.k, self.v, self.out, up.left, up.right, "),
+        "%s", error_.message);
     REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
     lora.rank = 2;
     lora.targets = 15;
     REQUIRE_OK(eitp_model_add_lora(model, &lora, &error_), error_);
-    CHECK(is_trained(context, "base.block.1.up.lora_A.weight") && !is_trained(context, "base.block.1.up.weight"));
-    CHECK(eitp_model_trained_parameter_count(model) == 2 * 2 * (12 + 36 + 12 + 12 + 12 + 20 + 20 + 12));
+    CHECK(is_trained(context, "base.block.1.up.left.lora_A.weight") && !is_trained(context, "base.block.1.up.weight"));
+    CHECK(eitp_model_trained_parameter_count(model) == 2 * 2 * (4 * (12 + 12) + 2 * (12 + 10) + 20 + 12));
+    CHECK(eitp_model_lora_config(model).targets == cases[EITP__COUNT(cases) - 1].targets);
     REQUIRE(scratch_make(directory));
     REQUIRE_OK(eitp_lora_save(model, directory, NULL, NULL, &error_), error_);
     eitp__buffer_init(&text, &host);
     REQUIRE_OK(eitp__read_file(&host, scratch_path(directory, "adapter_config.json"), 1 << 16, &text, &error_), error_);
-    CHECK_THAT(strstr(text.data, "\"target_modules\": [\"qkv\", \"out\", \"up\", \"down\"]") &&
+    CHECK_THAT(strstr(text.data, "\"target_modules\": [\"q\", \"k\", \"v\", \"out\", \"left\", \"right\", \"down\"]") &&
                    strstr(text.data, "\"fan_in_fan_out\": false"),
                "%s", text.data);
     eitp__buffer_release(&text);

@@ -66,7 +66,7 @@ static void resume_from(outage *o, disk *left, int64_t committed, const char *wh
     s.seed = seed;
     s.what = what;
     o->resumed++;
-    whole_begin(&later, left, NULL);
+    whole_begin(&later, o->w.variant, left, NULL);
     later.committed = committed;
     left->before_change = second_at ? before_second_change : NULL;
     left->user = &s;
@@ -86,7 +86,7 @@ static void lose_power(outage *o, const disk *d, disk_loss loss, uint64_t seed) 
         snprintf(what, sizeof what, "change %ld, %s, seed %d", o->changes, losses_[loss], (int)seed);
         if (loss == DISK_LOSE_NONE) {
             whole killed;
-            whole_begin(&killed, &left, NULL);
+            whole_begin(&killed, o->w.variant, &left, NULL);
             whole_check_checkpoints(&killed, &o->bits, what);
         }
         resume_from(o, &left, o->w.committed, what, second_at, seed);
@@ -105,46 +105,44 @@ static void before_change(void *user, const disk *d) {
     }
 }
 
-static int begin_outage(outage *o) {
+static int begin_outage(outage *o, const whole_variant *variant) {
     disk start;
     memset(o, 0, sizeof *o);
-    o->stride = whole_setting("EITP_TEST_STRIDE", getenv("EITP_TEST_QUICK") ? 31 : 5);
+    o->stride = whole_stride(variant, 5, 31);
     o->seeds = whole_setting("EITP_TEST_SEEDS", 2);
     if (!whole_begin_disk(&start))
         return 0;
     disk_crash(&o->disk, &start, DISK_LOSE_NONE, 0);
-    whole_begin(&o->w, &o->disk, NULL);
+    whole_begin(&o->w, variant, &o->disk, NULL);
     whole_reference(&o->w, &o->bits);
     disk_end(&o->disk);
     disk_crash(&o->disk, &start, DISK_LOSE_NONE, 0);
-    whole_begin(&o->w, &o->disk, NULL);
+    whole_begin(&o->w, variant, &o->disk, NULL);
     o->disk.before_change = before_change;
     o->disk.user = o;
     disk_end(&start);
     return 1;
 }
 
-static void whatever_the_disk_kept_a_checkpoint_is_whole(void) {
+static void lose_power_at_every_change(const whole_variant *variant) {
     outage *o = (outage *)malloc(sizeof *o);
-    REQUIRE(o && begin_outage(o));
+    REQUIRE(o && begin_outage(o, variant));
     CHECK_THAT(!whole_train_both(&o->w), "%s", o->w.message);
     o->disk.before_change = NULL;
-    printf("%ld power losses simulated at %ld changes (stride %ld, %ld seeds): %ld runs resumed\n", o->states,
-           o->changes, o->stride, o->seeds, o->resumed);
+    printf("%ld power losses simulated at %ld changes of a run that %s (stride %ld, %ld seeds): %ld runs resumed\n",
+           o->states, o->changes, variant->name, o->stride, o->seeds, o->resumed);
     CHECK(o->states > 0);
     disk_end(&o->disk);
     free(o);
 }
 
-static void power_is_lost_beside_the_steps(void) {
-    whole_saves_beside_ = 1;
-    whatever_the_disk_kept_a_checkpoint_is_whole();
-    whole_saves_beside_ = 0;
+static void whatever_the_disk_kept_a_checkpoint_is_whole(void) {
+    for (size_t i = 0; i < WHOLE_VARIANTS; i++)
+        lose_power_at_every_change(&whole_variants_[i]);
 }
 
 static const test_case tests[] = {
     TEST(whatever_the_disk_kept_a_checkpoint_is_whole),
-    TEST(power_is_lost_beside_the_steps),
 };
 
 int main(int argc, char **argv) {

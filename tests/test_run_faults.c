@@ -40,26 +40,28 @@ static const fault faults_[] = {
 };
 
 typedef struct sweep {
+    const whole_variant *variant;
     disk start; /* the data of the run */
     whole_bits bits;
     long allocations, file_calls; /* of an undisturbed run */
     long stride, injected, failed;
 } sweep;
 
-static int begin_sweep(sweep *s) {
+static int begin_sweep(sweep *s, const whole_variant *variant) {
     disk d;
     whole w;
     faults f;
     eitp_host host = eitp_host_default();
     int made;
     memset(s, 0, sizeof *s);
-    s->stride = whole_setting("EITP_TEST_STRIDE", getenv("EITP_TEST_QUICK") ? 241 : 61);
+    s->variant = variant;
+    s->stride = whole_stride(variant, 61, 241);
     if (!whole_begin_disk(&s->start))
         return 0;
     disk_crash(&d, &s->start, DISK_LOSE_NONE, 0);
     host.files = disk_files(&d);
     faults_begin_on(&f, &host);
-    whole_begin(&w, &d, &f.host);
+    whole_begin(&w, variant, &d, &f.host);
     made = whole_reference(&w, &s->bits);
     faults_end(&f);
     s->allocations = f.allocations;
@@ -94,7 +96,7 @@ static int inject(sweep *s, const fault *kind, long n) {
     f.shorten = kind->shorten;
     f.most_allocations = 10 * s->allocations;
     f.most_file_calls = 5000 * s->file_calls;
-    whole_begin(&w, &d, &f.host);
+    whole_begin(&w, s->variant, &d, &f.host);
     status = whole_train_both(&w);
     happened = faults_end(&f);
     snprintf(what, sizeof what, "%s %ld%s%s%s, %s", kind->of_allocations ? "allocation" : "file call", n,
@@ -105,7 +107,7 @@ static int inject(sweep *s, const fault *kind, long n) {
     if (f.failures) {
         s->injected++;
         s->failed += status != EITP_OK;
-        whole_begin(&later, &d, NULL);
+        whole_begin(&later, s->variant, &d, NULL);
         later.committed = w.committed;
         later.records_lack = 1;
         whole_check_checkpoints(&later, &s->bits, what);
@@ -115,30 +117,28 @@ static int inject(sweep *s, const fault *kind, long n) {
     return happened;
 }
 
-static void every_call_fails_in_every_way(void) {
+static void fail_every_call(const whole_variant *variant) {
     sweep s;
-    REQUIRE(begin_sweep(&s));
+    REQUIRE(begin_sweep(&s, variant));
     for (size_t i = 0; i < sizeof faults_ / sizeof *faults_; i++) {
         /* With a stride, each kind begins at another call. */
         long n = 1 + (long)i * 7 % s.stride;
         while (test_failures_ < MOST_FAILURES && inject(&s, &faults_[i], n))
             n += s.stride;
     }
-    printf("%ld faults injected in a run of %ld allocations and %ld file calls (stride %ld); %ld ended it\n",
-           s.injected, s.allocations, s.file_calls, s.stride, s.failed);
+    printf("%ld faults injected in a run that %s, of %ld allocations and %ld file calls (stride %ld); %ld ended it\n",
+           s.injected, variant->name, s.allocations, s.file_calls, s.stride, s.failed);
     CHECK(s.injected > 0 && s.failed > 0);
     disk_end(&s.start);
 }
 
-static void every_call_beside_the_steps_fails(void) {
-    whole_saves_beside_ = 1;
-    every_call_fails_in_every_way();
-    whole_saves_beside_ = 0;
+static void every_call_fails_in_every_way(void) {
+    for (size_t i = 0; i < WHOLE_VARIANTS; i++)
+        fail_every_call(&whole_variants_[i]);
 }
 
 static const test_case tests[] = {
     TEST(every_call_fails_in_every_way),
-    TEST(every_call_beside_the_steps_fails),
 };
 
 int main(int argc, char **argv) {

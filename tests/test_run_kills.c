@@ -118,8 +118,9 @@ static void set_memory(void *user, int is_short) {
 }
 
 /* The system's functions ignore `user`, so those that are not replaced still work. */
-static void begin_whole(place *p, whole *w) {
+static void begin_whole(place *p, const whole_variant *variant, whole *w) {
     memset(w, 0, sizeof *w);
+    w->variant = variant;
     w->host = eitp_host_default();
     w->host.files.user = p;
     w->host.files.open = place_open;
@@ -135,7 +136,6 @@ static void begin_whole(place *p, whole *w) {
     w->host.files.link = place_link;
     w->host.files.lock = place_lock;
     w->directory = p->directory;
-    w->saves_beside = whole_saves_beside_;
     w->committed = w->resumed = -1;
     w->set_memory = set_memory;
     w->user = p;
@@ -169,19 +169,20 @@ static int begin_place(place *p) {
 }
 
 /* Runs, or resumes, in another process that is killed at a file call. Returns 0 if it ended before. */
-static int train_killed(place *p, long call, int within, int resumes, int64_t *committed) {
+static int train_killed(place *p, const whole_variant *variant, long call, int within, int resumes,
+                        int64_t *committed) {
     int status = 0;
     pid_t child;
     fflush(stdout);
     child = fork();
     if (!child) {
         whole w;
-        begin_whole(p, &w);
+        begin_whole(p, variant, &w);
         p->kill_at = call;
         p->kills_within = within;
         w.committed = *committed;
         w.shared = committed;
-        if (!(resumes ? whole_train(&w, WHOLE_STEPS) : whole_train_both(&w)))
+        if (!(resumes ? whole_train(&w, 0) : whole_train_both(&w)))
             _exit(0);
         fprintf(stderr, "%s\n", w.message);
         _exit(1);
@@ -193,8 +194,8 @@ static int train_killed(place *p, long call, int within, int resumes, int64_t *c
     return 0;
 }
 
-static void a_kill_at_any_file_call_loses_nothing(void) {
-    const long stride = whole_setting("EITP_TEST_STRIDE", getenv("EITP_TEST_QUICK") ? 47 : 11);
+static void kill_at_every_file_call(const whole_variant *variant) {
+    const long stride = whole_stride(variant, 11, 47);
     const eitp_host host = eitp_host_default();
     place p;
     whole w;
@@ -203,7 +204,7 @@ static void a_kill_at_any_file_call_loses_nothing(void) {
     int64_t *committed =
         (int64_t *)mmap(NULL, sizeof *committed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(committed != MAP_FAILED && begin_place(&p));
-    begin_whole(&p, &w);
+    begin_whole(&p, variant, &w);
     REQUIRE(whole_reference(&w, &bits));
     for (int within = 0; within < 2; within++) {
         for (long call = 1 + within * 5; test_failures_ < MOST_FAILURES; call += stride) {
@@ -214,7 +215,7 @@ static void a_kill_at_any_file_call_loses_nothing(void) {
             if (within && call > calls)
                 break;
             *committed = -1;
-            if (!train_killed(&p, call, within, 0, committed)) {
+            if (!train_killed(&p, variant, call, within, 0, committed)) {
                 /* The run has fewer calls, or this one is no write: only those have a middle. */
                 if (!within)
                     break;
@@ -222,28 +223,27 @@ static void a_kill_at_any_file_call_loses_nothing(void) {
             }
             calls = within ? calls : call;
             /* A second kill, while it starts again or later. */
-            kills += 1 + train_killed(&p, 1 + call * 37 % (call % 2 ? 50 : 300), 0, 1, committed);
-            begin_whole(&p, &w);
+            kills += 1 + train_killed(&p, variant, 1 + call * 37 % (call % 2 ? 50 : 300), 0, 1, committed);
+            begin_whole(&p, variant, &w);
             w.committed = *committed;
             whole_check_checkpoints(&w, &bits, what);
             whole_recovers(&w, &bits, what);
         }
     }
-    printf("%ld kills at file calls 1 to %ld of a run and within its writes (stride %ld)\n", kills, calls, stride);
+    printf("%ld kills at file calls 1 to %ld of a run that %s and within its writes (stride %ld)\n", kills, calls,
+           variant->name, stride);
     CHECK(kills > 0);
     munmap(committed, sizeof *committed);
     scratch_remove(p.directory);
 }
 
-static void a_kill_beside_the_steps_loses_nothing(void) {
-    whole_saves_beside_ = 1;
-    a_kill_at_any_file_call_loses_nothing();
-    whole_saves_beside_ = 0;
+static void a_kill_at_any_file_call_loses_nothing(void) {
+    for (size_t i = 0; i < WHOLE_VARIANTS; i++)
+        kill_at_every_file_call(&whole_variants_[i]);
 }
 
 static const test_case tests[] = {
     TEST(a_kill_at_any_file_call_loses_nothing),
-    TEST(a_kill_beside_the_steps_loses_nothing),
 };
 
 int main(int argc, char **argv) {

@@ -557,6 +557,48 @@ static void writing_fails_cleanly(void) {
     CHECK_THAT(failures[0] > 8 && failures[1] > 40, "%d %d", (int)failures[0], (int)failures[1]);
 }
 
+/* A file that two threads read, and each of their reads in turn failing. */
+static void large_tensors_are_read_in_halves(void) {
+    enum { LARGE = 17 << 20, FIRST = 12345, FAILURES = 60 };
+    const eitp__safetensors_tensor tensor = {"large", EITP_F32, 1, {LARGE, 0, 0, 0, 0, 0}};
+    const eitp_host host = eitp_host_default();
+    eitp__safetensors_writer *writer = NULL;
+    eitp__safetensors *collection = NULL;
+    float *values = (float *)malloc((size_t)LARGE * sizeof *values), *found;
+    uint32_t written = 0, read = 0;
+    eitp_error error;
+    faults f;
+    found = values ? (float *)malloc((size_t)LARGE * sizeof *found) : NULL;
+    REQUIRE(found);
+    for (int64_t i = 0; i < LARGE; i++)
+        values[i] = value_at((size_t)i);
+    REQUIRE_OK(eitp__safetensors_begin(&host, in("large"), &tensor, 1, NULL, 0, NULL, &writer, &error), error);
+    REQUIRE_OK(eitp__safetensors_write(writer, 0, values, LARGE, &written, &error), error);
+    REQUIRE_OK(eitp__safetensors_finish(writer, NULL, &error), error);
+    REQUIRE_OK(eitp__safetensors_open(&host, in("large"), &collection, &error), error);
+    REQUIRE_OK(eitp__safetensors_read(collection, eitp__safetensors_at(collection, 0), 0, FIRST, found, &read, &error),
+               error);
+    REQUIRE_OK(eitp__safetensors_read(collection, eitp__safetensors_at(collection, 0), FIRST, LARGE - FIRST,
+                                      found + FIRST, &read, &error),
+               error);
+    CHECK(read == written && !memcmp(found, values, (size_t)LARGE * sizeof *values));
+    eitp__safetensors_close(collection);
+    for (int n = 1; n <= FAILURES; n++) {
+        eitp_status status;
+        faults_begin(&f);
+        REQUIRE_OK(eitp__safetensors_open(&f.host, in("large"), &collection, &error), error);
+        faults_fail_file_call(&f, n);
+        f.code = EBADF; /* which is not tried again */
+        status = eitp__safetensors_read(collection, eitp__safetensors_at(collection, 0), 0, (int64_t)4 << 20, found,
+                                        &read, &error);
+        eitp__safetensors_close(collection);
+        CHECK_THAT(status == (f.failures && strcmp(f.failed_call, "close") ? EITP_ERROR_IO : EITP_OK), "call %d", n);
+        faults_end(&f);
+    }
+    free(values);
+    free(found);
+}
+
 static void reading_fails_cleanly(void) {
     uint32_t crcs[TENSORS];
     faults f;
@@ -693,6 +735,7 @@ int main(int argc, char **argv) {
         TEST(invalid_tensors_are_refused),
         TEST(a_file_must_be_complete),
         TEST(writing_fails_cleanly),
+        TEST(large_tensors_are_read_in_halves),
         TEST(reading_fails_cleanly),
         TEST(an_index_joins_files),
         TEST(an_invalid_index_is_refused),

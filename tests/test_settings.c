@@ -204,12 +204,14 @@ static void store(const eitp_setting *setting, int64_t integer, double number, e
 
 /* Setting a value and checking all settings accept it, or refuse it by name and change nothing. */
 static void check_value(const eitp_setting *setting, int64_t integer, double number, int is_within) {
-    const eitp_trainer_config before = eitp_trainer_config_default();
-    eitp_trainer_config set = before, stored = before;
+    eitp_trainer_config before = eitp_trainer_config_default(), set, stored;
     const int is_number = setting->kind == EITP_SETTING_NUMBER;
     const eitp_status expected = is_within ? EITP_OK : EITP_ERROR_ARGUMENT;
-    eitp_status status = is_number ? eitp_setting_set_number(setting, number, &set, &error_)
-                                   : eitp_setting_set_integer(setting, integer, &set, &error_);
+    eitp_status status;
+    before.grad_accum = 1 << 20; /* micro_batches_per_pass is at most that */
+    set = stored = before;
+    status = is_number ? eitp_setting_set_number(setting, number, &set, &error_)
+                       : eitp_setting_set_integer(setting, integer, &set, &error_);
     CHECK_THAT(status == expected, "%s = %lld or %.17g", setting->name, (long long)integer, number);
     store(setting, integer, number, &stored);
     CHECK_THAT(!memcmp(&set, is_within ? &stored : &before, sizeof set), "%s", setting->name);

@@ -17,17 +17,41 @@
 /* The directory of the run, in that of the data; it and its parent are created. */
 #define WHOLE_OUT "runs/out"
 
-/* The steps of the first part, of both, and the one after which memory is short. */
-enum { WHOLE_FIRST = 3, WHOLE_STEPS = 5, WHOLE_SHORT = 4, WHOLE_BATCH = 4 };
+/* The steps of both parts, those between evaluations, and the samples of a step. */
+enum { WHOLE_STEPS = 5, WHOLE_EVAL_STEPS = 2, WHOLE_BATCH = 4 };
 
-/* The weights and optimizer state of each step, and at the end of the run, the names in its directory. */
+/* When a run saves, and what happens to it. save_total_limit does not count a checkpoint that is written because the
+   run is stopped, or memory is short, after a step without a scheduled save. */
+typedef struct whole_variant {
+    const char *name;
+    int64_t save_steps;
+    int64_t first;       /* steps of the first part */
+    int is_stopped;      /* after them; otherwise they are all it is to do, and their checkpoint is written twice */
+    int64_t short_after; /* the step of the second part after which memory is short */
+    int uncounted;       /* checkpoints that do not count */
+    int saves_beside;    /* the steps, from a copy */
+    int spacing;         /* calls are disturbed this many times more rarely, unless a test is told how often */
+} whole_variant;
+
+static const whole_variant whole_variants_[] = {
+    {"saves each step", 1, 3, 0, 4, 0, 0, 1},
+    {"saves every second step", 2, 1, 1, 3, 2, 0, 4},
+    {"saves beside the steps", 1, 3, 0, 4, 0, 1, 3},
+};
+
+enum { WHOLE_VARIANTS = sizeof whole_variants_ / sizeof *whole_variants_ };
+
+/* The weights and optimizer state of each step; and at the end of the run, the evaluations that its last checkpoint
+   knows, and the names in its directory. */
 typedef struct whole_bits {
     uint32_t model[WHOLE_STEPS + 1], optimizer[WHOLE_STEPS + 1];
+    char evaluated[80];
     char names[1024];
 } whole_bits;
 
 /* Where a run is, and what it said. */
 typedef struct whole {
+    const whole_variant *variant;
     eitp_host host;
     eitp_run *run;
     const char *directory;           /* of the data; the run's is WHOLE_OUT in it */
@@ -35,9 +59,10 @@ typedef struct whole {
     int64_t *shared;                 /* the same for another process; NULL: none */
     whole_bits *bits;                /* are filled in; NULL: not */
     int64_t resumed;                 /* step that the run resumed from; -1: none */
-    int shrinks;                     /* memory is short before the step WHOLE_SHORT + 1 */
+    int64_t stop_after;              /* the run is asked to stop after this step; 0: it is not */
+    int shrinks;                     /* memory is short once */
     int records_lack;                /* the run may go on although records could not be written */
-    int saves_beside;                /* checkpoints are written beside the steps */
+    int uncounted;                   /* checkpoints that did not count */
     int was_short, shrunk, offloads; /* memory was found short; a part ended with a smaller pass; a file is used */
     void (*set_memory)(void *user, int is_short);
     void *user;
@@ -78,17 +103,48 @@ static WHOLE_UNUSED void whole_read_step(const whole *w, int64_t step, uint32_t 
     *optimizer = whole_checksum(w, name);
 }
 
+/* The steps of the best evaluation, and of those that every run makes: not of one at the end of the first part. */
+static WHOLE_UNUSED void whole_read_evaluated(const whole *w, char *steps, size_t size) {
+    static const char member[] = "{\"step\": ";
+    char name[80];
+    eitp__buffer text;
+    eitp__buffer_init(&text, &w->host);
+    *steps = 0;
+    snprintf(name, sizeof name, WHOLE_OUT "/checkpoint-%d/run_state.json", WHOLE_STEPS);
+    if (!eitp__read_file(&w->host, whole_path(w, name), (size_t)1 << 20, &text, NULL)) {
+        for (const char *at = text.data; (at = strstr(at, member)) != NULL; at++) {
+            const int step = atoi(at + strlen(member));
+            if (step % WHOLE_EVAL_STEPS == 0 || step == WHOLE_STEPS)
+                snprintf(steps + strlen(steps), size - strlen(steps), "%d ", step);
+        }
+    }
+    eitp__buffer_release(&text);
+}
+
 /* ---- The run ---- */
+
+static WHOLE_UNUSED void whole_notice_saved(whole *w, int64_t step) {
+    char name[60];
+    eitp__checkpoint_head head;
+    if (step > w->committed)
+        w->committed = step;
+    if (w->shared)
+        *w->shared = w->committed;
+    if (!w->bits)
+        return;
+    whole_read_step(w, step, &w->bits->model[step], &w->bits->optimizer[step]);
+    snprintf(name, sizeof name, WHOLE_OUT "/checkpoint-%d", (int)step);
+    w->uncounted += !eitp__checkpoint_read_head(&w->host, whole_path(w, name), &head, NULL) && !head.is_counted;
+}
 
 static WHOLE_UNUSED void whole_notice(void *user, const eitp_run_event *event) {
     whole *w = (whole *)user;
-    if (event->kind == EITP_EVENT_SAVED && event->report->saved_step > w->committed)
-        w->committed = event->report->saved_step;
-    if (event->kind == EITP_EVENT_SAVED && w->shared)
-        *w->shared = w->committed;
-    if (event->kind == EITP_EVENT_SAVED && w->bits)
-        whole_read_step(w, w->committed, &w->bits->model[w->committed], &w->bits->optimizer[w->committed]);
-    if (event->kind == EITP_EVENT_STEP && event->report->step.step == WHOLE_SHORT && w->shrinks)
+    const int64_t step = event->kind == EITP_EVENT_STEP ? event->report->step.step : -1;
+    if (event->kind == EITP_EVENT_SAVED)
+        whole_notice_saved(w, event->report->saved_step);
+    if (step == w->stop_after)
+        eitp_run_request_stop(w->run, 1);
+    if (step == w->variant->short_after && w->shrinks)
         w->set_memory(w->user, 1);
     if (event->kind == EITP_EVENT_MEMORY_SHORT)
         w->was_short++;
@@ -193,8 +249,9 @@ static WHOLE_UNUSED int whole_offloads(const whole_parts *p) {
     return 0;
 }
 
-/* Starts the run, or resumes it from its newest checkpoint, and trains until `steps` are done. */
-static WHOLE_UNUSED eitp_status whole_train(whole *w, int64_t steps) {
+/* Starts the run, or resumes it from its newest checkpoint, and trains until the first part or all is done. */
+static WHOLE_UNUSED eitp_status whole_train(whole *w, int is_first) {
+    const int is_stopped = is_first && w->variant->is_stopped, is_short = is_first && !is_stopped;
     eitp_run_config config = eitp_run_config_default();
     eitp_record_sink sink;
     eitp_error error = EITP__ZERO;
@@ -209,11 +266,11 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int64_t steps) {
     snprintf(out, sizeof out, "%s", whole_path(w, WHOLE_OUT));
     config.directory = out;
     config.resume = EITP_RESUME_NEWEST;
-    config.steps = steps;
-    config.eval_steps = 2;
-    config.save_steps = 1;
+    config.steps = is_short ? w->variant->first : WHOLE_STEPS;
+    config.eval_steps = WHOLE_EVAL_STEPS;
+    config.save_steps = w->variant->save_steps;
     config.save_total_limit = 2;
-    config.async_save_bytes = w->saves_beside ? UINT64_MAX : 0;
+    config.async_save_bytes = w->variant->saves_beside ? UINT64_MAX : 0;
     config.keep_best = "loss";
     config.auto_shrink = 1;
     config.memory_check_seconds = 0;
@@ -222,6 +279,7 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int64_t steps) {
     config.sinks = &sink;
     config.sink_count = 1;
     w->run = NULL;
+    w->stop_after = is_stopped ? w->variant->first : 0;
     w->resumed = -1;
     status = eitp_run_create(&w->host, &config, &w->run, &error);
     if (!status && eitp_run_checkpoint(w->run))
@@ -233,7 +291,7 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int64_t steps) {
         status = eitp_run_train(w->run, parts.trainer, &w->report, &error);
     }
     /* A checkpoint is replaced by another one of the same step. */
-    if (!status && steps == WHOLE_FIRST)
+    if (!status && is_short)
         status = eitp__run_save(w->run, &error);
     if (parts.trainer)
         w->shrunk +=
@@ -250,15 +308,21 @@ static WHOLE_UNUSED eitp_status whole_train(whole *w, int64_t steps) {
 static WHOLE_UNUSED eitp_status whole_train_both(whole *w) {
     eitp_status status;
     w->shrinks = 0;
-    status = whole_train(w, WHOLE_FIRST);
+    status = whole_train(w, 1);
     w->shrinks = 1;
-    return status ? status : whole_train(w, WHOLE_STEPS);
+    return status ? status : whole_train(w, 0);
 }
 
 /* A number from the environment. */
 static WHOLE_UNUSED long whole_setting(const char *name, long usual) {
     const char *text = getenv(name);
     return text && atol(text) > 0 ? atol(text) : usual;
+}
+
+/* Every how many calls a test disturbs one: of the first variant `usual`, or `quick` in fewer cases. */
+static WHOLE_UNUSED long whole_stride(const whole_variant *variant, long usual, long quick) {
+    const long stride = getenv("EITP_TEST_QUICK") ? quick : usual;
+    return whole_setting("EITP_TEST_STRIDE", stride * variant->spacing);
 }
 
 /* ---- What it ended with ---- */
@@ -316,8 +380,10 @@ static WHOLE_UNUSED int whole_reference(whole *w, whole_bits *bits) {
     CHECK_THAT(!whole_train_both(w), "%s", w->message);
     CHECK_THAT(w->was_short == 1 && w->shrunk == 1 && w->committed == WHOLE_STEPS,
                "memory was short %d times, committed %d", w->was_short, (int)w->committed);
-    CHECK(w->offloads);
+    CHECK(w->offloads && w->resumed == w->variant->first && w->uncounted == w->variant->uncounted);
     whole_list_both(w, bits->names, sizeof bits->names);
+    whole_read_evaluated(w, bits->evaluated, sizeof bits->evaluated);
+    CHECK(strlen(bits->evaluated) > 0);
     for (int64_t step = 1; step <= WHOLE_STEPS; step++)
         CHECK(bits->model[step] && bits->optimizer[step]);
     return bits->model[WHOLE_STEPS] != 0;
@@ -347,11 +413,11 @@ static WHOLE_UNUSED void whole_check_checkpoints(const whole *w, const whole_bit
 static WHOLE_UNUSED int whole_recovers(whole *w, const whole_bits *bits, const char *what) {
     const int64_t committed = w->committed;
     const int failures = test_failures_;
-    char names[1024];
+    char names[1024], evaluated[80];
     eitp_status status;
     w->shrinks = 0;
     w->set_memory(w->user, 0);
-    status = whole_train(w, WHOLE_STEPS);
+    status = whole_train(w, 0);
     CHECK_THAT(!status, "%s: %s", what, w->message);
     CHECK_THAT(status || w->resumed >= committed, "%s: resumed from step %d, but step %d was saved", what,
                (int)w->resumed, (int)committed);
@@ -363,6 +429,9 @@ static WHOLE_UNUSED int whole_recovers(whole *w, const whole_bits *bits, const c
     whole_list_both(w, names, sizeof names);
     CHECK_THAT(!strcmp(names, bits->names), "%s: resumed from %d: left are %s, not %s", what, (int)w->resumed, names,
                bits->names);
+    whole_read_evaluated(w, evaluated, sizeof evaluated);
+    CHECK_THAT(!strcmp(evaluated, bits->evaluated), "%s: resumed from %d: evaluations %s, not %s", what,
+               (int)w->resumed, evaluated, bits->evaluated);
     whole_check_records(w, w->records_lack, what);
     return test_failures_ == failures;
 }
@@ -374,17 +443,14 @@ static WHOLE_UNUSED void whole_set_disk_memory(void *user, int is_short) {
     disk_set_content((disk *)user, "/proc/meminfo", text, strlen(text));
 }
 
-/* Runs write checkpoints beside the steps. */
-static int whole_saves_beside_;
-
 /* Prepares a whole run on a disk: without faults if `host` is NULL, otherwise through that host's functions. */
-static WHOLE_UNUSED void whole_begin(whole *w, disk *d, const eitp_host *host) {
+static WHOLE_UNUSED void whole_begin(whole *w, const whole_variant *variant, disk *d, const eitp_host *host) {
     memset(w, 0, sizeof *w);
+    w->variant = variant;
     w->host = host ? *host : eitp_host_default();
     if (!host)
         w->host.files = disk_files(d);
     w->directory = "/disk";
-    w->saves_beside = whole_saves_beside_;
     w->committed = w->resumed = -1;
     w->set_memory = whole_set_disk_memory;
     w->user = d;

@@ -25,14 +25,17 @@ eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *
         return command_fail(
             error, EITP_ERROR_ARGUMENT,
             "--freeze and --lora-rank cannot be used together: with adapters all other weights are frozen");
-    return eitp_lora_targets_parse(NULL, options_text(o, OPTION_LORA_TARGETS), &targets, error);
+    return options_has(o, OPTION_LORA_TARGETS)
+               ? eitp_lora_targets_parse(NULL, options_text(o, OPTION_LORA_TARGETS), &targets, error)
+               : EITP_OK;
 }
 
-void adapt_take_options(option_set *o, const eitp_lora_config *lora) {
+void adapt_take_options(option_set *o, const eitp_checkpoint_info *info) {
+    const eitp_lora_config *lora = &info->lora;
     char targets[200];
     if (!lora->rank)
         return;
-    eitp_lora_targets_format(NULL, lora->targets, targets, sizeof targets);
+    eitp_lora_targets_format(info->architecture, lora->targets, targets, sizeof targets);
     options_set_integer(o, OPTION_LORA_RANK, lora->rank, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_LORA_ALPHA, lora->alpha, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_LORA_DROPOUT, lora->dropout, SOURCE_CHECKPOINT);
@@ -41,8 +44,9 @@ void adapt_take_options(option_set *o, const eitp_lora_config *lora) {
 }
 
 eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *error) {
+    const eitp_architecture *architecture = eitp_model_config(model).architecture;
     eitp_lora_config lora = eitp_lora_config_default();
-    eitp_status status;
+    eitp_status status = EITP_OK;
     if (!adapt_is_requested(o))
         return options_has(o, OPTION_FREEZE) ? eitp_model_freeze(model, options_text(o, OPTION_FREEZE), error)
                                              : EITP_OK;
@@ -50,8 +54,9 @@ eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *erro
     lora.alpha = options_has(o, OPTION_LORA_ALPHA) ? options_number(o, OPTION_LORA_ALPHA) : 2 * (double)lora.rank;
     lora.dropout = options_number(o, OPTION_LORA_DROPOUT);
     lora.rslora = (int)options_integer(o, OPTION_LORA_RSLORA);
-    status = eitp_lora_targets_parse(eitp_model_config(model).architecture, options_text(o, OPTION_LORA_TARGETS),
-                                     &lora.targets, error);
+    lora.targets = eitp_lora_targets_default(architecture);
+    if (options_has(o, OPTION_LORA_TARGETS))
+        status = eitp_lora_targets_parse(architecture, options_text(o, OPTION_LORA_TARGETS), &lora.targets, error);
     return status ? status : eitp_model_add_lora(model, &lora, error);
 }
 

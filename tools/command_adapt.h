@@ -13,7 +13,7 @@ int adapt_is_requested(const option_set *o);
 eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *error);
 
 /* Sets the options to the adapters of a checkpoint. */
-void adapt_take_options(option_set *o, const eitp_lora_config *lora);
+void adapt_take_options(option_set *o, const eitp_checkpoint_info *info);
 
 /* Adds adapters to a model without values, or freezes parts of it, as the options say. */
 eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *error);

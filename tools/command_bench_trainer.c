@@ -7,6 +7,16 @@
 
 enum { MOST_TOKENS = 1 << 28 };
 
+static eitp_status read_config(void *user, const char *directory, eitp_error *error) {
+    const eitp_host host = command_host();
+    return eitp_model_config_read(&host, directory, (eitp_transformer_config *)user, error);
+}
+
+static eitp_status read_weights(void *user, const char *directory, eitp_error *error) {
+    bench_trainer *t = (bench_trainer *)user;
+    return eitp_model_load(t->context, directory, &t->model, error);
+}
+
 /* The shape that --model names: a directory's, a config.json's, or a shape known by its name. */
 static eitp_status read_shape(bench_trainer *t, eitp_transformer_config *shape, eitp_error *error) {
     const char *name = options_text(t->options, OPTION_MODEL);
@@ -14,17 +24,18 @@ static eitp_status read_shape(bench_trainer *t, eitp_transformer_config *shape, 
     size_t length = strlen(name);
     eitp_status status;
     if (files_info(name).kind == EITP_PATH_DIRECTORY) {
-        status = model_find_directory(name, &t->directory, error);
-        if (!status)
-            status = eitp_model_config_read(&host, t->directory, shape, error);
+        status = model_read_directory(name, &t->directory, read_config, shape, error);
     } else if (length > 5 && !strcmp(name + length - 5, ".json")) {
         status = eitp_transformer_config_read(&host, name, shape, error);
     } else {
         status = eitp_transformer_config_named(name, shape, error);
     }
+    if (status)
+        return status;
+    shape->head = EITP_HEAD_LANGUAGE;
     shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
         options_number(t->options, OPTION_DROPOUT);
-    return status;
+    return EITP_OK;
 }
 
 static eitp_status check_tokens(bench_trainer *t, eitp_error *error) {
@@ -80,10 +91,12 @@ static eitp_status create_context(bench_trainer *t, eitp_error *error) {
 }
 
 static eitp_status create_model(bench_trainer *t, eitp_error *error) {
+    const char *name = options_text(t->options, OPTION_MODEL);
     double dropout = options_number(t->options, OPTION_DROPOUT);
-    eitp_status status = t->directory ? eitp_model_load(t->context, t->directory, &t->model, error)
-                                      : eitp_model_create(t->context, &t->plan.model, &t->model, error);
-    if (!status && !t->directory)
+    const int is_new = !t->directory;
+    eitp_status status = is_new ? eitp_model_create(t->context, &t->plan.model, &t->model, error)
+                                : model_read_directory(name, &t->directory, read_weights, t, error);
+    if (!status && is_new)
         status = eitp_model_initialize(t->model, 0, error);
     return status ? status : eitp_model_set_dropout(t->model, dropout, dropout, dropout, error);
 }

@@ -35,7 +35,9 @@ static eitp_status evaluating_open_data(evaluating *e, eitp_error *error) {
 static eitp_status evaluating_read(void *user, eitp_error *error) {
     evaluating *e = (evaluating *)user;
     const char *checkpoint = trained_model_checkpoint(&e->trained);
-    eitp_status status;
+    eitp_status status = trained_model_check_language(&e->trained, error);
+    if (status)
+        return status;
     data_close(&e->data);
     e->block_size = model_block_size(&e->options, checkpoint, eitp_model_positions(e->trained.model));
     status = split_find_data(&e->options, checkpoint, error);

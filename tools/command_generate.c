@@ -67,8 +67,11 @@ static eitp_status encode_prompt(generating *g, eitp_error *error) {
     return status;
 }
 
-static eitp_status generating_check_tokenizer(void *user, eitp_error *error) {
+static eitp_status generating_check(void *user, eitp_error *error) {
     const trained_model *m = &((const generating *)user)->trained;
+    eitp_status status = trained_model_check_language(m, error);
+    if (status)
+        return status;
     if (!m->tokenizer)
         return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; name one with --tokenizer",
                             m->directory);
@@ -80,7 +83,7 @@ static eitp_status generating_open(generating *g, eitp_error *error) {
     if (!options_has(&g->options, OPTION_MODEL))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--model is required: a model directory or an output directory");
-    status = trained_model_open(&g->options, &g->trained, generating_check_tokenizer, g, error);
+    status = trained_model_open(&g->options, &g->trained, generating_check, g, error);
     if (!status)
         status = read_prompt(g, error);
     if (!status)
@@ -142,6 +145,25 @@ static eitp_status feed_next(generating *g, eitp_sampling *sampling, eitp_error 
     return feed_last(g, half > 1 ? half : 1, error);
 }
 
+/* Emits what a token adds to the text after the newest one. With WordPiece that depends on whether a token is first. */
+static eitp_status emit_token(generating *g, int32_t token, eitp_error *error) {
+    const eitp_tokenizer *tokenizer = g->trained.tokenizer;
+    const int32_t tokens[] = {g->tokens[g->count - 1], token};
+    size_t before = 0, size = 0;
+    char *text = NULL;
+    eitp_status status = eitp_tokenizer_decode(tokenizer, tokens, 1, NULL, 0, &before, error);
+    if (!status)
+        status = eitp_tokenizer_decode(tokenizer, tokens, 2, NULL, 0, &size, error);
+    if (!status) {
+        text = (char *)command_allocate(size + 1);
+        status = eitp_tokenizer_decode(tokenizer, tokens, 2, text, size, &size, error);
+    }
+    if (!status)
+        emit_characters(g, text + before, size - before, 0);
+    free(text);
+    return status;
+}
+
 static eitp_status generate_sample(generating *g, int64_t number, const char **stop, eitp_error *error) {
     const option_set *o = &g->options;
     int64_t most = options_integer(o, OPTION_TOKENS);
@@ -159,17 +181,13 @@ static eitp_status generate_sample(generating *g, int64_t number, const char **s
     *stop = "length";
     status = feed_last(g, g->count, error);
     for (int64_t i = 0; i < most && !status; i++) {
-        const char *bytes = NULL;
-        size_t size = 0;
         int32_t token = eitp_generator_sample(g->generator, &sampling);
         if (token == end) {
             *stop = "end-of-text";
             break;
         }
-        status = eitp_tokenizer_token(g->trained.tokenizer, token, &bytes, &size, error);
+        status = emit_token(g, token, error);
         add_token(g, token);
-        if (!status)
-            emit_characters(g, bytes, size, 0);
         if (!status && i + 1 < most)
             status = feed_next(g, &sampling, error);
     }

@@ -24,8 +24,8 @@ static const struct {
      "model directory, or output directory (its best checkpoint, or the newest) (required)"},
     {OPTION_MODEL, OPTIONS_PLAN | OPTIONS_BENCH_STEP,
      "model directory, output directory (its best checkpoint, or the newest), or shape: gpt2, gpt2-medium, gpt2-large, "
-     "gpt2-xl, "
-     "distilgpt2, tiny, or a config.json (default: gpt2)"},
+     "gpt2-xl, distilgpt2, tiny, bert-base, bert-large, minilm, roberta-base, roberta-large, distilbert-base, or a "
+     "config.json (default: gpt2)"},
     {OPTION_MODEL, OPTIONS_MERGE, "directory of the base model (default: the one that the adapters name)"},
     {OPTION_VOCAB_SIZE, TRAINS,
      "tokens in the vocabulary of an --init model (default: the tokenizer's; of a config.json its own)"},
@@ -46,6 +46,8 @@ static const struct {
     {OPTION_STEPS, OPTIONS_TRAIN, "optimizer steps in total"},
     {OPTION_STEPS, OPTIONS_BENCH_STEP, "steps to time (default: 5)"},
     {OPTION_BATCH_SIZE, OPTIONS_EVAL, "sequences to evaluate at a time"},
+    {OPTION_BLOCK_SIZE, OPTIONS_TOKENIZER_ENCODE,
+     "with --special-tokens: cut the sequence to N tokens; 0: do not cut (default: the tokenizer's)"},
     {OPTION_BLOCK_SIZE, TRAINS | OPTIONS_BENCH_STEP,
      "tokens in a sequence (default: 64, or the model's positions if fewer); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, OPTIONS_EVAL,

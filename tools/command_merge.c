@@ -1,20 +1,25 @@
 /* eitp merge: adds adapters to the weights of their base model. */
-#include "command_adapt.h"
 #include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
+#include "command_trained_model.h"
 
 typedef struct merging {
     option_set options;
-    char *directory, *base, *adapter;
-    eitp_context *context;
-    eitp_model *model;
-    eitp_tokenizer *tokenizer;
+    trained_model trained;
 } merging;
+
+/* Without --tokenizer, and without --model or a tokenizer there: that of the base model, or of the adapters. */
+static eitp_status merging_read(void *user, eitp_error *error) {
+    trained_model *m = &((merging *)user)->trained;
+    if (m->tokenizer)
+        return EITP_OK;
+    return model_load_tokenizer(NULL, model_has_tokenizer(m->base) ? m->base : m->adapter, &m->tokenizer, error);
+}
 
 static eitp_status merging_open(merging *m, eitp_error *error) {
     option_set *o = &m->options;
-    const char *output = options_text(o, OPTION_OUTPUT_DIR), *given = options_text(o, OPTION_TOKENIZER);
+    const char *output = options_text(o, OPTION_OUTPUT_DIR);
     eitp_status status = options_require(o, OPTION_ADAPTER, error);
     if (!status)
         status = options_require(o, OPTION_OUTPUT_DIR, error);
@@ -25,29 +30,23 @@ static eitp_status merging_open(merging *m, eitp_error *error) {
                             output);
     /* Merging in 16 bits would round the weights once more. */
     options_set_text(o, OPTION_PRECISION, "fp32", SOURCE_DEFAULT);
-    if (options_has(o, OPTION_MODEL))
-        status = model_find_directory(options_text(o, OPTION_MODEL), &m->directory, error);
-    if (!status)
-        status = model_create_context(o, &m->context, error);
-    if (!status)
-        status = adapt_open_model(o, m->directory, m->context, &m->model, &m->base, &m->adapter, error);
-    if (!status)
-        status = model_load_tokenizer(given, model_has_tokenizer(m->base) ? m->base : m->adapter, &m->tokenizer, error);
-    return status ? status : eitp_model_merge_lora(m->model, error);
+    status = trained_model_open(o, &m->trained, merging_read, m, error);
+    return status ? status : eitp_model_merge_lora(m->trained.model, error);
 }
 
 static eitp_status merging_save(merging *m, eitp_error *error) {
+    const trained_model *t = &m->trained;
     const char *output = options_text(&m->options, OPTION_OUTPUT_DIR);
     int created = 0;
     eitp_status status = files_create_directories(output, &created, error);
-    if (m->tokenizer)
-        eitp_model_set_special_tokens(m->model, eitp_tokenizer_special(m->tokenizer, EITP_BEGIN_OF_TEXT),
-                                      eitp_tokenizer_special(m->tokenizer, EITP_END_OF_TEXT),
-                                      eitp_tokenizer_special(m->tokenizer, EITP_PADDING));
+    if (t->tokenizer)
+        eitp_model_set_special_tokens(t->model, eitp_tokenizer_special(t->tokenizer, EITP_BEGIN_OF_TEXT),
+                                      eitp_tokenizer_special(t->tokenizer, EITP_END_OF_TEXT),
+                                      eitp_tokenizer_special(t->tokenizer, EITP_PADDING));
     if (!status)
-        status = eitp_model_save(m->model, output, EITP_F32, -1, NULL, error);
-    if (!status && m->tokenizer)
-        status = eitp_tokenizer_save(m->tokenizer, output, error);
+        status = eitp_model_save(t->model, output, EITP_F32, -1, NULL, error);
+    if (!status && t->tokenizer)
+        status = eitp_tokenizer_save(t->tokenizer, output, error);
     if (status) {
         /* An incomplete model is removed. */
         static const char *const names[] = {"config.json", "generation_config.json"};
@@ -62,20 +61,21 @@ static eitp_status merging_save(merging *m, eitp_error *error) {
 }
 
 static void merging_print(const merging *m) {
+    const trained_model *trained = &m->trained;
     const char *output = options_text(&m->options, OPTION_OUTPUT_DIR);
-    eitp_lora_config lora = eitp_model_lora_config(m->model);
+    eitp_lora_config lora = eitp_model_lora_config(trained->model);
     text_buffer t = {NULL, 0, 0};
     if (options_integer(&m->options, OPTION_JSON)) {
         text_format(&t, "{");
-        text_json_member_string(&t, "model", m->base);
-        text_json_member_string(&t, "adapter", m->adapter);
+        text_json_member_string(&t, "model", trained->base);
+        text_json_member_string(&t, "adapter", trained->adapter);
         text_json_member_string(&t, "directory", output);
         text_json_member_integer(&t, "rank", lora.rank);
-        text_json_member_integer(&t, "parameters", eitp_model_parameter_count(m->model));
+        text_json_member_integer(&t, "parameters", eitp_model_parameter_count(trained->model));
         text_format(&t, "}\n");
     } else {
-        text_format(&t, "merged the adapters of '%s' (rank %lld) into the weights of '%s': %s\n", m->adapter,
-                    (long long)lora.rank, m->base, output);
+        text_format(&t, "merged the adapters of '%s' (rank %lld) into the weights of '%s': %s\n", trained->adapter,
+                    (long long)lora.rank, trained->base, output);
     }
     output_result(t.data, t.size);
     text_release(&t);
@@ -100,12 +100,7 @@ int command_merge(int count, char **arguments) {
         merging_print(&m);
     if (status)
         code = output_fail(&error);
-    eitp_model_destroy(m.model);
-    eitp_tokenizer_destroy(m.tokenizer);
-    eitp_context_destroy(m.context);
-    free(m.directory);
-    free(m.base);
-    free(m.adapter);
+    trained_model_close(&m.trained);
     options_release(&m.options);
     return output_finish(code);
 }

@@ -23,6 +23,21 @@ int model_read_again(const char *given, const char *directory, int *attempts, ei
     return 0;
 }
 
+eitp_status model_read_directory(const char *given, char **directory,
+                                 eitp_status (*read)(void *user, const char *directory, eitp_error *error), void *user,
+                                 eitp_error *error) {
+    int attempts = 0;
+    for (;;) {
+        eitp_status status = *directory ? EITP_OK : model_find_directory(given, directory, error);
+        if (!status)
+            status = read(user, *directory, error);
+        if (!status || !model_read_again(given, *directory, &attempts, error))
+            return status ? error->status : EITP_OK;
+        free(*directory);
+        *directory = NULL;
+    }
+}
+
 /* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, gives isa "avx512" and products "openblas". Any
    other products are eitp's own. */
 static void read_numerics(const char *numerics, char *isa, size_t size, const char **products) {
@@ -68,7 +83,7 @@ void model_warn_null(const eitp_context *context) {
 }
 
 int model_has_tokenizer(const char *directory) {
-    return files_is_file(directory, "tokenizer.json") ||
+    return files_is_file(directory, "tokenizer.json") || files_is_file(directory, "vocab.txt") ||
            (files_is_file(directory, "vocab.json") && files_is_file(directory, "merges.txt"));
 }
 
@@ -91,6 +106,18 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
         status = eitp_tokenizer_load(&host, directory, tokenizer, error);
     free(found);
     return status;
+}
+
+eitp_status model_check_language(const eitp_transformer_config *config, const char *name, eitp_error *error) {
+    const char *type = eitp_architecture_name(config->architecture);
+    if (config->head == EITP_HEAD_CLASSIFIER)
+        return command_fail(error, EITP_ERROR_UNSUPPORTED, "'%s' is a %s classifier, expected a language model", name,
+                            type);
+    if (config->bidirectional)
+        return command_fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "'%s' is a %s model, which does not predict the next token; use a causal model such as gpt2", name, type);
+    return EITP_OK;
 }
 
 eitp_status model_use_bytes(eitp_tokenizer **tokenizer, eitp_error *error) {

@@ -20,6 +20,12 @@ eitp_status model_find_directory(const char *path, char **directory, eitp_error 
 enum { MODEL_ATTEMPTS = 200 };
 int model_read_again(const char *given, const char *directory, int *attempts, eitp_error *error);
 
+/* Reads from *directory, which the path `given` means and which is found first if it is NULL. If a run removes it
+   meanwhile, finds and reads another one. */
+eitp_status model_read_directory(const char *given, char **directory,
+                                 eitp_status (*read)(void *user, const char *directory, eitp_error *error), void *user,
+                                 eitp_error *error);
+
 /*
  * The configuration of a context by --device, --threads and --precision, without parameters to train. `numerics` (may
  * be NULL) is that of a checkpoint, whose kernels are then used. `isa` is room for their name.
@@ -43,6 +49,9 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
 /* Checks that the model's vocabulary has all tokens, and that the token file (may be NULL) is the tokenizer's. */
 eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_token_file *file, int64_t vocabulary,
                                   eitp_error *error);
+
+/* Fails unless the model predicts the next token; `name` is what the user called it. */
+eitp_status model_check_language(const eitp_transformer_config *config, const char *name, eitp_error *error);
 
 /* The tokenizer of bytes, for text without a tokenizer. Logs that it is used. */
 eitp_status model_use_bytes(eitp_tokenizer **tokenizer, eitp_error *error);

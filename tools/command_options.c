@@ -195,7 +195,7 @@ eitp_status options_set(option_set *o, option_id id, const char *value, option_s
         status = parse_size(row, value, &parsed, where, error);
     else if (row->kind == KIND_CHOICE)
         status = parse_choice(row, value, &parsed, where, error);
-    else if (!*value && id != OPTION_PROMPT && id != OPTION_TEXT)
+    else if (!*value && id != OPTION_PROMPT && id != OPTION_TEXT && id != OPTION_PAIR)
         status = command_fail(error, EITP_ERROR_ARGUMENT, "%s%s must not be empty", where, row->name);
     if (status || source < target->source)
         return status;

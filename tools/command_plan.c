@@ -73,8 +73,10 @@ static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_
         options_set_text(o, OPTION_INIT, "gpt2", SOURCE_DEFAULT);
         status = fit_read_shape(o, shape, error);
     }
-    if (!status)
-        status = load_tokenizer(p, error);
+    if (status)
+        return status;
+    shape->head = EITP_HEAD_LANGUAGE; /* of all tokens: what the plan is for */
+    status = load_tokenizer(p, error);
     if (!status && !p->directory)
         fit_set_vocabulary(o, p->tokenizer, shape);
     if (!status && options_has(o, OPTION_DROPOUT))

@@ -84,6 +84,20 @@ eitp_status resume_find_checkpoint(run *r, eitp_error *error) {
     return status;
 }
 
+static int has_another_checkpoint(const run *r) {
+    const char *checkpoint = eitp_run_checkpoint(r->run);
+    return checkpoint && strcmp(checkpoint, r->checkpoint) != 0;
+}
+
+int resume_starts_over(run *r, eitp_error *error) {
+    eitp_error why;
+    if (!r->run || !r->checkpoint || (error->status != EITP_ERROR_FORMAT && error->status != EITP_ERROR_UNSUPPORTED))
+        return 0;
+    if (!has_another_checkpoint(r) && eitp_run_recover(r->run, &why))
+        *error = why;
+    return has_another_checkpoint(r);
+}
+
 /* ---- Options from the checkpoint ---- */
 
 /* Learning rates of SGD and AdamW differ by orders of magnitude, so they are not carried over between the two. */
@@ -126,7 +140,7 @@ static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
     options_set_integer(o, OPTION_BLOCK_SIZE, r->resumed.rows, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_PRECISION, r->resumed.precision, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(c->optimizer)->name, SOURCE_CHECKPOINT);
-    adapt_take_options(o, &r->resumed.lora);
+    adapt_take_options(o, &r->resumed);
     return drop_checkpoint_rates(r, error);
 }
 

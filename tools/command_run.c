@@ -238,6 +238,8 @@ static eitp_status read_shape(run *r, eitp_error *error) {
         status = fit_read_shape(o, &r->shape, error);
     if (!status && directory)
         status = eitp_model_config_read(&host, directory, &r->shape, error);
+    if (!status)
+        status = model_check_language(&r->shape, directory ? directory : options_text(o, OPTION_INIT), error);
     if (!status && directory)
         status = fit_check_shape(o, &r->shape, directory, error);
     if (!status && options_has(o, OPTION_DROPOUT) && !(r->checkpoint && !options_is_explicit(o, OPTION_DROPOUT)))

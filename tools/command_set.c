@@ -83,6 +83,69 @@ static void print_changes(const setting *s) {
     text_release(&t);
 }
 
+/* ---- What a resume does ---- */
+
+/* The setting that a change is of; NULL: it is not one of the trainer. */
+static const eitp_setting *setting_of(const eitp_setting_change *change) {
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0;
+        while (change->name[at] && (change->name[at] == '-' ? '_' : change->name[at]) == settings[i].name[at])
+            at++;
+        if (!change->name[at] && !settings[i].name[at])
+            return &settings[i];
+    }
+    return NULL;
+}
+
+/* Says what a resume does with the changes whose difference it treats in this way. */
+static void say_resume(const setting *s, eitp_difference difference) {
+    static const char *const actions[] = {
+        "a resume continues as if the run had begun with what is set; one that is given another value is refused",
+        "a resume continues with what is set; one that is given another value uses that, and says so",
+        "a resume may choose another value: results do not depend on it",
+    };
+    text_buffer names = {NULL, 0, 0};
+    for (size_t i = 0; i < s->count; i++) {
+        const eitp_setting *found = setting_of(&s->changes[i]);
+        if (found && found->difference == difference && strcmp(s->changes[i].was, s->changes[i].is))
+            text_format(&names, "%s%s", names.size ? ", " : "", found->name);
+    }
+    if (names.size && difference == EITP_DIFFERENCE_REFUSED)
+        output_warning("%s: %s", names.data, actions[difference]);
+    else if (names.size)
+        output_info("%s: %s", names.data, actions[difference]);
+    text_release(&names);
+}
+
+/* The value of a setting before the changes. */
+static int64_t value_before(const setting *s, const char *name, int64_t now) {
+    for (size_t i = 0; i < s->count; i++) {
+        const eitp_setting *found = setting_of(&s->changes[i]);
+        if (found && !strcmp(found->name, name))
+            return strtoll(s->changes[i].was, NULL, 10);
+    }
+    return now;
+}
+
+/* Samples are counted in steps. */
+static void say_samples(const setting *s) {
+    const eitp_host host = command_host();
+    eitp_checkpoint_info info;
+    eitp_error ignored;
+    int64_t was, is;
+    if (eitp_checkpoint_read_info(&host, s->checkpoint, &info, &ignored))
+        return;
+    is = info.config.batch_size * info.config.grad_accum;
+    was = value_before(s, "batch_size", info.config.batch_size) * value_before(s, "grad_accum", info.config.grad_accum);
+    if (is != was)
+        output_warning("%lld samples per step instead of %lld: a resume from step %lld continues with sample %lld "
+                       "instead of %lld",
+                       (long long)is, (long long)was, (long long)info.step, (long long)(info.step * is),
+                       (long long)(info.step * was));
+}
+
 int command_set(int count, char **arguments) {
     const eitp_host host = command_host();
     setting s;
@@ -100,6 +163,10 @@ int command_set(int count, char **arguments) {
     if (!status && !ended) {
         output_start();
         print_changes(&s);
+        say_resume(&s, EITP_DIFFERENCE_REFUSED);
+        say_resume(&s, EITP_DIFFERENCE_LOGGED);
+        say_resume(&s, EITP_DIFFERENCE_ACCEPTED);
+        say_samples(&s);
     }
     if (status)
         code = output_fail(&error);

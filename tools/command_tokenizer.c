@@ -70,6 +70,12 @@ static void print_tokenizer(const option_set *o, const eitp_tokenizer *tokenizer
         text_json_member_integer(&t, "begin_of_text", eitp_tokenizer_special(tokenizer, EITP_BEGIN_OF_TEXT));
         text_json_member_integer(&t, "padding", eitp_tokenizer_special(tokenizer, EITP_PADDING));
         text_json_member_integer(&t, "unknown", eitp_tokenizer_special(tokenizer, EITP_UNKNOWN));
+        text_json_member_integer(&t, "classifier", eitp_tokenizer_special(tokenizer, EITP_CLASSIFIER));
+        text_json_member_integer(&t, "separator", eitp_tokenizer_special(tokenizer, EITP_SEPARATOR));
+        text_json_member_integer(&t, "mask", eitp_tokenizer_special(tokenizer, EITP_MASK));
+        text_json_member_integer(&t, "added_to_text", eitp_tokenizer_added_count(tokenizer, 0));
+        text_json_member_integer(&t, "added_to_pair", eitp_tokenizer_added_count(tokenizer, 1));
+        text_json_member_integer(&t, "max_length", eitp_tokenizer_sequence_defaults(tokenizer).max_length);
         text_json_member_string(&t, "fingerprint", hexadecimal);
         text_format(&t, "}\n");
     } else {
@@ -110,7 +116,7 @@ static eitp_status tokenizer_train(const option_set *o, eitp_error *error) {
     return status;
 }
 
-/* ---- encode and decode ---- */
+/* ---- encode ---- */
 
 typedef struct id_printer {
     int json;
@@ -132,37 +138,129 @@ static eitp_status print_ids(void *user, const int32_t *ids, size_t count, eitp_
     return EITP_OK;
 }
 
-/* Encodes --text, the files of --data one after the other, or standard input. */
-static eitp_status encode_input(const option_set *o, eitp_encoder *encoder, eitp_error *error) {
+/* Reads --text, the files of --data one after the other, or standard input. */
+static eitp_status read_input(const option_set *o, eitp_status (*use)(void *, const char *, size_t, eitp_error *),
+                              void *user, eitp_error *error) {
     const option_value *paths = &o->values[OPTION_DATA];
     const char *given = options_text(o, OPTION_TEXT);
     eitp_status status = EITP_OK;
     if (given)
-        status = eitp_encoder_add(encoder, given, strlen(given), error);
-    for (size_t i = 0; i < paths->count && !given && !status; i++) {
+        return use(user, given, strlen(given), error);
+    for (size_t i = 0; i < paths->count && !status; i++) {
         text_buffer content = {NULL, 0, 0};
         status = files_read(paths->texts[i], LARGEST_INPUT, &content, error);
         if (!status)
-            status = eitp_encoder_add(encoder, content.data ? content.data : "", content.size, error);
+            status = use(user, content.data ? content.data : "", content.size, error);
         text_release(&content);
     }
-    while (!given && !paths->count && !status) {
+    while (!paths->count && !status) {
         char piece[65536];
         size_t size = fread(piece, 1, sizeof piece, stdin);
         if (!size && ferror(stdin))
             return files_fail(error, errno, "read", "standard input");
         if (!size)
             break;
-        status = eitp_encoder_add(encoder, piece, size, error);
+        status = use(user, piece, size, error);
     }
-    return status ? status : eitp_encoder_finish(encoder, error);
+    return status;
 }
+
+static eitp_status encode_part(void *encoder, const char *text, size_t size, eitp_error *error) {
+    return eitp_encoder_add((eitp_encoder *)encoder, text, size, error);
+}
+
+/* ---- encode --special-tokens ---- */
+
+static eitp_status keep_part(void *text, const char *part, size_t size, eitp_error *error) {
+    text_buffer *t = (text_buffer *)text;
+    if (t->size + size > LARGEST_INPUT)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "the text exceeds 1 GiB; split it");
+    text_add(t, part, size);
+    return EITP_OK;
+}
+
+static void print_list(text_buffer *t, const char *name, const int32_t *values, size_t count) {
+    text_format(t, "\"%s\": [", name);
+    for (size_t i = 0; i < count; i++)
+        text_format(t, "%s%d", i ? ", " : "", (int)values[i]);
+    text_format(t, "], ");
+}
+
+static void print_sequence(const option_set *o, const int32_t *ids, const int32_t *segments,
+                           const eitp_sequence_report *report) {
+    text_buffer t = {NULL, 0, 0};
+    if (options_integer(o, OPTION_JSON)) {
+        text_format(&t, "{");
+        print_list(&t, "ids", ids, report->count);
+        print_list(&t, "segments", segments, report->count);
+        text_format(&t, "\"count\": %zu, \"cut\": [%zu, %zu]}\n", report->count, report->cut_first, report->cut_second);
+    } else {
+        for (size_t i = 0; i < report->count; i++)
+            text_format(&t, "%s%d", i ? " " : "", (int)ids[i]);
+        text_format(&t, "\n");
+        if (report->cut_first + report->cut_second)
+            output_warning("%zu tokens were cut; --block-size 0 keeps them", report->cut_first + report->cut_second);
+    }
+    output_result(t.data, t.size);
+    text_release(&t);
+}
+
+/* The settings of the tokenizer's files, unless options overrule them. */
+static eitp_sequence_config sequence_config(const option_set *o, const eitp_tokenizer *tokenizer) {
+    const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(tokenizer);
+    eitp_sequence_config config;
+    memset(&config, 0, sizeof config);
+    config.max_length = defaults.max_length;
+    config.truncation = defaults.truncation;
+    config.truncate_left = defaults.truncate_left;
+    if (options_has(o, OPTION_BLOCK_SIZE))
+        config.max_length = (int32_t)options_integer(o, OPTION_BLOCK_SIZE);
+    if (options_has(o, OPTION_TRUNCATION)) /* in the order of eitp_truncation */
+        config.truncation = (eitp_truncation)options_choice(o, OPTION_TRUNCATION);
+    return config;
+}
+
+static eitp_status encode_sequence(const option_set *o, const eitp_tokenizer *tokenizer, eitp_error *error) {
+    const eitp_sequence_config config = sequence_config(o, tokenizer);
+    const char *pair = options_text(o, OPTION_PAIR);
+    text_buffer content = {NULL, 0, 0};
+    eitp_sequence_report report;
+    eitp_text first, second;
+    int32_t *ids = NULL, *segments = NULL;
+    eitp_status status = read_input(o, keep_part, &content, error);
+    first.bytes = content.data, first.size = content.size;
+    second.bytes = pair, second.size = pair ? strlen(pair) : 0;
+    if (!status)
+        status = eitp_tokenizer_encode_sequence(tokenizer, &first, pair ? &second : NULL, &config, NULL, NULL, 0,
+                                                &report, error);
+    if (!status) {
+        ids = (int32_t *)command_allocate(report.count * sizeof *ids + 1);
+        segments = (int32_t *)command_allocate(report.count * sizeof *segments + 1);
+        status = eitp_tokenizer_encode_sequence(tokenizer, &first, pair ? &second : NULL, &config, ids, segments,
+                                                report.count, &report, error);
+    }
+    if (!status)
+        print_sequence(o, ids, segments, &report);
+    free(ids);
+    free(segments);
+    text_release(&content);
+    return status;
+}
+
+/* ---- encode and decode, of plain text ---- */
 
 static eitp_status tokenizer_encode(const option_set *o, const eitp_tokenizer *tokenizer, eitp_error *error) {
     eitp_encoder *encoder;
     id_printer printer;
     char end[48];
     eitp_status status;
+    if (options_integer(o, OPTION_SPECIAL_TOKENS))
+        return encode_sequence(o, tokenizer, error);
+    if (options_has(o, OPTION_PAIR) || options_has(o, OPTION_BLOCK_SIZE) || options_has(o, OPTION_TRUNCATION))
+        return command_fail(
+            error, EITP_ERROR_ARGUMENT,
+            "--pair, --block-size and --truncation need --special-tokens; without it all of one text is "
+            "encoded");
     printer.json = (int)options_integer(o, OPTION_JSON);
     printer.count = 0;
     status = eitp_encoder_create(tokenizer, print_ids, &printer, &encoder, error);
@@ -170,7 +268,9 @@ static eitp_status tokenizer_encode(const option_set *o, const eitp_tokenizer *t
         return status;
     if (printer.json)
         output_result("{\"ids\": [", 9);
-    status = encode_input(o, encoder, error);
+    status = read_input(o, encode_part, encoder, error);
+    if (!status)
+        status = eitp_encoder_finish(encoder, error);
     snprintf(end, sizeof end, printer.json ? "], \"count\": %zu}\n" : "\n", printer.count);
     if (!status)
         output_result(end, strlen(end));
@@ -178,39 +278,55 @@ static eitp_status tokenizer_encode(const option_set *o, const eitp_tokenizer *t
     return status;
 }
 
-/* Prints the tokens whose ids a text has, separated by spaces, commas or brackets. */
-static eitp_status decode_text(const eitp_tokenizer *tokenizer, const char *ids, eitp_error *error) {
+/* Adds the ids that a text has, separated by spaces, commas or brackets. */
+static eitp_status read_ids(const char *text, text_buffer *ids, eitp_error *error) {
     static const char between[] = " \t\r\n,[]";
-    for (ids += strspn(ids, between); *ids; ids += strspn(ids, between)) {
-        const char *bytes;
-        size_t size;
+    for (text += strspn(text, between); *text; text += strspn(text, between)) {
         char *end;
-        eitp_status status;
-        long long id = strtoll(ids, &end, 10);
-        if (end == ids || (*end && !strchr(between, *end)) || id < 0 || id > INT32_MAX)
+        long long id = strtoll(text, &end, 10);
+        int32_t value = (int32_t)id;
+        if (end == text || (*end && !strchr(between, *end)) || id < 0 || id > INT32_MAX)
             return command_fail(error, EITP_ERROR_ARGUMENT, "invalid token id '%.*s'; ids are integers from 0",
-                                (int)strcspn(ids, between), ids);
-        status = eitp_tokenizer_token(tokenizer, (int32_t)id, &bytes, &size, error);
-        if (status)
-            return status;
-        output_result(bytes, size);
-        ids = end;
+                                (int)strcspn(text, between), text);
+        text_add(ids, (const char *)&value, sizeof value);
+        text = end;
     }
     return EITP_OK;
 }
 
+static eitp_status print_decoded(const eitp_tokenizer *tokenizer, const text_buffer *ids, eitp_error *error) {
+    const size_t count = ids->size / sizeof(int32_t);
+    int32_t *values = (int32_t *)command_allocate(ids->size + 1); /* aligned */
+    size_t size = 0;
+    eitp_status status;
+    if (ids->size)
+        memcpy(values, ids->data, ids->size);
+    status = eitp_tokenizer_decode(tokenizer, values, count, NULL, 0, &size, error);
+    if (!status) {
+        char *text = (char *)command_allocate(size + 1);
+        status = eitp_tokenizer_decode(tokenizer, values, count, text, size, &size, error);
+        output_result(text, size);
+        free(text);
+    }
+    free(values);
+    return status;
+}
+
 static eitp_status tokenizer_decode(const option_set *o, const eitp_tokenizer *tokenizer, eitp_error *error) {
-    text_buffer content = {NULL, 0, 0};
+    text_buffer content = {NULL, 0, 0}, ids = {NULL, 0, 0};
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < o->positional_count && !status; i++)
-        status = decode_text(tokenizer, o->positional[i], error);
+        status = read_ids(o->positional[i], &ids, error);
     if (!o->positional_count)
         status = files_read_input(LARGEST_INPUT, &content, error);
     if (!status && content.data && strlen(content.data) != content.size)
         status = command_fail(error, EITP_ERROR_ARGUMENT, "standard input has a zero byte; token ids are integers");
     if (!status && content.data)
-        status = decode_text(tokenizer, content.data, error);
+        status = read_ids(content.data, &ids, error);
+    if (!status)
+        status = print_decoded(tokenizer, &ids, error);
     text_release(&content);
+    text_release(&ids);
     return status;
 }
 

@@ -2,6 +2,7 @@
 #include "command_output.h"
 #include "command_post_save.h"
 #include "command_process.h"
+#include "command_resume.h"
 #include "command_run.h"
 
 typedef struct training {
@@ -296,7 +297,9 @@ static int run_training(training *t, eitp_error *error) {
     return code;
 }
 
-int command_train(int count, char **arguments) {
+/* Trains once. *starts_over is 1 if nothing was done since the checkpoint is damaged, and there is another: its options
+   and shape may differ. */
+static int train(int count, char **arguments, int *starts_over) {
     run r;
     training t;
     eitp_error error;
@@ -307,8 +310,6 @@ int command_train(int count, char **arguments) {
     t.r = &r;
     r.listener.user = &t;
     r.listener.notify = notice;
-    process_catch_signals();
-    process_survive_closed_pipes();
     status = options_read(&r.options, "train", OPTIONS_TRAIN, count, arguments, &ended, &error);
     if (!status && !ended)
         status = run_resolve(&r, &error);
@@ -319,12 +320,22 @@ int command_train(int count, char **arguments) {
     }
     if (!status && !ended)
         status = run_prepare(&r, &error);
-    if (status)
+    *starts_over = status && resume_starts_over(&r, &error);
+    if (status && !*starts_over)
         code = output_fail(&error);
-    else if (!ended)
+    else if (!status && !ended)
         code = run_training(&t, &error);
     if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
         code = 128 + process_stop_signal();
-    run_release(&r, status == EITP_ERROR_MEMORY || process_stop_signal());
+    run_release(&r, *starts_over || status == EITP_ERROR_MEMORY || process_stop_signal());
+    return code;
+}
+
+int command_train(int count, char **arguments) {
+    int code = COMMAND_FINISHED, starts_over = 1;
+    process_catch_signals();
+    process_survive_closed_pipes();
+    while (starts_over)
+        code = train(count, arguments, &starts_over);
     return output_finish(code);
 }

@@ -9,12 +9,21 @@ const char *trained_model_checkpoint(const trained_model *m) {
 }
 
 static eitp_status open_once(const option_set *o, trained_model *m, eitp_error *error) {
-    eitp_status status = model_find_directory(options_text(o, OPTION_MODEL), &m->directory, error);
+    eitp_status status = EITP_OK;
+    if (options_has(o, OPTION_MODEL))
+        status = model_find_directory(options_text(o, OPTION_MODEL), &m->directory, error);
     if (!status)
         status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), m->directory, &m->tokenizer, error);
     if (!status)
         status = model_create_context(o, &m->context, error);
-    return status ? status : adapt_open_model(o, m->directory, m->context, &m->model, &m->base, &m->adapter, error);
+    if (!status)
+        status = adapt_open_model(o, m->directory, m->context, &m->model, &m->base, &m->adapter, error);
+    return status;
+}
+
+eitp_status trained_model_check_language(const trained_model *m, eitp_error *error) {
+    const eitp_transformer_config config = eitp_model_config(m->model);
+    return model_check_language(&config, m->base, error);
 }
 
 eitp_status trained_model_open(const option_set *o, trained_model *m,

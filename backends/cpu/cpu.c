@@ -92,19 +92,22 @@ static int eitp__threads_within_limits(const eitp_host *host, int threads) {
     return room >= (uint64_t)threads - 1 ? threads : 1 + (int)room;
 }
 
-/* OpenBLAS tries without end to map its buffer for each thread, so half of the addresses must have room for them. */
+/* Half of the addresses must have room for what OpenBLAS takes of them. */
 static eitp_status eitp__check_openblas_room(const eitp__cpu *cpu, eitp_error *error) {
-    const uint64_t needed = EITP__OPENBLAS_BUFFER * (uint64_t)cpu->threads;
+    int started;
+    const uint64_t needed = eitp__openblas_addresses(cpu->threads, &started);
     const uint64_t left = eitp__addresses_left(&cpu->base.host);
+    char more[40] = "";
     if (needed <= left / 2)
         return EITP_OK;
+    if (started)
+        snprintf(more, sizeof more, " and %d of its own", started);
     return eitp__fail(
         error, EITP_ERROR_MEMORY,
-        "OpenBLAS maps %llu MB for %d thread%s, and limits on the process's addresses leave %llu MB for "
-        "that and as much for the rest; raise the limits (ulimit -v), or use fewer threads or the products "
-        "'own'",
-        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s",
-        (unsigned long long)left / 2000000);
+        "OpenBLAS maps %llu MB for %d thread%s%s, and limits on the process's addresses leave %llu MB for that and as "
+        "much for the rest; raise the limits (ulimit -v), %sor use fewer threads or the products 'own'",
+        (unsigned long long)needed / 1000000, cpu->threads, cpu->threads == 1 ? "" : "s", more,
+        (unsigned long long)left / 2000000, started ? "set OPENBLAS_NUM_THREADS=1, " : "");
 }
 
 /* Registers OpenBLAS's matrix product if it is requested. */
@@ -224,8 +227,31 @@ static int eitp__cpu_supports_epilogue(const eitp__backend *backend, eitp_dtype 
     return eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
 }
 
+#define EITP__ZEROED_PIECE ((size_t)2 << 20) /* a huge page */
+
+/* Memory that is being zeroed. */
+typedef struct eitp__zeroing {
+    char *memory;
+    size_t size;
+} eitp__zeroing;
+
+static void eitp__zero_piece(void *argument, int64_t piece, int thread) {
+    const eitp__zeroing *zeroing = (const eitp__zeroing *)argument;
+    const size_t first = (size_t)piece * EITP__ZEROED_PIECE, left = zeroing->size - first;
+    (void)thread;
+    memset(zeroing->memory + first, 0, left < EITP__ZEROED_PIECE ? left : EITP__ZEROED_PIECE);
+}
+
+/* All threads zero it: most of that time the system provides pages. */
 static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {
-    return eitp__allocate(&backend->host, size);
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    eitp__zeroing zeroing;
+    zeroing.memory = (char *)eitp__allocate_uninitialized(&backend->host, size);
+    zeroing.size = size;
+    if (zeroing.memory)
+        eitp__parallel(cpu->threads, (int64_t)((size + EITP__ZEROED_PIECE - 1) / EITP__ZEROED_PIECE), eitp__zero_piece,
+                       &zeroing);
+    return zeroing.memory;
 }
 
 static void eitp__cpu_release(eitp__backend *backend, void *memory, size_t size) {

@@ -2,6 +2,9 @@
 #include "kernels/matmul.h"
 
 #include "base/library.h"
+#include "base/threads.h"
+
+#include <sys/resource.h>
 
 /* The part of OpenBLAS's interface that is used; the enumerations of cblas.h are passed as int. */
 typedef void (*eitp__sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
@@ -93,14 +96,49 @@ static size_t eitp__openblas_workspace(const eitp__call *call) {
     return EITP__OPENBLAS_SUMS + (size_t)EITP__OPENBLAS_TILE_ROWS * EITP__OPENBLAS_TILE_COLUMNS * sizeof(float);
 }
 
+#ifdef __APPLE__
+static const char *const eitp__openblas_names[] = {"libopenblas.0.dylib", "libopenblas.dylib"};
+#else
+static const char *const eitp__openblas_names[] = {"libopenblas.so.0", "libopenblas.so"};
+#endif
+
+static int eitp__openblas_is_open(void) {
+    const char *name = getenv("EITP_LIBOPENBLAS");
+    if (name && *name)
+        return eitp__is_library_open(name);
+    for (size_t i = 0; i < EITP__COUNT(eitp__openblas_names); i++) {
+        if (eitp__is_library_open(eitp__openblas_names[i]))
+            return 1;
+    }
+    return 0;
+}
+
+/* The threads that OpenBLAS starts when it is opened: it reads these variables in this order. */
+static int eitp__openblas_starts(void) {
+    static const char *const variables[] = {"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"};
+    const int processors = eitp__processor_count();
+    for (size_t i = 0; i < EITP__COUNT(variables); i++) {
+        const char *value = getenv(variables[i]);
+        const int threads = value ? atoi(value) : 0;
+        if (threads > 0)
+            return (threads < processors ? threads : processors) - 1;
+    }
+    return processors - 1;
+}
+
+EITP__PRIVATE uint64_t eitp__openblas_addresses(int threads, int *started) {
+    const uint64_t usual = (uint64_t)8 << 20; /* if stacks have no limit */
+    struct rlimit stack;
+    uint64_t bytes = usual;
+    *started = eitp__openblas_is_open() ? 0 : eitp__openblas_starts();
+    if (!getrlimit(RLIMIT_STACK, &stack) && stack.rlim_cur != RLIM_INFINITY)
+        bytes = (uint64_t)stack.rlim_cur;
+    return EITP__OPENBLAS_BUFFER * (uint64_t)(threads + *started) + bytes * (uint64_t)*started;
+}
+
 /* Opens the library that EITP_LIBOPENBLAS names, else the first that is there. */
 static eitp_status eitp__openblas_find(void **library, const char **name, eitp_error *error) {
-#ifdef __APPLE__
-    static const char *const names[] = {"libopenblas.0.dylib", "libopenblas.dylib"};
-#else
-    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
-#endif
-    char reasons[EITP__COUNT(names)][160];
+    char reasons[EITP__COUNT(eitp__openblas_names)][160];
     *name = getenv("EITP_LIBOPENBLAS");
     if (*name && **name) {
         *library = eitp__open_library(*name, reasons[0], sizeof reasons[0]);
@@ -110,9 +148,9 @@ static eitp_status eitp__openblas_find(void **library, const char **name, eitp_e
                                      "'own'",
                                      reasons[0]);
     }
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
-        *name = names[i];
-        *library = eitp__open_library(names[i], reasons[i], sizeof reasons[i]);
+    for (size_t i = 0; i < EITP__COUNT(eitp__openblas_names); i++) {
+        *name = eitp__openblas_names[i];
+        *library = eitp__open_library(*name, reasons[i], sizeof reasons[i]);
         if (*library)
             return EITP_OK;
     }

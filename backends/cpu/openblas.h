@@ -9,6 +9,13 @@
 /* The largest buffer that OpenBLAS's builds map for each thread that calls it. */
 #define EITP__OPENBLAS_BUFFER ((uint64_t)128 << 20)
 
+/*
+ * The addresses that OpenBLAS takes when `threads` threads call it: their buffers, and stacks and buffers of the
+ * threads that it starts when it is opened, one for each further processor unless OPENBLAS_NUM_THREADS asks for fewer.
+ * *started is their number. It cannot fail: a thread without a buffer tries forever, and the process never ends.
+ */
+EITP__PRIVATE uint64_t eitp__openblas_addresses(int threads, int *started);
+
 /* What its bits depend on, besides the kernel set: the processor that OpenBLAS detects. */
 typedef struct eitp__openblas_core {
     char name[40];

@@ -129,9 +129,10 @@ typedef struct eitp_log_sink {
  * `read` and `write` take a position and may transfer fewer than `size` bytes: they store the number in *done. A read
  * at the end of the file stores 0.
  *
- * The functions are called by threads that call eitp, with two exceptions: `read` and `write` of an offload file
- * (eitp_context_config.offload_path), and `write`, `begin_sync` and `sync` of the large files of a checkpoint that is
- * written beside the steps (eitp_run_config.async_save_bytes). These, and `wait` after they fail, are called by threads
+ * The functions are called by threads that call eitp, with four exceptions: `read` and `write` of an offload file
+ * (eitp_context_config.offload_path); `write`, `begin_sync` and `sync` of the large files of a checkpoint that is
+ * written beside the steps (eitp_run_config.async_save_bytes); `prefetch` and `read` of a checkpoint's files before a
+ * resume reads them; and `read` of half of each large tensor. These, and `wait` after they fail, are called by threads
  * of eitp's own, while other functions of the table may be running.
  */
 typedef enum eitp_file_mode {
@@ -149,8 +150,9 @@ typedef enum eitp_path_kind {
 
 typedef struct eitp_path_info {
     eitp_path_kind kind;
-    uint64_t size;    /* of a file, in bytes */
-    int64_t modified; /* time of the last change, in nanoseconds since 1970 */
+    uint64_t size;     /* of a file, in bytes */
+    int64_t modified;  /* time of the last change, in nanoseconds since 1970 */
+    uint64_t identity; /* of the file or directory, whatever its path; 0: unknown */
 } eitp_path_info;
 
 typedef struct eitp_files {
@@ -179,7 +181,8 @@ typedef struct eitp_files {
     /* The bytes that this user may still write to the file system of a path, and the size that a file of this process
        may have (RLIMIT_FSIZE); UINT64_MAX: no limit. Fails if they are unknown. May be NULL: unknown. */
     int (*space)(void *user, const char *path, uint64_t *free_bytes, uint64_t *largest_file);
-    /* Waits before a failed call is repeated; may return early. May be NULL: nothing waits. */
+    /* Waits before a failed call is repeated, or memory is looked at again; may return early. May be NULL: nothing
+       waits. */
     void (*wait)(void *user, double seconds);
     /* Creates a symbolic link at `path` to `target`, which is relative to the directory of `path`; EEXIST if the path
        exists. May be NULL: no links are made. */

@@ -7,10 +7,3 @@ EITP__PRIVATE double eitp__clock(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
-
-EITP__PRIVATE void eitp__sleep(double seconds) {
-    struct timespec time;
-    time.tv_sec = (time_t)seconds;
-    time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
-    nanosleep(&time, NULL);
-}

@@ -7,7 +7,4 @@
 /* Seconds since an arbitrary point in time; never decreases. */
 EITP__PRIVATE double eitp__clock(void);
 
-/* Waits; may return early. */
-EITP__PRIVATE void eitp__sleep(double seconds);
-
 #endif

@@ -164,6 +164,7 @@ static int eitp__system_info(void *user, const char *path, eitp_path_info *info)
     if (info->kind == EITP_PATH_FILE)
         info->size = (uint64_t)found.st_size;
     info->modified = EITP__MODIFIED(found);
+    info->identity = (uint64_t)found.st_dev * 0x9e3779b97f4a7c15u + (uint64_t)found.st_ino;
     return 0;
 }
 

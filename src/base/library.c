@@ -47,6 +47,16 @@ EITP__PRIVATE void *eitp__open_library(const char *name, char *reason, size_t si
     return library;
 }
 
+EITP__PRIVATE int eitp__is_library_open(const char *name) {
+#ifdef RTLD_NOLOAD
+    /* A further reference changes nothing: libraries stay open. */
+    return EITP__HAS_DLOPEN && eitp__dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) != NULL;
+#else
+    (void)name;
+    return 0;
+#endif
+}
+
 EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *function) {
     void *address = EITP__HAS_DLOPEN ? eitp__dlsym(library, name) : NULL;
     /* ISO C cannot convert it to a pointer to a function. */

@@ -12,6 +12,9 @@ EITP__PRIVATE int eitp__can_open_libraries(void);
    failure, with what the system says about it in `reason`. */
 EITP__PRIVATE void *eitp__open_library(const char *name, char *reason, size_t size);
 
+/* 1 if a library is known to be open in this process. */
+EITP__PRIVATE int eitp__is_library_open(const char *name);
+
 /* Stores the address of a library's function in the function pointer at `function`. Returns 0 if it has none. */
 EITP__PRIVATE int eitp__find_function(void *library, const char *name, void *function);
 

@@ -30,6 +30,110 @@ EITP__PRIVATE int eitp__unicode_class(uint32_t code_point) {
     return (int)(eitp__unicode_changes[low] & 3);
 }
 
+/* Of ASCII, in the order of eitp__bert_class. */
+static int eitp__bert_ascii_class(uint32_t code_point) {
+    if (code_point < 0x20 || code_point == 0x7F) {
+        if (code_point == '\t' || code_point == '\n' || code_point == '\r')
+            return EITP__BERT_SPACE;
+        return code_point == '\v' || code_point == '\f' ? EITP__BERT_CONTROL_SPACE : EITP__BERT_CONTROL;
+    }
+    if (code_point == ' ')
+        return EITP__BERT_SPACE;
+    return eitp__ascii_classes[code_point] ? EITP__BERT_OTHER : EITP__BERT_PUNCTUATION;
+}
+
+EITP__PRIVATE int eitp__bert_class(uint32_t code_point) {
+    if (code_point < 128)
+        return eitp__bert_ascii_class(code_point);
+    if (code_point >= 0x4E00 && code_point <= 0x9FFF) /* the most frequent in Chinese texts */
+        return EITP__BERT_IDEOGRAPH;
+    size_t low = 0, high = EITP__COUNT(eitp__unicode_word_changes);
+    const uint32_t key = code_point << 3 | 7;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (eitp__unicode_word_changes[middle] <= key)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (int)(eitp__unicode_word_changes[low] & 7);
+}
+
+/* The last of `count` ranges of `size` bytes that begins at or before a code point, which is its first member; the
+   first range if there is none. */
+static size_t eitp__last_range(const void *ranges, size_t count, size_t size, uint32_t code_point) {
+    const unsigned char *bytes = (const unsigned char *)ranges;
+    size_t low = 0, high = count;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        uint32_t first;
+        memcpy(&first, bytes + middle * size, sizeof first);
+        if (first <= code_point)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+#define EITP__LAST_RANGE(ranges, code_point) eitp__last_range(ranges, EITP__COUNT(ranges), sizeof *(ranges), code_point)
+
+/* Hangul syllables are composed by arithmetic (The Unicode Standard, section 3.12). */
+static size_t eitp__hangul_letters(uint32_t code_point, uint32_t letters[3]) {
+    const uint32_t index = code_point - 0xAC00;
+    letters[0] = 0x1100 + index / 588;
+    letters[1] = 0x1161 + index % 588 / 28;
+    letters[2] = 0x11A7 + index % 28;
+    return index % 28 ? 3 : 2;
+}
+
+EITP__PRIVATE size_t eitp__unicode_without_accents(uint32_t code_point, uint32_t letters[3]) {
+    if (code_point >= 0xAC00 && code_point <= 0xD7A3)
+        return eitp__hangul_letters(code_point, letters);
+    letters[0] = code_point;
+    if (code_point < eitp__unicode_letter_ranges[0].first || (code_point >= 0x3400 && code_point <= 0x9FFF))
+        return 1;
+    const size_t range = EITP__LAST_RANGE(eitp__unicode_letter_ranges, code_point);
+    if (code_point > eitp__unicode_letter_ranges[range].last)
+        return 1;
+    const uint32_t letter = eitp__unicode_letters[eitp__unicode_letter_ranges[range].index + code_point -
+                                                  eitp__unicode_letter_ranges[range].first];
+    const uint32_t length = letter >> 24;
+    if (!length) {
+        letters[0] = letter;
+        return 1;
+    }
+    memcpy(letters, eitp__unicode_sequences + (letter & 0xFFFFFF), length * sizeof *letters);
+    return length;
+}
+
+EITP__PRIVATE unsigned eitp__unicode_mark_order(uint32_t code_point) {
+    if (code_point < eitp__unicode_order_ranges[0].first || (code_point >= 0x3400 && code_point <= 0x9FFF))
+        return 0;
+    const size_t range = EITP__LAST_RANGE(eitp__unicode_order_ranges, code_point);
+    return code_point > eitp__unicode_order_ranges[range].last ? 0 : eitp__unicode_order_ranges[range].order;
+}
+
+EITP__PRIVATE size_t eitp__unicode_lowercase(uint32_t code_point, uint32_t letters[2]) {
+    letters[0] = code_point;
+    if (code_point < 128) {
+        letters[0] += code_point >= 'A' && code_point <= 'Z' ? 32 : 0;
+        return 1;
+    }
+    if (code_point == 0x130) { /* the only letter with more than one in lower case */
+        letters[0] = 'i';
+        letters[1] = 0x307;
+        return 2;
+    }
+    if (code_point >= 0x3000 && code_point <= 0x9FFF)
+        return 1;
+    const size_t i = EITP__LAST_RANGE(eitp__unicode_lowercase_ranges, code_point);
+    if (code_point <= eitp__unicode_lowercase_ranges[i].last && code_point >= eitp__unicode_lowercase_ranges[i].first &&
+        (code_point - eitp__unicode_lowercase_ranges[i].first) % eitp__unicode_lowercase_ranges[i].step == 0)
+        letters[0] = (uint32_t)((int32_t)code_point + eitp__unicode_lowercase_ranges[i].difference);
+    return 1;
+}
+
 /* Length of the sequence that a lead byte begins, 0 if it is not a lead byte, and the range of its second byte (The
    Unicode Standard, table 3-7). */
 static size_t eitp__utf8_lead(unsigned char lead, unsigned char *low, unsigned char *high) {

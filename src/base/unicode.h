@@ -1,4 +1,4 @@
-/* UTF-8, and the character classes of GPT-2's pre-tokenization. */
+/* UTF-8, the character classes of GPT-2's pre-tokenization, and what BERT's tokenizer makes of characters. */
 #ifndef EITP_UNICODE_H
 #define EITP_UNICODE_H
 
@@ -9,6 +9,31 @@ enum { EITP__UNICODE_OTHER = 0, EITP__UNICODE_LETTER = 1, EITP__UNICODE_NUMBER =
 
 /* The class of a code point; OTHER for values above 0x10FFFF. */
 EITP__PRIVATE int eitp__unicode_class(uint32_t code_point);
+
+/* Classes of characters in BERT's normalizer and pre-tokenizer. */
+enum {
+    EITP__BERT_OTHER = 0,         /* part of a word */
+    EITP__BERT_CONTROL = 1,       /* removed where a text is cleaned, else part of a word */
+    EITP__BERT_SPACE = 2,         /* white space; a space where a text is cleaned */
+    EITP__BERT_CONTROL_SPACE = 3, /* removed where a text is cleaned, else white space */
+    EITP__BERT_PUNCTUATION = 4,   /* a word of its own */
+    EITP__BERT_IDEOGRAPH = 5,     /* a word of its own where ideographs are isolated */
+    EITP__BERT_ACCENT = 6,        /* a non-spacing mark of canonical combining class 0 */
+    EITP__BERT_MOVABLE_ACCENT = 7 /* any other non-spacing mark */
+};
+
+/* The class of a code point below 0x110000 in BERT's tokenizer. */
+EITP__PRIVATE int eitp__bert_class(uint32_t code_point);
+
+/* Stores the canonical decomposition of a code point without its non-spacing marks (accents), and returns its length: 1
+   to 3. The code point must not be a non-spacing mark itself. */
+EITP__PRIVATE size_t eitp__unicode_without_accents(uint32_t code_point, uint32_t letters[3]);
+
+/* The canonical combining class of a mark that is no accent; 0 for other code points. */
+EITP__PRIVATE unsigned eitp__unicode_mark_order(uint32_t code_point);
+
+/* Stores a code point in lower case and returns its length: 1 or 2. */
+EITP__PRIVATE size_t eitp__unicode_lowercase(uint32_t code_point, uint32_t letters[2]);
 
 /*
  * Decodes the code point at the start of text[0 .. size), size > 0, and returns its length in bytes. An ill-formed

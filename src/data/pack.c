@@ -99,6 +99,14 @@ static eitp_status eitp__pack_check_output(const eitp_host *host, const char *pa
     return status;
 }
 
+/* A token file has whole texts, whatever the tokenizer says. */
+static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
+    const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
+    if (length)
+        eitp__log(packer->host, EITP_LOG_WARNING,
+                  "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
+}
+
 static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
                                     eitp_error *error) {
     const eitp_pack_config *config = packer->config;
@@ -111,6 +119,7 @@ static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *
     if (status == EITP_OK)
         status =
             eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
+    eitp__pack_warn_truncation(packer, tokenizer);
     packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
     packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
     return status;

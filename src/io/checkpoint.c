@@ -23,7 +23,8 @@ static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *dire
 
 /* ---- Creating ---- */
 
-/* Renames the finished directory to its name. A directory with that name is renamed first and removed last. */
+/* Renames the finished directory to its name. A directory with that name is renamed first and removed last. If the
+   names cannot be made durable, they are as before: other checkpoints are pruned for one that exists. */
 static eitp_status eitp__install(const eitp_host *host, const char *directory, const char *partial, const char *final,
                                  const char *replaced, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
@@ -34,15 +35,18 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
         status = eitp__remove_tree(host, replaced, error);
     if (!status && exists)
         status = eitp__rename_path(host, final, replaced, error);
+    if (status)
+        return status;
+    status = eitp__rename_path(host, partial, final, error);
     if (!status) {
-        status = eitp__rename_path(host, partial, final, error);
-        if (status && exists)
-            eitp__rename_path(host, replaced, final, NULL);
-    }
-    if (!status)
         status = eitp__sync_directory(host, directory, error);
+        if (status)
+            eitp__rename_path(host, final, partial, NULL);
+    }
+    if (status && exists)
+        eitp__rename_path(host, replaced, final, NULL);
     if (!status && exists)
-        status = eitp__remove_tree(host, replaced, error);
+        eitp__remove_tree(host, replaced, NULL); /* or pruning does */
     return status;
 }
 
@@ -227,8 +231,8 @@ static eitp_status eitp__set_aside(const eitp_host *host, const char *path, eitp
 }
 
 /* Verifies a checkpoint of the directory; one that is damaged is set aside, and *is_whole is 0. */
-static eitp_status eitp__recover_step(const eitp_host *host, const char *directory, int64_t step, int *is_whole,
-                                      eitp_error *error) {
+static eitp_status eitp__recover_step(const eitp_host *host, const char *directory, int64_t step,
+                                      eitp__verified verified, int *is_whole, eitp_error *error) {
     eitp__checkpoint_head head;
     eitp_path_info info = EITP__ZERO;
     char *path = NULL;
@@ -238,7 +242,7 @@ static eitp_status eitp__recover_step(const eitp_host *host, const char *directo
     if (!status && info.kind == EITP_PATH_MISSING)
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a link that leads nowhere", path);
     else if (!status)
-        status = eitp__checkpoint_verify(host, path, &head, error);
+        status = eitp__checkpoint_verify(host, path, verified, &head, error);
     *is_whole = !status;
     if (status == EITP_ERROR_FORMAT)
         status = eitp__set_aside(host, path, error);
@@ -248,15 +252,13 @@ static eitp_status eitp__recover_step(const eitp_host *host, const char *directo
     return status;
 }
 
-eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
-                                    eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
+                                                   eitp__verified verified, int64_t *step, eitp_error *error) {
     eitp__output output;
     eitp_error found;
     eitp_status status;
     int64_t newest = -1;
     int is_whole = 0;
-    if (!host || !output_directory || !step)
-        return eitp__fail_null(error, "eitp_checkpoint_recover", "host, output_directory and step");
     output.host = host;
     output.directory = output_directory;
     *step = -1;
@@ -265,13 +267,20 @@ eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_di
         status = eitp_checkpoint_newest(host, output_directory, &newest, &found);
         if (status || newest < 0)
             break;
-        status = eitp__recover_step(host, output_directory, newest, &is_whole, &found);
+        status = eitp__recover_step(host, output_directory, newest, verified, &is_whole, &found);
     }
     if (status && error)
         *error = found;
     if (!status)
         *step = newest;
     return status;
+}
+
+eitp_status eitp_checkpoint_recover(const eitp_host *host, const char *output_directory, int64_t *step,
+                                    eitp_error *error) {
+    if (!host || !output_directory || !step)
+        return eitp__fail_null(error, "eitp_checkpoint_recover", "host, output_directory and step");
+    return eitp__checkpoint_recover(host, output_directory, EITP__VERIFY_ALL, step, error);
 }
 
 /* ---- Pruning ---- */

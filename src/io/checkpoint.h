@@ -19,9 +19,25 @@ typedef struct eitp__checkpoint_head {
 EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
                                                      eitp__checkpoint_head *head, eitp_error *error);
 
-/* eitp_checkpoint_verify that also returns the head. The message of EITP_ERROR_FORMAT does not say what to do. */
+/* The same, with the manifest, which the caller has initialized and releases. */
+EITP__PRIVATE eitp_status eitp__checkpoint_open(const eitp_host *host, const char *checkpoint,
+                                                eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                eitp_error *error);
+
+/* Verifies files of an open checkpoint (see eitp__manifest_check); of one without a manifest, all that have a checksum.
+   The message of EITP_ERROR_FORMAT does not say what to do. */
+EITP__PRIVATE eitp_status eitp__checkpoint_check(const eitp_host *host, const char *checkpoint,
+                                                 const eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                 eitp__verified verified, eitp_error *error);
+
+/* Opens and checks. */
 EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
-                                                  eitp__checkpoint_head *head, eitp_error *error);
+                                                  eitp__verified verified, eitp__checkpoint_head *head,
+                                                  eitp_error *error);
+
+/* eitp_checkpoint_recover that verifies the content of these files alone. */
+EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
+                                                   eitp__verified verified, int64_t *step, eitp_error *error);
 
 /* A checkpoint that is being written. */
 typedef struct eitp__checkpoint_draft {

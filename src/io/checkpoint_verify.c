@@ -159,9 +159,9 @@ static eitp_status eitp__check_name(const eitp_host *host, const char *checkpoin
                             (long long)step);
 }
 
-/* Reads the head and, of a checkpoint that has one, the manifest. */
-static eitp_status eitp__read_head(const eitp_host *host, const char *checkpoint, eitp__checkpoint_head *head,
-                                   eitp__manifest *manifest, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__checkpoint_open(const eitp_host *host, const char *checkpoint,
+                                                eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                eitp_error *error) {
     eitp__earlier_state state;
     eitp_path_info info = EITP__ZERO;
     eitp_status status = eitp__path_info(host, checkpoint, &info, error);
@@ -180,26 +180,32 @@ static eitp_status eitp__read_head(const eitp_host *host, const char *checkpoint
     return status ? status : eitp__check_name(host, checkpoint, head->step, error);
 }
 
+EITP__PRIVATE eitp_status eitp__checkpoint_check(const eitp_host *host, const char *checkpoint,
+                                                 const eitp__checkpoint_head *head, eitp__manifest *manifest,
+                                                 eitp__verified verified, eitp_error *error) {
+    return head->has_manifest ? eitp__manifest_check(manifest, checkpoint, verified, error)
+                              : eitp__earlier_verify(host, checkpoint, error);
+}
+
 EITP__PRIVATE eitp_status eitp__checkpoint_read_head(const eitp_host *host, const char *checkpoint,
                                                      eitp__checkpoint_head *head, eitp_error *error) {
     eitp__manifest manifest;
     eitp_status status;
     eitp__manifest_init(&manifest, host, -1, 1);
-    status = eitp__read_head(host, checkpoint, head, &manifest, error);
+    status = eitp__checkpoint_open(host, checkpoint, head, &manifest, error);
     eitp__manifest_release(&manifest);
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const char *checkpoint,
-                                                  eitp__checkpoint_head *head, eitp_error *error) {
+                                                  eitp__verified verified, eitp__checkpoint_head *head,
+                                                  eitp_error *error) {
     eitp__manifest manifest;
     eitp_status status;
     eitp__manifest_init(&manifest, host, -1, 1);
-    status = eitp__read_head(host, checkpoint, head, &manifest, error);
-    if (!status && head->has_manifest)
-        status = eitp__manifest_check(&manifest, checkpoint, error);
-    else if (!status)
-        status = eitp__earlier_verify(host, checkpoint, error);
+    status = eitp__checkpoint_open(host, checkpoint, head, &manifest, error);
+    if (!status)
+        status = eitp__checkpoint_check(host, checkpoint, head, &manifest, verified, error);
     eitp__manifest_release(&manifest);
     return status;
 }
@@ -209,6 +215,6 @@ eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint
     eitp_status status;
     if (!host || !checkpoint)
         return eitp__fail_null(error, "eitp_checkpoint_verify", "host and checkpoint");
-    status = eitp__checkpoint_verify(host, checkpoint, &head, error);
+    status = eitp__checkpoint_verify(host, checkpoint, EITP__VERIFY_ALL, &head, error);
     return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "use another checkpoint") : status;
 }

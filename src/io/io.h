@@ -32,8 +32,9 @@ EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path
 
 /*
  * Creates a model from a Hugging Face directory: config.json, and model.safetensors or the shards that
- * model.safetensors.index.json lists, in F32, F16 or BF16. Tensor names may lack the architecture's prefix. Weights are
- * read directly into the parameters. On failure *model is NULL. Destroy the model before the context.
+ * model.safetensors.index.json lists, in F32, F16 or BF16. Tensor names may lack the architecture's prefix, and norms
+ * may be called gamma and beta. Weights are read directly into the parameters. On failure *model is NULL. Destroy the
+ * model before the context.
  */
 EITP_API eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model,
                                      eitp_error *error);
@@ -41,18 +42,30 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
 /*
  * Reads the configuration of a model directory: config.json, with the special tokens of generation_config.json if it
  * has any. If config.json ties the output head to the token embedding, but the weights have a head that differs from
- * it, the configuration is untied and a warning is logged, as in transformers 5.
+ * it, the configuration is untied and a warning is logged, as in transformers 5. `pooler` is 1 only if the weights have
+ * one.
  */
 EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
                                             eitp_transformer_config *config, eitp_error *error);
 
+/* How eitp_model_load_weights_with reads the head. */
+typedef struct eitp_load_config {
+    uint64_t seed;  /* of parameters that the directory lacks */
+    int fresh_head; /* 1: initialize the head at random, whatever the directory has */
+} eitp_load_config;
+
 /*
- * Reads the weights of a model directory into a model created with its configuration. eitp_model_load is
- * eitp_model_config_read, eitp_model_create and this; call them separately to freeze parameters or add adapters before
- * the parameters have values, which saves memory. EITP_ERROR_ARGUMENT if the directory has no safetensors weights, or
- * if the model's head is tied and the weights have a head that differs from the token embedding.
+ * Reads the weights of a model directory into a model created with its configuration, of which head, labels, problem
+ * and dropout may be changed first. eitp_model_load is eitp_model_config_read, eitp_model_create and this; call them
+ * separately to freeze parameters or add adapters before the parameters have values, which saves memory. A head or
+ * pooler that the directory lacks is initialized at random, with a warning, as in transformers. The names of labels are
+ * read too if there are as many. EITP_ERROR_ARGUMENT if the directory has no safetensors weights, if the model's head
+ * is tied and the weights have a head that differs from the token embedding, or if the weights have a classifier with
+ * another number of labels.
  */
 EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
+EITP_API eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory,
+                                                  const eitp_load_config *config, eitp_error *error);
 
 /*
  * Writes config.json, generation_config.json and model.safetensors, without adapters, to a directory, which is created

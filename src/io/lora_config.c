@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "io/lora_files.h"
+#include "model/lora.h"
 
 /* Members that do not affect what is computed from the saved weights, or that are read elsewhere. */
 static const char *const eitp__lora_known[] = {
@@ -64,15 +65,41 @@ static eitp_status eitp__lora_check_start(const eitp__json *root, eitp_error *er
                       start->line, start->kind == EITP__JSON_STRING ? start->text : "?");
 }
 
+/* The task_type of a model with a head; NULL for masked language modelling, for which PEFT has none. */
+static const char *eitp__lora_task(const eitp_transformer_config *model) {
+    return model->head == EITP_HEAD_CLASSIFIER ? "SEQ_CLS"
+           : model->head == EITP_HEAD_NONE     ? "FEATURE_EXTRACTION"
+           : model->bidirectional              ? NULL
+                                               : "CAUSAL_LM";
+}
+
+static eitp_status eitp__lora_check_task(const eitp__json *root, int *is_classifier, eitp_error *error) {
+    static const char *const tasks[] = {"CAUSAL_LM", "SEQ_CLS", "FEATURE_EXTRACTION"};
+    const char *name = NULL;
+    eitp_status status = eitp__json_get_text(root, "task_type", &name, error);
+    size_t i = 0;
+    while (name && i < EITP__COUNT(tasks) && strcmp(name, tasks[i]))
+        i++;
+    *is_classifier = name && i == 1;
+    if (!status && i == EITP__COUNT(tasks))
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported task_type '%.60s' (supported: %s, %s, %s)",
+                            name, tasks[0], tasks[1], tasks[2]);
+    return status;
+}
+
 static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error *error) {
+    int is_classifier = 0;
     eitp_status status = eitp__lora_check_word(root, "peft_type", "LORA", error);
     if (!status)
-        status = eitp__lora_check_word(root, "task_type", "CAUSAL_LM", error);
+        status = eitp__lora_check_task(root, &is_classifier, error);
     if (!status)
         status = eitp__lora_check_word(root, "bias", "none", error);
     if (!status)
         status = eitp__lora_check_start(root, error);
     for (const eitp__json *member = root->first_child; member && !status; member = member->next) {
+        /* What it names must be the classifier: eitp__lora_check_tensors counts its tensors. */
+        if (is_classifier && !strcmp(member->name, "modules_to_save"))
+            continue;
         if (!eitp__lora_is_known(member->name) && !eitp__lora_is_off(member))
             status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                                 "line %zu: unsupported member %.60s (supported: plain LoRA of linear layers)",
@@ -178,19 +205,56 @@ static void eitp__lora_write_targets(eitp__buffer *text, const eitp_architecture
     eitp__buffer_add_text(text, "],\n");
 }
 
+/* Writes the modules of a classifier, which are saved whole. */
+static void eitp__lora_write_modules(eitp__buffer *text, const eitp_transformer_config *model) {
+    const char *last = "";
+    size_t last_size = 0;
+    eitp__buffer_add_text(text, "  \"modules_to_save\": ");
+    for (int64_t i = 0; i < eitp__parameter_count(model); i++) {
+        const eitp__parameter parameter = eitp__parameter_at(model, i);
+        const char *name = parameter.row->name;
+        const size_t size = strcspn(name, ".");
+        if (!eitp__lora_keeps(model, &parameter) || (size == last_size && !strncmp(name, last, size)))
+            continue;
+        eitp__buffer_format(text, "%s\"%.*s\"", last_size ? ", " : "[", (int)size, name);
+        last = name;
+        last_size = size;
+    }
+    eitp__buffer_add_text(text, last_size ? "],\n" : "null,\n");
+}
+
 /* True if weights of linear layers are [in, out] in files, which PEFT calls fan_in_fan_out. */
 static int eitp__lora_fans_in(const eitp_transformer_config *model) {
     const eitp__parameter_row *row = eitp__row_find(model, EITP__ATTENTION_INPUT, EITP__WEIGHT);
     return row && !row->is_transposed;
 }
 
+/* Fails if PEFT would take the names of the targets for more layers. */
+static eitp_status eitp__lora_check_names(const eitp_transformer_config *model, unsigned targets, eitp_error *error) {
+    const eitp_architecture *architecture = eitp__architecture_of(model);
+    char names[200];
+    unsigned named = 0;
+    eitp_status status;
+    eitp_lora_targets_format(architecture, targets, names, sizeof names);
+    status = eitp_lora_targets_parse(architecture, names, &named, error);
+    if (!status && named != targets)
+        status =
+            eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                       "an " EITP__LORA_CONFIG_FILE " cannot name these layers alone: '%s' names others too", names);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error) {
+    const char *task = eitp__lora_task(model);
     eitp__buffer text;
-    eitp_status status;
+    eitp_status status = eitp__lora_check_names(model, config->targets, error);
+    if (status)
+        return status;
     eitp__buffer_init(&text, host);
-    eitp__buffer_add_text(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n");
+    eitp__buffer_format(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": %s%s%s,\n", task ? "\"" : "",
+                        task ? task : "null", task ? "\"" : "");
     eitp__buffer_add_text(&text, "  \"base_model_name_or_path\": ");
     if (base)
         eitp__json_write_name(&text, base);
@@ -204,8 +268,9 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__lora_write_targets(&text, model->architecture, config->targets);
     eitp__buffer_format(&text, "  \"fan_in_fan_out\": %s,\n", eitp__lora_fans_in(model) ? "true" : "false");
     eitp__buffer_add_text(&text, "  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
-                                 "  \"init_lora_weights\": true,\n  \"modules_to_save\": null,\n"
-                                 "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
+                                 "  \"init_lora_weights\": true,\n");
+    eitp__lora_write_modules(&text, model);
+    eitp__buffer_add_text(&text, "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
     status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);

@@ -26,7 +26,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
 
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
                                           uint32_t *checksum, eitp__file_output *output, eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     char *path;
     eitp_status status;
     if (!model->lora.rank)
@@ -46,27 +46,65 @@ EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directo
     selection.role = EITP_PARAMETER;
     selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
-    selection.config = NULL;
+    selection.config = &model->config;
+    selection.with_classifier = 1;
     status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, output, error);
     eitp__release_text(&model->host, path);
     return status;
 }
 
-static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *collection,
-                                                       const eitp__parameter *parameter) {
+static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *collection, const char *variable) {
     char name[EITP__NAME_SIZE + 32];
-    snprintf(name, sizeof name, EITP__LORA_PREFIX "%s", parameter->name);
+    snprintf(name, sizeof name, EITP__LORA_PREFIX "%.*s", EITP__NAME_SIZE, variable);
     return eitp__safetensors_find(collection, name);
+}
+
+/* Receives a tensor of a classifier: its variable, the piece, and its entry, NULL if the file lacks it. */
+typedef eitp_status (*eitp__classifier_visit)(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                              const eitp__safetensors_entry *entry, eitp_error *error);
+
+static eitp_status eitp__visit_classifier(const eitp_model *model, const eitp__safetensors *collection,
+                                          eitp__classifier_visit visit, void *user, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        eitp_variable variable;
+        eitp__piece pieces[EITP__PIECES];
+        int count;
+        if (!eitp__lora_keeps(&model->config, &parameter))
+            continue;
+        variable = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
+        count = eitp__variable_pieces(&variable, &model->config, pieces);
+        for (int k = 0; k < count && !status; k++)
+            status = visit(user, &variable, &pieces[k],
+                           eitp__lora_entry(collection, *pieces[k].name ? pieces[k].name : variable.name), error);
+    }
+    return status;
+}
+
+/* Tensors of a classifier, and how many of them a file has. */
+typedef struct eitp__classifier_count {
+    int64_t all, present;
+} eitp__classifier_count;
+
+static eitp_status eitp__count_classifier(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                          const eitp__safetensors_entry *entry, eitp_error *error) {
+    eitp__classifier_count *count = (eitp__classifier_count *)user;
+    (void)variable, (void)piece, (void)error;
+    count->all++;
+    count->present += entry != NULL;
+    return EITP_OK;
 }
 
 /* Checks that the tensors are those of adapters with this configuration, and no others. */
 static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_lora_config *config,
                                             const eitp__safetensors *collection, const char *path, eitp_error *error) {
     int64_t count = eitp__lora_parameter_count(&model->config, config);
+    eitp__classifier_count classifier = EITP__ZERO;
     char shape[80], expected[80];
     for (int64_t i = 0; i < count; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
-        const eitp__safetensors_entry *entry = eitp__lora_entry(collection, &parameter);
+        const eitp__safetensors_entry *entry = eitp__lora_entry(collection, parameter.name);
         if (!entry)
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "%s: missing tensor '" EITP__LORA_PREFIX "%s', required by " EITP__LORA_CONFIG_FILE
@@ -82,6 +120,11 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
                               entry->name, eitp__format_shape(entry->rank, entry->shape, shape, sizeof shape),
                               eitp__format_shape(2, parameter.shape, expected, sizeof expected));
     }
+    eitp__visit_classifier(model, collection, eitp__count_classifier, &classifier, error);
+    if (classifier.present && classifier.present != classifier.all)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %lld of the %lld tensors of the classifier", path,
+                          (long long)classifier.present, (long long)classifier.all);
+    count += classifier.present;
     if (eitp__safetensors_count(collection) != (size_t)count)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s has %zu tensors, expected %lld; is it an adapter of another model?", path,
@@ -89,19 +132,44 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
     return EITP_OK;
 }
 
+/* The reading of a classifier's tensors. */
+typedef struct eitp__classifier_read {
+    eitp_context *context;
+    const eitp__safetensors *collection;
+    int loads;
+    uint32_t *sum;
+} eitp__classifier_read;
+
+static eitp_status eitp__read_classifier(void *user, const eitp_variable *variable, const eitp__piece *piece,
+                                         const eitp__safetensors_entry *entry, eitp_error *error) {
+    const eitp__classifier_read *read = (const eitp__classifier_read *)user;
+    return entry ? eitp__variable_read_piece(read->context, variable, piece, read->collection, entry, read->loads,
+                                             read->sum, error)
+                 : EITP_OK;
+}
+
 static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, int loads,
-                                           uint32_t *checksum, eitp_error *error) {
-    eitp_status status = EITP_OK;
+                                           eitp__read_sums *sums, eitp_error *error) {
     uint32_t sum = 0;
+    eitp__classifier_read read;
+    eitp_status status;
+    read.context = model->context;
+    read.collection = collection;
+    read.loads = loads;
+    read.sum = &sum;
+    /* In the order of the variables, as the checksum. */
+    status = eitp__visit_classifier(model, collection, eitp__read_classifier, &read, error);
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
         int64_t index = eitp_variable_find(model->context, parameter.name);
         eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
         status = eitp__variable_read_entry(model->context, &variable, collection,
-                                           eitp__lora_entry(collection, &parameter), loads, &sum, error);
+                                           eitp__lora_entry(collection, parameter.name), loads, &sum, error);
     }
-    if (!status && checksum)
-        *checksum = sum;
+    if (!status && sums) {
+        sums->tensors = sum;
+        sums->file = eitp__safetensors_sum(collection);
+    }
     return status;
 }
 
@@ -111,6 +179,8 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     char *path;
     eitp_status status = eitp_lora_config_read(&model->host, directory, config, NULL, 0, error);
     *collection = NULL;
+    if (!status)
+        config->targets = eitp__lora_layers(eitp__architecture_of(&model->config), config->targets);
     if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the adapters in '%s' and those of the model have different configurations", directory);
@@ -127,21 +197,25 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
 }
 
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
-                                          uint32_t *checksum, eitp_error *error) {
+                                          eitp__read_sums *sums, eitp_error *error) {
     eitp_lora_config config;
     eitp__safetensors *collection;
     eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__lora_read_tensors(model, collection, reading == EITP__READ_LOAD, checksum, error);
+        status = eitp__lora_read_tensors(model, collection, reading == EITP__READ_LOAD, sums, error);
     eitp__safetensors_close(collection);
     return status;
 }
 
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    return model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, checksum, error)
-                              : eitp__fail_null(error, "eitp_lora_load", "model and directory");
+    eitp__read_sums sums = EITP__ZERO;
+    eitp_status status = model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, &sums, error)
+                                            : eitp__fail_null(error, "eitp_lora_load", "model and directory");
+    if (!status && checksum)
+        *checksum = sums.tensors;
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
@@ -173,7 +247,7 @@ static int eitp__is_trained_other(const eitp_variable *variable) {
 }
 
 static eitp__selection eitp__select_trained_others(void) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     selection.role = EITP_PARAMETER;
     selection.selects = eitp__is_trained_other;
     selection.prefix = "";
@@ -202,7 +276,7 @@ EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const ch
 }
 
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
-                                                 uint32_t *checksum, eitp_error *error) {
+                                                 eitp__read_sums *sums, eitp_error *error) {
     const eitp__selection selection = eitp__select_trained_others();
-    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, sums, error);
 }

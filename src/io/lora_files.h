@@ -18,7 +18,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
 
 /* eitp_lora_load, or for a model with adapters only its checks. */
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
-                                          uint32_t *checksum, eitp_error *error);
+                                          eitp__read_sums *sums, eitp_error *error);
 
 /* eitp_lora_save; `output`, which may be NULL, is that of adapter_model.safetensors. */
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
@@ -33,6 +33,6 @@ EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
 EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
                                                  eitp__file_output *output, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, eitp__reading reading,
-                                                 uint32_t *checksum, eitp_error *error);
+                                                 eitp__read_sums *sums, eitp_error *error);
 
 #endif

@@ -39,6 +39,7 @@ EITP__PRIVATE eitp_status eitp__manifest_add(eitp__manifest *manifest, const cha
     file = &manifest->files[manifest->count];
     file->name = manifest->names.size;
     file->sum = *sum;
+    file->is_verified = 0;
     eitp__buffer_add(&manifest->names, name, strlen(name) + 1);
     if (manifest->names.failed)
         return eitp__fail_memory(error, manifest->names.size, "the list of a checkpoint's files");
@@ -50,10 +51,10 @@ static const char *eitp__manifest_name(const eitp__manifest *manifest, size_t in
     return manifest->names.data + manifest->files[index].name;
 }
 
-static const eitp__file_sum *eitp__manifest_find(const eitp__manifest *manifest, const char *name) {
+static eitp__manifest_file *eitp__manifest_find(const eitp__manifest *manifest, const char *name) {
     for (size_t i = 0; i < manifest->count; i++) {
         if (!strcmp(eitp__manifest_name(manifest, i), name))
-            return &manifest->files[i].sum;
+            return &manifest->files[i];
     }
     return NULL;
 }
@@ -105,17 +106,17 @@ static eitp_status eitp__scan_directory(eitp__manifest_scan *scan, const char *i
 static eitp_status eitp__scan_file(const eitp__manifest_scan *scan, const char *path, const char *name, uint64_t size,
                                    eitp_error *error) {
     const eitp_host *host = scan->found->names.host;
-    const eitp__file_sum *known = eitp__manifest_find(scan->known, name);
+    const eitp__manifest_file *known = eitp__manifest_find(scan->known, name);
     eitp__file_sum sum;
     eitp_status status;
     if (eitp__utf8_valid_prefix((const unsigned char *)name, strlen(name)) != strlen(name))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "the name of '%s' is not valid UTF-8, and manifest.json cannot list it; rename it", path);
-    if (known && known->size != size)
+    if (known && known->sum.size != size)
         return eitp__fail(error, EITP_ERROR_IO, "'%s' has %llu bytes after writing %llu; check the disk", path,
-                          (unsigned long long)size, (unsigned long long)known->size);
+                          (unsigned long long)size, (unsigned long long)known->sum.size);
     if (known)
-        return eitp__manifest_add(scan->found, name, known, error);
+        return eitp__manifest_add(scan->found, name, &known->sum, error);
     status = eitp__sum_from(host, path, 0, 1, &sum, error);
     return status ? status : eitp__manifest_add(scan->found, name, &sum, error);
 }
@@ -337,38 +338,62 @@ EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const ch
 
 /* ---- Checking ---- */
 
-static eitp_status eitp__check_file(const eitp_host *host, const char *path, const eitp__file_sum *expected,
+static int eitp__has_tensors(const char *name) {
+    static const char ending[] = ".safetensors";
+    const size_t size = strlen(name), length = sizeof ending - 1;
+    return size >= length && !strcmp(name + size - length, ending);
+}
+
+static eitp_status eitp__check_sum(const char *path, const eitp__file_sum *sum, const eitp__file_sum *expected,
+                                   eitp_error *error) {
+    if (sum->size != expected->size)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: it has %llu bytes, expected %llu", path,
+                          (unsigned long long)sum->size, (unsigned long long)expected->size);
+    if (sum->crc != expected->crc)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
+                          (unsigned)sum->crc, (unsigned)expected->crc);
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_file(const eitp_host *host, const char *path, eitp__manifest_file *file, int sums,
                                     eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
-    eitp__file_sum sum = EITP__ZERO;
+    eitp__file_sum sum = file->sum;
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (!status && info.kind != EITP_PATH_FILE)
         return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is %s", path,
                           info.kind == EITP_PATH_MISSING ? "missing" : "damaged: it is not a file");
-    if (!status && info.size == expected->size)
+    sum.size = info.size;
+    if (!status && info.size == file->sum.size && sums)
         status = eitp__sum_from(host, path, 0, 0, &sum, error);
-    else
-        sum.size = info.size;
-    if (status)
-        return status;
-    if (sum.size != expected->size)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: it has %llu bytes, expected %llu", path,
-                          (unsigned long long)sum.size, (unsigned long long)expected->size);
-    if (sum.crc != expected->crc)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
-                          (unsigned)sum.crc, (unsigned)expected->crc);
-    return EITP_OK;
+    if (!status)
+        status = eitp__check_sum(path, &sum, &file->sum, error);
+    file->is_verified |= !status && sums;
+    return status;
 }
 
-EITP__PRIVATE eitp_status eitp__manifest_check(const eitp__manifest *manifest, const char *directory,
+EITP__PRIVATE eitp_status eitp__manifest_check(eitp__manifest *manifest, const char *directory, eitp__verified verified,
                                                eitp_error *error) {
     const eitp_host *host = manifest->names.host;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < manifest->count && !status; i++) {
-        char *path = eitp__join_path(host, directory, eitp__manifest_name(manifest, i));
-        status = path ? eitp__check_file(host, path, &manifest->files[i].sum, error)
-                      : eitp__fail_memory(error, strlen(directory), "a path");
+        const char *name = eitp__manifest_name(manifest, i);
+        const unsigned kind = eitp__has_tensors(name) ? EITP__VERIFY_TENSORS : EITP__VERIFY_OTHERS;
+        char *path = manifest->files[i].is_verified ? NULL : eitp__join_path(host, directory, name);
+        if (path)
+            status = eitp__check_file(host, path, &manifest->files[i], ((unsigned)verified & kind) != 0, error);
+        else if (!manifest->files[i].is_verified)
+            status = eitp__fail_memory(error, strlen(directory), "a path");
         eitp__release_text(host, path);
     }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__manifest_compare(eitp__manifest *manifest, const char *path, const char *name,
+                                                 const eitp__file_sum *sum, eitp_error *error) {
+    eitp__manifest_file *file = eitp__manifest_find(manifest, name);
+    eitp_status status = file ? eitp__check_sum(path, sum, &file->sum, error) : EITP_OK;
+    if (file)
+        file->is_verified = !status;
     return status;
 }

@@ -13,6 +13,7 @@
 typedef struct eitp__manifest_file {
     size_t name; /* offset in the manifest's names */
     eitp__file_sum sum;
+    int is_verified; /* its content was compared with the sum */
 } eitp__manifest_file;
 
 /* A list of files. Names are relative to the checkpoint's directory; those in its subdirectories contain '/'. */
@@ -42,9 +43,19 @@ EITP__PRIVATE eitp_status eitp__manifest_write(const eitp__manifest *known, cons
 EITP__PRIVATE eitp_status eitp__manifest_read(eitp__manifest *manifest, const char *directory, int *exists,
                                               eitp_error *error);
 
-/* Compares all files with the manifest: EITP_ERROR_FORMAT, with the name of the file, if one is missing or differs. */
-EITP__PRIVATE eitp_status eitp__manifest_check(const eitp__manifest *manifest, const char *directory,
+/* The files whose content is verified. Tensors are those in files "*.safetensors". */
+typedef enum eitp__verified { EITP__VERIFY_TENSORS = 1, EITP__VERIFY_OTHERS = 2, EITP__VERIFY_ALL = 3 } eitp__verified;
+
+/*
+ * Compares files with the manifest: the sizes of all, and the content of those that `verified` names and that were not
+ * compared before. EITP_ERROR_FORMAT, with the name of the file, if one is missing or differs.
+ */
+EITP__PRIVATE eitp_status eitp__manifest_check(eitp__manifest *manifest, const char *directory, eitp__verified verified,
                                                eitp_error *error);
+
+/* Compares the sum of a file that was read for another purpose. Files that are not listed are not compared. */
+EITP__PRIVATE eitp_status eitp__manifest_compare(eitp__manifest *manifest, const char *path, const char *name,
+                                                 const eitp__file_sum *sum, eitp_error *error);
 
 /* Reads a file from `offset` on and sums it; syncs it if `syncs`. */
 EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path, uint64_t offset, int syncs,

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "io/variables.h"
 #include "model/lora.h"
+#include "model/parameters.h"
 #include "model/transformer.h"
 #include "model/transformer_config.h"
 
@@ -42,11 +43,49 @@ static eitp_status eitp__open_weights(const eitp_host *host, const char *directo
     return EITP_OK;
 }
 
-/* The tensor with this name, with or without the architecture's prefix. Models without a head are saved without it. */
+/* The tensor with this name, with or without the architecture's prefix, which models without a head do without. */
 static const eitp__safetensors_entry *eitp__find_weights(const eitp_transformer_config *config,
                                                          const eitp__safetensors *collection, const char *name) {
+    const char *prefix = eitp__architecture_of(config)->prefix, *bare = eitp__without_prefix(config, name);
     const eitp__safetensors_entry *entry = eitp__safetensors_find(collection, name);
-    return entry ? entry : eitp__safetensors_find(collection, eitp__without_prefix(config, name));
+    char prefixed[EITP__NAME_SIZE + 32];
+    if (!entry)
+        entry = eitp__safetensors_find(collection, bare);
+    snprintf(prefixed, sizeof prefixed, "%s%s", prefix, bare);
+    return entry ? entry : eitp__safetensors_find(collection, prefixed);
+}
+
+static int eitp__is_norm(eitp__model_slot slot) {
+    return slot == EITP__ATTENTION_NORM || slot == EITP__MLP_NORM || slot == EITP__EMBEDDING_NORM ||
+           slot == EITP__FINAL_NORM || slot == EITP__HEAD_NORM;
+}
+
+/* The tensor of a norm's parameter under the name that TensorFlow gave it. */
+static const eitp__safetensors_entry *eitp__find_gamma_or_beta(const eitp_transformer_config *config,
+                                                               const eitp__safetensors *collection,
+                                                               const eitp__parameter *parameter) {
+    const int is_gain = parameter->row->part == EITP__WEIGHT;
+    const size_t length = strlen(parameter->name) - strlen(is_gain ? "weight" : "bias");
+    char name[EITP__NAME_SIZE + 8];
+    snprintf(name, sizeof name, "%.*s%s", (int)length, parameter->name, is_gain ? "gamma" : "beta");
+    return eitp__find_weights(config, collection, name);
+}
+
+/* The tensor of a parameter that a model with another head calls by another name. */
+static const eitp__safetensors_entry *eitp__find_other_name(const eitp_transformer_config *config,
+                                                            const eitp__safetensors *collection,
+                                                            const eitp__parameter *parameter) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp__safetensors_entry *entry = NULL;
+    for (size_t i = 0; i < architecture->row_count && !entry; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        eitp__parameter other;
+        if (row == parameter->row || row->slot != parameter->row->slot || row->part != parameter->row->part)
+            continue;
+        other = eitp__row_parameter(config, row, "");
+        entry = eitp__find_weights(config, collection, other.name);
+    }
+    return entry;
 }
 
 /* The tensor of a parameter outside blocks; NULL if the weights or the architecture have none. */
@@ -132,14 +171,11 @@ static eitp_status eitp__apply_generation_config(const eitp_host *host, const ch
 }
 
 /* Unties the head if the weights have one that differs, as transformers does from version 5 on. */
-static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory, eitp_transformer_config *config,
+static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory,
+                                        const eitp__safetensors *collection, eitp_transformer_config *config,
                                         eitp_error *error) {
-    eitp__safetensors *collection;
     int has_own_head = 0;
-    eitp_status status = eitp__open_weights(host, directory, &collection, error);
-    if (!status && collection)
-        status = eitp__has_own_head(host, config, collection, &has_own_head, error);
-    eitp__safetensors_close(collection);
+    eitp_status status = eitp__has_own_head(host, config, collection, &has_own_head, error);
     if (has_own_head) {
         config->tied = 0;
         eitp__log(
@@ -147,6 +183,19 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
             "'%s': %s differs from the token embedding although tie_word_embeddings is true; the head is not tied",
             directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
     }
+    return status;
+}
+
+/* Finds out from the weights, if there are any, what config.json does not say. */
+static eitp_status eitp__apply_weights(const eitp_host *host, const char *directory, eitp_transformer_config *config,
+                                       eitp_error *error) {
+    eitp__safetensors *collection;
+    eitp_status status = eitp__open_weights(host, directory, &collection, error);
+    if (!status && collection && eitp__is_tied(config))
+        status = eitp__untie_own_head(host, directory, collection, config, error);
+    if (!status && collection && config->head == EITP_HEAD_NONE)
+        config->pooler = eitp__find_slot(config, collection, EITP__POOLER) != NULL;
+    eitp__safetensors_close(collection);
     return status;
 }
 
@@ -163,8 +212,8 @@ eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
     eitp__release_text(host, path);
     if (!status)
         status = eitp__apply_generation_config(host, directory, &read, error);
-    if (!status && read.tied)
-        status = eitp__untie_own_head(host, directory, &read, error);
+    if (!status && (eitp__is_tied(&read) || read.head == EITP_HEAD_NONE))
+        status = eitp__apply_weights(host, directory, &read, error);
     if (!status)
         *config = read;
     return status;
@@ -234,50 +283,122 @@ static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transforme
                                                            const eitp__parameter *parameter, const eitp__piece *piece) {
     const eitp__safetensors_entry *entry =
         eitp__find_weights(config, collection, *piece->name ? piece->name : parameter->name);
-    if (!entry && config->tied && parameter->row->slot == EITP__TOKEN_EMBEDDING)
+    if (!entry && eitp__is_norm(parameter->row->slot))
+        entry = eitp__find_gamma_or_beta(config, collection, parameter);
+    if (!entry && eitp__is_tied(config) && parameter->row->slot == EITP__TOKEN_EMBEDDING)
         entry = eitp__find_slot(config, collection, EITP__HEAD);
-    return entry;
+    return entry || parameter->row->with == EITP__ALWAYS ? entry : eitp__find_other_name(config, collection, parameter);
 }
 
-/* Reads the tensors of a parameter, and adds their number to *read. */
-static eitp_status eitp__read_parameter(eitp_model *model, const char *directory, const eitp__safetensors *collection,
-                                        const eitp__parameter *parameter, size_t *read, eitp_error *error) {
-    eitp_variable variable =
-        eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter->name));
+/* A directory being read. */
+typedef struct eitp__load {
+    eitp_model *model;
+    const char *directory;
+    const eitp__safetensors *collection;
+    const eitp_load_config *config;
+    size_t read; /* tensors */
+} eitp__load;
+
+/* The variable of a parameter, and its pieces. */
+static int eitp__parameter_variable(const eitp_model *model, const eitp__parameter *parameter, eitp_variable *variable,
+                                    eitp__piece pieces[EITP__PIECES]) {
+    *variable = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter->name));
+    return eitp__variable_pieces(variable, &model->config, pieces);
+}
+
+/* Reads the tensors of a parameter. */
+static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter *parameter, eitp_error *error) {
+    eitp_model *model = load->model;
+    eitp_variable variable;
     eitp__piece pieces[EITP__PIECES];
-    int count = eitp__variable_pieces(&variable, &model->config, pieces);
+    int count = eitp__parameter_variable(model, parameter, &variable, pieces);
     eitp_status status = EITP_OK;
-    for (int i = 0; i < count && !status; i++, ++*read) {
-        const eitp__safetensors_entry *entry = eitp__find_parameter(&model->config, collection, parameter, &pieces[i]);
-        status =
-            entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], collection, entry, 1, NULL, error)
-                  : eitp__fail(error, EITP_ERROR_FORMAT,
-                               "the weights in '%s' lack tensor '%s', which config.json requires", directory,
-                               *pieces[i].name ? pieces[i].name : parameter->name);
+    for (int i = 0; i < count && !status; i++, load->read++) {
+        const eitp__safetensors_entry *entry =
+            eitp__find_parameter(&model->config, load->collection, parameter, &pieces[i]);
+        status = entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], load->collection, entry, 1,
+                                                   NULL, error)
+                       : eitp__fail(error, EITP_ERROR_FORMAT,
+                                    "the weights in '%s' lack tensor '%s', which config.json requires", load->directory,
+                                    *pieces[i].name ? pieces[i].name : parameter->name);
     }
     return status;
 }
 
-static eitp_status eitp__read_parameters(eitp_model *model, const char *directory, const eitp__safetensors *collection,
-                                         eitp_error *error) {
+/* The number of parameters of a place that not every model has, and how many of them have tensors. */
+static int64_t eitp__count_optional(const eitp__load *load, eitp__parameter_place place, int64_t *present) {
+    const eitp_model *model = load->model;
+    int64_t count = 0;
+    *present = 0;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config); i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        eitp_variable variable;
+        eitp__piece pieces[EITP__PIECES];
+        if (parameter.row->place != place || parameter.row->with == EITP__ALWAYS)
+            continue;
+        eitp__parameter_variable(model, &parameter, &variable, pieces);
+        count++;
+        *present += eitp__find_parameter(&model->config, load->collection, &parameter, &pieces[0]) != NULL;
+    }
+    return count;
+}
+
+/* Reads the parameters of a place, or initializes those that not every model has if the weights have none of them. */
+static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place place, eitp_error *error) {
+    eitp_model *model = load->model;
+    int64_t present;
+    const int64_t optional = eitp__count_optional(load, place, &present);
+    const int is_fresh = optional && (!present || (load->config->fresh_head && place == EITP__IN_HEAD));
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        if (parameter.row->place != place)
+            continue;
+        if (is_fresh && parameter.row->with != EITP__ALWAYS)
+            status = eitp__parameter_fill(model->context, &model->config, &parameter, load->config->seed, error);
+        else
+            status = eitp__read_parameter(load, &parameter, error);
+    }
+    if (!status && is_fresh)
+        eitp__log(&model->host, EITP_LOG_WARNING, "'%s': the %s %s; the model's is random until it is trained",
+                  load->directory, place == EITP__IN_HEAD ? "head" : "pooler", present ? "is not used" : "is missing");
+    return status;
+}
+
+/* Fails if the weights have a classifier with another number of labels. */
+static eitp_status eitp__check_labels(const eitp__load *load, eitp_error *error) {
+    const eitp_transformer_config *config = &load->model->config;
+    const eitp__safetensors_entry *entry = config->head == EITP_HEAD_CLASSIFIER && !load->config->fresh_head
+                                               ? eitp__find_slot(config, load->collection, EITP__CLASSIFIER)
+                                               : NULL;
+    if (!entry || entry->rank != 2 || entry->shape[0] == config->labels)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "the classifier in '%s' has %lld labels, expected %lld; train a new head (fresh_head) or use its "
+                      "labels",
+                      load->directory, (long long)entry->shape[0], (long long)config->labels);
+}
+
+static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
+    eitp_model *model = load->model;
     const eitp_transformer_config *config = &model->config;
-    const size_t stored = eitp__safetensors_count(collection);
-    size_t read = 0;
+    const size_t stored = eitp__safetensors_count(load->collection);
     int has_own_head = 0;
-    eitp_status status =
-        config->tied ? eitp__has_own_head(&model->host, config, collection, &has_own_head, error) : EITP_OK;
+    eitp_status status = eitp__is_tied(config)
+                             ? eitp__has_own_head(&model->host, config, load->collection, &has_own_head, error)
+                             : EITP_OK;
     if (has_own_head)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s': %s differs from the token embedding, but the model's head is tied to it; create the "
                           "model with the configuration from eitp_model_config_read",
-                          directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
-    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(config, i);
-        status = eitp__read_parameter(model, directory, collection, &parameter, &read, error);
-    }
-    if (!status && stored > read)
+                          load->directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
+    if (!status)
+        status = eitp__check_labels(load, error);
+    for (int place = EITP__BEFORE_BLOCKS; place < EITP__PLACES && !status; place++)
+        status = eitp__read_place(load, (eitp__parameter_place)place, error);
+    if (!status && stored > load->read)
         eitp__log(&model->host, EITP_LOG_INFO, "ignored %zu tensors in '%s' that are not weights of the model",
-                  stored - read, directory);
+                  stored - load->read, load->directory);
     return status;
 }
 
@@ -305,21 +426,61 @@ static eitp_status eitp__fail_no_weights(const eitp_host *host, const char *dire
                       directory);
 }
 
+/* Takes the names of labels from config.json, if there is one and it has as many. */
+static eitp_status eitp__model_read_labels(eitp_model *model, const char *directory, eitp_error *error) {
+    enum { LIMIT = 16 << 20 };
+    eitp__json_document *document = NULL;
+    eitp__labels *labels = NULL;
+    char *path;
+    int is_file = 0;
+    eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);
+    if (!status)
+        status = eitp__is_file(&model->host, path, &is_file, error);
+    if (!status && is_file)
+        status = eitp__json_read_file_with_names(&model->host, path, LIMIT, &document, error);
+    if (!status && document)
+        status = eitp__labels_read(&model->host, eitp__json_root(document), &labels, error);
+    if (status && document)
+        status = eitp__fail_prefix(error, status, "%s", path);
+    eitp__release_text(&model->host, path);
+    eitp__json_release(document);
+    if (labels && labels->count == model->config.labels) {
+        eitp__labels_release(model->labels);
+        model->labels = labels;
+    } else {
+        eitp__labels_release(labels);
+    }
+    return status;
+}
+
 eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
+    const eitp_load_config config = EITP__ZERO;
+    return eitp_model_load_weights_with(model, directory, &config, error);
+}
+
+eitp_status eitp_model_load_weights_with(eitp_model *model, const char *directory, const eitp_load_config *config,
+                                         eitp_error *error) {
     eitp__safetensors *collection = NULL;
+    eitp__load load = EITP__ZERO;
     char *source;
     eitp_status status;
-    if (!model || !directory)
-        return eitp__fail_null(error, "eitp_model_load_weights", "model and directory");
+    if (!model || !directory || !config)
+        return eitp__fail_null(error, "eitp_model_load_weights", "model, directory and config");
     source = eitp__copy_text(&model->host, directory);
     status = source ? eitp__open_weights(&model->host, directory, &collection, error)
                     : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
         status = eitp__fail_no_weights(&model->host, directory, error);
+    load.model = model;
+    load.directory = directory;
+    load.collection = collection;
+    load.config = config;
     if (!status)
-        status = eitp__read_parameters(model, directory, collection, error);
+        status = eitp__read_parameters(&load, error);
     if (!status)
         status = eitp__model_keep_generation(model, directory, error);
+    if (!status && model->labels && !config->fresh_head)
+        status = eitp__model_read_labels(model, directory, error);
     eitp__safetensors_close(collection);
     eitp__release_text(&model->host, status ? source : model->source);
     if (!status)
@@ -360,14 +521,15 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
                                            int32_t end_of_text, uint32_t *checksum, eitp__file_output *output,
                                            eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     char *path;
     eitp_status status = eitp__make_directories(&model->host, directory, error);
     if (!status)
         status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (status)
         return status;
-    status = eitp_transformer_config_write(&model->host, path, &model->config, end_of_text, dtype, error);
+    status =
+        eitp__transformer_config_write(&model->host, path, &model->config, model->labels, end_of_text, dtype, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__path_in(&model->host, directory, EITP__GENERATION_FILE, &path, error);
@@ -389,11 +551,11 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
 }
 
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
-                                           uint32_t *checksum, eitp_error *error) {
-    eitp__selection selection;
+                                           eitp__read_sums *sums, eitp_error *error) {
+    eitp__selection selection = EITP__ZERO;
     selection.role = EITP_PARAMETER;
     selection.selects = NULL;
     selection.prefix = "";
     selection.config = &model->config;
-    return eitp__variables_read_selected(model->context, path, &selection, reading, checksum, error);
+    return eitp__variables_read_selected(model->context, path, &selection, reading, sums, error);
 }

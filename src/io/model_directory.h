@@ -16,6 +16,6 @@ EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *direct
 
 /* Reads a model.safetensors written by eitp_model_save. */
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, eitp__reading reading,
-                                           uint32_t *checksum, eitp_error *error);
+                                           eitp__read_sums *sums, eitp_error *error);
 
 #endif

@@ -6,6 +6,11 @@
 #define EITP__SAFETENSORS_CHUNK ((size_t)32 << 10)
 #define EITP__SAFETENSORS_CHECKED_CHUNK ((size_t)256 << 10) /* fits in the cache for its checksum */
 
+/* Files of this size are read by two threads, in pieces of this size: copying from the system's cache, and the first
+   use of memory, are slower than a fast disk. */
+#define EITP__SAFETENSORS_LARGE_FILE ((uint64_t)64 << 20)
+#define EITP__SAFETENSORS_LARGE_PIECE ((size_t)1 << 20)
+
 /* ---- Opening ---- */
 
 EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, const char *path, eitp_error *error) {
@@ -26,7 +31,12 @@ EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, c
     if (status)
         return status;
     status = eitp__safetensors_parse_header(collection, part, error);
-    return status ? eitp__fail_prefix(error, status, "%s", path) : EITP_OK;
+    if (status)
+        return eitp__fail_prefix(error, status, "%s", path);
+    if (part->data_size >= EITP__SAFETENSORS_LARGE_FILE && !collection->worker &&
+        eitp__worker_create(&collection->host, 1, &collection->worker, NULL))
+        collection->worker = NULL; /* one thread does as well */
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__safetensors **collection,
@@ -57,6 +67,7 @@ EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection) {
     if (!collection)
         return;
     host = collection->host;
+    eitp__worker_destroy(collection->worker);
     for (size_t i = 0; i < collection->part_count; i++) {
         eitp__safetensors_part *part = collection->parts[i];
         eitp__file_close(&part->file, NULL);
@@ -130,23 +141,65 @@ static eitp_status eitp__locate(const eitp__safetensors *collection, const eitp_
     return EITP_OK;
 }
 
+/* Bytes of a file that one thread reads. */
+typedef struct eitp__read_range {
+    eitp__file *file;
+    uint64_t offset;
+    unsigned char *bytes;
+    size_t size;
+    int sums;
+    uint32_t crc; /* running */
+} eitp__read_range;
+
+static eitp_status eitp__read_range_work(void *argument, eitp_error *error) {
+    eitp__read_range *range = (eitp__read_range *)argument;
+    eitp_status status = EITP_OK;
+    for (size_t at = 0; at < range->size && !status;) {
+        const size_t left = range->size - at;
+        const size_t part =
+            range->sums && left > EITP__SAFETENSORS_CHECKED_CHUNK ? EITP__SAFETENSORS_CHECKED_CHUNK : left;
+        status = eitp__file_read(range->file, range->offset + at, range->bytes + at, part, error);
+        if (!status && range->sums)
+            range->crc = eitp__crc32c(range->crc, range->bytes + at, part);
+        at += part;
+    }
+    return status;
+}
+
+/* Reads a range, its second half in the background. */
+static eitp_status eitp__read_halves(eitp__worker *worker, eitp__read_range *range, eitp_error *error) {
+    eitp__read_range rest = *range;
+    eitp_error second;
+    eitp_status status, other;
+    rest.size -= range->size /= 2;
+    rest.offset += range->size;
+    rest.bytes += range->size;
+    rest.crc = 0;
+    eitp__worker_submit(worker, eitp__read_range_work, &rest);
+    status = eitp__read_range_work(range, error);
+    other = eitp__worker_finish(worker, &second);
+    if (!status && other && error)
+        *error = second;
+    range->crc = eitp__crc32c_join(range->crc, rest.crc, rest.size);
+    return status ? status : other;
+}
+
 EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, int64_t first, int64_t count,
                                                  void *destination, uint32_t *crc, eitp_error *error) {
-    eitp__file *file = &collection->parts[entry->part]->file;
-    unsigned char *bytes = (unsigned char *)destination;
-    uint64_t offset = 0;
-    size_t size = 0;
-    eitp_status status = eitp__locate(collection, entry, first, count, &offset, &size, error);
-    while (!status && size) {
-        size_t part = crc && size > EITP__SAFETENSORS_CHECKED_CHUNK ? EITP__SAFETENSORS_CHECKED_CHUNK : size;
-        status = eitp__file_read(file, offset, bytes, part, error);
-        if (!status && crc)
-            *crc = eitp__crc32c(*crc, bytes, part);
-        bytes += part;
-        offset += part;
-        size -= part;
-    }
+    eitp__read_range range = EITP__ZERO;
+    eitp_status status = eitp__locate(collection, entry, first, count, &range.offset, &range.size, error);
+    if (status)
+        return status;
+    range.file = &collection->parts[entry->part]->file;
+    range.bytes = (unsigned char *)destination;
+    range.sums = crc != NULL;
+    range.crc = crc ? *crc : 0;
+    status = collection->worker && range.size >= EITP__SAFETENSORS_LARGE_PIECE
+                 ? eitp__read_halves(collection->worker, &range, error)
+                 : eitp__read_range_work(&range, error);
+    if (!status && crc)
+        *crc = range.crc;
     return status;
 }
 
@@ -180,4 +233,23 @@ EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *co
         count -= part;
     }
     return EITP_OK;
+}
+
+/* ---- The sum of the file ---- */
+
+/* A checksum is linear: that of a file is the exclusive or of those of its parts, each followed by zeros to the end of
+   the file. So tensors can be added in any order. */
+EITP__PRIVATE void eitp__safetensors_add_sum(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                             uint32_t crc) {
+    eitp__safetensors_part *part = collection->parts[entry->part];
+    const uint64_t end = part->data_start + part->data_size;
+    part->crc ^= eitp__crc32c_join(crc, 0, end - entry->offset - entry->size);
+}
+
+EITP__PRIVATE eitp__file_sum eitp__safetensors_sum(const eitp__safetensors *collection) {
+    const eitp__safetensors_part *part = collection->parts[0];
+    eitp__file_sum sum;
+    sum.size = part->data_start + part->data_size;
+    sum.crc = part->crc;
+    return sum;
 }

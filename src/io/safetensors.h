@@ -3,6 +3,7 @@
 #ifndef EITP_SAFETENSORS_H
 #define EITP_SAFETENSORS_H
 
+#include "base/checksum.h"
 #include "base/files.h"
 
 /* Maximum size of a header, as in the reference implementation. */
@@ -72,6 +73,13 @@ EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collec
 EITP__PRIVATE eitp_status eitp__safetensors_read_f32(const eitp__safetensors *collection,
                                                      const eitp__safetensors_entry *entry, int64_t first, int64_t count,
                                                      float *destination, uint32_t *crc, eitp_error *error);
+
+/* Adds the checksum of all bytes of a tensor to that of its file. */
+EITP__PRIVATE void eitp__safetensors_add_sum(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                             uint32_t crc);
+
+/* The size and checksum of a collection's only file, once each of its tensors was added. */
+EITP__PRIVATE eitp__file_sum eitp__safetensors_sum(const eitp__safetensors *collection);
 
 /* The format's name of a dtype, such as "F32"; NULL if it is invalid. */
 EITP__PRIVATE const char *eitp__safetensors_type(eitp_dtype dtype);

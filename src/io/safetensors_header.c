@@ -1,4 +1,5 @@
 #include "io/safetensors_header.h"
+#include "base/checksum.h"
 #include "base/sort.h"
 
 /*
@@ -364,7 +365,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_load_header(const eitp_host *host, e
     part->header_size = (size_t)header_size;
     part->data_start = sizeof bytes + header_size;
     part->data_size = file_size - part->data_start;
-    return eitp__file_read(&part->file, sizeof bytes, part->header, part->header_size, error);
+    status = eitp__file_read(&part->file, sizeof bytes, part->header, part->header_size, error);
+    if (!status) /* before it is parsed, which changes it */
+        part->crc = eitp__crc32c_join(
+            eitp__crc32c(eitp__crc32c(0, bytes, sizeof bytes), part->header, part->header_size), 0, part->data_size);
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__safetensors_parse_header(eitp__safetensors *collection, eitp__safetensors_part *part,

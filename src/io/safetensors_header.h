@@ -3,6 +3,7 @@
 #define EITP_SAFETENSORS_HEADER_H
 
 #include "base/json.h"
+#include "base/worker.h"
 #include "io/safetensors.h"
 
 /* One file of a collection. */
@@ -12,6 +13,7 @@ typedef struct eitp__safetensors_part {
     size_t header_size;
     uint64_t data_start;
     uint64_t data_size;
+    uint32_t crc; /* of the header and of the tensors added so far, as if all others were zero: see safetensors.c */
     eitp__json_document *metadata; /* {"__metadata__": {...}}, or NULL */
 } eitp__safetensors_part;
 
@@ -20,6 +22,7 @@ struct eitp__safetensors {
     eitp__safetensors_part **parts;
     size_t part_count;
     size_t part_capacity;
+    eitp__worker *worker; /* reads half of large tensors; NULL: none */
     eitp__safetensors_entry *entries;
     size_t entry_count;
     size_t entry_capacity;

@@ -1,10 +1,14 @@
 /* Variables to and from safetensors files, through a small buffer. */
 #include "io/variables.h"
+#include "base/checksum.h"
 #include "base/convert.h"
+#include "model/lora.h"
 #include "tensor/context.h"
+#include "tensor/variable.h"
 
 #define EITP__COPY_ELEMENTS ((int64_t)1 << 15) /* copied at a time */
 #define EITP__COPY_BYTES ((size_t)EITP__COPY_ELEMENTS * 8)
+#define EITP__DIRECT_ELEMENTS ((int64_t)1 << 20) /* read into a variable's memory between two polls */
 
 /* True if the variable is read and written as f32. For a 16-bit parameter that includes its remainder. */
 static int eitp__is_copied_as_f32(const eitp_variable *variable) {
@@ -21,9 +25,7 @@ static eitp_status eitp__read_elements(eitp_context *context, const eitp_variabl
                                        int loads, int64_t first, int64_t count, void *buffer, uint32_t *checksum,
                                        eitp_error *error) {
     size_t element = eitp_dtype_size(variable->dtype);
-    eitp_status status = eitp__context_ask(context, error);
-    if (status)
-        return status;
+    eitp_status status;
     if (eitp__is_copied_as_f32(variable)) {
         status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
         return status || !loads
@@ -68,20 +70,33 @@ static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__
     return EITP_OK;
 }
 
-/* Reads a whole variable from a tensor. */
+/* Reads a whole variable from a tensor: straight into its memory if the file has its bytes. */
 static eitp_status eitp__variable_read_whole(eitp_context *context, const eitp_variable *variable,
                                              const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
                                              int loads, uint32_t *checksum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
+    const size_t element = eitp_dtype_size(variable->dtype);
     int64_t elements = eitp__variable_elements(variable), piece = EITP__COPY_ELEMENTS;
-    eitp_status status = EITP_OK;
-    void *buffer = eitp__allocate_uninitialized(&host, EITP__COPY_BYTES);
-    if (!buffer)
-        return eitp__fail_memory(error, EITP__COPY_BYTES, "reading weights");
+    eitp_status status = eitp__prepare_access(context, error);
+    char *memory = NULL;
+    void *buffer = NULL;
+    if (!status && loads && entry->dtype == (int)variable->dtype)
+        memory = (char *)eitp__variable_memory(context, variable->name);
+    if (memory)
+        piece = EITP__DIRECT_ELEMENTS;
+    else if (!status)
+        buffer = eitp__allocate_uninitialized(&host, EITP__COPY_BYTES);
+    if (!status && !memory && !buffer)
+        status = eitp__fail_memory(error, EITP__COPY_BYTES, "reading weights");
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        status =
-            eitp__read_elements(context, variable, collection, entry, loads, first, count, buffer, checksum, error);
+        status = eitp__context_ask(context, error);
+        if (!status && memory)
+            status = eitp__safetensors_read(collection, entry, first, count, memory + (size_t)first * element, checksum,
+                                            error);
+        else if (!status)
+            status =
+                eitp__read_elements(context, variable, collection, entry, loads, first, count, buffer, checksum, error);
     }
     eitp__release(&host, buffer, EITP__COPY_BYTES);
     return status;
@@ -91,11 +106,16 @@ EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const
                                                     const eitp__piece *piece, const eitp__safetensors *collection,
                                                     const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error) {
+    uint32_t crc = 0, *sum = checksum ? &crc : NULL;
     eitp_status status = eitp__check_entry(variable, piece, collection, entry, error);
-    if (status)
-        return status;
-    return piece->is_whole ? eitp__variable_read_whole(context, variable, collection, entry, loads, checksum, error)
-                           : eitp__piece_read(context, variable, piece, collection, entry, loads, checksum, error);
+    if (!status)
+        status = piece->is_whole ? eitp__variable_read_whole(context, variable, collection, entry, loads, sum, error)
+                                 : eitp__piece_read(context, variable, piece, collection, entry, loads, sum, error);
+    if (!status && checksum) {
+        *checksum = eitp__crc32c_join(*checksum, crc, entry->size);
+        eitp__safetensors_add_sum(collection, entry, crc);
+    }
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
@@ -107,12 +127,19 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return eitp__variable_read_piece(context, variable, &pieces[0], collection, entry, loads, checksum, error);
 }
 
+static int eitp__is_of_classifier(const eitp_transformer_config *config, const eitp_variable *variable) {
+    eitp__parameter parameter;
+    return eitp__parameter_find(config, variable->name, &parameter) && eitp__lora_keeps(config, &parameter);
+}
+
 static int eitp__is_selected(const eitp__selection *selection, const eitp_variable *variable) {
-    return variable->role == selection->role && (!selection->selects || selection->selects(variable));
+    return variable->role == selection->role &&
+           (!selection->selects || selection->selects(variable) ||
+            (selection->with_classifier && eitp__is_of_classifier(selection->config, variable)));
 }
 
 static eitp__selection eitp__select_role(eitp_role role) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     selection.role = role;
     selection.selects = NULL;
     selection.prefix = "";
@@ -248,7 +275,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
 
 eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                 uint32_t *checksum, eitp_error *error) {
-    eitp__selection selection;
+    eitp__selection selection = EITP__ZERO;
     if (!context || !path)
         return eitp__fail_null(error, "eitp_variables_save", "context and path");
     selection = eitp__select_role(role);
@@ -294,7 +321,7 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
 
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
                                                         const eitp__selection *selection, eitp__reading reading,
-                                                        uint32_t *checksum, eitp_error *error) {
+                                                        eitp__read_sums *sums, eitp_error *error) {
     const int loads = reading == EITP__READ_LOAD;
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
@@ -313,20 +340,26 @@ EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, c
                 eitp__variable_read_piece(context, &variable, &pieces[k], collection,
                                           eitp__piece_entry(collection, &variable, &pieces[k]), loads, &sum, error);
     }
+    if (!status && sums) {
+        sums->tensors = sum;
+        sums->file = eitp__safetensors_sum(collection);
+    }
     eitp__safetensors_close(collection);
-    if (!status && checksum)
-        *checksum = sum;
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
-                                               eitp__reading reading, uint32_t *checksum, eitp_error *error) {
+                                               eitp__reading reading, eitp__read_sums *sums, eitp_error *error) {
     const eitp__selection selection = eitp__select_role(role);
-    return eitp__variables_read_selected(context, path, &selection, reading, checksum, error);
+    return eitp__variables_read_selected(context, path, &selection, reading, sums, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                 eitp_error *error) {
-    return context && path ? eitp__variables_read(context, path, role, EITP__READ_LOAD, checksum, error)
-                           : eitp__fail_null(error, "eitp_variables_load", "context and path");
+    eitp__read_sums sums = EITP__ZERO;
+    eitp_status status = context && path ? eitp__variables_read(context, path, role, EITP__READ_LOAD, &sums, error)
+                                         : eitp__fail_null(error, "eitp_variables_load", "context and path");
+    if (!status && checksum)
+        *checksum = sums.tensors;
+    return status;
 }

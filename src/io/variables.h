@@ -8,8 +8,8 @@
 
 /*
  * Reads a tensor into a variable of the same shape; a floating-point variable takes any floating-point dtype.
- * `checksum` is a running checksum as in eitp__safetensors_read. If `loads` is 0 everything is read and checked, but no
- * variable is changed.
+ * `checksum`, which may be NULL, is a running checksum as in eitp__safetensors_read; then the tensor is also added to
+ * the sum of its file. If `loads` is 0 everything is read and checked, but no variable is changed.
  */
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
                                                     const eitp__safetensors *collection,
@@ -29,9 +29,15 @@ typedef enum eitp__reading {
     EITP__READ_LOAD    /* into the variables */
 } eitp__reading;
 
-/* eitp_variables_load, or only its checks. */
+/* The checksums of a file that was read: of its tensors, in the order of the variables, and of all its bytes. */
+typedef struct eitp__read_sums {
+    uint32_t tensors;
+    eitp__file_sum file;
+} eitp__read_sums;
+
+/* eitp_variables_load, or only its checks. `sums` may be NULL. */
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role,
-                                               eitp__reading reading, uint32_t *checksum, eitp_error *error);
+                                               eitp__reading reading, eitp__read_sums *sums, eitp_error *error);
 
 /* The variables of a file. */
 typedef struct eitp__selection {
@@ -39,12 +45,13 @@ typedef struct eitp__selection {
     int (*selects)(const eitp_variable *variable); /* NULL: all */
     const char *prefix;                            /* of their names in the file */
     const eitp_transformer_config *config;         /* whose architecture gives the layout of parameters; NULL: none */
+    int with_classifier;                           /* those of its classifier too, whatever `selects` says */
 } eitp__selection;
 
 /* eitp__variables_read of a selection, whose prefix must be "". */
 EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
                                                         const eitp__selection *selection, eitp__reading reading,
-                                                        uint32_t *checksum, eitp_error *error);
+                                                        eitp__read_sums *sums, eitp_error *error);
 
 /* eitp_variables_save of a selection. `output` may be NULL. */
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,

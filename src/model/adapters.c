@@ -22,22 +22,45 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
     return status;
 }
 
+/* Replaces the targets by layers of the model. */
+static eitp_status eitp__lora_find_layers(const eitp_model *model, eitp_lora_config *config, eitp_error *error) {
+    const eitp_architecture *architecture = eitp__architecture_of(&model->config);
+    const unsigned rows = (1u << EITP__LINEAR_SLOTS) - 1, all = eitp__lora_layers(architecture, rows);
+    if (config->targets & ~(rows | all))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "adapter targets are %u; %s has layers %u only", config->targets,
+                          architecture->model_type, rows | all);
+    config->targets = eitp__lora_layers(architecture, config->targets);
+    return EITP_OK;
+}
+
+/* Freezes all parameters but those of a classifier, which PEFT trains too. */
+static eitp_status eitp__lora_freeze_base(eitp_model *model, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        if (!eitp__lora_keeps(&model->config, &parameter))
+            status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+    }
+    return status;
+}
+
 eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
     if (!model || !config)
         return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
+    eitp_lora_config layers = *config;
     eitp_status status = eitp__lora_config_check(config, error);
+    if (!status)
+        status = eitp__lora_find_layers(model, &layers, error);
     if (!status && model->lora.rank)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model already has adapters");
     if (!status && model->context->graph_count)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are created");
     if (!status)
-        status = eitp__lora_declare(model, config, error);
-    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
-    }
+        status = eitp__lora_declare(model, &layers, error);
     if (!status)
-        model->lora = *config;
+        status = eitp__lora_freeze_base(model, error);
+    if (!status)
+        model->lora = layers;
     return status;
 }
 
@@ -60,6 +83,8 @@ eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_er
 /* An adapter in memory, and one row of the weight that it is merged into. */
 typedef struct eitp__lora_merge {
     const eitp_host *host;
+    const char *weight;     /* its name */
+    int64_t stride, column; /* of the weight */
     int64_t rank, in, out;
     double scale;
     float *a, *b, *row; /* one allocation */
@@ -75,20 +100,19 @@ static void eitp__lora_add_row(const eitp__lora_merge *merge, int64_t i) {
     }
 }
 
-/* Adds scale * (B A)^T to the weight [in, out] of an adapter, and zeroes B. */
+/* Adds scale * (B A)^T to the columns of the weight [in, stride] that an adapter is for, and zeroes B. */
 static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lora_merge *merge, const char *name_a,
                                           const char *name_b, eitp_error *error) {
-    char weight[EITP__NAME_SIZE];
     eitp_status status = eitp_variable_read_f32(context, name_a, 0, merge->a, merge->rank * merge->in, error);
     if (!status)
         status = eitp_variable_read_f32(context, name_b, 0, merge->b, merge->rank * merge->out, error);
-    snprintf(weight, sizeof weight, "%.*s.weight", (int)(strlen(name_a) - strlen(".lora_A.weight")), name_a);
     for (int64_t i = 0; i < merge->in && !status; i++) {
-        status = eitp_variable_read_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+        const int64_t at = i * merge->stride + merge->column;
+        status = eitp_variable_read_f32(context, merge->weight, at, merge->row, merge->out, error);
         if (!status)
             eitp__lora_add_row(merge, i);
         if (!status)
-            status = eitp_variable_write_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+            status = eitp_variable_write_f32(context, merge->weight, at, merge->row, merge->out, error);
     }
     return status ? status : eitp_variable_fill(context, name_b, 0, error);
 }
@@ -102,6 +126,9 @@ eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
         eitp__parameter a = eitp__lora_parameter(&model->config, config, i);
         eitp__parameter b = eitp__lora_parameter(&model->config, config, i + 1);
         eitp__lora_merge merge = EITP__ZERO;
+        const eitp__parameter weight = eitp__lora_weight(&model->config, config, i, &merge.column);
+        merge.weight = weight.name;
+        merge.stride = weight.shape[1];
         merge.host = &model->host;
         merge.rank = config->rank;
         merge.in = a.shape[1];

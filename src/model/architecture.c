@@ -2,6 +2,9 @@
 
 static const eitp_architecture *(*const eitp__architectures[])(void) = {
     eitp__architecture_gpt2, /* the first is the default */
+    eitp__architecture_bert,
+    eitp__architecture_roberta,
+    eitp__architecture_distilbert,
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index) {
@@ -31,14 +34,33 @@ EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_arc
     return config;
 }
 
+EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config) {
+    return config->head == EITP_HEAD_LANGUAGE && config->tied;
+}
+
+EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row) {
+    const unsigned with = config->head == EITP_HEAD_CLASSIFIER ? EITP__WITH_CLASSIFIER
+                          : config->head == EITP_HEAD_NONE     ? config->pooler ? EITP__WITH_POOLER : EITP__WITH_NOTHING
+                          : config->tied                       ? EITP__WITH_TIED_HEAD
+                                                               : EITP__WITH_OWN_HEAD;
+    return (row->with & with) != 0;
+}
+
 EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
                                                         eitp__part part) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp__parameter_row *found = NULL;
     for (size_t i = 0; i < architecture->row_count; i++) {
-        if (architecture->rows[i].slot == slot && architecture->rows[i].part == part)
-            return &architecture->rows[i];
+        const eitp__parameter_row *row = &architecture->rows[i];
+        if (row->slot == slot && row->part == part && (!found || eitp__has_row(config, row)))
+            found = row;
     }
-    return NULL;
+    return found;
+}
+
+EITP__PRIVATE int eitp__has_slot(const eitp_transformer_config *config, eitp__model_slot slot, eitp__part part) {
+    const eitp__parameter_row *row = eitp__row_find(config, slot, part);
+    return row && eitp__has_row(config, row);
 }
 
 EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent) {
@@ -46,7 +68,7 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
     case EITP__VOCABULARY:
         return config->vocabulary;
     case EITP__POSITIONS:
-        return config->positions;
+        return config->first_position + config->positions;
     case EITP__SEGMENTS:
         return config->segments;
     case EITP__WIDTH:
@@ -55,15 +77,22 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
         return 3 * config->width;
     case EITP__INNER:
         return config->inner;
+    case EITP__LABELS:
+        return config->labels;
     case EITP__NONE:
     default:
         return 0;
     }
 }
 
+/* The prefix of parameter names. As in transformers, a model without a head has none. */
+static const char *eitp__prefix_of(const eitp_transformer_config *config) {
+    return config->head == EITP_HEAD_NONE ? "" : eitp__architecture_of(config)->prefix;
+}
+
 EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
-    snprintf(name, size, "%s%s%d", architecture->prefix, architecture->block_prefix, (int)layer);
+    snprintf(name, size, "%s%s%d", eitp__prefix_of(config), architecture->block_prefix, (int)layer);
 }
 
 EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
@@ -77,52 +106,58 @@ EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config 
         snprintf(parameter.name, sizeof parameter.name, "%s.%s", block, row->name);
     else
         snprintf(parameter.name, sizeof parameter.name, "%s%s",
-                 row->place == EITP__UNTIED_HEAD ? "" : eitp__architecture_of(config)->prefix, row->name);
+                 row->place == EITP__IN_HEAD ? "" : eitp__prefix_of(config), row->name);
     for (int d = 0; d < 2 && row->extents[d] != EITP__NONE; d++)
         parameter.shape[parameter.rank++] = eitp__extent_of(config, row->extents[d]);
     parameter.is_f32 = parameter.rank < 2;
     return parameter;
 }
 
-/* The number of rows with a place, and the index of the first. */
-static size_t eitp__rows_of_place(const eitp_architecture *architecture, eitp__parameter_place place, size_t *first) {
-    size_t count = 0;
-    *first = 0;
+/* How many times a model has the rows of a place. */
+static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
+    return place == EITP__IN_BLOCK ? config->layers : 1;
+}
+
+/* The number of rows of a place that a model has; with `row` not NULL, *row becomes the nth of them. */
+static int64_t eitp__rows_of_place(const eitp_transformer_config *config, eitp__parameter_place place, int64_t nth,
+                                   const eitp__parameter_row **row) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    int64_t count = 0;
     for (size_t i = 0; i < architecture->row_count; i++) {
-        *first += architecture->rows[i].place < place;
-        count += architecture->rows[i].place == place;
+        if (architecture->rows[i].place != place || !eitp__has_row(config, &architecture->rows[i]))
+            continue;
+        if (row && count == nth)
+            *row = &architecture->rows[i];
+        count++;
     }
     return count;
 }
 
-/* How many times a model has the rows of a place. */
-static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
-    return place == EITP__IN_BLOCK ? config->layers : place == EITP__UNTIED_HEAD ? !config->tied : 1;
-}
-
 EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
-    const eitp_architecture *architecture = eitp__architecture_of(config);
     int64_t count = 0;
-    for (size_t i = 0; i < architecture->row_count; i++)
-        count += eitp__place_repeats(config, architecture->rows[i].place);
+    for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
+        const eitp__parameter_place place = (eitp__parameter_place)i;
+        count += eitp__rows_of_place(config, place, 0, NULL) * eitp__place_repeats(config, place);
+    }
     return count;
 }
 
 EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
-    const eitp_architecture *architecture = eitp__architecture_of(config);
     eitp__parameter parameter;
     char block[EITP__BLOCK_NAME_SIZE];
     memset(&parameter, 0, sizeof parameter);
-    for (int place = EITP__BEFORE_BLOCKS; place <= EITP__UNTIED_HEAD; place++) {
-        size_t first;
-        int64_t rows = (int64_t)eitp__rows_of_place(architecture, (eitp__parameter_place)place, &first);
-        int64_t count = rows * eitp__place_repeats(config, (eitp__parameter_place)place);
+    for (int i = EITP__BEFORE_BLOCKS; i < EITP__PLACES; i++) {
+        const eitp__parameter_place place = (eitp__parameter_place)i;
+        const eitp__parameter_row *row = NULL;
+        int64_t rows = eitp__rows_of_place(config, place, 0, NULL);
+        int64_t count = rows * eitp__place_repeats(config, place);
         if (index >= count) {
             index -= count;
             continue;
         }
+        eitp__rows_of_place(config, place, index % rows, &row);
         eitp__block_name(config, index / rows, block, sizeof block);
-        parameter = eitp__row_parameter(config, &architecture->rows[first + (size_t)(index % rows)], block);
+        parameter = eitp__row_parameter(config, row, block);
         parameter.layer = place == EITP__IN_BLOCK ? index / rows : -1;
         break;
     }

@@ -1,13 +1,14 @@
 /*
- * The table of architectures. An entry is data only (gpt2.c is one): parameters with their names and layout in files,
- * and the keys of config.json. The modules of src/model, each using those above it:
+ * The table of architectures. An entry is data only (gpt2.c, bert.c, roberta.c, distilbert.c): parameters with their
+ * names and layout in files, and the keys of config.json. The modules of src/model, each using those above it:
  *
  *     architecture                 the table and its lookups
+ *     labels                       names of a classifier's labels
  *     transformer_config           configurations, and config.json
  *     parameters                   declaring and filling parameters
  *     lora                         adapters of a linear layer
  *     layers, block                norms, linear layers, blocks
- *     transformer                  the model
+ *     transformer, heads           the model
  *     adapters, freeze, generate   operations on a model
  */
 #ifndef EITP_ARCHITECTURE_H
@@ -32,7 +33,12 @@ typedef enum eitp__model_slot {
     EITP__SEGMENT_EMBEDDING,
     EITP__EMBEDDING_NORM,
     EITP__FINAL_NORM,
-    EITP__HEAD
+    EITP__POOLER,
+    EITP__HEAD_TRANSFORM, /* a linear layer, activation and norm before the language head */
+    EITP__HEAD_NORM,
+    EITP__HEAD,
+    EITP__CLASSIFIER_TRANSFORM, /* a linear layer and activation before the classifier */
+    EITP__CLASSIFIER
 } eitp__model_slot;
 
 /* The matrix of a slot, or the gain of a norm; or its bias. */
@@ -43,8 +49,20 @@ typedef enum eitp__parameter_place {
     EITP__BEFORE_BLOCKS,
     EITP__IN_BLOCK,
     EITP__AFTER_BLOCKS,
-    EITP__UNTIED_HEAD /* only if the head is not tied; its name has no prefix */
+    EITP__IN_HEAD, /* its name has no prefix */
+    EITP__PLACES
 } eitp__parameter_place;
+
+/* What a configuration adds to the blocks, as bits: a row says with which of them it exists. */
+enum {
+    EITP__WITH_TIED_HEAD = 1, /* a language head that shares the token embedding, */
+    EITP__WITH_OWN_HEAD = 2,  /* or has a matrix of its own */
+    EITP__WITH_CLASSIFIER = 4,
+    EITP__WITH_POOLER = 8,   /* no head, with a pooler */
+    EITP__WITH_NOTHING = 16, /* no head, without a pooler */
+    EITP__WITH_HEAD = EITP__WITH_TIED_HEAD | EITP__WITH_OWN_HEAD,
+    EITP__ALWAYS = 31
+};
 
 /* A dimension of a parameter. */
 typedef enum eitp__extent {
@@ -54,7 +72,8 @@ typedef enum eitp__extent {
     EITP__SEGMENTS,
     EITP__WIDTH,
     EITP__QKV,
-    EITP__INNER
+    EITP__INNER,
+    EITP__LABELS
 } eitp__extent;
 
 typedef enum eitp__fill_kind {
@@ -78,12 +97,21 @@ typedef struct eitp__parameter_row {
     int is_transposed;                /* [out, in] in files */
     const char *pieces[EITP__PIECES]; /* tensors of a file that, side by side by columns, make up the parameter; NULL:
                                          one tensor of the row's name */
+    unsigned with;                    /* the configurations that have it: a sum of EITP__WITH_... */
 } eitp__parameter_row;
 
-/* The end of a row whose parameter has the same layout in files. */
-#define EITP__AS_IN_FILES                                                                                              \
-    0, {                                                                                                               \
-        NULL, NULL, NULL                                                                                               \
+/* A row of a table. */
+#define EITP__ROW(slot, part, place, name, rows, columns, fill, is_transposed, with)                                   \
+    {                                                                                                                  \
+        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
+            is_transposed, {NULL, NULL, NULL}, with                                                                    \
+    }
+
+/* A matrix or bias that is three tensors of a file. */
+#define EITP__ROW_OF_THREE(slot, part, place, name, rows, columns, fill, is_transposed, a, b, c)                       \
+    {                                                                                                                  \
+        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
+            is_transposed, {a, b, c}, EITP__ALWAYS                                                                     \
     }
 
 /* A member of eitp_transformer_config that a key of config.json sets. */
@@ -99,6 +127,7 @@ typedef enum eitp__field {
     EITP__FIELD_EMBEDDING_DROPOUT,
     EITP__FIELD_ATTENTION_DROPOUT,
     EITP__FIELD_RESIDUAL_DROPOUT,
+    EITP__FIELD_CLASSIFIER_DROPOUT,
     EITP__FIELD_EPSILON,
     EITP__FIELD_INITIALIZER_RANGE,
     EITP__FIELD_SCALE_ATTENTION,
@@ -120,14 +149,34 @@ typedef struct eitp__config_key {
 
 typedef struct eitp__named_shape {
     const char *name;
-    int64_t width, heads, layers, positions; /* the MLP is four times as wide */
+    int64_t width, heads, layers, positions, segments; /* the MLP is four times as wide */
+    double epsilon;
 } eitp__named_shape;
+
+/* A class of transformers, in "architectures" of config.json. */
+typedef struct eitp__model_class {
+    const char *name;
+    eitp_head head;
+} eitp__model_class;
+
+/* How a classifier goes from hidden states to scores: pooling, the pooler if there is one, CLASSIFIER_TRANSFORM if
+   there is one, dropout, CLASSIFIER. */
+typedef struct eitp__classifier_rule {
+    eitp_pooling pooling;
+    eitp_activation activation; /* after CLASSIFIER_TRANSFORM */
+    int drops_first;            /* dropout before CLASSIFIER_TRANSFORM too */
+} eitp__classifier_rule;
 
 struct eitp_architecture {
     const char *model_type;
-    const char *class_name;   /* in "architectures" of config.json */
-    const char *prefix;       /* of parameter names; optional in files */
-    const char *block_prefix; /* between it and the number of a block */
+    const char *prefix;               /* of parameter names; optional in files, where models without a head lack it */
+    const char *block_prefix;         /* between it and the number of a block */
+    const eitp__model_class *classes; /* the first with a head is written */
+    size_t class_count;
+    eitp__classifier_rule classifier;
+    eitp_activation head_activation; /* after HEAD_TRANSFORM; EITP_NO_ACTIVATION: the configuration's */
+    unsigned lora_targets;           /* PEFT's default */
+    int pads_positions; /* max_position_embeddings of config.json includes the rows up to pad_token_id, as in RoBERTa */
     const eitp_transformer_config *defaults;
     const eitp__named_shape *shapes;
     size_t shape_count;
@@ -137,7 +186,8 @@ struct eitp_architecture {
     size_t row_count;
 };
 
-EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void);
+EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void), *eitp__architecture_bert(void),
+    *eitp__architecture_roberta(void), *eitp__architecture_distilbert(void);
 
 /* Entry `index` of the table; NULL past the end. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
@@ -145,12 +195,22 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
 /* The architecture of a configuration, never NULL. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config);
 
-/* The configuration that an empty config.json means; `inner` is 0. */
+/* The configuration that an empty config.json means. `inner` may be 0, which stands for 4 * width, and
+   classifier_dropout below 0, which stands for residual_dropout. */
 EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture);
 
-/* The row of a slot; NULL if the architecture has none. */
+/* True if a model of the configuration has the row. */
+EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row);
+
+/* The row of a slot in a model of the configuration, else in another one; NULL if the architecture has none. */
 EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
                                                         eitp__part part);
+
+/* True if a model of the configuration has a parameter in this slot. */
+EITP__PRIVATE int eitp__has_slot(const eitp_transformer_config *config, eitp__model_slot slot, eitp__part part);
+
+/* True if the language head shares the token embedding. */
+EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config);
 
 /* ---- Parameters ---- */
 

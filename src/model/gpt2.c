@@ -6,6 +6,7 @@ static const eitp_transformer_config eitp__gpt2_defaults = {
     NULL,           /* architecture: set by eitp__architecture_defaults */
     50257,          /* vocabulary */
     1024,           /* positions */
+    0,              /* first_position */
     768,            /* width */
     12,             /* heads */
     12,             /* layers */
@@ -22,14 +23,20 @@ static const eitp_transformer_config eitp__gpt2_defaults = {
     1,              /* tied */
     0,              /* post_norm */
     0,              /* bidirectional */
-    {1, {50256}},   /* begin */
-    {1, {50256}},   /* end */
-    {0, {0}},       /* padding */
+    EITP_HEAD_LANGUAGE,
+    2, /* labels */
+    EITP_PROBLEM_UNKNOWN,
+    0,            /* classifier_dropout */
+    0,            /* pooler */
+    {1, {50256}}, /* begin */
+    {1, {50256}}, /* end */
+    {0, {0}},     /* padding */
 };
 
 static const eitp__named_shape eitp__gpt2_shapes[] = {
-    {"gpt2", 768, 12, 12, 1024},     {"gpt2-medium", 1024, 16, 24, 1024}, {"gpt2-large", 1280, 20, 36, 1024},
-    {"gpt2-xl", 1600, 25, 48, 1024}, {"distilgpt2", 768, 12, 6, 1024},    {"tiny", 128, 4, 4, 256},
+    {"gpt2", 768, 12, 12, 1024, 0, 1e-5},        {"gpt2-medium", 1024, 16, 24, 1024, 0, 1e-5},
+    {"gpt2-large", 1280, 20, 36, 1024, 0, 1e-5}, {"gpt2-xl", 1600, 25, 48, 1024, 0, 1e-5},
+    {"distilgpt2", 768, 12, 6, 1024, 0, 1e-5},   {"tiny", 128, 4, 4, 256, 0, 1e-5},
 };
 
 static const eitp__config_key eitp__gpt2_keys[] = {
@@ -52,11 +59,9 @@ static const eitp__config_key eitp__gpt2_keys[] = {
     {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
 };
 
+/* GPT-2's matrices have the same layout in files. */
 #define EITP__GPT2_ROW(slot, part, place, name, rows, columns, fill)                                                   \
-    {                                                                                                                  \
-        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
-            EITP__AS_IN_FILES                                                                                          \
-    }
+    EITP__ROW(slot, part, place, name, rows, columns, fill, 0, EITP__ALWAYS)
 
 static const eitp__parameter_row eitp__gpt2_rows[] = {
     EITP__GPT2_ROW(TOKEN_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "wte.weight", VOCABULARY, WIDTH, NORMAL),
@@ -75,15 +80,27 @@ static const eitp__parameter_row eitp__gpt2_rows[] = {
     EITP__GPT2_ROW(MLP_OUTPUT, BIAS, IN_BLOCK, "mlp.c_proj.bias", WIDTH, NONE, ZERO),
     EITP__GPT2_ROW(FINAL_NORM, WEIGHT, AFTER_BLOCKS, "ln_f.weight", WIDTH, NONE, ONE),
     EITP__GPT2_ROW(FINAL_NORM, BIAS, AFTER_BLOCKS, "ln_f.bias", WIDTH, NONE, ZERO),
-    EITP__GPT2_ROW(HEAD, WEIGHT, UNTIED_HEAD, "lm_head.weight", VOCABULARY, WIDTH, NORMAL),
+    EITP__ROW(HEAD, WEIGHT, IN_HEAD, "lm_head.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
+    EITP__ROW(CLASSIFIER, WEIGHT, IN_HEAD, "score.weight", WIDTH, LABELS, NORMAL, 1, EITP__WITH_CLASSIFIER),
+};
+
+static const eitp__model_class eitp__gpt2_classes[] = {
+    {"GPT2LMHeadModel", EITP_HEAD_LANGUAGE},
+    {"GPT2ForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"GPT2Model", EITP_HEAD_NONE}, /* but read as a language model: see eitp__read_model_head */
 };
 
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
     static const eitp_architecture gpt2 = {
         "gpt2",
-        "GPT2LMHeadModel",
         "transformer.",
         "h.",
+        eitp__gpt2_classes,
+        EITP__COUNT(eitp__gpt2_classes),
+        {EITP_POOLING_LAST, EITP_NO_ACTIVATION, 0},
+        EITP_NO_ACTIVATION,
+        EITP_LORA_ATTENTION_INPUT,
+        0,
         &eitp__gpt2_defaults,
         eitp__gpt2_shapes,
         EITP__COUNT(eitp__gpt2_shapes),

@@ -4,7 +4,8 @@
 #define EITP__LORA_MAX_RANK (1 << 16)
 #define EITP__LORA_MAX_ALPHA 1e9
 
-#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS) - 1)
+/* Linear layers that are whole, and then the pieces of each. */
+#define EITP__LORA_ALL_TARGETS ((1u << EITP__LINEAR_SLOTS * (1 + EITP__PIECES)) - 1)
 
 /* ---- Configurations ---- */
 
@@ -42,33 +43,88 @@ EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
     return config->alpha / (config->rslora ? sqrt((double)config->rank) : (double)config->rank);
 }
 
-/* ---- Layer names ---- */
+/* ---- Layers ---- */
+
+/* A linear layer of blocks that can have an adapter: the weight of a row, or one of the pieces that make it up in
+   files. */
+typedef struct eitp__lora_layer {
+    const eitp__parameter_row *row;
+    int piece, pieces;
+    const char *name; /* of the layer, without ".weight" */
+    size_t length;    /* of the name */
+    unsigned target;  /* its bit in eitp_lora_config.targets */
+} eitp__lora_layer;
 
 /* True if the row is the weight of a linear layer of blocks. */
 static int eitp__lora_is_linear(const eitp__parameter_row *row) {
     return row->place == EITP__IN_BLOCK && row->slot < EITP__LINEAR_SLOTS && row->part == EITP__WEIGHT;
 }
 
-/* The length of the layer's name: the name of its weight without ".weight". */
-static size_t eitp__lora_layer_length(const eitp__parameter_row *row) {
-    return strlen(row->name) - strlen(".weight");
+static int eitp__lora_pieces(const eitp__parameter_row *row) {
+    int count = 0;
+    while (count < EITP__PIECES && row->pieces[count])
+        count++;
+    return count ? count : 1;
 }
 
+static eitp__lora_layer eitp__lora_layer_of(const eitp__parameter_row *row, int piece) {
+    static const char end[] = ".weight";
+    eitp__lora_layer layer;
+    layer.row = row;
+    layer.piece = piece;
+    layer.pieces = eitp__lora_pieces(row);
+    layer.name = row->pieces[piece] ? row->pieces[piece] : row->name;
+    layer.length = strlen(layer.name);
+    if (layer.length > sizeof end - 1 && !strcmp(layer.name + layer.length - (sizeof end - 1), end))
+        layer.length -= sizeof end - 1;
+    layer.target =
+        1u << (layer.pieces > 1 ? EITP__LINEAR_SLOTS + EITP__PIECES * (int)row->slot + piece : (int)row->slot);
+    return layer;
+}
+
+/* Layer `index` of an architecture; 0 past the end. */
+static int eitp__lora_layer_at(const eitp_architecture *architecture, int64_t index, eitp__lora_layer *layer) {
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        const int pieces = eitp__lora_is_linear(row) ? eitp__lora_pieces(row) : 0;
+        if (index < pieces) {
+            *layer = eitp__lora_layer_of(row, (int)index);
+            return 1;
+        }
+        index -= pieces;
+    }
+    return 0;
+}
+
+/* True if the targets have the layer, or all pieces of its row. */
+static int eitp__lora_has(unsigned targets, const eitp__lora_layer *layer) {
+    return (targets & (layer->target | 1u << layer->row->slot)) != 0;
+}
+
+EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets) {
+    eitp__lora_layer layer;
+    unsigned layers = 0;
+    for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++)
+        layers |= eitp__lora_has(targets, &layer) ? layer.target : 0;
+    return layers;
+}
+
+/* ---- Layer names ---- */
+
 /* True if `word` is the layer's name, or its end after a dot. */
-static int eitp__lora_word_matches(const char *word, size_t size, const eitp__parameter_row *row) {
-    size_t length = eitp__lora_layer_length(row);
-    return size && length >= size && !strncmp(row->name + length - size, word, size) &&
-           (length == size || row->name[length - size - 1] == '.');
+static int eitp__lora_word_matches(const char *word, size_t size, const eitp__lora_layer *layer) {
+    return size && layer->length >= size && !strncmp(layer->name + layer->length - size, word, size) &&
+           (layer->length == size || layer->name[layer->length - size - 1] == '.');
 }
 
 /* The layers of an architecture that a word matches. */
 static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, const char *word, size_t size) {
     int is_all = size == strlen("all-linear") && !strncmp(word, "all-linear", size);
+    eitp__lora_layer layer;
     unsigned found = 0;
-    for (size_t i = 0; i < architecture->row_count; i++) {
-        const eitp__parameter_row *row = &architecture->rows[i];
-        if (eitp__lora_is_linear(row) && (is_all || eitp__lora_word_matches(word, size, row)))
-            found |= 1u << row->slot;
+    for (int64_t i = 0; eitp__lora_layer_at(architecture, i, &layer); i++) {
+        if (is_all || eitp__lora_word_matches(word, size, &layer))
+            found |= layer.target;
     }
     return found;
 }
@@ -96,6 +152,7 @@ eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const
                                     eitp_error *error) {
     const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
     const char *word = NULL, *ignored;
+    eitp__lora_layer layer;
     char layers[200];
     unsigned found;
     size_t at = 0;
@@ -109,23 +166,24 @@ eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const
         return EITP_OK;
     }
     *layers = 0;
-    for (size_t i = 0; i < named->row_count && at < sizeof layers; i++) {
-        if (eitp__lora_is_linear(&named->rows[i]))
-            at += (size_t)snprintf(layers + at, sizeof layers - at, "%.*s, ",
-                                   (int)eitp__lora_layer_length(&named->rows[i]), named->rows[i].name);
-    }
+    for (int64_t i = 0; at < sizeof layers && eitp__lora_layer_at(named, i, &layer); i++)
+        at += (size_t)snprintf(layers + at, sizeof layers - at, "%.*s, ", (int)layer.length, layer.name);
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
                       "no linear layer named '%.*s' in %s (choose from %sall-linear, or the last parts of these names)",
                       (int)(strcspn(word, ",") < 60 ? strcspn(word, ",") : 60), word, named->model_type, layers);
 }
 
+unsigned eitp_lora_targets_default(const eitp_architecture *architecture) {
+    return (architecture ? architecture : eitp__architecture_at(0))->lora_targets;
+}
+
 /* The last part of a layer's name. */
-static const char *eitp__lora_last_word(const eitp__parameter_row *row, size_t *size) {
-    size_t length = eitp__lora_layer_length(row), begin = length;
-    while (begin && row->name[begin - 1] != '.')
+static const char *eitp__lora_last_word(const eitp__lora_layer *layer, size_t *size) {
+    size_t begin = layer->length;
+    while (begin && layer->name[begin - 1] != '.')
         begin--;
-    *size = length - begin;
-    return row->name + begin;
+    *size = layer->length - begin;
+    return layer->name + begin;
 }
 
 /*
@@ -134,22 +192,22 @@ static const char *eitp__lora_last_word(const eitp__parameter_row *row, size_t *
  */
 static size_t eitp__lora_format_layers(const eitp_architecture *architecture, unsigned targets, int is_shared,
                                        char *names, size_t at, size_t size) {
+    eitp__lora_layer layer;
     unsigned written = 0;
-    for (size_t i = 0; i < architecture->row_count && at < size; i++) {
-        const eitp__parameter_row *row = &architecture->rows[i];
+    for (int64_t i = 0; at < size && eitp__lora_layer_at(architecture, i, &layer); i++) {
         size_t length;
         const char *word;
         unsigned same;
-        if (!eitp__lora_is_linear(row) || !((targets & ~written) >> row->slot & 1))
+        if (!(targets & ~written & layer.target))
             continue;
-        word = eitp__lora_last_word(row, &length);
+        word = eitp__lora_last_word(&layer, &length);
         same = eitp__lora_word_targets(architecture, word, length);
-        if (is_shared != (same != 1u << row->slot))
+        if (is_shared != (same != layer.target))
             continue;
         if (same & ~targets) {
-            word = row->name;
-            length = eitp__lora_layer_length(row);
-            same = 1u << row->slot;
+            word = layer.name;
+            length = layer.length;
+            same = layer.target;
         }
         written |= same;
         at += (size_t)snprintf(names + at, size - at, "%s%.*s", at ? "," : "", (int)length, word);
@@ -163,6 +221,7 @@ void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned ta
     if (!names || !size)
         return;
     *names = 0;
+    targets = eitp__lora_layers(named, targets);
     at = eitp__lora_format_layers(named, targets, 0, names, 0, size);
     eitp__lora_format_layers(named, targets, 1, names, at, size);
 }
@@ -170,35 +229,35 @@ void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned ta
 /* ---- Parameters ---- */
 
 /* The parameter A [rank, in] or B [out, rank] of a layer's adapter. */
-static eitp__parameter eitp__lora_row_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
-                                                const eitp__parameter_row *row, const char *block, int is_b) {
+static eitp__parameter eitp__lora_layer_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                  const eitp__lora_layer *layer, const char *block, int is_b) {
     eitp__parameter parameter;
     memset(&parameter, 0, sizeof parameter);
-    snprintf(parameter.name, sizeof parameter.name, "%s.%.*s.lora_%c.weight", block, (int)eitp__lora_layer_length(row),
-             row->name, is_b ? 'B' : 'A');
+    snprintf(parameter.name, sizeof parameter.name, "%s.%.*s.lora_%c.weight", block, (int)layer->length, layer->name,
+             is_b ? 'B' : 'A');
     parameter.layer = -1;
     parameter.rank = 2;
-    parameter.shape[!is_b] = eitp__extent_of(model, row->extents[is_b]);
+    parameter.shape[!is_b] = eitp__extent_of(model, layer->row->extents[is_b]) / (is_b ? layer->pieces : 1);
     parameter.shape[is_b] = config->rank;
     parameter.is_f32 = 1;
     return parameter;
 }
 
-/* The row of adapted layer `index` of a block; NULL past the end. */
-static const eitp__parameter_row *eitp__lora_row(const eitp_architecture *architecture, const eitp_lora_config *config,
-                                                 int64_t index) {
-    for (size_t i = 0; i < architecture->row_count && config->rank; i++) {
-        const eitp__parameter_row *row = &architecture->rows[i];
-        if (eitp__lora_is_linear(row) && (config->targets >> row->slot & 1) && index-- == 0)
-            return row;
+/* Adapted layer `index` of a block; 0 past the end. */
+static int eitp__lora_adapted(const eitp_architecture *architecture, const eitp_lora_config *config, int64_t index,
+                              eitp__lora_layer *layer) {
+    for (int64_t i = 0; config->rank && eitp__lora_layer_at(architecture, i, layer); i++) {
+        if (eitp__lora_has(config->targets, layer) && index-- == 0)
+            return 1;
     }
-    return NULL;
+    return 0;
 }
 
 /* The number of adapted layers of a block. */
 static int64_t eitp__lora_layer_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
+    eitp__lora_layer layer;
     int64_t count = 0;
-    while (eitp__lora_row(eitp__architecture_of(model), config, count))
+    while (eitp__lora_adapted(eitp__architecture_of(model), config, count, &layer))
         count++;
     return count;
 }
@@ -210,13 +269,31 @@ EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index) {
     int64_t in_block = 2 * eitp__lora_layer_count(model, config);
-    const eitp__parameter_row *row = eitp__lora_row(eitp__architecture_of(model), config, index % in_block / 2);
+    eitp__lora_layer layer;
     eitp__parameter parameter;
     char block[EITP__BLOCK_NAME_SIZE];
+    eitp__lora_adapted(eitp__architecture_of(model), config, index % in_block / 2, &layer);
     eitp__block_name(model, index / in_block, block, sizeof block);
-    parameter = eitp__lora_row_parameter(model, config, row, block, (int)(index % 2));
+    parameter = eitp__lora_layer_parameter(model, config, &layer, block, (int)(index % 2));
     parameter.layer = index / in_block;
     return parameter;
+}
+
+EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                int64_t index, int64_t *column) {
+    int64_t in_block = 2 * eitp__lora_layer_count(model, config);
+    eitp__lora_layer layer;
+    eitp__parameter weight;
+    char block[EITP__BLOCK_NAME_SIZE];
+    eitp__lora_adapted(eitp__architecture_of(model), config, index % in_block / 2, &layer);
+    eitp__block_name(model, index / in_block, block, sizeof block);
+    weight = eitp__row_parameter(model, layer.row, block);
+    *column = layer.piece * weight.shape[1] / layer.pieces;
+    return weight;
+}
+
+EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const eitp__parameter *parameter) {
+    return model->head == EITP_HEAD_CLASSIFIER && parameter->row->place == EITP__IN_HEAD;
 }
 
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
@@ -227,21 +304,43 @@ EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
 
 /* ---- The graph ---- */
 
-EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
-                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key) {
-    const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
+/* The adapter's output for x. */
+static eitp_tensor *eitp__lora_apply_layer(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
+                                           const eitp__lora_layer *layer, const eitp_lora_config *config,
+                                           eitp_tensor *key) {
+    const eitp__parameter a = eitp__lora_layer_parameter(model, config, layer, block, 0);
+    const eitp__parameter b = eitp__lora_layer_parameter(model, config, layer, block, 1);
     eitp_graph *graph = eitp_tensor_graph(x);
     eitp_dtype dtype = eitp_tensor_dtype(x);
-    eitp__parameter a, b;
-    eitp_tensor *low;
-    if (!x || !row || !config || !config->rank || !(config->targets >> slot & 1))
-        return NULL;
-    a = eitp__lora_row_parameter(model, config, row, block, 0);
-    b = eitp__lora_row_parameter(model, config, row, block, 1);
     /* A and B are F32; products take the dtype of x. */
-    low = eitp_cast(eitp__parameter_tensor(graph, &a), dtype);
+    eitp_tensor *low = eitp_cast(eitp__parameter_tensor(graph, &a), dtype);
     low = eitp_matmul_wide(key ? eitp_dropout(x, key, config->dropout) : x, low, 0, 1);
     /* Scaled before it is rounded, so that it is rounded once. */
     low = eitp_cast(eitp_affine(low, eitp__lora_scale(config), 0), dtype);
     return eitp_matmul_transposed(low, eitp_cast(eitp__parameter_tensor(graph, &b), dtype), 0, 1);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
+                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key) {
+    const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
+    const int pieces = row ? eitp__lora_pieces(row) : 0;
+    const int64_t columns = row ? eitp__extent_of(model, row->extents[1]) / pieces : 0;
+    eitp_tensor *parts[EITP__PIECES];
+    int64_t missing = 0; /* columns of layers without an adapter, not yet padded */
+    int count = 0;
+    for (int i = 0; i < pieces && x && config && config->rank; i++) {
+        const eitp__lora_layer layer = eitp__lora_layer_of(row, i);
+        if (!eitp__lora_has(config->targets, &layer)) {
+            missing += columns;
+            continue;
+        }
+        parts[count] = eitp__lora_apply_layer(x, model, block, &layer, config, key);
+        if (missing)
+            parts[count] = eitp_pad(parts[count], 1, missing, 0);
+        missing = 0;
+        count++;
+    }
+    if (count && missing)
+        parts[count - 1] = eitp_pad(parts[count - 1], 1, 0, missing);
+    return count > 1 ? eitp_concat(parts, count, 1) : count ? parts[0] : NULL;
 }

@@ -10,11 +10,22 @@ EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp
 /* The factor of B A. */
 EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config);
 
+/* The layers of an architecture that the targets stand for, as bits of their own: EITP_LORA_ATTENTION_INPUT stands for
+   q, k and v where they are separate layers. */
+EITP__PRIVATE unsigned eitp__lora_layers(const eitp_architecture *architecture, unsigned targets);
+
 /* The parameters of all adapters in a fixed order: their number, and the one at `index`. Each A is followed by its
    B. */
 EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config);
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index);
+
+/* The weight that the adapter of parameter `index` is added to, from *column on. */
+EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                int64_t index, int64_t *column);
+
+/* True if the parameter of a model with adapters is trained and saved with them: that of a classifier. */
+EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const eitp__parameter *parameter);
 
 /* True if a parameter of an adapter has this name. */
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name);

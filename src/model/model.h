@@ -22,7 +22,8 @@ typedef struct eitp_token_ids {
 
 /*
  * A model family, as the model_type of config.json names it: its parameters with their names and layout in files, the
- * keys of its config.json, and its defaults. Supported: "gpt2".
+ * keys of its config.json, and its defaults. Supported: "gpt2", "bert" (Devlin et al., arXiv 1810.04805), "roberta"
+ * (Liu et al., arXiv 1907.11692), "distilbert" (Sanh et al., arXiv 1910.01108).
  */
 typedef struct eitp_architecture eitp_architecture;
 
@@ -32,12 +33,28 @@ EITP_API const eitp_architecture *eitp_architecture_find(const char *model_type)
 /* Its model_type. NULL: "gpt2". */
 EITP_API const char *eitp_architecture_name(const eitp_architecture *architecture);
 
+/* What a model computes from its hidden states. */
+typedef enum eitp_head {
+    EITP_HEAD_LANGUAGE = 0,   /* logits of tokens: the next one, or with bidirectional attention the masked one */
+    EITP_HEAD_CLASSIFIER = 1, /* scores of labels for each sequence, or predicted numbers */
+    EITP_HEAD_NONE = 2
+} eitp_head;
+
+/* What the scores of a classifier stand for: problem_type in config.json. */
+typedef enum eitp_problem {
+    EITP_PROBLEM_UNKNOWN = 0,      /* not stated */
+    EITP_PROBLEM_SINGLE_LABEL = 1, /* logits of a softmax over the labels */
+    EITP_PROBLEM_MULTI_LABEL = 2,  /* logits of a sigmoid for each label */
+    EITP_PROBLEM_REGRESSION = 3    /* predicted numbers */
+} eitp_problem;
+
 /* A Transformer (Vaswani et al., arXiv 1706.03762). */
 typedef struct eitp_transformer_config {
     const eitp_architecture *architecture; /* NULL: GPT-2's */
     int64_t vocabulary;
-    int64_t positions; /* maximum sequence length in tokens */
-    int64_t width;     /* of the hidden states */
+    int64_t positions;      /* maximum sequence length in tokens */
+    int64_t first_position; /* row of the position embedding for the first token: 2 in RoBERTa, otherwise 0 */
+    int64_t width;          /* of the hidden states */
     int64_t heads;
     int64_t layers;
     int64_t inner;    /* width of the MLP's hidden layer; 4 * width in GPT-2 */
@@ -48,18 +65,24 @@ typedef struct eitp_transformer_config {
     double initializer_range;     /* standard deviation of random weights */
     int scale_attention;          /* scale scores by 1 / sqrt(width / heads) */
     int scale_attention_by_layer; /* scale scores by 1 / (layer + 1) as well */
-    int tied;                     /* the output head shares the token embedding */
+    int tied;                     /* the language head shares the token embedding */
     int post_norm;     /* norms after the residual sums, as in BERT; 0: before attention and MLP, as in GPT-2 */
     int bidirectional; /* each token attends to its whole sequence; 0: causal attention */
+    eitp_head head;
+    int64_t labels; /* outputs of a classifier, 1 or more */
+    eitp_problem problem;
+    double classifier_dropout; /* of what a classifier reads */
+    int pooler;                /* with EITP_HEAD_NONE, in BERT and RoBERTa: the model has a pooler */
     /* Special tokens for programs that generate: bos_token_id, eos_token_id and pad_token_id of config.json. Ids
        outside the vocabulary are ignored. */
     eitp_token_ids begin, end, padding;
 } eitp_transformer_config;
 
 /*
- * Fills in the configuration of a named model: "gpt2" (124M parameters), "gpt2-medium", "gpt2-large", "gpt2-xl",
- * "distilgpt2", or "tiny" (4 layers of width 128). All have a vocabulary of 50257 tokens. Another name is
- * EITP_ERROR_ARGUMENT.
+ * Fills in the configuration of a named model with its language head. GPT-2: "gpt2" (124M parameters), "gpt2-medium",
+ * "gpt2-large", "gpt2-xl", "distilgpt2", "tiny" (4 layers of width 128), all with a vocabulary of 50257 tokens. BERT:
+ * "bert-base" (110M parameters), "bert-large", "minilm" (6 layers of width 384, as in all-MiniLM-L6-v2), with 30522.
+ * "roberta-base", "roberta-large", with 50265. "distilbert-base", with 30522. Another name is EITP_ERROR_ARGUMENT.
  */
 EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
                                                    eitp_error *error);
@@ -68,8 +91,9 @@ EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transf
 EITP_API int64_t eitp_transformer_config_positions(const eitp_transformer_config *config);
 
 /*
- * Reads a Hugging Face config.json. A missing model_type means "gpt2". EITP_ERROR_UNSUPPORTED names the model_type, or
- * the member, that is not supported; EITP_ERROR_FORMAT names the member that is invalid.
+ * Reads a Hugging Face config.json. A missing model_type means "gpt2". `architectures` gives the head: a class that
+ * eitp does not know, or none, means the language head in GPT-2 and no head in the others. EITP_ERROR_UNSUPPORTED names
+ * the model_type, or the member, that is not supported; EITP_ERROR_FORMAT names the member that is invalid.
  */
 EITP_API eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path,
                                                   eitp_transformer_config *config, eitp_error *error);
@@ -99,6 +123,14 @@ EITP_API void eitp_model_destroy(eitp_model *model);
 EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
+
+/* The name of a label of a classifier, "LABEL_<label>" if it was given none; NULL if there is no such label. */
+EITP_API const char *eitp_model_label(const eitp_model *model, int64_t label);
+
+/* Names all labels of a classifier, which eitp_model_save writes as id2label. The names are copied. EITP_ERROR_ARGUMENT
+   if `count` is not the number of labels, or two names are equal. */
+EITP_API eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count,
+                                           eitp_error *error);
 
 /* Size of the vocabulary, and maximum sequence length in tokens. */
 EITP_API int64_t eitp_model_vocabulary(const eitp_model *model);
@@ -130,12 +162,15 @@ EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eit
 
 /* ---- Adapters and freezing ---- */
 
-/* Linear layers of a block that can have adapters, with GPT-2's names for them. */
+/* Linear layers of a block that can have adapters, with the names of GPT-2, BERT and RoBERTa for them. */
 typedef enum eitp_lora_target {
-    EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" */
-    EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj" */
-    EITP_LORA_MLP_INPUT = 4,        /* "mlp.c_fc" */
-    EITP_LORA_MLP_OUTPUT = 8        /* "mlp.c_proj" */
+    EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" of GPT-2, or the three below */
+    EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj", "attention.output.dense" */
+    EITP_LORA_MLP_INPUT = 4,        /* "mlp.c_fc", "intermediate.dense" */
+    EITP_LORA_MLP_OUTPUT = 8,       /* "mlp.c_proj", "output.dense" */
+    EITP_LORA_QUERY = 16,           /* "attention.self.query"; not in GPT-2, like the next two */
+    EITP_LORA_KEY = 32,
+    EITP_LORA_VALUE = 64
 } eitp_lora_target;
 
 /* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
@@ -149,6 +184,10 @@ typedef struct eitp_lora_config {
 
 /* PEFT's defaults for GPT-2: rank 8, alpha 8, no dropout, EITP_LORA_ATTENTION_INPUT. */
 EITP_API eitp_lora_config eitp_lora_config_default(void);
+
+/* The targets that PEFT has for an architecture if none are given: q, k and v of GPT-2, otherwise q and v. NULL:
+   GPT-2. */
+EITP_API unsigned eitp_lora_targets_default(const eitp_architecture *architecture);
 
 /*
  * Parses layer names separated by commas. As in PEFT, a name matches a layer if it is its last part or parts: in GPT-2
@@ -164,11 +203,12 @@ EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, un
                                        size_t size);
 
 /*
- * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters. A [rank, in] and
- * B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit precision they
- * are rounded for the products, and so is the sum; their gradients are F32. Call it before the parameters have values:
- * frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory. EITP_ERROR_ARGUMENT if the
- * configuration is invalid, the model already has adapters, or its context has graphs.
+ * Adds scale * dropout(x) A^T B^T to each target layer x W + b and freezes all other parameters but a classifier's. A
+ * [rank, in] and B [out, rank] are F32 parameters called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit
+ * precision they are rounded for the products, and so is the sum; their gradients are F32. Call it before the
+ * parameters have values: frozen 16-bit parameters then get no remainders (eitp_parameter_form), which saves memory.
+ * EITP_ERROR_ARGUMENT if the configuration is invalid or has layers that the model lacks, the model already has
+ * adapters, or its context has graphs.
  */
 EITP_API eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error);
 
@@ -206,7 +246,9 @@ typedef struct eitp_model_inputs {
     /* For training in several passes per step, both or neither: the distinct tokens of the step, I32 [u], and the index
      * of each token among them, I32 [n], rows. See eitp_embedding_unique. */
     eitp_tensor *unique, *inverse;
-    eitp_tensor *segments; /* I32 [n], rows: the segment of each token, for models with segments; NULL: all 0 */
+    eitp_tensor *segments;   /* I32 [n], rows: the segment of each token, for models with segments; NULL: all 0 */
+    eitp_tensor *bounds;     /* I32 [samples, 2]: see eitp_pool; NULL: the samples are the sequences of offsets */
+    eitp_tensor *sample_key; /* I64 [3]: as key, but with the index of sample 0, for classifiers; NULL: no dropout */
 } eitp_model_inputs;
 
 /* Creates tokens, positions, offsets and, if with_key, key, for up to `sequences` sequences of up to `max_length`
@@ -219,17 +261,28 @@ EITP_API eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t s
 EITP_API eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t max_length);
 
-/* Applies the output head to hidden states, all or selected rows: logits F32 [n, vocabulary]. */
+/* Applies the language head to hidden states, all or selected rows: logits F32 [n, vocabulary]. */
 EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden);
 
 /* eitp_model_logits of eitp_model_hidden. */
 EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                          int64_t max_length);
 
-/* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. Logits are not stored
-   in 16-bit precision: see eitp_linear_cross_entropy. */
+/* The loss of each row, F32 [n], in nats, for targets I32 [n]; 0 where the target is `ignored`. GPT-2's head has no
+   bias: its logits are not stored in 16-bit precision, see eitp_linear_cross_entropy. */
 EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t max_length, eitp_tensor *targets, int32_t ignored);
+
+/* The same for hidden states, all or selected rows: for masked language modelling only the masked ones. */
+EITP_API eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
+                                            int32_t ignored);
+
+/* The classifier's scores of each sample, F32 [samples, labels]. It reads the first token in BERT, RoBERTa and
+   DistilBERT, and the last one in GPT-2. Scores of an empty sample have no meaning. */
+EITP_API eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
+
+/* The output of the pooler for each sample, [samples, width]: the tanh of a linear layer of the first token. */
+EITP_API eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
 
 /* ---- Blocks, for your own models ---- */
 

@@ -21,6 +21,8 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     created->host = host;
     created->config = *config;
     created->config.architecture = eitp__architecture_of(config);
+    if (config->head == EITP_HEAD_CLASSIFIER)
+        status = eitp__labels_create(&host, NULL, config->labels, &created->labels, error);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
         status = eitp__parameter_declare(context, &parameter, error);
@@ -40,7 +42,32 @@ void eitp_model_destroy(eitp_model *model) {
     host = model->host;
     eitp__release_text(&host, model->source);
     eitp__release_text(&host, model->generation);
+    eitp__labels_release(model->labels);
     eitp__release(&host, model, sizeof *model);
+}
+
+const char *eitp_model_label(const eitp_model *model, int64_t label) {
+    return model && model->labels && label >= 0 && label < model->labels->count ? model->labels->names[label] : NULL;
+}
+
+eitp_status eitp_model_set_labels(eitp_model *model, const char *const *names, int64_t count, eitp_error *error) {
+    eitp__labels *labels = NULL;
+    eitp_status status;
+    if (!model || !names)
+        return eitp__fail_null(error, "eitp_model_set_labels", "model and names");
+    if (!model->labels || count != model->labels->count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld names for the %lld labels of the model", (long long)count,
+                          model->labels ? (long long)model->labels->count : 0LL);
+    for (int64_t i = 0; i < count; i++) {
+        if (!names[i])
+            return eitp__fail_null(error, "eitp_model_set_labels", "each name");
+    }
+    status = eitp__labels_create(&model->host, names, count, &labels, error);
+    if (status)
+        return status;
+    eitp__labels_release(model->labels);
+    model->labels = labels;
+    return EITP_OK;
 }
 
 eitp_transformer_config eitp_model_config(const eitp_model *model) {
@@ -82,7 +109,8 @@ int64_t eitp_model_positions(const eitp_model *model) {
 
 int eitp_model_has_dropout(const eitp_model *model) {
     return model && (model->config.embedding_dropout > 0 || model->config.attention_dropout > 0 ||
-                     model->config.residual_dropout > 0 || model->lora.dropout > 0);
+                     model->config.residual_dropout > 0 || model->lora.dropout > 0 ||
+                     (model->config.head == EITP_HEAD_CLASSIFIER && model->config.classifier_dropout > 0));
 }
 
 int64_t eitp_model_parameter_count(const eitp_model *model) {
@@ -111,7 +139,7 @@ EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model) {
     const eitp__parameter_row *row = eitp__row_find(&model->config, EITP__TOKEN_EMBEDDING, EITP__WEIGHT);
     eitp__parameter parameter = eitp__row_parameter(&model->config, row, NULL);
     int64_t index = eitp_variable_find(model->context, parameter.name);
-    return model->config.tied && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
+    return eitp__is_tied(&model->config) && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
 }
 
 /* A weight outside blocks. */
@@ -119,10 +147,22 @@ static eitp_tensor *eitp__model_tensor(const eitp_model *model, eitp_graph *grap
     return eitp__slot_tensor(graph, &model->config, NULL, slot, EITP__WEIGHT);
 }
 
-/* The embedding of each token's segment, or one row, that of segment 0, for all of them. */
+/* scale * x + shift for whole numbers. There are no integer additions; F64 holds the numbers exactly. */
+static eitp_tensor *eitp__affine_ids(eitp_tensor *ids, double scale, double shift) {
+    return eitp_cast(eitp_affine(eitp_cast(ids, EITP_F64), scale, shift), EITP_I32);
+}
+
+/* The rows of the position embedding. */
+static eitp_tensor *eitp__model_positions(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+    const int64_t first = model->config.first_position;
+    return eitp_embedding(eitp__model_tensor(model, graph, EITP__POSITION_EMBEDDING),
+                          first ? eitp__affine_ids(inputs->positions, 1, (double)first) : inputs->positions);
+}
+
+/* The embedding of each token's segment, 0 for all without inputs->segments. */
 static eitp_tensor *eitp__model_segments(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
-    eitp_tensor *table = eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING);
-    return inputs->segments ? eitp_embedding(table, inputs->segments) : eitp_slice(table, 0, 0, 1);
+    return eitp_embedding(eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING),
+                          inputs->segments ? inputs->segments : eitp__affine_ids(inputs->positions, 0, 0));
 }
 
 /* The sum of token, position and segment embeddings. */
@@ -130,7 +170,7 @@ static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *gr
     const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
     eitp_tensor *positions = NULL, *table, *x;
     if (has_positions)
-        positions = eitp_embedding(eitp__model_tensor(model, graph, EITP__POSITION_EMBEDDING), inputs->positions);
+        positions = eitp__model_positions(model, graph, inputs);
     table = eitp__model_tensor(model, graph, EITP__TOKEN_EMBEDDING);
     x = inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
                        : eitp_embedding(table, inputs->tokens);
@@ -154,11 +194,6 @@ EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp
     return eitp__slot_norm(x, config, NULL, EITP__FINAL_NORM);
 }
 
-/* The output head [vocabulary, width]. */
-static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph) {
-    return eitp__model_tensor(model, graph, model->config.tied ? EITP__TOKEN_EMBEDDING : EITP__HEAD);
-}
-
 eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t max_length, int with_key) {
     eitp_model_inputs inputs;
     int64_t rows = sequences * max_length, offsets = sequences + 1, key = 3;
@@ -166,7 +201,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
     inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
-    inputs.unique = inputs.inverse = inputs.segments = NULL;
+    inputs.unique = inputs.inverse = inputs.segments = inputs.bounds = inputs.sample_key = NULL;
     return inputs;
 }
 
@@ -180,22 +215,4 @@ eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const
     attention.max_length = max_length;
     attention.lora = &model->lora;
     return eitp__model_hidden_with(model, graph, inputs, &attention);
-}
-
-eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
-    return model && hidden ? eitp_matmul_wide(hidden, eitp__head_tensor(model, eitp_tensor_graph(hidden)), 0, 1) : NULL;
-}
-
-eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                                int64_t max_length) {
-    return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, max_length));
-}
-
-eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                               int64_t max_length, eitp_tensor *targets, int32_t ignored) {
-    eitp_tensor *head;
-    if (!model || !graph || !inputs)
-        return NULL;
-    head = eitp__head_tensor(model, graph);
-    return eitp_linear_cross_entropy(eitp_model_hidden(model, graph, inputs, max_length), head, targets, ignored);
 }

@@ -3,6 +3,7 @@
 #define EITP_TRANSFORMER_H
 
 #include "model/architecture.h"
+#include "model/labels.h"
 
 struct eitp_model {
     eitp_context *context;
@@ -10,6 +11,7 @@ struct eitp_model {
     eitp_transformer_config config;
     eitp_lora_config lora; /* rank 0: none */
     char *source;          /* the directory its weights were loaded from, or NULL */
+    eitp__labels *labels;  /* of a classifier, or NULL */
     char *generation;      /* members of its generation_config.json to write back, or NULL */
 };
 

@@ -37,6 +37,7 @@ static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
     EITP__FIELD(NUMBER, embedding_dropout, 0.999),
     EITP__FIELD(NUMBER, attention_dropout, 0.999),
     EITP__FIELD(NUMBER, residual_dropout, 0.999),
+    EITP__FIELD(NUMBER, classifier_dropout, 0.999),
     EITP__FIELD(NUMBER, epsilon, 1),
     EITP__FIELD(NUMBER, initializer_range, 10),
     EITP__FIELD(BOOLEAN, scale_attention, 0),
@@ -69,6 +70,14 @@ static const char *eitp__field_name(const eitp_transformer_config *config, size_
     return key ? key : eitp__fields[field].name;
 }
 
+/* Replaces what stands for the value of another member. */
+static void eitp__complete(eitp_transformer_config *config) {
+    if (!config->inner)
+        config->inner = 4 * config->width;
+    if (config->classifier_dropout < 0)
+        config->classifier_dropout = config->residual_dropout;
+}
+
 int64_t eitp_transformer_config_positions(const eitp_transformer_config *config) {
     return config ? config->positions : 0;
 }
@@ -91,7 +100,11 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
             config->heads = shape->heads;
             config->layers = shape->layers;
             config->positions = shape->positions;
+            config->segments = shape->segments;
             config->inner = 4 * config->width;
+            config->epsilon = shape->epsilon;
+            config->head = EITP_HEAD_LANGUAGE;
+            eitp__complete(config);
             return EITP_OK;
         }
     }
@@ -109,6 +122,24 @@ static eitp_status eitp__check_size(const eitp_transformer_config *config, size_
                       (long long)size, (long long)min, (long long)max);
 }
 
+/* Checks the head, and that positions start where the architecture's do. */
+static eitp_status eitp__check_head_config(const eitp_transformer_config *config, eitp_error *error) {
+    const int pads = eitp__architecture_of(config)->pads_positions;
+    const int64_t max_first = pads ? 1 << 24 : 0;
+    if (config->head < EITP_HEAD_LANGUAGE || config->head > EITP_HEAD_NONE || config->problem < EITP_PROBLEM_UNKNOWN ||
+        config->problem > EITP_PROBLEM_REGRESSION)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "head is %d and problem %d: there is no such eitp_head or eitp_problem", (int)config->head,
+                          (int)config->problem);
+    if (config->head == EITP_HEAD_CLASSIFIER && (config->labels < 1 || config->labels > EITP__MAX_LABELS))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "labels is %lld; it must be 1 to %lld", (long long)config->labels,
+                          (long long)EITP__MAX_LABELS);
+    if (config->first_position < pads || config->first_position > max_first)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "first_position is %lld; it must be %d to %lld",
+                          (long long)config->first_position, pads, (long long)max_first);
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
     for (size_t i = 0; i < EITP__FIELDS; i++) {
         const eitp__field_entry *field = &eitp__fields[i];
@@ -124,7 +155,7 @@ EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s %lld is not divisible by %s %lld",
                           eitp__field_name(config, EITP__FIELD_WIDTH), (long long)config->width,
                           eitp__field_name(config, EITP__FIELD_HEADS), (long long)config->heads);
-    return EITP_OK;
+    return eitp__check_head_config(config, error);
 }
 
 /* Hugging Face's names of activations. Of several for one activation the first is written. */
@@ -277,6 +308,55 @@ static eitp_status eitp__read_key(const eitp__json *root, const eitp__config_key
     }
 }
 
+/* The head of the first class of "architectures" that is known. Weights of a bare GPT2Model make up a language model
+   too, so a class without a head gives the architecture's own. */
+static void eitp__read_model_head(const eitp__json *root, eitp_transformer_config *config) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp__json *list = eitp__json_member(root, "architectures");
+    const eitp__json *name = list && list->kind == EITP__JSON_ARRAY ? list->first_child : NULL;
+    for (; name; name = name->next) {
+        for (size_t i = 0; i < architecture->class_count && name->kind == EITP__JSON_STRING; i++) {
+            if (strcmp(name->text, architecture->classes[i].name))
+                continue;
+            if (architecture->classes[i].head != EITP_HEAD_NONE)
+                config->head = architecture->classes[i].head;
+            return;
+        }
+    }
+}
+
+/* Values of problem_type, in the order of eitp_problem. */
+static const char *const eitp__problems[] = {NULL, "single_label_classification", "multi_label_classification",
+                                             "regression"};
+
+static eitp_status eitp__read_problem(const eitp__json *root, eitp_problem *problem, eitp_error *error) {
+    const char *name = NULL;
+    eitp_status status = eitp__json_get_text(root, "problem_type", &name, error);
+    *problem = EITP_PROBLEM_UNKNOWN;
+    for (int i = EITP_PROBLEM_SINGLE_LABEL; i <= EITP_PROBLEM_REGRESSION && name; i++) {
+        if (!strcmp(name, eitp__problems[i]))
+            *problem = (eitp_problem)i;
+    }
+    if (!status && name && *problem == EITP_PROBLEM_UNKNOWN)
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported problem_type '%.60s' (supported: %s, %s, %s)",
+                            name, eitp__problems[1], eitp__problems[2], eitp__problems[3]);
+    return status;
+}
+
+/* Positions of config.json that begin after the padding token's. */
+static eitp_status eitp__read_first_position(eitp_transformer_config *config, eitp_error *error) {
+    if (!eitp__architecture_of(config)->pads_positions)
+        return EITP_OK;
+    if (config->padding.count)
+        config->first_position = (int64_t)config->padding.ids[0] + 1;
+    if (config->positions <= config->first_position)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; with pad_token_id %lld it must be %lld or more",
+                          eitp__field_name(config, EITP__FIELD_POSITIONS), (long long)config->positions,
+                          (long long)config->first_position - 1, (long long)config->first_position + 1);
+    config->positions -= config->first_position;
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
                                                          eitp_transformer_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -289,8 +369,14 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root,
     }
     if (!status)
         status = eitp__config_read_special_tokens(root, config, error);
-    if (!config->inner)
-        config->inner = 4 * config->width;
+    if (!status)
+        status = eitp__read_first_position(config, error);
+    if (!status)
+        status = eitp__labels_count(root, &config->labels, error);
+    if (!status)
+        status = eitp__read_problem(root, &config->problem, error);
+    eitp__read_model_head(root, config);
+    eitp__complete(config);
     return status ? status : eitp__transformer_config_check(config, error);
 }
 
@@ -346,9 +432,18 @@ static const char *eitp__activation_name(eitp_activation activation) {
     return eitp__activations[0].name;
 }
 
+/* True if an earlier entry has the same key, which stands for several members. */
+static int eitp__is_repeated(const eitp_architecture *architecture, const eitp__config_key *key) {
+    for (const eitp__config_key *earlier = architecture->keys; earlier < key; earlier++) {
+        if (!strcmp(earlier->name, key->name))
+            return 1;
+    }
+    return 0;
+}
+
 static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, const eitp_transformer_config *config) {
     const void *value;
-    if (key->field == EITP__NO_FIELD)
+    if (key->field == EITP__NO_FIELD || eitp__is_repeated(eitp__architecture_of(config), key))
         return;
     value = eitp__field_of(config, key->field);
     eitp__buffer_format(text, "  \"%s\": ", key->name);
@@ -370,12 +465,20 @@ static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, con
     eitp__buffer_add_text(text, ",\n");
 }
 
+/* True if a member has a value other than the architecture's. Sizes always have keys, or are checked elsewhere. */
+static int eitp__differs(const eitp_transformer_config *config, size_t field) {
+    const eitp_transformer_config *defaults = eitp__architecture_of(config)->defaults;
+    const void *value = eitp__field_of(config, field), *own = eitp__field_of(defaults, field);
+    if (eitp__fields[field].kind == EITP__FIELD_IS_BOOLEAN)
+        return !*(const int *)value != !*(const int *)own;
+    return eitp__fields[field].kind == EITP__FIELD_IS_NUMBER && memcmp(value, own, sizeof(double));
+}
+
 /* Fails if a config.json of the architecture cannot express the configuration. */
 static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, eitp_error *error) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
     for (size_t i = 0; i < EITP__FIELDS; i++) {
-        if (eitp__fields[i].kind == EITP__FIELD_IS_BOOLEAN && !eitp__field_key(architecture, i) &&
-            !*(const int *)eitp__field_of(config, i) != !*(const int *)eitp__field_of(architecture->defaults, i))
+        if (!eitp__field_key(architecture, i) && eitp__differs(config, i))
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                               "a config.json of %s cannot express %s; save the weights with eitp_variables_save",
                               architecture->model_type, eitp__fields[i].name);
@@ -383,14 +486,39 @@ static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, e
     return EITP_OK;
 }
 
-/* Writes the whole object. */
-static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config *config, eitp_dtype dtype) {
+static const char *eitp__class_name(const eitp_transformer_config *config) {
     const eitp_architecture *architecture = eitp__architecture_of(config);
+    size_t i = 0;
+    while (i + 1 < architecture->class_count && architecture->classes[i].head != config->head)
+        i++;
+    return architecture->classes[i].name;
+}
+
+/* The configuration with positions and padding as config.json has them. */
+static eitp_transformer_config eitp__positions_as_in_files(const eitp_transformer_config *config) {
+    eitp_transformer_config written = *config;
+    if (eitp__architecture_of(config)->pads_positions) {
+        written.positions += config->first_position;
+        written.padding.count = 1;
+        written.padding.ids[0] = (int32_t)config->first_position - 1;
+    }
+    return written;
+}
+
+/* Writes the whole object. */
+static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config *config, const eitp__labels *labels,
+                              eitp_dtype dtype) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    const eitp_transformer_config written = eitp__positions_as_in_files(config);
     eitp__buffer_format(text, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
-                        architecture->class_name, architecture->model_type);
+                        eitp__class_name(config), architecture->model_type);
     for (size_t i = 0; i < architecture->key_count; i++)
-        eitp__write_key(text, &architecture->keys[i], config);
-    eitp__config_write_special_tokens(text, config);
+        eitp__write_key(text, &architecture->keys[i], &written);
+    if (labels)
+        eitp__labels_write(text, labels);
+    if (labels && config->problem != EITP_PROBLEM_UNKNOWN)
+        eitp__buffer_format(text, "  \"problem_type\": \"%s\",\n", eitp__problems[config->problem]);
+    eitp__config_write_special_tokens(text, &written);
     /* Both spellings, for older and newer versions of transformers. */
     for (int i = 0; i < 2; i++)
         eitp__buffer_format(text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
@@ -401,23 +529,36 @@ static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config 
     eitp__buffer_add_text(text, "}\n");
 }
 
-eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
-                                          const eitp_transformer_config *config, int32_t end_of_text, eitp_dtype dtype,
-                                          eitp_error *error) {
-    eitp_transformer_config named;
+EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, const char *path,
+                                                         const eitp_transformer_config *config,
+                                                         const eitp__labels *labels, int32_t end_of_text,
+                                                         eitp_dtype dtype, eitp_error *error) {
+    eitp_transformer_config named = *config;
     eitp__buffer text;
-    eitp_status status;
-    if (!host || !path || !config)
-        return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
-    status = eitp__check_has_keys(config, error);
+    eitp_status status = eitp__check_has_keys(config, error);
     if (status)
         return status;
-    named = *config;
     eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
-    eitp__add_members(&text, &named, dtype);
+    eitp__add_members(&text, &named, labels, dtype);
     status = text.failed ? eitp__fail_memory(error, text.size, "a config.json")
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
+    return status;
+}
+
+eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
+                                          const eitp_transformer_config *config, int32_t end_of_text, eitp_dtype dtype,
+                                          eitp_error *error) {
+    eitp__labels *labels = NULL;
+    eitp_status status = EITP_OK;
+    if (!host || !path || !config)
+        return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
+    status = eitp__check_head_config(config, error);
+    if (!status && config->head == EITP_HEAD_CLASSIFIER)
+        status = eitp__labels_create(host, NULL, config->labels, &labels, error);
+    if (!status)
+        status = eitp__transformer_config_write(host, path, config, labels, end_of_text, dtype, error);
+    eitp__labels_release(labels);
     return status;
 }

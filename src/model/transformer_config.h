@@ -2,8 +2,8 @@
 #ifndef EITP_TRANSFORMER_CONFIG_H
 #define EITP_TRANSFORMER_CONFIG_H
 
-#include "base/json.h"
 #include "model/architecture.h"
+#include "model/labels.h"
 
 /* Checks that sizes are positive, consistent, and small enough that no product of them overflows. */
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error);
@@ -11,6 +11,12 @@ EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_
 /* Reads the members of a config.json, whatever its model_type, as those of an architecture. */
 EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
                                                          eitp_transformer_config *config, eitp_error *error);
+
+/* eitp_transformer_config_write with the names of labels; NULL: none are written. */
+EITP__PRIVATE eitp_status eitp__transformer_config_write(const eitp_host *host, const char *path,
+                                                         const eitp_transformer_config *config,
+                                                         const eitp__labels *labels, int32_t end_of_text,
+                                                         eitp_dtype dtype, eitp_error *error);
 
 /* Reads bos_token_id, eos_token_id and pad_token_id, each a number, a list, or null for none. Missing ones leave the
    configuration unchanged. */

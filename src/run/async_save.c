@@ -5,6 +5,10 @@
 #include "run/events.h"
 #include "run/run_prune.h"
 
+EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run) {
+    return run->async.save ? eitp__save_step(run->async.save) : run->report.saved_step;
+}
+
 EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step) {
     return run->report.saved_step == step || (run->async.save && eitp__save_step(run->async.save) == step);
 }

@@ -27,6 +27,9 @@ EITP__PRIVATE void eitp__async_save_finish(eitp_run *run);
 /* Returns the memory of the copy: completes a save that is written, and drops any other. */
 EITP__PRIVATE void eitp__async_save_release(eitp_run *run);
 
+/* The step of the newest checkpoint, complete or being written; -1: none. */
+EITP__PRIVATE int64_t eitp__run_newest_save(const eitp_run *run);
+
 /* True if the checkpoint of a step is complete, or being written. */
 EITP__PRIVATE int eitp__run_has_saved(const eitp_run *run, int64_t step);
 

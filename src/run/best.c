@@ -45,6 +45,10 @@ EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value) {
     return best->now.step == step;
 }
 
+EITP__PRIVATE int eitp__best_has(const eitp__best *best, int64_t step) {
+    return best->count && best->evaluations[best->count - 1].step == step;
+}
+
 static void eitp__best_format_state(eitp__buffer *text, const char *name, const eitp__best_state *state) {
     eitp__buffer_format(text, "\"%s\": {\"step\": %lld, \"value\": ", name, (long long)state->step);
     eitp__json_write_number(text, state->step < 0 ? (double)NAN : state->value);

@@ -32,6 +32,9 @@ EITP__PRIVATE void eitp__best_init(eitp__best *best, int higher_is_better);
    never is. */
 EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value);
 
+/* True if the last evaluation is of `step`. */
+EITP__PRIVATE int eitp__best_has(const eitp__best *best, int64_t step);
+
 /* Adds the evaluations as a JSON object. `kept`: a checkpoint of the best is kept. */
 EITP__PRIVATE void eitp__best_format(const eitp__best *best, const char *metric, int kept, eitp__buffer *text);
 

@@ -1,6 +1,7 @@
 #include "run/run_loop.h"
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/status.h"
 #include "run/async_save.h"
 #include "run/events.h"
@@ -191,16 +192,14 @@ static int eitp__guard_has_no_time(const eitp_run *run) {
  * Returns 1 if that does not happen within seconds, or memory is being used up.
  */
 static int eitp__guard_wait(eitp_run *run, int can_shrink) {
-    const double patience = 2, alert = 0.4, began = eitp__clock(); /* seconds */
+    const double patience = 2, alert = 0.4; /* seconds */
     const eitp__guard *guard = &run->guard;
-    const int waits = run->config.memory_check_seconds > 0;
-    for (int looks = 0; !run->stop; looks++) {
+    for (double waited = 0; !run->stop; waited += EITP__LOOK_INTERVAL) {
         const uint64_t left = guard->memory.left_physical;
-        if (waits)
-            eitp__sleep(EITP__LOOK_INTERVAL);
+        eitp__wait(&run->host, EITP__LOOK_INTERVAL);
         if (!eitp__guard_is_short(run) || (can_shrink && !eitp__guard_has_no_time(run)))
             return 0;
-        if (waits ? eitp__clock() - began > patience : looks == 2)
+        if (waited > patience)
             return 1;
         if (guard->memory.left_physical < left && eitp__pressure_seconds(&guard->pressure, &guard->memory) < alert)
             return 1;

@@ -80,6 +80,7 @@ static eitp_status eitp__run_copy(const eitp_host *host, const eitp_run_config *
 
 /* Replaces what the run owns of its configuration. */
 static void eitp__run_take_config(eitp_run *run, const eitp_run_config *config, const eitp__run_copies *copies) {
+    const eitp_run_resume resume = run->config.resume;
     eitp__run_copies old;
     old.keep_best = run->keep_best;
     old.sinks = run->sinks;
@@ -87,6 +88,7 @@ static void eitp__run_take_config(eitp_run *run, const eitp_run_config *config, 
     old.sink_count = run->config.sink_count;
     eitp__run_release_copies(&run->host, &old);
     run->config = *config;
+    run->config.resume = resume;
     run->keep_best = copies->keep_best;
     run->sinks = copies->sinks;
     run->sink_states = copies->sink_states;
@@ -142,6 +144,7 @@ eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config
         return eitp__fail_memory(error, sizeof *created, "a run");
     created->host = *host;
     created->checkpoint_step = created->kept_step = -1;
+    created->config.resume = config->resume;
     created->directory = eitp__copy_text(host, config->directory);
     status = created->directory ? eitp__run_prepare_directory(created, config, error)
                                 : eitp__fail_memory(error, strlen(config->directory), "a run");
@@ -161,6 +164,7 @@ void eitp_run_destroy(eitp_run *run) {
     if (!run)
         return;
     host = run->host;
+    eitp__run_end_prefetch(run);
     is_unused = !run->started || run->stopped_before_step_1;
     if (run->started)
         eitp__run_clean(run, NULL); /* what cannot be removed now is removed at the next start */
@@ -183,9 +187,16 @@ const char *eitp_run_checkpoint(const eitp_run *run) {
 }
 
 eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error) {
+    int is_replaced;
     if (!run || !trainer)
         return eitp__fail_null(error, "eitp_run_resume_trainer", "run and trainer");
-    return run->checkpoint ? eitp__trainer_resume(trainer, run->checkpoint, 1, error) : EITP_OK;
+    return run->checkpoint ? eitp__run_try_resume(run, trainer, &is_replaced, error) : EITP_OK;
+}
+
+eitp_status eitp_run_recover(eitp_run *run, eitp_error *error) {
+    if (!run)
+        return eitp__fail_null(error, "eitp_run_recover", "run");
+    return run->checkpoint ? eitp__run_recover(run, error) : EITP_OK;
 }
 
 void eitp_run_set_steps(eitp_run *run, int64_t steps) {

@@ -45,7 +45,7 @@ typedef struct eitp_record_sink {
        as lost. The sink gets the next record nevertheless. */
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
     /* Called before the first step: discards the records of steps after `step` (-1: all records), and sets *evaluated
-       to 1 if it has an evaluation of `step`, which is then not repeated. May be NULL. */
+       to 1 if it has an evaluation of `step`, which is then not recorded again. May be NULL. */
     eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
     /* Writes all records to storage. Called before a checkpoint is written, which a failure does not prevent. May be
        NULL. */
@@ -176,7 +176,7 @@ typedef struct eitp_run_config {
        checkpoint is written, as it does for its last one. The memory is kept until the run ends or memory is short.
        0: the run always waits. */
     uint64_t async_save_bytes;
-    int64_t save_total_limit; /* keep the N newest checkpoints; 0: all */
+    int64_t save_total_limit; /* keep the N newest checkpoints; 0: all. */
     /* "loss", or the name of a loss term or metric of the task. After each evaluation that is the best so far a
        checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it; one
        that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL: the best
@@ -216,11 +216,13 @@ EITP_API eitp_run_config eitp_run_config_default(void);
 typedef struct eitp_run eitp_run;
 
 /*
- * Creates the directory, locks it (eitp_files.lock), finds and verifies the checkpoint to resume from, and removes what
- * unfinished writes left. The configuration is copied. EITP_ERROR_ARGUMENT if an argument is NULL or out of range,
- * the directory cannot have this path, another process has the lock, or the directory has checkpoints of another run or
- * of later steps. EITP_ERROR_FORMAT if
- * the checkpoint is damaged or, with EITP_RESUME_NEWEST, all of them are.
+ * Creates the directory, locks it (eitp_files.lock), finds the checkpoint to resume from, and removes what unfinished
+ * writes left. All files of the checkpoint are verified but those of tensors (.safetensors): these are verified when
+ * the trainer is resumed, so that they are read once. The configuration is copied.
+ *
+ * EITP_ERROR_ARGUMENT if an argument is NULL or out of range, the directory cannot have this path, another process has
+ * the lock, or the directory has checkpoints of another run or of later steps. EITP_ERROR_FORMAT if the checkpoint is
+ * damaged or, with EITP_RESUME_NEWEST, all of them are.
  */
 EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
                                      eitp_error *error);
@@ -229,7 +231,8 @@ EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_confi
    created. NULL is fine. */
 EITP_API void eitp_run_destroy(eitp_run *run);
 
-/* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. */
+/* The directory of the checkpoint that the run resumes from; NULL for a new run, and for NULL. It changes, and the text
+   is released, if the checkpoint proves to be damaged: see eitp_run_resume_trainer. */
 EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
 
 /*
@@ -243,13 +246,26 @@ EITP_API eitp_status eitp_run_set_config(eitp_run *run, const eitp_run_config *c
 EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
 
 /*
- * Resumes the trainer from the run's checkpoint. It is not verified again, so this reads its files once. eitp_run_train
+ * Resumes the trainer from the run's checkpoint, and verifies its tensors meanwhile: they are read once. eitp_run_train
  * does it, unless the program has called this or eitp_trainer_resume. Does nothing for a new run.
+ *
+ * EITP_ERROR_FORMAT if the checkpoint is damaged. The trainer may be torn then, and eitp_run_recover has been called:
+ * eitp_run_checkpoint may be an older one. eitp_run_train resumes from that by itself. A program that takes settings
+ * from the checkpoint calls this function, and after such a failure creates its objects anew.
  */
 EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *trainer, eitp_error *error);
 
 /*
- * Resumes the trainer from the checkpoint, unless the program has done so, and trains. It can be called once for a run.
+ * Verifies all files of the run's checkpoint, for a program that failed to read one of them. With EITP_RESUME_NEWEST a
+ * damaged checkpoint is set aside, and eitp_run_checkpoint is then the newest that is whole (eitp_checkpoint_recover).
+ * EITP_ERROR_FORMAT if all are damaged, or the one that the program has named. Does nothing for a new run.
+ */
+EITP_API eitp_status eitp_run_recover(eitp_run *run, eitp_error *error);
+
+/*
+ * Resumes the trainer from the checkpoint, unless the program has done so, and trains. A checkpoint whose tensors prove
+ * to be damaged is set aside, and the trainer is resumed from the newest that is whole; EITP_ERROR_FORMAT if there is
+ * none, with the trainer torn. It can be called once for a run.
  * `report` is filled in on failure too; it may be NULL.
  *
  * Before the first step it checks that the disk has room for one checkpoint (EITP_ERROR_IO; nothing is changed, and the
@@ -274,7 +290,9 @@ EITP_API eitp_status eitp_run_resume_trainer(eitp_run *run, eitp_trainer *traine
  * first loss). A checkpoint that is due is then written when the model has recovered; after a single bad loss, or an
  * update as large as the weights, when the next step has shown that the model is good. A run that ends with a ruined
  * model ends with EITP_ERROR_NOT_FINITE; if its weights are finite, they are kept as checkpoint-<step>.diverged, which
- * no resume takes. report.saved_step is the last good checkpoint.
+ * no resume takes. If the first three steps after the newest checkpoint show that it was ruined already, it is renamed
+ * in the same way, unless the one before is more than 10 steps older or gone. report.saved_step is the last good
+ * checkpoint.
  *
  * A run that is killed and resumed produces the same bits, and stops at the same step, as one that was not: what
  * decides when it stops (evaluations, and the count for max_nonfinite) is in each checkpoint, in run_state.json.

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "io/checkpoint.h"
 #include "run/run_loop.h"
+#include "train/trainer.h"
 
 #define EITP__WRITE_TEST ".eitp.partial"
 #define EITP__DAMAGED_SIZE 64 /* of the name of a damaged checkpoint */
@@ -55,8 +56,10 @@ static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
 
 EITP__PRIVATE eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     const eitp_files *files = &run->host.files;
+    eitp_path_info info = EITP__ZERO;
     int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
     run->has_lock = files->lock && !code;
+    run->identity = files->info(files->user, run->directory, &info) ? 0 : info.identity;
     if (code != EWOULDBLOCK)
         return EITP_OK;
     run->created_directories = 0; /* it belongs to the other process */
@@ -71,26 +74,40 @@ EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
     run->has_lock = 0;
 }
 
-/* ---- The checkpoint ---- */
+/*
+ * ---- The checkpoint ----
+ *
+ * It is chosen by all of its files but those of tensors, which are verified when the trainer reads them: so they are
+ * read once. If one is damaged then, all files of this and older checkpoints are verified to choose again.
+ */
 
-/* Sets the checkpoint to one in the run's directory. */
+/* Sets the checkpoint to one in the run's directory; -1: to none. */
 static eitp_status eitp__run_use_newest(eitp_run *run, int64_t newest, eitp_error *error) {
-    char name[64];
+    char name[64], *path = NULL;
     snprintf(name, sizeof name, "checkpoint-%lld", (long long)newest);
-    run->checkpoint = eitp__join_path(&run->host, run->directory, name);
+    if (newest >= 0)
+        path = eitp__join_path(&run->host, run->directory, name);
+    if (newest >= 0 && !path)
+        return eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
+    eitp__release_text(&run->host, run->checkpoint);
+    run->config.checkpoint = run->checkpoint = path;
     run->checkpoint_step = newest;
-    return run->checkpoint ? EITP_OK : eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
+    return EITP_OK;
+}
+
+/* Verifies the checkpoint that the program has named. */
+static eitp_status eitp__run_verify_named(eitp_run *run, eitp__verified verified, eitp_error *error) {
+    eitp__checkpoint_head head = EITP__ZERO;
+    eitp_status status = eitp__checkpoint_verify(&run->host, run->checkpoint, verified, &head, error);
+    if (!status)
+        run->checkpoint_step = head.step;
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 static eitp_status eitp__run_use_named(eitp_run *run, const char *checkpoint, eitp_error *error) {
-    eitp__checkpoint_head head = EITP__ZERO;
-    eitp_status status;
     run->checkpoint = eitp__copy_text(&run->host, checkpoint);
-    if (!run->checkpoint)
-        return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp__checkpoint_verify(&run->host, run->checkpoint, &head, error);
-    run->checkpoint_step = status ? -1 : head.step;
-    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
+    return run->checkpoint ? eitp__run_verify_named(run, EITP__VERIFY_OTHERS, error)
+                           : eitp__fail_memory(error, strlen(checkpoint), "a path");
 }
 
 /* True if both files exist and seem to be the same, by size and time: eitp_files has no better identity of files. */
@@ -152,19 +169,45 @@ static eitp_status eitp__run_check_damaged(const eitp_run *run, eitp_error *erro
                : EITP_OK;
 }
 
-static eitp_status eitp__run_find_newest(eitp_run *run, eitp_error *error) {
+static eitp_status eitp__run_find_newest(eitp_run *run, eitp__verified verified, eitp_error *error) {
     int64_t newest = -1;
-    eitp_status status = eitp_checkpoint_recover(&run->host, run->directory, &newest, error);
-    if (status)
+    eitp_status status = eitp__checkpoint_recover(&run->host, run->directory, verified, &newest, error);
+    if (!status && newest < 0)
+        status = eitp__run_check_damaged(run, error);
+    return status || newest == run->checkpoint_step ? status : eitp__run_use_newest(run, newest, error);
+}
+
+EITP__PRIVATE eitp_status eitp__run_recover(eitp_run *run, eitp_error *error) {
+    return run->config.resume == EITP_RESUME_NEWEST ? eitp__run_find_newest(run, EITP__VERIFY_ALL, error)
+                                                    : eitp__run_verify_named(run, EITP__VERIFY_ALL, error);
+}
+
+EITP__PRIVATE void eitp__run_end_prefetch(eitp_run *run) {
+    eitp__prefetch_destroy(run->prefetch);
+    run->prefetch = NULL;
+}
+
+EITP__PRIVATE eitp_status eitp__run_try_resume(eitp_run *run, eitp_trainer *trainer, int *is_replaced,
+                                               eitp_error *error) {
+    const int64_t step = run->checkpoint_step;
+    eitp_error why;
+    eitp_status recovered, status = eitp__trainer_resume(trainer, run->checkpoint, 1, error);
+    *is_replaced = 0;
+    /* Damage may also look like tensors of another model, or of unknown dtypes. */
+    if (status != EITP_ERROR_FORMAT && status != EITP_ERROR_UNSUPPORTED)
         return status;
-    return newest < 0 ? eitp__run_check_damaged(run, error) : eitp__run_use_newest(run, newest, error);
+    recovered = eitp__run_recover(run, &why);
+    if (recovered && error)
+        *error = why;
+    *is_replaced = !recovered && run->checkpoint_step != step;
+    return recovered ? recovered : status;
 }
 
 static eitp_status eitp__run_find_checkpoint(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
     int64_t newest = -1;
     eitp_status status;
     if (config->resume == EITP_RESUME_NEWEST)
-        return eitp__run_find_newest(run, error);
+        return eitp__run_find_newest(run, EITP__VERIFY_OTHERS, error);
     status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
     if (!status && config->resume == EITP_RESUME_NAMED)
         status = eitp__run_use_named(run, config->checkpoint, error);
@@ -232,7 +275,11 @@ EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, const eitp_
         status = eitp__run_find_checkpoint(run, config, error);
     if (!status)
         status = eitp__run_check_writable(run, error);
-    return status ? status : eitp__run_clean(run, error);
+    if (!status)
+        status = eitp__run_clean(run, error);
+    if (!status && run->checkpoint)
+        run->prefetch = eitp__trainer_prefetch(&run->host, run->checkpoint);
+    return status;
 }
 
 /* ---- metrics.jsonl ---- */

@@ -89,7 +89,8 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     run->report.evaluated_step = eitp_trainer_steps_done(run->trainer);
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
-    eitp__record_evaluation(run, seconds);
+    if (run->recorded_step != run->report.evaluated_step)
+        eitp__record_evaluation(run, seconds);
     if (!eitp__run_follows_best(run) || run->report.evaluated_step == 0)
         return EITP_OK;
     return eitp__run_follow_best(run, error);

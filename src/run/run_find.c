@@ -87,7 +87,7 @@ static eitp_status eitp__try_checkpoint(const eitp_host *host, const char *direc
     eitp_status status = eitp__format_checkpoint(host, directory, step, path, error);
     if (status)
         return status;
-    status = eitp__checkpoint_verify(host, *path, &head, &problem);
+    status = eitp__checkpoint_verify(host, *path, EITP__VERIFY_ALL, &head, &problem);
     if (!status)
         return EITP_OK;
     if (eitp__find_kind(host, *path, "") == EITP_PATH_MISSING) {

@@ -6,12 +6,14 @@
 #include "run/disk.h"
 #include "run/events.h"
 #include "run/records.h"
+#include "run/run_directory.h"
 #include "run/run_evaluate.h"
 #include "run/run_links.h"
 #include "run/run_health.h"
 #include "run/run_prune.h"
 #include "run/run_save.h"
 #include "run/run_state.h"
+#include "run/run_withdraw.h"
 #include "train/trainer.h"
 
 /* ---- A step ---- */
@@ -36,9 +38,15 @@ static int eitp__evaluation_is_due(const eitp_run *run, int64_t step) {
 static int eitp__save_is_due(const eitp_run *run, int64_t step) {
     const double seconds = run->config.save_seconds;
     if (eitp__run_has_saved(run, step))
-        return run->saved_early;
+        return 0;
     return run->save || eitp__run_schedules_save(run, step) ||
            (seconds > 0 && eitp__clock() - run->saved_at >= seconds);
+}
+
+/* Evaluates, and saves again a checkpoint that was written before the evaluation of its step. */
+static eitp_status eitp__run_evaluate_step(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+    return status || !run->saved_early ? status : eitp__run_save_early(run, error);
 }
 
 static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
@@ -57,11 +65,12 @@ static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
     eitp__record_step(run, seconds);
     eitp__notify_step(run, seconds);
     eitp__async_save_poll(run);
+    eitp__run_judge_checkpoint(run);
     status = eitp__health_check(run, error);
     if (!status && eitp__run_validates(run) && eitp__evaluation_is_due(run, report->step.step))
-        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+        status = eitp__run_evaluate_step(run, error);
     if (!status && eitp__save_is_due(run, report->step.step))
-        status = run->saved_early ? eitp__run_save_early(run, error) : eitp__run_save(run, error);
+        status = eitp__run_save(run, error);
     return status;
 }
 
@@ -85,21 +94,32 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
 /* Resumes the trainer, unless it is at the checkpoint's step: then the program has resumed it. */
 static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
     const int64_t done = eitp_trainer_steps_done(run->trainer);
-    if (!run->checkpoint || (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer)))
+    eitp_status status = EITP_OK;
+    int is_replaced = 1;
+    if (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer))
         return EITP_OK;
-    return eitp__trainer_resume(run->trainer, run->checkpoint, 1, error);
+    while (run->checkpoint && is_replaced)
+        status = eitp__run_try_resume(run, run->trainer, &is_replaced, error);
+    return status;
 }
 
 static int64_t eitp__run_last_step(const eitp_run *run) {
     return run->report.steps ? run->report.steps : INT64_MAX;
 }
 
-/* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and not in the records. */
+/* True if the evaluation after the checkpoint's step is missing from those that decide: it was written before it. */
+static int eitp__run_lacks_evaluation(const eitp_run *run, int64_t step) {
+    return step > 0 && eitp__run_follows_best(run) && eitp__run_validates(run) && eitp__evaluation_is_due(run, step) &&
+           !eitp__best_has(&run->best, step);
+}
+
+/* Evaluates before step 1; in a resumed run, only if the checkpoint's evaluation is due and is missing. */
 static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
     eitp_run_report *report = &run->report;
     int evaluated = 0;
     int64_t done;
     eitp_status status = eitp__run_resume_trainer(run, error);
+    eitp__run_end_prefetch(run);
     done = status && run->checkpoint ? run->checkpoint_step : eitp_trainer_steps_done(run->trainer);
     report->start_step = report->steps_done = done;
     report->saved_step = run->checkpoint ? done : -1;
@@ -113,7 +133,9 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
         status = eitp__run_resume_state(run, error);
     if (!status && run->checkpoint)
         eitp__run_update_links(run);
-    report->evaluated_step = evaluated ? done : -1;
+    run->recorded_step = evaluated ? done : -1;
+    run->saved_early = !status && eitp__run_lacks_evaluation(run, done);
+    report->evaluated_step = run->saved_early ? -1 : run->recorded_step;
     if (!status && done < eitp__run_last_step(run)) {
         status = eitp__disk_check(run, error);
         run->is_refused = status != EITP_OK;
@@ -123,9 +145,9 @@ static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
                              (long long)done + 1);
         }
     }
-    if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
+    if (!status && eitp__run_validates(run) && report->evaluated_step != done && done < eitp__run_last_step(run) &&
         eitp__evaluation_is_due(run, done))
-        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+        status = eitp__run_evaluate_step(run, error);
     return status;
 }
 
@@ -151,7 +173,7 @@ static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
     }
     if (!status && !run->stop && eitp__run_validates(run) && report->evaluated_step != report->steps &&
         eitp_trainer_steps_done(run->trainer) == report->steps)
-        status = eitp__guard_repeat(run, eitp__run_evaluate, error);
+        status = eitp__run_evaluate_step(run, error);
     /* What a stop has dropped has changed nothing. */
     return status == EITP_ERROR_INTERRUPTED && run->stop ? EITP_OK : status;
 }

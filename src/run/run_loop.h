@@ -2,6 +2,7 @@
 #ifndef EITP_RUN_LOOP_H
 #define EITP_RUN_LOOP_H
 
+#include "base/prefetch.h"
 #include "run/best.h"
 #include "run/guard.h"
 #include "tensor/context.h"
@@ -29,6 +30,7 @@ struct eitp_run {
     char *directory, *keep_best;
     char *checkpoint; /* to resume from, or NULL */
     int64_t checkpoint_step;
+    eitp__prefetch *prefetch; /* of its tensors, until the first step; may be NULL */
 
     eitp_record_sink *sinks;       /* the program's, then that of metrics.jsonl */
     eitp__sink_state *sink_states; /* of each */
@@ -39,6 +41,7 @@ struct eitp_run {
 
     void *lock;
     int has_lock;
+    uint64_t identity;       /* of the directory */
     int created_directories; /* number of directories created */
     int started;
     int stopped_before_step_1; /* and so left nothing worth keeping */
@@ -57,10 +60,13 @@ struct eitp_run {
     eitp_nonfinite nonfinite; /* with EITP_CHECK_FINITE_OP: the first one of the step */
     eitp__async_save async;
     double saved_at;       /* time of the last save, or of the start */
-    int saved_early;       /* on memory pressure, the checkpoint of this step: it lacks the evaluation */
+    int saved_early;       /* the checkpoint of this step lacks its evaluation: it was written on memory pressure */
+    int64_t recorded_step; /* the step of the checkpoint, if the records have its evaluation; otherwise -1 */
     int cannot_save;       /* the last save failed */
     int best_is_behind;    /* best.json lacks an evaluation */
     int64_t kept_step;     /* see eitp_run_keep_checkpoint */
+    int64_t judged_step;   /* the newest checkpoint at the last step */
+    int bad_losses;        /* number of them in the first three steps after it */
     int links_have_failed; /* they could not be made, which was reported */
     int best_has_failed;   /* it could not be written, which was reported */
     int prune_has_failed;  /* old checkpoints could not be removed, which was reported */

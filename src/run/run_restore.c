@@ -18,10 +18,15 @@ static eitp_status eitp__run_replace_metrics(eitp_run *run, eitp_error *error) {
     return status;
 }
 
+/* The directory that is locked is still open, so its identity is not given to another one. */
+static int eitp__is_replaced(const eitp_run *run, const eitp_path_info *info) {
+    return info->identity && run->identity && info->identity != run->identity;
+}
+
 EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     eitp_status status = eitp__path_info(&run->host, run->directory, &info, error);
-    if (status || info.kind != EITP_PATH_MISSING)
+    if (status || (info.kind != EITP_PATH_MISSING && !eitp__is_replaced(run, &info)))
         return status;
     status = eitp__make_directories(&run->host, run->directory, error);
     if (status)
@@ -34,7 +39,11 @@ EITP__PRIVATE eitp_status eitp__run_restore_directory(eitp_run *run, eitp_error 
         return status;
     run->best_is_behind = eitp__run_follows_best(run);
     eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
-                     "'%s' was removed, with its checkpoints and records; it is created again, and the run continues",
+                     info.kind == EITP_PATH_MISSING
+                         ? "'%s' was removed, with its checkpoints and records; it is created again, and the run "
+                           "continues"
+                         : "'%s' was replaced by another directory, without the run's checkpoints and records; the run "
+                           "continues in it",
                      run->directory);
     return EITP_OK;
 }

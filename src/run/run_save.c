@@ -11,6 +11,7 @@
 #include "run/run_prune.h"
 #include "run/run_restore.h"
 #include "run/run_state.h"
+#include "run/run_withdraw.h"
 #include "train/trainer.h"
 
 /* ---- When ---- */
@@ -170,6 +171,7 @@ EITP__PRIVATE eitp_status eitp__run_save_ruined(eitp_run *run, eitp_error *error
     char name[64];
     eitp_error second;
     int is_kept = eitp__health_has_finite_weights(run);
+    eitp__run_withdraw(run);
     snprintf(name, sizeof name, "checkpoint-%lld%s", (long long)eitp_trainer_steps_done(run->trainer), suffix);
     if (is_kept && eitp__run_keep_ruined(run, name, suffix, &second)) {
         is_kept = 0;

@@ -19,6 +19,7 @@ EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run) {
 EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]) {
     kept[0] = run->keep_best ? run->best.now.step : -1;
     kept[1] = run->kept_step;
+    kept[2] = run->report.saved_step;
 }
 
 /* ---- Writing ---- */

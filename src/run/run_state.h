@@ -10,8 +10,9 @@ EITP__PRIVATE int eitp__run_follows_best(const eitp_run *run);
 /* The metric that decides. */
 EITP__PRIVATE const char *eitp__run_metric_name(const eitp_run *run);
 
-/* Steps whose checkpoints are kept besides the newest: the best, and that of eitp_run_keep_checkpoint. -1: none. */
-enum { EITP__KEPT_STEPS = 2 };
+/* Steps whose checkpoints are kept besides the newest in the directory: the best, that of eitp_run_keep_checkpoint,
+   and the last one that the run saved. -1: none. */
+enum { EITP__KEPT_STEPS = 3 };
 EITP__PRIVATE void eitp__run_list_kept(const eitp_run *run, int64_t kept[EITP__KEPT_STEPS]);
 
 /* Writes it into the directory of a checkpoint. */

@@ -97,6 +97,16 @@ eitp_tensor *eitp_pass_offsets(eitp_pass *pass) {
     return pass->offsets;
 }
 
+eitp_tensor *eitp_pass_bounds(eitp_pass *pass) {
+    int64_t shape[2] = {0, 2};
+    if (!pass)
+        return NULL;
+    shape[0] = eitp__layout_places(&pass->layout);
+    if (!pass->bounds)
+        pass->bounds = eitp_input(pass->graph, "bounds", EITP_I32, 2, shape);
+    return pass->bounds;
+}
+
 eitp_tensor *eitp_pass_key(eitp_pass *pass) {
     const int64_t key = 3;
     if (pass && pass->trains && !pass->key)
@@ -175,6 +185,10 @@ eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *mode
     inputs.positions = eitp_pass_positions(pass);
     inputs.offsets = eitp_pass_offsets(pass);
     inputs.key = eitp_model_has_dropout(model) ? eitp_pass_key(pass) : NULL;
+    if (model->config.head == EITP_HEAD_CLASSIFIER) {
+        inputs.bounds = eitp_pass_bounds(pass);
+        inputs.sample_key = inputs.key ? eitp_pass_sample_key(pass) : NULL;
+    }
     if (eitp__trains_tied_embedding(model))
         eitp_pass_unique(pass, inputs.tokens, eitp_model_vocabulary(model), &inputs.unique, &inputs.inverse);
     return inputs;

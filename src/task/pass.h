@@ -43,11 +43,11 @@ struct eitp_pass {
     int input_count;
     eitp__quantity quantities[EITP_MAX_PASS_QUANTITIES];
     int quantity_count;
-    eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not used */
-    eitp_tensor *unique, *inverse;                       /* from eitp_pass_unique */
-    int lookup;                                          /* index of the input whose ids they are */
-    int64_t vocabulary;                                  /* its ids are below; 0 without a lookup */
-    eitp_tensor *loss;                                   /* in training: the weighted sum of the terms */
+    eitp_tensor *positions, *offsets, *bounds, *key, *sample_key; /* NULL: not used */
+    eitp_tensor *unique, *inverse;                                /* from eitp_pass_unique */
+    int lookup;                                                   /* index of the input whose ids they are */
+    int64_t vocabulary;                                           /* its ids are below; 0 without a lookup */
+    eitp_tensor *loss;                                            /* in training: the weighted sum of the terms */
 };
 
 /* Checks the required members of a task. */

@@ -54,6 +54,10 @@ EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
    Samples are sequences, and so are the rows between them. */
 EITP_API eitp_tensor *eitp_pass_offsets(eitp_pass *pass);
 
+/* An input that the trainer fills in: the first row of each sample and the row after its last, I32 [samples, 2], as for
+   eitp_pool; both are -1 in unused places. */
+EITP_API eitp_tensor *eitp_pass_bounds(eitp_pass *pass);
+
 /*
  * Inputs that the trainer fills in: the dropout key I64 [3] (see eitp_dropout) for tensors with a value for each row,
  * and for those with a value for each sample. NULL in evaluation. With the wrong one, results depend on the number of
@@ -77,7 +81,7 @@ EITP_API void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabu
 /* Looks up `ids` in `table` [v, c] through eitp_pass_unique. */
 EITP_API eitp_tensor *eitp_pass_embedding(eitp_pass *pass, eitp_tensor *table, eitp_tensor *ids);
 
-/* All inputs that a model needs. Its tokens are the next row input. */
+/* All inputs that a model needs, but the segments. Its tokens are the next row input. */
 EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *model);
 
 /*

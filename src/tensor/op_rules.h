@@ -42,6 +42,9 @@ EITP__PRIVATE eitp_tensor *eitp__scatter_add_axis(eitp_tensor *x, eitp_tensor *i
 /* Zeros with as many rows as the table, to which `rows` are added at `ids`. Ids outside the table are ignored. */
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table);
 
+/* The same with `count` rows. */
+EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, int64_t count);
+
 /*
  * The rows of a gradient term of eitp_embedding_unique, which are scattered once per step; NULL for other terms. They
  * are accumulated in a variable of their own, whose name eitp__rows_gradient_name writes.

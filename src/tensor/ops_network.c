@@ -287,6 +287,10 @@ EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *row
     return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->rows, 0) : NULL;
 }
 
+EITP__PRIVATE eitp_tensor *eitp__sum_rows(eitp_tensor *ids, eitp_tensor *rows, int64_t count) {
+    return ids && rows ? eitp__embedding_backward(ids, rows, count, 0, 0) : NULL;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
     const eitp__node *node = gradient ? gradient->node : NULL;
     return node && node->op == EITP__OP_EMBEDDING_BACKWARD && node->attributes.integers[1] ? node->inputs[1] : NULL;

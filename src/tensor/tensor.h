@@ -477,6 +477,21 @@ EITP_API eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, ei
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
 
+/* How the rows of a sequence become one. */
+typedef enum eitp_pooling {
+    EITP_POOLING_FIRST = 0, /* the first row: [CLS] in BERT */
+    EITP_POOLING_LAST = 1,
+    EITP_POOLING_MEAN = 2
+} eitp_pooling;
+
+/*
+ * One row for each sequence of x [n, c]: [sequences, c]. `offsets` is as in eitp_attention, or bounds I32 [sequences,
+ * 2]: the first row of each sequence and the row after its last, which need not ascend. No sequence may have more than
+ * max_length rows. The mean of 16-bit rows is F32. That of an empty sequence is 0; its first and last row have no
+ * meaning.
+ */
+EITP_API eitp_tensor *eitp_pool(eitp_tensor *x, eitp_tensor *offsets, int64_t max_length, eitp_pooling pooling);
+
 /*
  * The negative log-likelihood of each row in nats: logits [n, v], targets I32 [n]; 0 if the target is `ignored`. The
  * caller takes the mean. eitp_plan_write fails for other targets outside [0, v); if targets are computed instead of an

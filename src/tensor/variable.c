@@ -253,6 +253,14 @@ eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t o
     return status ? status : eitp__variable_transfer(context, variable, offset, data, size, 0, error);
 }
 
+EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name) {
+    eitp__variable *variable = NULL;
+    if (!context->backend->interface->is_host_memory || eitp__variable_named(context, name, &variable, NULL) ||
+        variable->info.offloaded || eitp__remainder_of(context, variable))
+        return NULL;
+    return variable->data;
+}
+
 EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size) {
     return snprintf(text, size, "remainder.%s", name) < (int)size;
 }

@@ -44,6 +44,10 @@ EITP__PRIVATE eitp_status eitp__prepare_access(eitp_context *context, eitp_error
 EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const eitp__variable *variable, size_t offset,
                                                   void *memory, size_t size, int writes, eitp_error *error);
 
+/* The memory of an allocated variable whose bytes are its values, or NULL: if it is offloaded, on a device, or has a
+   remainder. */
+EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name);
+
 /* Removes variables and segments beyond the given counts. No graph or plan may use them. */
 EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t variables, size_t segments);
 

@@ -80,6 +80,23 @@ EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, in
     }
 }
 
+EITP__PRIVATE size_t eitp__size_without_space(const unsigned char *text, size_t size) {
+    while (size) {
+        size_t begin = size - 1, length;
+        while (begin && (text[begin] & 0xC0) == 0x80)
+            begin--;
+        if (eitp__class_at(text + begin, size - begin, &length) != EITP__UNICODE_SPACE)
+            break;
+        size = begin;
+    }
+    return size;
+}
+
+EITP__PRIVATE size_t eitp__whole_size(const unsigned char *text, size_t size, int closed) {
+    size_t certain = closed ? size : eitp__size_without_space(text, size);
+    return certain || size <= EITP__PIECE_LIMIT ? certain : size;
+}
+
 static int eitp__added_token_compare(const void *a, const void *b) {
     const eitp__added_token *left = (const eitp__added_token *)a;
     const eitp__added_token *right = (const eitp__added_token *)b;
@@ -87,22 +104,21 @@ static int eitp__added_token_compare(const void *a, const void *b) {
     return order ? order : (left->size > right->size) - (left->size < right->size);
 }
 
-EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_token *tokens, size_t count) {
-    eitp__sort(tokens, count, sizeof *tokens, eitp__added_token_compare);
+EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_tokens *added) {
+    eitp__sort(added->tokens, added->count, sizeof *added->tokens, eitp__added_token_compare);
 }
 
-EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_token *added,
-                                       size_t added_count, int add_prefix_space, eitp__piece_sink sink, void *user) {
+EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_tokens *added,
+                                       eitp__piece_rule rule, eitp__piece_sink sink, void *user) {
     memset(splitter, 0, sizeof *splitter);
     splitter->host = host;
     splitter->added = added;
-    splitter->added_count = added_count;
-    splitter->add_prefix_space = add_prefix_space;
+    splitter->rule = rule;
     splitter->sink = sink;
     splitter->user = user;
     splitter->min_full = EITP__SPLITTER_CHUNK;
-    for (size_t i = 0; i < added_count; i++)
-        splitter->begins_added[added[i].bytes[0]] = 1;
+    for (size_t i = 0; i < added->count; i++)
+        splitter->begins_added[added->tokens[i].bytes[0]] = 1;
     eitp__splitter_reset(splitter);
 }
 
@@ -116,6 +132,7 @@ EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
     splitter->cursor = splitter->end = splitter->scanned = 1;
     splitter->full = splitter->min_full;
     splitter->at_segment_start = 1;
+    splitter->skips_space = 0;
     splitter->partial_size = 0;
 }
 
@@ -123,8 +140,8 @@ EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
    one. */
 static const eitp__added_token *eitp__added_token_at(const eitp__splitter *splitter, const unsigned char *text,
                                                      size_t size, int *undecided) {
-    const eitp__added_token *added = splitter->added, *best = NULL;
-    size_t low = 0, high = splitter->added_count; /* the tokens that share the first `depth` bytes with the text */
+    const eitp__added_token *added = splitter->added->tokens, *best = NULL;
+    size_t low = 0, high = splitter->added->count; /* the tokens that share the first `depth` bytes with the text */
     *undecided = 0;
     for (size_t depth = 0;; depth++) {
         if (added[low].size == depth) /* the shortest is first */
@@ -167,10 +184,8 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
             int undecided;
             const eitp__added_token *token =
                 eitp__added_token_at(splitter, text, splitter->end - splitter->scanned, &undecided);
-            if (undecided && !final) {
-                *bounded = token != NULL;
+            if (undecided && !final)
                 return NULL;
-            }
             if (token) {
                 *bounded = 1;
                 return token;
@@ -181,16 +196,28 @@ static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, in
     return NULL;
 }
 
-/* Cuts the plain text in [cursor, scanned) into pieces, as far as they are certain. */
-static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, int bounded, eitp_error *error) {
-    if (splitter->at_segment_start && splitter->cursor < splitter->scanned) {
+/* Passes over white space before `end` that belongs to the added token before the cursor. */
+static void eitp__splitter_skip_space(eitp__splitter *splitter, size_t end) {
+    size_t length;
+    while (splitter->skips_space && splitter->cursor < end) {
+        if (eitp__class_at(splitter->window + splitter->cursor, end - splitter->cursor, &length) == EITP__UNICODE_SPACE)
+            splitter->cursor += length;
+        else
+            splitter->skips_space = 0;
+    }
+}
+
+/* Cuts the plain text in [cursor, end) into pieces, as far as they are certain. */
+static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, size_t end, int bounded, eitp_error *error) {
+    eitp__splitter_skip_space(splitter, end);
+    if (splitter->at_segment_start && splitter->cursor < end) {
         splitter->at_segment_start = 0;
         if (splitter->add_prefix_space && splitter->window[splitter->cursor] != ' ')
             splitter->window[--splitter->cursor] = ' ';
     }
-    while (splitter->cursor < splitter->scanned) {
+    while (splitter->cursor < end) {
         const unsigned char *text = splitter->window + splitter->cursor;
-        size_t size = eitp__piece_size(text, splitter->scanned - splitter->cursor, bounded);
+        size_t size = splitter->rule(text, end - splitter->cursor, bounded);
         if (!size)
             break;
         splitter->cursor += size;
@@ -201,19 +228,28 @@ static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, int bounde
     return EITP_OK;
 }
 
+/* The end of the plain text before `token`, which begins at `scanned` unless it is NULL. */
+static size_t eitp__splitter_plain_end(const eitp__splitter *splitter, const eitp__added_token *token) {
+    if (!token || !token->takes_left || splitter->cursor >= splitter->scanned)
+        return splitter->scanned;
+    return splitter->cursor +
+           eitp__size_without_space(splitter->window + splitter->cursor, splitter->scanned - splitter->cursor);
+}
+
 /* Cuts the window into pieces, as far as they are certain, and moves the rest to its front. */
 static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_error *error) {
     for (;;) {
         int bounded;
         const eitp__added_token *token = eitp__splitter_scan(splitter, final, &bounded);
-        eitp_status status = eitp__splitter_cut_plain(splitter, bounded, error);
+        eitp_status status =
+            eitp__splitter_cut_plain(splitter, eitp__splitter_plain_end(splitter, token), bounded, error);
         if (status != EITP_OK)
             return status;
         if (!token)
             break;
-        splitter->cursor += token->size;
-        splitter->scanned = splitter->cursor;
+        splitter->cursor = splitter->scanned += token->size;
         splitter->at_segment_start = 1;
+        splitter->skips_space = token->takes_right;
         status = splitter->sink(splitter->user, token->bytes, token->size, token->id, error);
         if (status != EITP_OK)
             return status;
@@ -228,9 +264,8 @@ static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_
     return EITP_OK;
 }
 
-/* Adds valid text to the window, and cuts whenever the window is full. */
-static eitp_status eitp__splitter_append(eitp__splitter *splitter, const unsigned char *text, size_t size,
-                                         eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__splitter_add_valid(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                                   eitp_error *error) {
     while (size) {
         size_t room = splitter->full - (splitter->end - splitter->cursor);
         size_t part = size;
@@ -262,13 +297,13 @@ static eitp_status eitp__splitter_repair(eitp__splitter *splitter, const unsigne
                                          eitp_error *error) {
     for (;;) {
         size_t valid = eitp__utf8_valid_prefix(text, size);
-        eitp_status status = eitp__splitter_append(splitter, text, valid, error);
+        eitp_status status = eitp__splitter_add_valid(splitter, text, valid, error);
         if (status != EITP_OK || valid == size)
             return status;
         uint32_t code_point;
         int is_valid;
         size_t bad = eitp__utf8_next(text + valid, size - valid, &code_point, &is_valid);
-        status = eitp__splitter_append(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
+        status = eitp__splitter_add_valid(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
         if (status != EITP_OK)
             return status;
         text += valid + bad;
@@ -303,7 +338,7 @@ EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const uns
 EITP__PRIVATE eitp_status eitp__splitter_finish(eitp__splitter *splitter, eitp_error *error) {
     eitp_status status = EITP_OK;
     if (splitter->partial_size)
-        status = eitp__splitter_append(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
+        status = eitp__splitter_add_valid(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
     if (status == EITP_OK && splitter->end > splitter->cursor)
         status = eitp__splitter_cut(splitter, 1, error);
     eitp__splitter_reset(splitter);

@@ -1,4 +1,4 @@
-/* Cuts text into pieces: added tokens, and between them the matches of GPT-2's pattern. */
+/* Cuts text into pieces: added tokens, and between them what a pattern matches. */
 #ifndef EITP_PRETOKENIZE_H
 #define EITP_PRETOKENIZE_H
 
@@ -18,25 +18,41 @@
  */
 EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, int closed);
 
+/* Length of the first piece of text of which all is one piece, as eitp__piece_size: white space at its end is kept
+   until it is known what follows, as an added token may take it. */
+EITP__PRIVATE size_t eitp__whole_size(const unsigned char *text, size_t size, int closed);
+
+/* Length of valid text[0 .. size) without the white space at its end. */
+EITP__PRIVATE size_t eitp__size_without_space(const unsigned char *text, size_t size);
+
 /* A token that is recognized in the text itself, before the pattern. The bytes are not owned. */
 typedef struct eitp__added_token {
     const unsigned char *bytes;
     size_t size;
     int32_t id;
+    unsigned char takes_left, takes_right; /* white space next to it belongs to it ("lstrip", "rstrip") */
 } eitp__added_token;
 
-/* Sorts added tokens by their bytes, as eitp__splitter_init expects. */
-EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_token *tokens, size_t count);
+typedef struct eitp__added_tokens {
+    eitp__added_token *tokens; /* sorted */
+    size_t count;
+} eitp__added_tokens;
 
-/* Receives one piece: a match of the pattern with id -1, or an added token. The bytes are valid during the call. */
+/* Sorts added tokens by their bytes. */
+EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_tokens *added);
+
+/* Finds the length of the first piece of a text, as eitp__piece_size. */
+typedef size_t (*eitp__piece_rule)(const unsigned char *text, size_t size, int closed);
+
+/* Receives one piece: a match of the rule with id -1, or an added token. The bytes are valid during the call. */
 typedef eitp_status (*eitp__piece_sink)(void *user, const unsigned char *bytes, size_t size, int32_t id,
                                         eitp_error *error);
 
 /* Cuts text that arrives in chunks. */
 typedef struct eitp__splitter {
     const eitp_host *host;
-    const eitp__added_token *added; /* sorted */
-    size_t added_count;
+    const eitp__added_tokens *added;
+    eitp__piece_rule rule;
     int add_prefix_space;
     eitp__piece_sink sink;
     void *user;
@@ -47,17 +63,22 @@ typedef struct eitp__splitter {
     size_t min_full;          /* smallest value of `full`, at least 16 */
     size_t full;              /* the window is cut when it reaches this size */
     int at_segment_start;     /* the cursor is at the start of a text or after an added token */
+    int skips_space;          /* white space at the cursor belongs to the added token before it */
     unsigned char partial[4]; /* an incomplete sequence at the end of the last chunk */
     size_t partial_size;
 } eitp__splitter;
 
 /* `added` must outlive the splitter. */
-EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_token *added,
-                                       size_t added_count, int add_prefix_space, eitp__piece_sink sink, void *user);
+EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_tokens *added,
+                                       eitp__piece_rule rule, eitp__piece_sink sink, void *user);
 EITP__PRIVATE void eitp__splitter_release(eitp__splitter *splitter);
 
 /* Discards the current text. */
 EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter);
+
+/* Adds valid text of whole characters. */
+EITP__PRIVATE eitp_status eitp__splitter_add_valid(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                                   eitp_error *error);
 
 /* Add text; end the text. A failure of the sink is returned. After a failure, reset or release the splitter. */
 EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const unsigned char *text, size_t size,

@@ -6,6 +6,7 @@
 #include "text/special_tokens.h"
 
 #include "base/files.h"
+#include "text/tokenizer.h"
 
 /* tokenizer_config.json is large if it contains chat templates. */
 #define EITP__SPECIAL_FILE_LIMIT ((size_t)16777216)
@@ -17,8 +18,50 @@ EITP__PRIVATE const char *eitp__special_file_name(int file) {
 }
 
 EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which) {
-    static const char *const names[] = {"eos_token", "bos_token", "pad_token", "unk_token"};
+    static const char *const names[] = {"eos_token", "bos_token", "pad_token", "unk_token",
+                                        "cls_token", "sep_token", "mask_token"};
     return names[which];
+}
+
+EITP__PRIVATE const char *eitp__family_token(int family, eitp_special_token which) {
+    static const char *const names[][EITP_SPECIAL_TOKEN_COUNT] = {
+        {EITP__END_OF_TEXT, EITP__END_OF_TEXT, NULL, EITP__END_OF_TEXT, NULL, NULL, NULL},
+        {NULL, NULL, "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
+        {"</s>", "<s>", "<pad>", "<unk>", "<s>", "</s>", "<mask>"},
+    };
+    return names[family][which];
+}
+
+static const eitp__json *eitp__special_member(const eitp__special_files *files, int file, const char *name) {
+    return files->documents[file] ? eitp__json_member(eitp__json_root(files->documents[file]), name) : NULL;
+}
+
+static int eitp__text_is(const eitp__json *value, const char *text) {
+    return value && value->kind == EITP__JSON_STRING && !strcmp(value->text, text);
+}
+
+EITP__PRIVATE int eitp__named_family(const eitp__special_files *files, const char **name) {
+    static const struct {
+        const char *class_name, *fast_name, *model_type;
+        int family;
+    } families[] = {
+        {"GPT2Tokenizer", "GPT2TokenizerFast", "gpt2", EITP__FAMILY_GPT2},
+        {"BertTokenizer", "BertTokenizerFast", "bert", EITP__FAMILY_BERT},
+        {"DistilBertTokenizer", "DistilBertTokenizerFast", "distilbert", EITP__FAMILY_BERT},
+        {"ElectraTokenizer", "ElectraTokenizerFast", "electra", EITP__FAMILY_BERT},
+        {"RobertaTokenizer", "RobertaTokenizerFast", "roberta", EITP__FAMILY_ROBERTA},
+    };
+    const eitp__json *named = eitp__special_member(files, EITP__TOKENIZER_CONFIG, "tokenizer_class");
+    const int is_class = named && named->kind == EITP__JSON_STRING;
+    if (!is_class)
+        named = eitp__special_member(files, EITP__MODEL_CONFIG, "model_type");
+    *name = named && named->kind == EITP__JSON_STRING ? named->text : NULL;
+    for (size_t i = 0; i < EITP__COUNT(families); i++) {
+        if (is_class ? eitp__text_is(named, families[i].class_name) || eitp__text_is(named, families[i].fast_name)
+                     : eitp__text_is(named, families[i].model_type))
+            return families[i].family;
+    }
+    return -1;
 }
 
 static eitp_status eitp__special_file_read(const eitp_host *host, const char *path, eitp__json_document **document,
@@ -51,10 +94,6 @@ EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files) {
         eitp__json_release(files->documents[file]);
         files->documents[file] = NULL;
     }
-}
-
-static const eitp__json *eitp__special_member(const eitp__special_files *files, int file, const char *name) {
-    return files->documents[file] ? eitp__json_member(eitp__json_root(files->documents[file]), name) : NULL;
 }
 
 EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files) {
@@ -95,10 +134,18 @@ EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_fil
                              : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
 }
 
+EITP__PRIVATE const eitp__json *eitp__tokenizer_config_member(const eitp__special_files *files, const char *name) {
+    const eitp__json *value = eitp__special_member(files, EITP__TOKENIZER_CONFIG, name);
+    return value && value->kind != EITP__JSON_NULL ? value : NULL;
+}
+
 /* True if eitp_tokenizer_save writes this member itself. */
 static int eitp__is_own_member(const eitp__json *member) {
-    if (!strcmp(member->name, "add_prefix_space"))
-        return 1;
+    static const char *const names[] = {"add_prefix_space", "do_lower_case", "strip_accents", "tokenize_chinese_chars"};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!strcmp(member->name, names[i]))
+            return 1;
+    }
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
         if (!strcmp(member->name, eitp__special_token_name((eitp_special_token)which)))
             return 1;

@@ -26,6 +26,16 @@ EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files);
 /* The name of a token in these files: "eos_token", ... */
 EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which);
 
+/* The usual name of a special token in a family, EITP__FAMILY_GPT2, ...; NULL if it has none. */
+EITP__PRIVATE const char *eitp__family_token(int family, eitp_special_token which);
+
+/* The family of the tokenizer_class in tokenizer_config.json, or else of the model_type in config.json; -1 if there is
+   neither, or an unknown one. *name is what was found, or NULL. */
+EITP__PRIVATE int eitp__named_family(const eitp__special_files *files, const char **name);
+
+/* A member of tokenizer_config.json; NULL if it is missing or null. */
+EITP__PRIVATE const eitp__json *eitp__tokenizer_config_member(const eitp__special_files *files, const char *name);
+
 /* The value of a special token in the tokenizer's own two files: a string, an object with "content", or null; NULL if
    neither has it. *file is the file it is from. */
 EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,

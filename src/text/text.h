@@ -7,19 +7,19 @@
 EITP_BEGIN_DECLARATIONS
 
 /*
- * A byte-level BPE tokenizer, as GPT-2's (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019;
- * Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units", ACL 2016). It produces the
- * same ids as Hugging Face's `tokenizers` with the ByteLevel pre-tokenizer; \p{L}, \p{N} and \s follow Unicode 16.0, as
- * there.
+ * A tokenizer: byte-level BPE as GPT-2's and RoBERTa's (Radford et al., "Language Models are Unsupervised Multitask
+ * Learners", 2019; Sennrich, Haddow, Birch, "Neural Machine Translation of Rare Words with Subword Units", ACL 2016),
+ * or WordPiece as BERT's (Devlin, Chang, Lee, Toutanova, "BERT", NAACL 2019). It produces the same ids as Hugging
+ * Face's `tokenizers`, version 0.23, with the ByteLevel pre-tokenizer, or with BertNormalizer and BertPreTokenizer.
  *
  * It differs from that library in two rules:
  *   - Bytes that are not valid UTF-8 are encoded as U+FFFD, one for each maximal subpart of an ill-formed sequence, as
  *     with Python's errors="replace".
- *   - A match of GPT-2's pattern longer than 1,048,576 bytes is cut after the last character that ends within them, so
- *     that memory stays bounded.
+ *   - A match of GPT-2's pattern, or a word, longer than 1,048,576 bytes is cut after the last character that ends
+ *     within them, so that memory stays bounded.
  *
- * Added tokens, special ones such as <|endoftext|> included, are recognized wherever their text appears in the input:
- * "<|endoftext|>" in a text becomes that token. Remove it from text you do not trust.
+ * Added tokens, special ones such as <|endoftext|> and [SEP] included, are recognized wherever their text appears in
+ * the input: "<|endoftext|>" in a text becomes that token. Remove it from text you do not trust.
  *
  * A tokenizer never changes after creation: any number of threads may use one at the same time, if the host's allocator
  * is thread-safe.
@@ -27,16 +27,20 @@ EITP_BEGIN_DECLARATIONS
 typedef struct eitp_tokenizer eitp_tokenizer;
 
 /*
- * Loads a tokenizer in Hugging Face's formats. `path` is a tokenizer.json, or a directory with tokenizer.json or else
- * with vocab.json and merges.txt (where <|endoftext|>, if the vocabulary has it, is a special token).
+ * Loads a tokenizer in Hugging Face's formats. `path` is a tokenizer.json, or a directory with tokenizer.json, or else
+ * vocab.txt (WordPiece), or else vocab.json and merges.txt (byte-level BPE). Without tokenizer.json, the
+ * tokenizer_class in tokenizer_config.json, or else the model_type in config.json, decides between vocab.txt and
+ * vocab.json, and whether the special tokens of a vocab.json are those of RoBERTa or <|endoftext|>.
  *
  * tokenizer_config.json and special_tokens_map.json in the same directory may name special tokens (see
- * eitp_tokenizer_special); tokenizer_config.json overrides add_prefix_space. Truncation and padding settings are
- * ignored with a warning in the log.
+ * eitp_tokenizer_special); tokenizer_config.json overrides add_prefix_space, do_lower_case, strip_accents,
+ * tokenize_chinese_chars, truncation_side and padding_side. How many tokens a sequence may have is not applied, but
+ * told by eitp_tokenizer_sequence_defaults.
  *
  * Anything this tokenizer cannot reproduce exactly is EITP_ERROR_UNSUPPORTED, and the message names it: other models,
- * normalizers, other pre-tokenizers, dropout, added tokens that strip white space or match whole words only,
- * post-processors that add tokens.
+ * normalizers, pre-tokenizers and post-processors, dropout, added tokens that match whole words only (single_word),
+ * never_split of words that are not added tokens. A special token that is needed and not in the vocabulary is
+ * EITP_ERROR_FORMAT.
  */
 EITP_API eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out,
                                          eitp_error *error);
@@ -75,8 +79,9 @@ EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_toke
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);
 
 /*
- * Writes vocab.json, merges.txt, tokenizer_config.json and tokenizer.json to `directory`, which is created if missing.
- * Settings of a loaded tokenizer_config.json that are not about special tokens are kept.
+ * Writes vocab.json and merges.txt, or vocab.txt, and tokenizer_config.json and tokenizer.json to `directory`, which is
+ * created if missing. Settings of a loaded tokenizer_config.json that are not about special tokens are kept, and so are
+ * truncation, padding, post-processor and decoder of a loaded tokenizer.json.
  */
 EITP_API eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error);
 
@@ -91,18 +96,22 @@ typedef enum eitp_special_token {
     EITP_END_OF_TEXT = 0,   /* follows each document (eos_token) */
     EITP_BEGIN_OF_TEXT = 1, /* precedes each document (bos_token) */
     EITP_PADDING = 2,       /* fills batches (pad_token) */
-    EITP_UNKNOWN = 3        /* unknown text (unk_token); no byte is unknown here, but other programs expect the token */
+    EITP_UNKNOWN = 3,       /* words that WordPiece does not know (unk_token); to byte-level BPE no text is unknown */
+    EITP_CLASSIFIER = 4,    /* begins a sequence; what a model says there is about all of it (cls_token) */
+    EITP_SEPARATOR = 5,     /* ends each text of a sequence (sep_token) */
+    EITP_MASK = 6           /* stands for a token to be guessed (mask_token) */
 } eitp_special_token;
 
 /* Number of values of eitp_special_token. */
-#define EITP_SPECIAL_TOKEN_COUNT 4
+#define EITP_SPECIAL_TOKEN_COUNT 7
 
 /*
  * The id of a special token; -1 if the tokenizer has none, for NULL, and for an unknown `which`.
  *
  * The token is the one named in tokenizer_config.json (overridden by special_tokens_map.json if the former has no
  * added_tokens_decoder), where null means none; else the one whose id is in generation_config.json or config.json; else
- * <|endoftext|>, as in GPT-2, except for padding. Loading fails with
+ * the special token with the usual name: <|endoftext|> as in GPT-2, except for padding; [PAD], [UNK], [CLS], [SEP] and
+ * [MASK] with WordPiece; <s>, </s>, <pad>, <unk> and <mask> with a RobertaTokenizer. Loading fails with
  * EITP_ERROR_FORMAT if the named eos_token is not in the vocabulary; other missing names are ignored with a warning.
  */
 EITP_API int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which);
@@ -115,25 +124,89 @@ EITP_API int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer);
 EITP_API uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer);
 
 /*
- * Encodes a whole text of `size` bytes. Stores the number of ids in *count and the first `capacity` of them in `ids`:
- * if *count > capacity, the rest is missing. `size` ids are always enough for valid UTF-8, unless the tokenizer adds
- * spaces (add_prefix_space); 4 * size always are. `text` may be NULL if size is 0, `ids` if capacity is 0. *count is 0
- * after a failure.
+ * Encodes a whole text of `size` bytes, without adding special tokens or cutting anything. Stores the number of ids in
+ * *count and the first `capacity` of them in `ids`: if *count > capacity, the rest is missing. `size` ids are always
+ * enough for valid UTF-8, unless the tokenizer adds spaces (add_prefix_space); 4 * size always are. `text` may be NULL
+ * if size is 0, `ids` if capacity is 0. *count is 0 after a failure.
  */
 EITP_API eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
                                            size_t capacity, size_t *count, eitp_error *error);
 
+/* Which of two texts loses tokens if a sequence is too long; in parentheses, the names of transformers. */
+typedef enum eitp_truncation {
+    EITP_TRUNCATE_LONGEST = 0, /* the longer one, down to the length of the other, then both ("longest_first") */
+    EITP_TRUNCATE_FIRST = 1,   /* "only_first" */
+    EITP_TRUNCATE_SECOND = 2,  /* "only_second" */
+    EITP_TRUNCATE_NONE = 3     /* neither: a sequence that is too long is an error */
+} eitp_truncation;
+
+/* What a tokenizer's files say about the length of sequences, for callers that follow them. All 0: nothing. */
+typedef struct eitp_sequence_defaults {
+    int32_t max_length;         /* "max_length" of "truncation" in tokenizer.json; 0: sequences are not cut */
+    eitp_truncation truncation; /* "strategy" there */
+    int truncate_left;          /* tokens at the beginning of a text are cut, not those at its end */
+    int32_t model_max_length;   /* in tokenizer_config.json; 0: not there, or beyond int32_t */
+    int has_padding;            /* tokenizer.json has "padding" */
+    int pad_left;               /* padding comes before a sequence */
+    int32_t pad_length;         /* sequences are padded to this length; 0: to the longest of a batch */
+    int32_t pad_multiple;       /* and then to a multiple of this; 0: of 1 */
+    int32_t pad_id, pad_segment;
+} eitp_sequence_defaults;
+
+/* All 0 for NULL. */
+EITP_API eitp_sequence_defaults eitp_tokenizer_sequence_defaults(const eitp_tokenizer *tokenizer);
+
+/* Number of special tokens in a sequence of one text, or of two if `pair` is true. 0 for NULL. */
+EITP_API int32_t eitp_tokenizer_added_count(const eitp_tokenizer *tokenizer, int pair);
+
+/* A text of `size` bytes; `bytes` may be NULL if size is 0. */
+typedef struct eitp_text {
+    const char *bytes;
+    size_t size;
+} eitp_text;
+
+/* Zero-initialise it and set what you need. */
+typedef struct eitp_sequence_config {
+    int32_t max_length;         /* of the sequence, special tokens included; 0: any length */
+    eitp_truncation truncation; /* what is cut if it is longer */
+    int truncate_left;          /* see eitp_sequence_defaults */
+    int omit_special_tokens;
+} eitp_sequence_config;
+
+typedef struct eitp_sequence_report {
+    size_t count;                 /* tokens of the sequence */
+    size_t cut_first, cut_second; /* tokens that were cut from each text */
+} eitp_sequence_report;
+
 /*
- * The bytes of one token, owned by the tokenizer; not necessarily whole characters, and not zero-terminated. An id
- * outside the vocabulary is EITP_ERROR_ARGUMENT.
+ * Encodes a text, or a pair of texts if `second` is not NULL, as the sequence that a model expects: with the special
+ * tokens of the tokenizer's template ("post_processor" in tokenizer.json) around them. Stores the first `capacity` ids
+ * in `ids` and their segments (token_type_ids) in `segments`, either of which may be NULL, and fills in *report: if
+ * report->count > capacity, the rest is missing. `config` may be NULL for all 0.
+ *
+ * Both texts are encoded whole, then cut as transformers does. EITP_ERROR_ARGUMENT: max_length has no room for the
+ * special tokens; the text to be cut would be left with no token, or is missing; or the sequence is too long with
+ * EITP_TRUNCATE_NONE.
+ */
+EITP_API eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokenizer, const eitp_text *first,
+                                                    const eitp_text *second, const eitp_sequence_config *config,
+                                                    int32_t *ids, int32_t *segments, size_t capacity,
+                                                    eitp_sequence_report *report, eitp_error *error);
+
+/*
+ * The bytes of one token, owned by the tokenizer; not necessarily whole characters, and not zero-terminated. Those of a
+ * WordPiece token that goes on with a word begin with the prefix "##". An id outside the vocabulary is
+ * EITP_ERROR_ARGUMENT.
  */
 EITP_API eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
                                           eitp_error *error);
 
 /*
- * Decodes `count` ids; special tokens become their text. Stores the number of bytes in *size and the first `capacity`
- * of them in `text`, without a terminating zero. An id outside the vocabulary is EITP_ERROR_ARGUMENT and the message
- * gives its position. `ids` may be NULL if count is 0, `text` if capacity is 0. *size is 0 after a failure.
+ * Decodes `count` ids; special tokens become their text. WordPiece tokens are joined to words with spaces between them,
+ * and where the tokenizer says so ("cleanup") without spaces before punctuation. Stores the number of bytes in *size
+ * and the first `capacity` of them in `text`, without a terminating zero. An id outside the vocabulary is
+ * EITP_ERROR_ARGUMENT and the message gives its position. `ids` may be NULL if count is 0, `text` if capacity is 0.
+ * *size is 0 after a failure.
  */
 EITP_API eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count,
                                            char *text, size_t capacity, size_t *size, eitp_error *error);

@@ -1,5 +1,7 @@
 #include "text/tokenizer.h"
 
+#include "text/special_tokens.h"
+
 EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, size_t count, size_t merge_count,
                                                        eitp_error *error) {
     eitp_tokenizer *tokenizer = (eitp_tokenizer *)eitp__allocate(host, sizeof *tokenizer);
@@ -11,6 +13,13 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, si
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++)
         tokenizer->special[which] = -1;
     eitp__buffer_init(&tokenizer->config, &tokenizer->host);
+    eitp__buffer_init(&tokenizer->added_text, &tokenizer->host);
+    for (int part = 0; part < EITP__KEPT_PARTS; part++)
+        eitp__buffer_init(&tokenizer->kept[part], &tokenizer->host);
+    eitp__wordpiece_init(&tokenizer->wordpiece, &tokenizer->host);
+    eitp__template_add(&tokenizer->single, EITP__TEMPLATE_FIRST, 0);
+    eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_FIRST, 0);
+    eitp__template_add(&tokenizer->pair, EITP__TEMPLATE_SECOND, 1);
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_init(&vocabulary->bytes, &tokenizer->host);
     vocabulary->tokens = (eitp__token *)eitp__allocate(host, count * sizeof *vocabulary->tokens);
@@ -40,6 +49,11 @@ EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, s
     return vocabulary->bytes.failed ? eitp__fail_memory(error, size, "the tokenizer's vocabulary") : EITP_OK;
 }
 
+EITP__PRIVATE const char *eitp__kept_part_name(int part) {
+    static const char *const names[] = {"truncation", "padding", "post_processor", "decoder"};
+    return names[part];
+}
+
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id) {
     return (const unsigned char *)tokenizer->vocabulary.bytes.data + tokenizer->vocabulary.tokens[id].offset;
 }
@@ -65,40 +79,106 @@ static eitp_status eitp__tokenizer_find_bytes(eitp_tokenizer *tokenizer, eitp_er
     return EITP_OK;
 }
 
-/* Builds the list of added tokens for the splitter. */
-static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, eitp_error *error) {
+/* Builds the trie of WordPiece. */
+static eitp_status eitp__tokenizer_index_words(eitp_tokenizer *tokenizer, eitp_error *error) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    eitp_status status = EITP_OK;
+    for (size_t id = 0; id < vocabulary->count && status == EITP_OK; id++) {
+        if (!(vocabulary->tokens[id].flags & EITP__TOKEN_OUTSIDE))
+            status = eitp__wordpiece_add(&tokenizer->wordpiece, &tokenizer->host, eitp__token_bytes(tokenizer, id),
+                                         vocabulary->tokens[id].size, (int32_t)id, error);
+    }
+    return status == EITP_OK ? eitp__wordpiece_complete(&tokenizer->wordpiece, &tokenizer->host, error) : status;
+}
+
+/* Adds the text of a token, normalized, to tokenizer->added_text, and stores its size. */
+static eitp_status eitp__normalize_added(eitp_tokenizer *tokenizer, const eitp__token *token, eitp__added_token *added,
+                                         eitp_error *error) {
+    eitp__buffer *text = &tokenizer->added_text;
+    const size_t before = text->size;
+    eitp__normalizer normalizer;
+    eitp__normalizer_init(&normalizer, &tokenizer->host, &tokenizer->normalization);
+    eitp_status status = eitp__normalizer_add(&normalizer, added->bytes, token->size, text, error);
+    if (status == EITP_OK)
+        status = eitp__normalizer_finish(&normalizer, text, error);
+    eitp__normalizer_release(&normalizer);
+    added->size = text->size - before;
+    if (status == EITP_OK && !added->size)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "unsupported added token %ld, of which the normalizer leaves nothing; remove it, or set its "
+                          "\"normalized\" to false",
+                          (long)added->id);
+    return status;
+}
+
+/* Lists the added tokens of one kind, EITP__ADDED_RAW or EITP__ADDED_NORMALIZED. */
+static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, int kind, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    const unsigned mask = EITP__TOKEN_ADDED | EITP__TOKEN_NORMALIZED;
+    const unsigned wanted = EITP__TOKEN_ADDED | (kind == EITP__ADDED_NORMALIZED ? (unsigned)EITP__TOKEN_NORMALIZED : 0);
+    eitp__added_tokens *list = &tokenizer->added[kind];
     size_t count = 0;
     for (size_t id = 0; id < vocabulary->count; id++)
-        count += (vocabulary->tokens[id].flags & EITP__TOKEN_ADDED) != 0;
+        count += (vocabulary->tokens[id].flags & mask) == wanted;
     if (!count)
         return EITP_OK;
-    tokenizer->added = (eitp__added_token *)eitp__allocate(&tokenizer->host, count * sizeof *tokenizer->added);
-    if (!tokenizer->added)
-        return eitp__fail_memory(error, count * sizeof *tokenizer->added, "the tokenizer's added tokens");
-    tokenizer->added_count = count;
+    list->tokens = (eitp__added_token *)eitp__allocate(&tokenizer->host, count * sizeof *list->tokens);
+    if (!list->tokens)
+        return eitp__fail_memory(error, count * sizeof *list->tokens, "the tokenizer's added tokens");
+    list->count = count;
     for (size_t id = 0, i = 0; id < vocabulary->count; id++) {
         const eitp__token *token = &vocabulary->tokens[id];
-        if (!(token->flags & EITP__TOKEN_ADDED))
+        if ((token->flags & mask) != wanted)
             continue;
-        eitp__added_token *added = &tokenizer->added[i++];
+        eitp__added_token *added = &list->tokens[i++];
         added->bytes = eitp__token_bytes(tokenizer, id);
         added->size = token->size;
         added->id = (int32_t)id;
-        if ((token->flags & EITP__TOKEN_SPECIAL) && token->size == strlen(EITP__END_OF_TEXT) &&
-            !memcmp(added->bytes, EITP__END_OF_TEXT, token->size))
-            tokenizer->special[EITP_END_OF_TEXT] = tokenizer->special[EITP_BEGIN_OF_TEXT] =
-                tokenizer->special[EITP_UNKNOWN] = added->id;
+        added->takes_left = (token->flags & EITP__TOKEN_TAKES_LEFT) != 0;
+        added->takes_right = (token->flags & EITP__TOKEN_TAKES_RIGHT) != 0;
+        eitp_status status = EITP_OK;
+        if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer)
+            status = eitp__normalize_added(tokenizer, token, added, error);
+        if (status != EITP_OK)
+            return status;
     }
-    eitp__added_tokens_sort(tokenizer->added, count);
-    for (size_t i = 1; i < count; i++) {
-        const eitp__added_token *one = &tokenizer->added[i - 1], *other = &tokenizer->added[i];
+    return EITP_OK;
+}
+
+/* Sorts the added tokens of one kind and checks that they differ. */
+static eitp_status eitp__tokenizer_sort_added(eitp_tokenizer *tokenizer, int kind, eitp_error *error) {
+    eitp__added_tokens *list = &tokenizer->added[kind];
+    if (kind == EITP__ADDED_NORMALIZED && tokenizer->has_normalizer) { /* the text has its place now */
+        size_t offset = 0;
+        for (size_t i = 0; i < list->count; offset += list->tokens[i++].size)
+            list->tokens[i].bytes = (const unsigned char *)tokenizer->added_text.data + offset;
+    }
+    eitp__added_tokens_sort(list);
+    for (size_t i = 1; i < list->count; i++) {
+        const eitp__added_token *one = &list->tokens[i - 1], *other = &list->tokens[i];
         if (one->size == other->size && !memcmp(one->bytes, other->bytes, one->size))
             return eitp__fail(error, EITP_ERROR_FORMAT,
                               "added tokens %ld and %ld have the same text; remove one of them", (long)one->id,
                               (long)other->id);
     }
     return EITP_OK;
+}
+
+/* Finds the special tokens that have the usual names. */
+static void eitp__tokenizer_find_special(eitp_tokenizer *tokenizer) {
+    const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
+    for (size_t id = 0; id < vocabulary->count; id++) {
+        const eitp__token *token = &vocabulary->tokens[id];
+        if (!(token->flags & EITP__TOKEN_SPECIAL))
+            continue;
+        for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+            const char *name = eitp__family_token(tokenizer->family, (eitp_special_token)which);
+            if (name && token->size == strlen(name) && !memcmp(eitp__token_bytes(tokenizer, id), name, token->size))
+                tokenizer->special[which] = (int32_t)id;
+        }
+    }
+    if (tokenizer->model == EITP__MODEL_WORDPIECE)
+        tokenizer->special[EITP_UNKNOWN] = tokenizer->wordpiece.unknown;
 }
 
 static uint64_t eitp__fnv(uint64_t hash, const void *data, size_t size) {
@@ -114,13 +194,37 @@ static uint64_t eitp__fnv_number(uint64_t hash, uint32_t number) {
     return hash;
 }
 
+/* What byte-level BPE lacks, so that its fingerprints are the same as before there was anything else. */
+static uint64_t eitp__hash_words(uint64_t hash, const eitp_tokenizer *tokenizer) {
+    const eitp__normalization *steps = &tokenizer->normalization;
+    const eitp__wordpiece *wordpiece = &tokenizer->wordpiece;
+    if (tokenizer->model != EITP__MODEL_WORDPIECE)
+        return hash;
+    hash = eitp__fnv_number(hash, (uint32_t)tokenizer->has_normalizer);
+    hash = eitp__fnv_number(hash, (uint32_t)(steps->clean_text | steps->handle_chinese_chars << 1 |
+                                             (steps->strip_accents < 0 ? steps->lowercase : steps->strip_accents) << 2 |
+                                             steps->lowercase << 3));
+    hash = eitp__fnv_number(hash, (uint32_t)wordpiece->unknown);
+    hash = eitp__fnv_number(hash, (uint32_t)wordpiece->max_characters);
+    hash = eitp__fnv(hash, wordpiece->prefix.data, wordpiece->prefix.size);
+    return eitp__fnv_number(hash, (uint32_t)(tokenizer->decodes_words | tokenizer->cleans_up << 1));
+}
+
+/* The flags of a token that encoding and decoding depend on. */
+static uint32_t eitp__hashed_flags(const eitp_tokenizer *tokenizer, const eitp__token *token) {
+    unsigned mask = EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL | EITP__TOKEN_TAKES_LEFT | EITP__TOKEN_TAKES_RIGHT;
+    if (tokenizer->has_normalizer)
+        mask |= EITP__TOKEN_NORMALIZED;
+    return token->flags & mask;
+}
+
 static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
     const eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     uint64_t hash = eitp__fnv_number(0xCBF29CE484222325u, (uint32_t)tokenizer->add_prefix_space);
     hash = eitp__fnv_number(hash, (uint32_t)vocabulary->count);
     for (size_t id = 0; id < vocabulary->count; id++) {
         const eitp__token *token = &vocabulary->tokens[id];
-        hash = eitp__fnv_number(hash, token->flags & (EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL));
+        hash = eitp__fnv_number(hash, eitp__hashed_flags(tokenizer, token));
         hash = eitp__fnv_number(hash, token->size);
         hash = eitp__fnv(hash, eitp__token_bytes(tokenizer, id), token->size);
     }
@@ -129,18 +233,28 @@ static uint64_t eitp__tokenizer_hash(const eitp_tokenizer *tokenizer) {
         hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].right);
         hash = eitp__fnv_number(hash, (uint32_t)tokenizer->bpe.merges[rank].result);
     }
-    return hash;
+    return eitp__hash_words(hash, tokenizer);
 }
 
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error) {
-    eitp_status status = eitp__tokenizer_find_bytes(tokenizer, error);
-    if (status == EITP_OK)
-        status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
-    if (status == EITP_OK)
-        status = eitp__tokenizer_list_added(tokenizer, error);
-    if (status == EITP_OK)
-        tokenizer->fingerprint = eitp__tokenizer_hash(tokenizer);
-    return status;
+    eitp_status status;
+    if (tokenizer->model == EITP__MODEL_WORDPIECE) {
+        status = eitp__tokenizer_index_words(tokenizer, error);
+    } else {
+        status = eitp__tokenizer_find_bytes(tokenizer, error);
+        if (status == EITP_OK)
+            status = eitp__bpe_index(&tokenizer->bpe, &tokenizer->host, error);
+    }
+    for (int kind = 0; kind < 2 && status == EITP_OK; kind++) {
+        status = eitp__tokenizer_list_added(tokenizer, kind, error);
+        if (status == EITP_OK)
+            status = eitp__tokenizer_sort_added(tokenizer, kind, error);
+    }
+    if (status != EITP_OK)
+        return status;
+    eitp__tokenizer_find_special(tokenizer);
+    tokenizer->fingerprint = eitp__tokenizer_hash(tokenizer);
+    return EITP_OK;
 }
 
 eitp_status eitp_tokenizer_create_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
@@ -174,9 +288,15 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_release(&vocabulary->bytes);
     eitp__buffer_release(&tokenizer->config);
+    eitp__buffer_release(&tokenizer->added_text);
+    for (int part = 0; part < EITP__KEPT_PARTS; part++)
+        eitp__buffer_release(&tokenizer->kept[part]);
+    eitp__wordpiece_release(&tokenizer->wordpiece, &host);
     eitp__release(&host, vocabulary->tokens, vocabulary->count * sizeof *vocabulary->tokens);
     eitp__bpe_release(&tokenizer->bpe, &host);
-    eitp__release(&host, tokenizer->added, tokenizer->added_count * sizeof *tokenizer->added);
+    for (int kind = 0; kind < 2; kind++)
+        eitp__release(&host, tokenizer->added[kind].tokens,
+                      tokenizer->added[kind].count * sizeof *tokenizer->added[kind].tokens);
     eitp__release(&host, tokenizer, sizeof *tokenizer);
 }
 
@@ -206,28 +326,5 @@ eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, co
                           (long)id, tokenizer->vocabulary.count - 1);
     *bytes = (const char *)eitp__token_bytes(tokenizer, (size_t)id);
     *size = tokenizer->vocabulary.tokens[id].size;
-    return EITP_OK;
-}
-
-eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
-                                  size_t capacity, size_t *size, eitp_error *error) {
-    size_t total = 0;
-    if (!tokenizer || !size)
-        return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
-    *size = 0;
-    if ((count && !ids) || (capacity && !text))
-        return eitp__fail_null(error, "eitp_tokenizer_decode", "ids with a count and text with a capacity");
-    for (size_t i = 0; i < count; i++) {
-        const char *bytes = NULL;
-        size_t length = 0;
-        eitp_status status = eitp_tokenizer_token(tokenizer, ids[i], &bytes, &length, error);
-        if (status != EITP_OK)
-            return eitp__fail_prefix(error, status, "token %zu of the sequence", i);
-        if (total < capacity)
-            memcpy(text + total, bytes, length < capacity - total ? length : capacity - total);
-        if (!eitp__add_size(total, length, &total))
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text of %zu tokens exceeds the address space", count);
-    }
-    *size = total;
     return EITP_OK;
 }

@@ -5,8 +5,11 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "text/bpe.h"
+#include "text/normalize.h"
 #include "text/pretokenize.h"
+#include "text/template.h"
 #include "text/text.h"
+#include "text/wordpiece.h"
 
 #define EITP__END_OF_TEXT "<|endoftext|>"
 
@@ -18,9 +21,23 @@ enum {
     EITP__TOKEN_VERBATIM = 2,    /* files spell it literally, not in the alphabet for bytes */
     EITP__TOKEN_ADDED = 4,       /* recognized in the text itself, before the pattern */
     EITP__TOKEN_SPECIAL = 8,     /* an added token with a role, such as <|endoftext|> */
-    EITP__TOKEN_NORMALIZED = 16, /* a flag of added tokens in files; no effect without a normalizer */
-    EITP__TOKEN_OUTSIDE = 32     /* an added token that is not in the model's vocabulary */
+    EITP__TOKEN_NORMALIZED = 16, /* an added token that is recognized in the normalized text */
+    EITP__TOKEN_OUTSIDE = 32,    /* an added token that is not in the model's vocabulary */
+    EITP__TOKEN_TAKES_LEFT = 64, /* an added token to which white space before it belongs */
+    EITP__TOKEN_TAKES_RIGHT = 128
 };
+
+/* How the pieces of a text become tokens. */
+enum { EITP__MODEL_BPE = 0, EITP__MODEL_WORDPIECE = 1 };
+
+/* The families whose special tokens have names of their own. */
+enum { EITP__FAMILY_GPT2 = 0, EITP__FAMILY_BERT = 1, EITP__FAMILY_ROBERTA = 2 };
+
+/* Added tokens are recognized in the text itself or, after normalization, between those. */
+enum { EITP__ADDED_RAW = 0, EITP__ADDED_NORMALIZED = 1 };
+
+/* Parts of a tokenizer.json that are saved as they were read, in this order; see eitp__kept_part_name. */
+enum { EITP__KEPT_TRUNCATION, EITP__KEPT_PADDING, EITP__KEPT_POST_PROCESSOR, EITP__KEPT_DECODER, EITP__KEPT_PARTS };
 
 typedef struct eitp__token {
     uint32_t offset, size; /* its bytes in eitp__vocabulary.bytes */
@@ -36,10 +53,21 @@ typedef struct eitp__vocabulary {
 struct eitp_tokenizer {
     eitp_host host;
     eitp__vocabulary vocabulary;
+    int model;         /* EITP__MODEL_BPE, ... */
+    int family;        /* EITP__FAMILY_GPT2, ... */
+    int is_from_lists; /* loaded from vocab.txt, or vocab.json and merges.txt: the family says what tokenizer.json would
+                          */
     eitp__bpe bpe;
-    eitp__added_token *added;
-    size_t added_count;
+    eitp__wordpiece wordpiece;
+    int has_normalizer; /* BERT's, with WordPiece */
+    eitp__normalization normalization;
+    eitp__added_tokens added[2]; /* EITP__ADDED_RAW, EITP__ADDED_NORMALIZED */
+    eitp__buffer added_text;     /* of the latter, normalized */
     int add_prefix_space;
+    int decodes_words, cleans_up; /* WordPiece's decoder: joins words, and removes spaces before punctuation */
+    eitp__template single, pair;  /* sequences of one text, and of two */
+    eitp_sequence_defaults defaults;
+    eitp__buffer kept[EITP__KEPT_PARTS];       /* JSON; empty: null, or what the model needs */
     int32_t special[EITP_SPECIAL_TOKEN_COUNT]; /* ids by eitp_special_token; -1: none */
     eitp__buffer config;                       /* members of tokenizer_config.json kept for saving */
     uint64_t fingerprint;
@@ -54,11 +82,22 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_allocate(const eitp_host *host, si
 EITP__PRIVATE eitp_status eitp__tokenizer_set_token(eitp_tokenizer *tokenizer, size_t id, const void *bytes,
                                                     size_t size, unsigned flags, eitp_error *error);
 
-/* Once all tokens and merges are set: checks that every byte has a token and builds the rest. Special tokens are those
-   of GPT-2. */
+/* Once all tokens and merges are set: checks that every byte has a token, or unknown words have one, and builds the
+   rest. Special tokens are those of the family. */
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
 
+/* The name of a part of a tokenizer.json that is kept. */
+EITP__PRIVATE const char *eitp__kept_part_name(int part);
+
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
+
+/* Creates an encoder that remembers `cache_count` pieces, a power of two. */
+EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_t cache_count,
+                                                 eitp_token_sink sink, void *user, eitp_encoder **out,
+                                                 eitp_error *error);
+
+/* Number of pieces to remember for a text of this size. */
+EITP__PRIVATE size_t eitp__cache_size(size_t text_size);
 
 /* Loads a tokenizer from the content of a tokenizer.json. */
 EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const char *json, size_t size,

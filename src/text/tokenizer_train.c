@@ -11,12 +11,13 @@ static eitp_status eitp__count_piece(void *user, const unsigned char *bytes, siz
 }
 
 static eitp_status eitp__count_pieces(eitp__words *words, const eitp_text_source *source, eitp_error *error) {
-    eitp__added_token end_of_text;
+    eitp__added_token end_of_text = EITP__ZERO;
+    eitp__added_tokens added;
     eitp__splitter splitter;
+    added.tokens = &end_of_text, added.count = 1;
     end_of_text.bytes = (const unsigned char *)EITP__END_OF_TEXT;
     end_of_text.size = strlen(EITP__END_OF_TEXT);
-    end_of_text.id = 0;
-    eitp__splitter_init(&splitter, words->host, &end_of_text, 1, 0, eitp__count_piece, words);
+    eitp__splitter_init(&splitter, words->host, &added, eitp__piece_size, eitp__count_piece, words);
     eitp_status status = EITP_OK;
     while (status == EITP_OK) {
         const char *text = NULL;

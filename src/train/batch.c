@@ -18,7 +18,7 @@ typedef struct eitp__batch_buffer {
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 6 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 7 };
 
 /* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
@@ -29,6 +29,8 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
         {(void **)&batch->inverse, pass->inverse ? rows : 0},
         {(void **)&batch->offsets,
          pass->offsets ? (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets : 0},
+        {(void **)&batch->bounds,
+         pass->bounds ? 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->bounds : 0},
         {(void **)&batch->starts, samples * sizeof *batch->starts},
         {(void **)&batch->lengths, samples * sizeof *batch->lengths},
         {(void **)&batch->items, samples * sizeof *batch->items},
@@ -185,6 +187,35 @@ static void eitp__batch_fill_offsets(eitp__batch *batch) {
         batch->offsets[sequence++] = (int32_t)end;
 }
 
+/* Stores where the sample of each place begins and ends. */
+static void eitp__batch_fill_bounds(eitp__batch *batch) {
+    const eitp__layout *layout = &batch->pass->layout;
+    for (int64_t i = 0; i < 2 * eitp__layout_places(layout); i++)
+        batch->bounds[i] = -1;
+    for (int64_t s = 0; s < batch->count; s++) {
+        int32_t *bounds = &batch->bounds[2 * eitp__layout_place(layout, s)];
+        bounds[0] = (int32_t)batch->starts[s];
+        bounds[1] = (int32_t)(batch->starts[s] + batch->lengths[s]);
+    }
+}
+
+/* Writes what says where sequences and samples are. */
+static eitp_status eitp__batch_write_layout(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
+    const eitp__layout *layout = &batch->pass->layout;
+    const size_t offsets = (size_t)(eitp__layout_sequences(layout) + 1) * sizeof *batch->offsets;
+    const size_t bounds = 2 * (size_t)eitp__layout_places(layout) * sizeof *batch->bounds;
+    eitp_status status = EITP_OK;
+    if (batch->offsets) {
+        eitp__batch_fill_offsets(batch);
+        status = eitp_plan_write(plan, batch->pass->offsets, batch->offsets, offsets, error);
+    }
+    if (!status && batch->bounds) {
+        eitp__batch_fill_bounds(batch);
+        status = eitp_plan_write(plan, batch->pass->bounds, batch->bounds, bounds, error);
+    }
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const size_t bytes = (size_t)batch->rows * sizeof(int32_t);
@@ -200,11 +231,7 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
         status = eitp_plan_write(plan, pass->positions, batch->positions, bytes, error);
     if (!status && batch->inverse)
         status = eitp_plan_write(plan, pass->inverse, batch->inverse, bytes, error);
-    if (status || !batch->offsets)
-        return status;
-    eitp__batch_fill_offsets(batch);
-    return eitp_plan_write(plan, pass->offsets, batch->offsets,
-                           (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets, error);
+    return status ? status : eitp__batch_write_layout(batch, plan, error);
 }
 
 /* ---- Results ---- */

@@ -21,6 +21,7 @@ typedef struct eitp__batch {
     void *values[EITP_MAX_PASS_INPUTS]; /* of each input: [rows] or [places] */
     int32_t *positions;                 /* [rows] */
     int32_t *offsets;                   /* [sequences + 1] */
+    int32_t *bounds;                    /* [places, 2] */
     int32_t *inverse;                   /* [rows]: see eitp_embedding_unique; -1 in padding */
     int64_t *starts, *lengths;          /* [samples]: first row, and number of rows */
     eitp__sample_items *items;          /* [samples] */

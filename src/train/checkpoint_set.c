@@ -281,8 +281,9 @@ static eitp_status eitp__fill_changed(void *user, const char *directory, eitp_er
 static eitp_status eitp__edit_read(eitp__checkpoint_edit *edit, eitp_error *error) {
     eitp_path_info info = EITP__ZERO;
     char *path = eitp__join_path(edit->host, edit->checkpoint, EITP__CONFIG_FILE);
-    eitp_status status = path ? eitp__checkpoint_verify(edit->host, edit->checkpoint, &edit->head, error)
-                              : eitp__fail_memory(error, strlen(edit->checkpoint), "a path");
+    eitp_status status =
+        path ? eitp__checkpoint_verify(edit->host, edit->checkpoint, EITP__VERIFY_ALL, &edit->head, error)
+             : eitp__fail_memory(error, strlen(edit->checkpoint), "a path");
     if (!status)
         status = eitp__state_read(edit->host, edit->checkpoint, &edit->state, error);
     if (!status)
@@ -317,6 +318,8 @@ static eitp_status eitp__edit_replace(eitp__checkpoint_edit *edit, eitp_setting_
         status = eitp__edit_check_name(edit, error);
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__edit_setting(edit, &changes[i], error);
+    if (!status)
+        status = eitp__settings_check(&edit->state.info.config, error);
     if (status)
         return status;
     eitp__manifest_init(&manifest, edit->host, edit->head.step, edit->head.is_counted);

@@ -71,12 +71,11 @@ static size_t eitp__logits_bytes(const eitp_graph *graph) {
     size_t bytes = 0;
     for (size_t i = 0; i < graph->node_count; i++) {
         const eitp__node *node = graph->nodes[i];
-        const eitp_tensor *x, *table;
-        if (node->op != EITP__OP_LINEAR_CROSS_ENTROPY)
-            continue;
-        x = node->inputs[0];
-        table = node->inputs[1];
-        bytes += (size_t)(x->shape[0] * table->shape[0]) * eitp_dtype_size(x->dtype);
+        const eitp_tensor *x = node->input_count ? node->inputs[0] : NULL;
+        if (node->op == EITP__OP_LINEAR_CROSS_ENTROPY)
+            bytes += (size_t)(x->shape[0] * node->inputs[1]->shape[0]) * eitp_dtype_size(x->dtype);
+        else if (node->op == EITP__OP_CROSS_ENTROPY)
+            bytes += (size_t)(x->shape[0] * x->shape[1]) * eitp_dtype_size(x->dtype);
     }
     return bytes;
 }

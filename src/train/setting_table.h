@@ -9,7 +9,7 @@
 #define EITP__UNBOUNDED HUGE_VAL
 #define EITP__LARGEST_COUNT 9007199254740992.0
 
-/* Checks the bounds of every setting. */
+/* Checks the bounds of every setting, and those that depend on another one. */
 EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error);
 
 /*

@@ -232,6 +232,13 @@ EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP__COUNT(eitp__settings) && !status; i++)
         status = eitp__setting_check(&eitp__settings[i], config, error);
+    if (!status && config->micro_batches_per_pass > config->grad_accum)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
+                            (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
+    if (!status && config->skip_spikes && !(config->spike_threshold > 0))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
+                            config->spike_threshold);
     return status;
 }
 

@@ -89,8 +89,8 @@ typedef struct eitp_setting_change {
  * names are those of eitp_trainer_settings, "loss_scale", and, of config.json, "embedding_dropout",
  * "attention_dropout", "residual_dropout" and "dropout" for all three; '-' is '_'. The checkpoint is verified and
  * copied with the changes, and the complete copy takes its place: at any time there is the old one or the new one.
- * EITP_ERROR_ARGUMENT if a name is unknown, a value out of bounds, or a process trains in the checkpoint's directory;
- * then nothing has changed.
+ * EITP_ERROR_ARGUMENT if a name is unknown, a value out of bounds or in conflict with another, or a process trains in
+ * the checkpoint's directory; then nothing has changed.
  */
 EITP_API eitp_status eitp_checkpoint_set(const eitp_host *host, const char *checkpoint, eitp_setting_change *changes,
                                          size_t count, eitp_error *error);

@@ -280,13 +280,14 @@ EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *chec
 /* What a checkpoint records of its trainer, for a program that creates the trainer anew. */
 typedef struct eitp_checkpoint_info {
     int64_t step;
-    eitp_trainer_config config;    /* its settings and optimizer; the rest has defaults */
-    int64_t rows;                  /* of a sample; for a language model, the block size */
-    eitp_task_identity data;       /* of the training data; zeros if the task has no `identify` */
-    char numerics[100];            /* eitp_context_numerics */
-    char precision[8];             /* "fp32", "bf16" or "fp16" */
-    eitp_lora_config lora;         /* rank 0: the checkpoint holds the whole model */
-    eitp_step_shape initial_shape; /* of the run's first step; `config` has the shape that it was shrunk to */
+    eitp_trainer_config config;            /* its settings and optimizer; the rest has defaults */
+    int64_t rows;                          /* of a sample; for a language model, the block size */
+    eitp_task_identity data;               /* of the training data; zeros if the task has no `identify` */
+    char numerics[100];                    /* eitp_context_numerics */
+    char precision[8];                     /* "fp32", "bf16" or "fp16" */
+    eitp_lora_config lora;                 /* rank 0: the checkpoint holds the whole model */
+    const eitp_architecture *architecture; /* of the model that adapters are for; NULL: none are */
+    eitp_step_shape initial_shape;         /* of the run's first step; `config` has the shape that it was shrunk to */
 } eitp_checkpoint_info;
 
 /* Reads a checkpoint's trainer_state.json alone. *info is unchanged after a failure. */

@@ -2,6 +2,7 @@
 #ifndef EITP_TRAINER_H
 #define EITP_TRAINER_H
 
+#include "base/prefetch.h"
 #include "base/write_behind.h"
 #include "train/spikes.h"
 #include "train/step_plans.h"
@@ -64,8 +65,12 @@ EITP__PRIVATE void eitp__save_abandon(eitp__save *save);
 EITP__PRIVATE eitp_status eitp__trainer_save(eitp_trainer *trainer, const char *output_directory,
                                              const eitp__save_options *options, eitp_error *error);
 
-/* eitp_trainer_resume; if `is_verified`, of a checkpoint that eitp_checkpoint_verify has just accepted. */
-EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+/* Begins to read the files that a resume from the checkpoint reads, in their order; NULL if that is not possible. */
+EITP__PRIVATE eitp__prefetch *eitp__trainer_prefetch(const eitp_host *host, const char *checkpoint);
+
+/* eitp_trainer_resume. If `is_recovered`, all files but those of tensors are verified already, and tensors are verified
+   while they are loaded: after EITP_ERROR_FORMAT the trainer may be torn. */
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_recovered,
                                                eitp_error *error);
 
 /* Recreates the plans if shrinking released them and could not replace them. */

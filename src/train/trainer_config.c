@@ -37,16 +37,7 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
                                                      eitp_error *error) {
     eitp_status status = eitp__settings_check(config, error);
-    if (status)
-        return status;
-    if (config->micro_batches_per_pass > config->grad_accum)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "micro_batches_per_pass must be 0 to grad_accum, which is %lld (got %lld)",
-                          (long long)config->grad_accum, (long long)config->micro_batches_per_pass);
-    if (config->skip_spikes && !(config->spike_threshold > 0))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "skip_spikes needs a spike_threshold above 0 (got %g)",
-                          config->spike_threshold);
-    return eitp__check_optimizer(config, context, error);
+    return status ? status : eitp__check_optimizer(config, context, error);
 }
 
 eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,

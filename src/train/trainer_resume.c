@@ -182,46 +182,61 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
 }
 
 /*
- * ---- Loading: all files are read twice ----
+ * ---- Loading ----
  *
- * The first time they are compared with the manifest, or read as the second time if there is none. It changes nothing.
+ * A checkpoint is verified in one of two ways. eitp_trainer_resume compares all files with the manifest before it
+ * changes anything, and reads the tensors a second time into the variables. A run, whose trainer has nothing to lose,
+ * has compared all but the tensors when it chose the checkpoint: their files are read once, into the variables, and
+ * summed on the way. The trainer is torn until the sum of the last file agrees.
+ *
+ * Tensors that are converted are not read in one piece: their file is read again. Checkpoints of earlier versions have
+ * no manifest; the checksums of their tensors are compared first.
  */
 
-static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int64_t expected, eitp_error *error) {
-    return (int64_t)checksum == expected
-               ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_FORMAT,
-                            "%s is damaged: its checksum is %08x, expected %08x; resume from another checkpoint", path,
-                            (unsigned)checksum, (unsigned)expected);
+/* A checkpoint that is being resumed from. */
+typedef struct eitp__resumption {
+    eitp_trainer *trainer;
+    const char *checkpoint;
+    eitp__checkpoint_head head;
+    eitp__manifest manifest;
+    eitp__state state;
+} eitp__resumption;
+
+/* Compares what was read of a file with the manifest, and its tensors with the checksum in trainer_state.json. */
+static eitp_status eitp__check_sums(eitp__resumption *r, const char *path, const char *name,
+                                    const eitp__read_sums *sums, int64_t expected, eitp_error *error) {
+    eitp_status status = eitp__manifest_compare(&r->manifest, path, name, &sums->file, error);
+    if (!status && (int64_t)sums->tensors != expected)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is damaged: its checksum is %08x, expected %08x", path,
+                            (unsigned)sums->tensors, (unsigned)expected);
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 /* Reads the weights, or the adapters. */
-static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected,
-                                          eitp__reading reading, eitp_error *error) {
-    const int has_adapters = eitp_model_lora_config(trainer->plans.task.model).rank > 0;
-    uint32_t checksum = 0;
-    char *path =
-        eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE);
-    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
+static eitp_status eitp__read_model_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    const eitp_task *task = &r->trainer->plans.task;
+    const int has_adapters = eitp_model_lora_config(task->model).rank > 0;
+    const char *name = has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE;
+    eitp__read_sums sums = EITP__ZERO;
+    char *path = eitp__join_path(&r->trainer->host, r->checkpoint, name);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(r->checkpoint), "a path");
     if (!status && has_adapters)
-        status = eitp__lora_read(trainer->plans.task.model, checkpoint, reading, &checksum, error);
+        status = eitp__lora_read(task->model, r->checkpoint, reading, &sums, error);
     else if (!status)
-        status =
-            trainer->plans.task.model
-                ? eitp__model_read(trainer->plans.task.model, path, reading, &checksum, error)
-                : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, reading, &checksum, error);
+        status = task->model ? eitp__model_read(task->model, path, reading, &sums, error)
+                             : eitp__variables_read(task->context, path, EITP_PARAMETER, reading, &sums, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__check_checksum(path, checksum, expected, error);
-    eitp__release_text(&trainer->host, path);
+        status = eitp__check_sums(r, path, name, &sums, r->state.model_checksum, error);
+    eitp__release_text(&r->trainer->host, path);
     return status;
 }
 
 /* Reads the parameters trained in addition to adapters. */
-static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                           eitp__reading reading, eitp_error *error) {
-    eitp_context *context = trainer->plans.task.context;
+static eitp_status eitp__read_others_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    eitp_context *context = r->trainer->plans.task.context;
+    const eitp__state *state = &r->state;
     const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
-    uint32_t checksum = 0;
+    eitp__read_sums sums = EITP__ZERO;
     char *path;
     eitp_status status;
     if (has_others != (state->info.lora.rank && state->others_checksum >= 0))
@@ -229,16 +244,16 @@ static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *ch
             error, EITP_ERROR_FORMAT,
             "'%s' has %s parameters that were trained in addition to adapters, and this run has %s; start "
             "from its weights",
-            checkpoint, has_others ? "no" : "some", has_others ? "some" : "none");
+            r->checkpoint, has_others ? "no" : "some", has_others ? "some" : "none");
     if (!has_others)
         return EITP_OK;
-    path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
+    path = eitp__join_path(&r->trainer->host, r->checkpoint, EITP__LORA_OTHERS_FILE);
     if (!path)
-        return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp__lora_read_others(context, path, reading, &checksum, error);
+        return eitp__fail_memory(error, strlen(r->checkpoint), "a path");
+    status = eitp__lora_read_others(context, path, reading, &sums, error);
     if (!status && reading != EITP__READ_HEADER)
-        status = eitp__check_checksum(path, checksum, state->others_checksum, error);
-    eitp__release_text(&trainer->host, path);
+        status = eitp__check_sums(r, path, EITP__LORA_OTHERS_FILE, &sums, state->others_checksum, error);
+    eitp__release_text(&r->trainer->host, path);
     return status;
 }
 
@@ -251,70 +266,75 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
 }
 
 /* Reads the optimizer state, and converts it if another optimizer or an earlier version wrote it. */
-static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                              eitp__reading reading, eitp_error *error) {
+static eitp_status eitp__read_optimizer_state(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    eitp_trainer *trainer = r->trainer;
     eitp_context *context = trainer->plans.task.context;
-    uint32_t checksum = 0;
-    char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
-    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
-    if (!status && eitp__has_same_optimizer(trainer, state)) {
-        status = eitp__variables_read(context, path, EITP_OPTIMIZER, reading, &checksum, error);
+    eitp__read_sums sums = EITP__ZERO;
+    char *path = eitp__join_path(&trainer->host, r->checkpoint, EITP__OPTIMIZER_FILE);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(r->checkpoint), "a path");
+    if (!status && eitp__has_same_optimizer(trainer, &r->state)) {
+        status = eitp__variables_read(context, path, EITP_OPTIMIZER, reading, &sums, error);
         if (!status && reading != EITP__READ_HEADER)
-            status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
+            status = eitp__check_sums(r, path, EITP__OPTIMIZER_FILE, &sums, r->state.optimizer_checksum, error);
     } else if (!status) {
-        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.optimizer_config,
+        status = eitp__moments_read(context, path, &r->state.info, &trainer->plans.config.optimizer_config,
                                     reading == EITP__READ_LOAD, error);
     }
     eitp__release_text(&trainer->host, path);
     return status;
 }
 
-static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                        eitp__reading reading, eitp_error *error) {
-    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, reading, error);
+static eitp_status eitp__read_variables(eitp__resumption *r, eitp__reading reading, eitp_error *error) {
+    eitp_status status = eitp__read_model_state(r, reading, error);
     if (!status)
-        status = eitp__read_others_state(trainer, checkpoint, state, reading, error);
-    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, reading, error);
+        status = eitp__read_others_state(r, reading, error);
+    return status ? status : eitp__read_optimizer_state(r, reading, error);
 }
 
-/* Compares the files with the manifest, or with the checksums of an earlier version. */
-static eitp_status eitp__verify_files(const eitp_trainer *trainer, const char *checkpoint, int64_t *step,
-                                      eitp_error *error) {
-    eitp__checkpoint_head head = EITP__ZERO;
-    eitp_status status = eitp__checkpoint_verify(&trainer->host, checkpoint, &head, error);
-    *step = head.step;
+/* Verifies files of the checkpoint that were not compared yet. */
+static eitp_status eitp__verify_files(eitp__resumption *r, eitp__verified verified, eitp_error *error) {
+    eitp_status status =
+        eitp__checkpoint_check(&r->trainer->host, r->checkpoint, &r->head, &r->manifest, verified, error);
+    return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
+}
+
+static eitp_status eitp__open_checkpoint(eitp__resumption *r, eitp_error *error) {
+    eitp_status status = eitp__checkpoint_open(&r->trainer->host, r->checkpoint, &r->head, &r->manifest, error);
     return status == EITP_ERROR_FORMAT ? eitp__fail_advice(error, status, "resume from another checkpoint") : status;
 }
 
 /* Checks everything that can be checked before anything is changed. */
-static eitp_status eitp__check_checkpoint(eitp_trainer *trainer, const char *checkpoint, int is_verified,
-                                          eitp__state *state, eitp_error *error) {
-    int64_t step = -1;
-    eitp_status status = is_verified ? EITP_OK : eitp__verify_files(trainer, checkpoint, &step, error);
+static eitp_status eitp__check_checkpoint(eitp__resumption *r, int is_recovered, eitp_error *error) {
+    eitp_status status = eitp__open_checkpoint(r, error);
+    if (!status && !is_recovered)
+        status = eitp__verify_files(r, EITP__VERIFY_ALL, error);
     if (!status)
-        status = eitp__state_read(&trainer->host, checkpoint, state, error);
-    if (!status && !is_verified && step != state->info.step)
+        status = eitp__state_read(&r->trainer->host, r->checkpoint, &r->state, error);
+    if (!status && r->head.step != r->state.info.step)
         status = eitp__fail(error, EITP_ERROR_FORMAT,
                             "'%s' is damaged: " EITP__STATE_FILE " has step %lld and " EITP__MANIFEST_FILE
                             " step %lld; resume from another checkpoint",
-                            checkpoint, (long long)state->info.step, (long long)step);
+                            r->checkpoint, (long long)r->state.info.step, (long long)r->head.step);
     if (!status)
-        status = eitp__compare_states(trainer, state, checkpoint, error);
-    return status ? status
-                  : eitp__read_variables(
-                        trainer, checkpoint, state,
-                        state->version >= EITP__MANIFEST_STATE_VERSION ? EITP__READ_HEADER : EITP__READ_ALL, error);
+        status = eitp__compare_states(r->trainer, &r->state, r->checkpoint, error);
+    return status ? status : eitp__read_variables(r, r->head.has_manifest ? EITP__READ_HEADER : EITP__READ_ALL, error);
 }
 
-/* Loads a checkpoint that was read and checked. */
-static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
-                                         eitp_error *error) {
+/* Loads a checkpoint that was checked. */
+static eitp_status eitp__load_checkpoint(eitp__resumption *r, eitp_error *error) {
+    eitp_trainer *trainer = r->trainer;
+    const eitp__state *state = &r->state;
     const int is_split = eitp__splits_otherwise(trainer, state);
     eitp_status status;
     trainer->torn = 1;
-    status = eitp__read_variables(trainer, checkpoint, state, EITP__READ_LOAD, error);
+    status = eitp__read_variables(r, EITP__READ_LOAD, error);
+    if (!status && r->head.has_manifest)
+        status = eitp__verify_files(r, EITP__VERIFY_TENSORS, error);
     if (status)
-        return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
+        return status == EITP_ERROR_FORMAT
+                   ? status
+                   : eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again",
+                                       r->checkpoint);
     trainer->step = state->info.step;
     trainer->initial_shape = is_split ? eitp_trainer_shape(trainer) : state->info.initial_shape;
     trainer->skipped = state->skipped;
@@ -328,27 +348,57 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
     return EITP_OK;
 }
 
+/* Loads it in the shape that the run was shrunk to. After a failure the trainer has its own shape again: it may have to
+   resume from a checkpoint of before. */
+static eitp_status eitp__load_shrunk(eitp__resumption *r, eitp_error *error) {
+    eitp__step_plans *plans = &r->trainer->plans;
+    const eitp_step_shape shape = eitp__step_shape_of(&r->state.info.config);
+    const eitp_trainer_config before = plans->config;
+    eitp_trainer_config config = before;
+    eitp_status status;
+    eitp__set_step_shape(&config, &shape);
+    status = eitp__step_plans_rebuild(plans, &config, plans->evaluation_samples, error);
+    if (status)
+        return status;
+    status = eitp__load_checkpoint(r, error);
+    if (status)
+        eitp__step_plans_rebuild(plans, &before, plans->evaluation_samples, NULL);
+    return status;
+}
+
+EITP__PRIVATE eitp__prefetch *eitp__trainer_prefetch(const eitp_host *host, const char *checkpoint) {
+    static const char *const names[] = {EITP__WEIGHTS_FILE, EITP__LORA_WEIGHTS_FILE, EITP__LORA_OTHERS_FILE,
+                                        EITP__OPTIMIZER_FILE};
+    eitp__prefetch *prefetch = eitp__prefetch_create(host);
+    for (size_t i = 0; i < EITP__COUNT(names) && prefetch; i++) {
+        char *path = eitp__join_path(host, checkpoint, names[i]);
+        if (path)
+            eitp__prefetch_add(prefetch, path);
+        eitp__release_text(host, path);
+    }
+    return prefetch;
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     return eitp__trainer_resume(trainer, checkpoint, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_verified,
+EITP__PRIVATE eitp_status eitp__trainer_resume(eitp_trainer *trainer, const char *checkpoint, int is_recovered,
                                                eitp_error *error) {
-    eitp__state state;
+    eitp__resumption r = EITP__ZERO;
     eitp_status status;
+    r.trainer = trainer;
+    r.checkpoint = checkpoint;
+    eitp__manifest_init(&r.manifest, &trainer->host, -1, 1);
     eitp__read_ahead_cancel(&trainer->plans.ahead);
-    status = eitp__check_checkpoint(trainer, checkpoint, is_verified, &state, error);
+    status = eitp__check_checkpoint(&r, is_recovered, error);
     if (!status && trainer->plans.task.model)
         status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
-    if (status)
-        return status;
-    if (eitp__follows_shrinking(trainer, &state)) {
-        const eitp_step_shape shape = eitp__step_shape_of(&state.info.config);
-        eitp_trainer_config config = trainer->plans.config;
-        eitp__set_step_shape(&config, &shape);
-        status = eitp__step_plans_rebuild(&trainer->plans, &config, trainer->plans.evaluation_samples, error);
-    }
-    return status ? status : eitp__load_checkpoint(trainer, checkpoint, &state, error);
+    if (!status)
+        status = eitp__follows_shrinking(trainer, &r.state) ? eitp__load_shrunk(&r, error)
+                                                            : eitp__load_checkpoint(&r, error);
+    eitp__manifest_release(&r.manifest);
+    return status;
 }

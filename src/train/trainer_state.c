@@ -98,6 +98,7 @@ static void eitp__write_lora_state(const eitp_architecture *architecture, const 
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
     eitp__json_write_number(text, lora->dropout);
+    eitp__buffer_format(text, ", \"model_type\": \"%s\"", eitp_architecture_name(architecture));
     eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld", targets,
                         lora->rslora ? "true" : "false", (long long)state->base_checksum);
     if (state->others_checksum >= 0)
@@ -165,9 +166,10 @@ static eitp_optimizer eitp__optimizer_named(const char *name) {
 static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
     const eitp__json *object = eitp__json_member(root, "lora");
     eitp_lora_config *lora = &state->info.lora;
-    const char *targets = "";
+    const char *targets = "", *type = eitp_architecture_name(NULL);
     eitp_status status;
     memset(lora, 0, sizeof *lora);
+    state->info.architecture = NULL;
     if (!object)
         return EITP_OK;
     status = eitp__json_get_integer(object, "rank", 1, INT32_MAX, &lora->rank, error);
@@ -184,7 +186,12 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
         status = eitp__json_get_integer(object, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
-    if (!status && eitp_lora_targets_parse(NULL, targets, &lora->targets, NULL))
+    if (!status)
+        status = eitp__json_get_text(object, "model_type", &type, error);
+    state->info.architecture = eitp_architecture_find(type);
+    if (!status && !state->info.architecture)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown model_type '%.60s'", type);
+    if (!status && eitp_lora_targets_parse(state->info.architecture, targets, &lora->targets, NULL))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has unknown targets '%s'", targets);
     return status ? status : eitp__lora_config_check(lora, error);
 }

@@ -11,7 +11,6 @@
 #define EITP__WEIGHTS_FILE "model.safetensors"
 
 #define EITP__STATE_VERSION 5
-#define EITP__MANIFEST_STATE_VERSION 5 /* earlier checkpoints have no manifest.json */
 #define EITP__MOMENTUM_STATE_VERSION 4 /* earlier factored states have no first moment */
 #define EITP__OLDEST_STATE_VERSION 2
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Recompute the golden values elsewhere, and compare them with the committed ones.
 
-    python3 tools/peers/golden.py DIRECTORY [PART...]     parts: ops, gpt2, tokenizer; all without one
+    python3 tools/peers/golden.py DIRECTORY [PART...]     parts: ops, gpt2, bert, tokenizer, words; all without one
 
 The makers are tools/make_*_golden.py. With other versions or processors numbers may differ: in float64 by 1e-9, in float32
 by 1e-6, of the largest of their tensor. Everything else must be the same. Prints one line of JSON.
@@ -65,10 +65,12 @@ def compare(made, committed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "tokenizer"])
+    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "tokenizer", "words"])
     arguments = parser.parse_args()
     makers = {"ops": ("make_op_golden.py", "ops/ops.safetensors"), "gpt2": ("make_gpt2_golden.py", "gpt2")}
+    makers["bert"] = ("make_bert_golden.py", "bert")
     makers["tokenizer"] = ("make_tokenizer_golden.py", "tokenizer")
+    makers["words"] = ("make_words_golden.py", "words")
     result = {}
     for part in arguments.part:
         maker, target = makers[part]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Encode texts with eitp and with Hugging Face's tokenizers, and compare every id.
 
-    python3 tools/peers/tokenizers_parity.py [--eitp build/eitp] [--megabytes 20] [--tokenizer FILE] [TEXT...]
+    python3 tools/peers/tokenizers_parity.py [--eitp build/eitp] [--megabytes 20] [--tokenizer FILE]... [TEXT...]
 
-FILE is a tokenizer.json (default: tests/golden/tokenizer/tokenizer.json); one that eitp trains here is compared too. TEXT
-defaults to the files of this tree, Python's library, and random code points of every plane. Prints one line of JSON. Fails
-if an id differs.
+FILE is a tokenizer.json (default: tests/golden/tokenizer/tokenizer.json). Compared too: byte-level BPE that eitp trains here, and
+what the library trains here on the files of this tree and Python's library: WordPiece of 30,000 tokens, uncased and cased, and
+byte-level BPE with RoBERTa's special tokens. TEXT defaults to random code points of every plane, scripts, marks, controls and
+special tokens between spaces and without, and to those files. Prints one line of JSON. Fails if an id differs.
 """
 
 import argparse
@@ -23,9 +24,11 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--eitp", type=pathlib.Path, default=pathlib.Path("build/eitp"))
     parser.add_argument("--megabytes", type=float, default=20)
-    parser.add_argument("--tokenizer", type=pathlib.Path, default=root / "tests/golden/tokenizer/tokenizer.json")
+    parser.add_argument("--tokenizer", type=pathlib.Path, action="append")
     parser.add_argument("text", nargs="*", type=pathlib.Path)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    arguments.tokenizer = arguments.tokenizer or [root / "tests/golden/tokenizer/tokenizer.json"]
+    return arguments
 
 
 def run_eitp(arguments, *words):
@@ -35,30 +38,46 @@ def run_eitp(arguments, *words):
     return done.stdout
 
 
+def source_files():
+    root = pathlib.Path(__file__).resolve().parent.parent.parent
+    return [
+        *sorted(root.glob("*.md")), *sorted(root.glob("src/**/*.c")), *sorted(root.glob("tests/corpus/**/*")),
+        *sorted(pathlib.Path(sysconfig.get_paths()["stdlib"]).rglob("*.py")),
+    ]
+
+
+ATOMS = [
+    "'s", "'LL", "9", "e\u0301", "\u0300", "\u0345", "\u0334", "\u302e", "\U0001d165", "\u1b44", "\u0130", "\u0391\u03a3",
+    "\u200d", "\ufeff", "\u2060", "\x00", "\x7f", "\ufffd", "\ue000", "\ud55c\uad6d\uc5b4", "\uac01", "\u1100\u1161\u11a8",
+    "\u6f22\u5b57", "\uf900", "\uff0c", "\u3002", "!", "foo", "##ing", "#", "\U0001f468\u200d\U0001f469", "Stra\xdfe", "NA\xcfVE",
+    "\u0627\u0644\u0639\u064e\u0631\u064e\u0628\u0650\u064a\u0651\u0629", "\u0939\u093f\u0928\u094d\u0926\u0940",
+    "\u05e9\u05c1\u05dc\u05d5\u05dd", "x" * 99, "x" * 100, "x" * 101, "\xe9" * 100, "\xe9" * 101, "[SEP]", "[CLS]", "[MASK]", "[UNK]",
+    "[sep]", "[SE", "<s>", "</s>", "<mask>", " <mask>", "  \n<mask> ", "<mask", "<|endoftext|>",
+]
+SPACES = [" ", "  ", "\n", "\t ", "\u3000", "\xa0", "\u2028", "\x85", "\x0b", "\x1c"]
+
+
 def random_text(generator, count):
-    """Code points of every plane, beside what a pattern treats apart: spaces, apostrophes, digits."""
-    limits, marks = (0x80, 0x800, 0x3100, 0xA000, 0x20000, 0x110000), [" ", "  ", "\n", "\t ", "'s", "'LL", "9", "\u3000", "e\u0301"]
+    """Code points of every plane, beside what a pattern or a normalizer treats apart; in half of them words are short."""
+    limits = (0x80, 0x800, 0x3100, 0xA000, 0x20000, 0x110000)
+    often = generator.choice((0.1, 0.6))
     parts = []
     for _ in range(count):
         point = generator.randrange(generator.choice(limits))
         parts.append("" if 0xD800 <= point < 0xE000 else chr(point))
-        parts.append(generator.choice(marks) if generator.random() < 0.3 else "")
+        parts.append(generator.choice(ATOMS) if generator.random() < 0.2 else "")
+        parts.append(generator.choice(SPACES) if generator.random() < often else "")
     return "".join(parts)
 
 
 def texts(arguments):
     left = arguments.megabytes * 1e6
-    root = pathlib.Path(__file__).resolve().parent.parent.parent
-    files = arguments.text or [
-        *sorted(root.glob("*.md")), *sorted(root.glob("src/**/*.c")), *sorted(root.glob("tests/corpus/**/*")),
-        *sorted(pathlib.Path(sysconfig.get_paths()["stdlib"]).rglob("*.py")),
-    ]
     if not arguments.text:
-        for seed in range(8):
-            text = random_text(random.Random(seed), 100000)
+        for seed in range(12):
+            text = random_text(random.Random(seed), 60000)
             left -= len(text.encode())
             yield text
-    for file in files:
+    for file in arguments.text or source_files():
         if left <= 0:
             return
         if file.is_file():
@@ -67,10 +86,35 @@ def texts(arguments):
             yield text
 
 
+def train_peers():
+    """Tokenizers of the library: names and files."""
+    from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+    files = [str(file) for file in source_files() if file.is_file() and file.suffix in (".py", ".c", ".md")][:700]
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    for lowercase in True, False:
+        words = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        words.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+        words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        words.train(files, trainers.WordPieceTrainer(vocab_size=30000, special_tokens=specials, show_progress=False))
+        yield "uncased" if lowercase else "cased", words
+    roberta = Tokenizer(models.BPE())
+    roberta.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    specials = ["<s>", "<pad>", "</s>", "<unk>"]
+    roberta.train(files, trainers.BpeTrainer(
+        vocab_size=30000, special_tokens=specials, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    roberta.add_special_tokens([AddedToken(token, normalized=True) for token in specials])
+    roberta.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
+    roberta.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
+    yield "roberta", roberta
+
+
 def compare(arguments, scratch, name, tokenizer):
     import tokenizers
 
     reference = tokenizers.Tokenizer.from_file(str(tokenizer))
+    reference.no_truncation()
+    reference.no_padding()
     size = ids = 0
     batch = []
     file = scratch / "text.txt"
@@ -106,7 +150,11 @@ def main():
         source = pathlib.Path(__file__).resolve().parent.parent.parent / "CONTRIBUTING.md"
         run_eitp(arguments, "tokenizer", "train", "--data", source, "--vocab-size", 1200, "--output", learnt)
         result = {"tokenizers": tokenizers.__version__}
-        for name, file in ("given", arguments.tokenizer), ("learnt", learnt / "tokenizer.json"):
+        files = [(str(file), file) for file in arguments.tokenizer] + [("learnt", learnt / "tokenizer.json")]
+        for name, tokenizer in train_peers():
+            files.append((name, scratch / f"{name}.json"))
+            tokenizer.save(str(files[-1][1]))
+        for name, file in files:
             result[name] = compare(arguments, scratch, name, file)
     print(json.dumps(result))
     return 0

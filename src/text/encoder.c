@@ -1,7 +1,11 @@
-/* Encoding: the splitter cuts text into pieces, each piece is merged, and short pieces are cached with their ids. */
+/*
+ * Encoding: text is split at the added tokens that are spelled so in it, normalized, split at the other added tokens
+ * and cut into pieces; each piece becomes tokens, and short pieces are cached with their ids. Without a normalizer, and
+ * with added tokens of one kind, one splitter does it all.
+ */
 #include "text/tokenizer.h"
 
-enum { EITP__CACHE_IDS = 9, EITP__CACHE_BYTES = 23, EITP__ENCODER_BATCH = 1024 };
+enum { EITP__CACHE_IDS = 9, EITP__CACHE_BYTES = 23, EITP__ENCODER_BATCH = 1024, EITP__RAW_CHUNK = 4096 };
 
 #define EITP__CACHE_SLOTS ((size_t)32768)
 
@@ -16,6 +20,10 @@ struct eitp_encoder {
     const eitp_tokenizer *tokenizer;
     eitp_token_sink sink;
     void *user;
+    int has_two_splitters;
+    eitp__splitter raw; /* of the text itself, if there are two */
+    eitp__normalizer normalizer;
+    eitp__buffer normalized;
     eitp__splitter splitter;
     eitp__cache_slot *cache;
     size_t cache_count; /* a power of two */
@@ -37,6 +45,16 @@ static eitp_status eitp__encoder_ensure_room(eitp_encoder *encoder, size_t count
     return encoder->batch_count + count > EITP__ENCODER_BATCH ? eitp__encoder_flush(encoder, error) : EITP_OK;
 }
 
+/* Encodes a piece; `ids` has room for `size` ids. */
+static eitp_status eitp__encode_by_model(eitp_encoder *encoder, const unsigned char *bytes, size_t size, int32_t *ids,
+                                         size_t *count, eitp_error *error) {
+    const eitp_tokenizer *tokenizer = encoder->tokenizer;
+    if (tokenizer->model == EITP__MODEL_BPE)
+        return eitp__bpe_encode(&tokenizer->bpe, &tokenizer->host, &encoder->workspace, bytes, size, ids, count, error);
+    *count = eitp__wordpiece_encode(&tokenizer->wordpiece, bytes, size, ids);
+    return EITP_OK;
+}
+
 static eitp_status eitp__encode_long_piece(eitp_encoder *encoder, const unsigned char *bytes, size_t size,
                                            eitp_error *error) {
     const eitp_host *host = &encoder->tokenizer->host;
@@ -46,8 +64,7 @@ static eitp_status eitp__encode_long_piece(eitp_encoder *encoder, const unsigned
         return status;
     if (!eitp__reserve(host, (void **)&encoder->long_ids, &encoder->long_capacity, size, sizeof *encoder->long_ids))
         return eitp__fail_memory(error, size * sizeof *encoder->long_ids, "a long piece of text");
-    status = eitp__bpe_encode(&encoder->tokenizer->bpe, host, &encoder->workspace, bytes, size, encoder->long_ids,
-                              &count, error);
+    status = eitp__encode_by_model(encoder, bytes, size, encoder->long_ids, &count, error);
     if (status == EITP_OK)
         status = encoder->sink(encoder->user, encoder->long_ids, count, error);
     if (size > EITP__PIECE_LIMIT / 16) { /* rare, so the memory is not kept */
@@ -76,8 +93,7 @@ static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigne
         return EITP_OK;
     }
     size_t count;
-    eitp_status status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->workspace,
-                                          bytes, size, ids, &count, error);
+    eitp_status status = eitp__encode_by_model(encoder, bytes, size, ids, &count, error);
     if (status != EITP_OK)
         return status;
     encoder->batch_count += count;
@@ -92,6 +108,8 @@ static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigne
 static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
                                       eitp_error *error) {
     eitp_encoder *encoder = (eitp_encoder *)user;
+    if (id < 0 && encoder->tokenizer->model == EITP__MODEL_WORDPIECE && eitp__is_space_piece(bytes, size))
+        return EITP_OK;
     if (id < 0 && size > EITP__ENCODER_BATCH)
         return eitp__encode_long_piece(encoder, bytes, size, error);
     eitp_status status = eitp__encoder_ensure_room(encoder, size < 24 ? 24 : size, error);
@@ -104,15 +122,64 @@ static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, si
     if (size <= EITP__CACHE_BYTES)
         return eitp__encode_short_piece(encoder, bytes, size, error);
     size_t count;
-    status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->workspace, bytes, size,
-                              encoder->batch + encoder->batch_count, &count, error);
+    status = eitp__encode_by_model(encoder, bytes, size, encoder->batch + encoder->batch_count, &count, error);
     if (status == EITP_OK)
         encoder->batch_count += count;
     return status;
 }
 
-static eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_t cache_count, eitp_token_sink sink,
-                                          void *user, eitp_encoder **out, eitp_error *error) {
+/* Passes text on from the first splitter to the second, normalized; NULL ends a part between two added tokens. */
+static eitp_status eitp__encoder_normalize(eitp_encoder *encoder, const unsigned char *bytes, size_t size,
+                                           eitp_error *error) {
+    eitp__buffer *normalized = &encoder->normalized;
+    if (!encoder->tokenizer->has_normalizer)
+        return bytes ? eitp__splitter_add_valid(&encoder->splitter, bytes, size, error) : EITP_OK;
+    eitp__buffer_clear(normalized);
+    eitp_status status = bytes ? eitp__normalizer_add(&encoder->normalizer, bytes, size, normalized, error)
+                               : eitp__normalizer_finish(&encoder->normalizer, normalized, error);
+    if (status != EITP_OK || !normalized->size)
+        return status;
+    return eitp__splitter_add_valid(&encoder->splitter, (const unsigned char *)normalized->data, normalized->size,
+                                    error);
+}
+
+static eitp_status eitp__encode_raw_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
+                                          eitp_error *error) {
+    eitp_encoder *encoder = (eitp_encoder *)user;
+    if (id < 0)
+        return eitp__encoder_normalize(encoder, bytes, size, error);
+    eitp_status status = eitp__encoder_normalize(encoder, NULL, 0, error);
+    if (status == EITP_OK)
+        status = eitp__splitter_finish(&encoder->splitter, error);
+    return status == EITP_OK ? eitp__encode_piece(encoder, bytes, size, id, error) : status;
+}
+
+static void eitp__encoder_split(eitp_encoder *encoder) {
+    const eitp_tokenizer *tokenizer = encoder->tokenizer;
+    const eitp__added_tokens *raw = &tokenizer->added[EITP__ADDED_RAW];
+    const eitp__added_tokens *normalized = &tokenizer->added[EITP__ADDED_NORMALIZED];
+    const eitp_host *host = &tokenizer->host;
+    encoder->has_two_splitters = tokenizer->has_normalizer || (raw->count && normalized->count);
+    eitp__splitter_init(&encoder->raw, host, raw, eitp__whole_size, eitp__encode_raw_piece, encoder);
+    encoder->raw.min_full = encoder->raw.full = EITP__RAW_CHUNK;
+    eitp__normalizer_init(&encoder->normalizer, host, &tokenizer->normalization);
+    eitp__buffer_init(&encoder->normalized, host);
+    eitp__splitter_init(&encoder->splitter, host, encoder->has_two_splitters || !raw->count ? normalized : raw,
+                        tokenizer->model == EITP__MODEL_BPE ? eitp__piece_size : eitp__word_size, eitp__encode_piece,
+                        encoder);
+    encoder->splitter.add_prefix_space = tokenizer->add_prefix_space;
+}
+
+EITP__PRIVATE size_t eitp__cache_size(size_t text_size) {
+    size_t count = 64;
+    while (count < text_size / 8 && count < EITP__CACHE_SLOTS)
+        count *= 2;
+    return count;
+}
+
+EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_t cache_count,
+                                                 eitp_token_sink sink, void *user, eitp_encoder **out,
+                                                 eitp_error *error) {
     const eitp_host *host = &tokenizer->host;
     *out = NULL;
     eitp_encoder *encoder = (eitp_encoder *)eitp__allocate(host, sizeof *encoder);
@@ -123,8 +190,7 @@ static eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer, size_
     encoder->user = user;
     encoder->cache = (eitp__cache_slot *)eitp__allocate(host, cache_count * sizeof *encoder->cache);
     encoder->cache_count = encoder->cache ? cache_count : 0;
-    eitp__splitter_init(&encoder->splitter, host, tokenizer->added, tokenizer->added_count, tokenizer->add_prefix_space,
-                        eitp__encode_piece, encoder);
+    eitp__encoder_split(encoder);
     if (!encoder->cache) {
         eitp_encoder_destroy(encoder);
         return eitp__fail_memory(error, cache_count * sizeof(eitp__cache_slot), "an encoder");
@@ -143,13 +209,20 @@ eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink
 eitp_status eitp_encoder_add(eitp_encoder *encoder, const char *text, size_t size, eitp_error *error) {
     if (!encoder || (size && !text))
         return eitp__fail_null(error, "eitp_encoder_add", "encoder and text");
-    return eitp__splitter_add(&encoder->splitter, (const unsigned char *)text, size, error);
+    return eitp__splitter_add(encoder->has_two_splitters ? &encoder->raw : &encoder->splitter,
+                              (const unsigned char *)text, size, error);
 }
 
 eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
+    eitp_status status = EITP_OK;
     if (!encoder)
         return eitp__fail_null(error, "eitp_encoder_finish", "encoder");
-    eitp_status status = eitp__splitter_finish(&encoder->splitter, error);
+    if (encoder->has_two_splitters)
+        status = eitp__splitter_finish(&encoder->raw, error);
+    if (status == EITP_OK && encoder->has_two_splitters)
+        status = eitp__encoder_normalize(encoder, NULL, 0, error);
+    if (status == EITP_OK)
+        status = eitp__splitter_finish(&encoder->splitter, error);
     if (status == EITP_OK)
         status = eitp__encoder_flush(encoder, error);
     return status;
@@ -158,6 +231,8 @@ eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
 void eitp_encoder_reset(eitp_encoder *encoder) {
     if (!encoder)
         return;
+    eitp__splitter_reset(&encoder->raw);
+    eitp__normalizer_reset(&encoder->normalizer);
     eitp__splitter_reset(&encoder->splitter);
     encoder->batch_count = 0;
 }
@@ -166,6 +241,9 @@ void eitp_encoder_destroy(eitp_encoder *encoder) {
     if (!encoder)
         return;
     const eitp_host host = encoder->tokenizer->host;
+    eitp__splitter_release(&encoder->raw);
+    eitp__normalizer_release(&encoder->normalizer);
+    eitp__buffer_release(&encoder->normalized);
     eitp__splitter_release(&encoder->splitter);
     eitp__bpe_workspace_release(&encoder->workspace, &host);
     eitp__release(&host, encoder->cache, encoder->cache_count * sizeof *encoder->cache);
@@ -202,10 +280,8 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
     array.ids = ids;
     array.capacity = capacity;
     array.count = 0;
-    size_t cache_count = 64; /* limited to what a text of this size can use */
-    while (cache_count < size / 8 && cache_count < EITP__CACHE_SLOTS)
-        cache_count *= 2;
-    eitp_status status = eitp__encoder_allocate(tokenizer, cache_count, eitp__id_array_add, &array, &encoder, error);
+    eitp_status status =
+        eitp__encoder_allocate(tokenizer, eitp__cache_size(size), eitp__id_array_add, &array, &encoder, error);
     if (status != EITP_OK)
         return status;
     status = eitp_encoder_add(encoder, text, size, error);

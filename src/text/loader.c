@@ -1,4 +1,4 @@
-#include "text/bpe_loader.h"
+#include "text/loader.h"
 
 #include "base/unicode.h"
 
@@ -52,6 +52,14 @@ EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *te
     return 0;
 }
 
+EITP__PRIVATE unsigned eitp__load_spelling(eitp__loader *loader, const char *text, size_t size) {
+    if (loader->model == EITP__MODEL_BPE)
+        return eitp__decode_spelling(&loader->bytes, text, size);
+    eitp__buffer_clear(&loader->bytes);
+    eitp__buffer_add(&loader->bytes, text, size);
+    return EITP__TOKEN_VERBATIM;
+}
+
 EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *bytes, size_t size, unsigned verbatim) {
     const unsigned char *text = (const unsigned char *)bytes;
     uint64_t hash = 0xCBF29CE484222325u + verbatim;
@@ -69,7 +77,35 @@ EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *byte
     }
 }
 
-static eitp_status eitp__load_token(eitp__loader *loader, const eitp__json *entry, size_t count, eitp_error *error) {
+EITP__PRIVATE int64_t eitp__load_find(eitp__loader *loader, const char *text, size_t size) {
+    unsigned verbatim = eitp__load_spelling(loader, text, size);
+    if (loader->bytes.failed)
+        return -1;
+    return (int64_t)*eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim) - 1;
+}
+
+EITP__PRIVATE int eitp__load_mark_special(eitp__loader *loader, const char *text, size_t size) {
+    const int64_t id = eitp__load_find(loader, text, size);
+    if (id >= 0)
+        loader->tokenizer->vocabulary.tokens[id].flags |= EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL;
+    return id >= 0;
+}
+
+EITP__PRIVATE eitp_status eitp__load_token(eitp__loader *loader, const char *text, size_t size, size_t id, size_t line,
+                                           eitp_error *error) {
+    unsigned verbatim = eitp__load_spelling(loader, text, size);
+    if (loader->bytes.failed)
+        return eitp__fail_memory(error, size, "the tokenizer's vocabulary");
+    uint32_t *slot = eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
+    if (*slot)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: token \"%.*s\" is also token %lu; remove one of them",
+                          line, eitp__excerpt_size(size), text, (unsigned long)*slot - 1);
+    *slot = (uint32_t)id + 1;
+    return eitp__tokenizer_set_token(loader->tokenizer, id, loader->bytes.data, loader->bytes.size, verbatim, error);
+}
+
+static eitp_status eitp__load_json_token(eitp__loader *loader, const eitp__json *entry, size_t count,
+                                         eitp_error *error) {
     const int shown = eitp__excerpt_size(entry->name_size);
     if (entry->kind != EITP__JSON_NUMBER || !entry->is_integer || entry->integer < 0)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the id of token \"%.*s\" must be an integer, at least 0",
@@ -84,30 +120,25 @@ static eitp_status eitp__load_token(eitp__loader *loader, const eitp__json *entr
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "line %zu: token \"%.*s\" has id %zu, which another token has; ids must be unique",
                           entry->line, shown, entry->name, id);
-    unsigned verbatim = eitp__decode_spelling(&loader->bytes, entry->name, entry->name_size);
-    if (loader->bytes.failed)
-        return eitp__fail_memory(error, entry->name_size, "the tokenizer's vocabulary");
-    uint32_t *slot = eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
-    *slot = (uint32_t)id + 1;
-    return eitp__tokenizer_set_token(loader->tokenizer, id, loader->bytes.data, loader->bytes.size, verbatim, error);
+    return eitp__load_token(loader, entry->name, entry->name_size, id, entry->line, error);
 }
 
-EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
-                                                size_t merge_count, eitp_error *error) {
-    if (!vocabulary || vocabulary->kind != EITP__JSON_OBJECT)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary must be an object of tokens and ids");
-    const size_t count = vocabulary->count;
+EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, size_t outside, size_t merge_count,
+                                           eitp_error *error) {
     if (count + outside > EITP__VOCABULARY_LIMIT || merge_count > EITP__VOCABULARY_LIMIT)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%zu tokens and %zu merges exceed the limit of %zu each",
                           count + outside, merge_count, EITP__VOCABULARY_LIMIT);
-    if (count < 256)
+    if (loader->model == EITP__MODEL_BPE && count < 256)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "the vocabulary has %zu tokens, expected at least one for each of the 256 bytes; train it "
                           "with an initial alphabet of all 256 bytes",
                           count);
+    if (!count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary has no tokens");
     loader->tokenizer = eitp__tokenizer_allocate(loader->host, count + outside, merge_count, error);
     if (!loader->tokenizer)
         return EITP_ERROR_MEMORY;
+    loader->tokenizer->model = loader->model;
     loader->slot_count = 1024;
     while (loader->slot_count < 2 * count)
         loader->slot_count *= 2;
@@ -117,12 +148,18 @@ EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp
         loader->slot_count = 0;
         return eitp__fail_memory(error, size, "the tokenizer's vocabulary");
     }
-    for (const eitp__json *entry = vocabulary->first_child; entry; entry = entry->next) {
-        eitp_status status = eitp__load_token(loader, entry, count, error);
-        if (status != EITP_OK)
-            return status;
-    }
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
+                                                size_t merge_count, eitp_error *error) {
+    if (!vocabulary || vocabulary->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the vocabulary must be an object of tokens and ids");
+    eitp_status status = eitp__load_begin(loader, vocabulary->count, outside, merge_count, error);
+    const eitp__json *entry = vocabulary->first_child;
+    for (; entry && status == EITP_OK; entry = entry->next)
+        status = eitp__load_json_token(loader, entry, vocabulary->count, error);
+    return status;
 }
 
 EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, size_t line, const char *left,
@@ -154,5 +191,17 @@ EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, si
                           merge->left < 0    ? "left"
                           : merge->right < 0 ? "right"
                                              : "merged");
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__load_unknown(eitp__loader *loader, const char *text, size_t size, eitp_error *error) {
+    const int64_t id = eitp__load_find(loader, text, size);
+    if (id < 0)
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "the vocabulary lacks the token \"%.*s\" of unknown words (unk_token); add it, or name another "
+            "one",
+            eitp__excerpt_size(size), text);
+    loader->tokenizer->wordpiece.unknown = (int32_t)id;
     return EITP_OK;
 }

@@ -1,6 +1,6 @@
-/* Loading a tokenizer from a tokenizer.json, or from vocab.json and merges.txt. */
+/* Loading a tokenizer from a tokenizer.json, from vocab.txt, or from vocab.json and merges.txt. */
 #include "base/files.h"
-#include "text/bpe_loader.h"
+#include "text/loader.h"
 
 /* The lines of merges.txt. */
 typedef struct eitp__merge_lines {
@@ -44,13 +44,6 @@ static eitp_status eitp__load_text_merges(eitp__loader *loader, eitp__merge_line
     return EITP_OK;
 }
 
-/* vocab.json and merges.txt do not say that <|endoftext|> is special. */
-static void eitp__mark_end_of_text(eitp__loader *loader) {
-    uint32_t slot = *eitp__loader_slot(loader, EITP__END_OF_TEXT, strlen(EITP__END_OF_TEXT), 0);
-    if (slot)
-        loader->tokenizer->vocabulary.tokens[slot - 1].flags |= EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL;
-}
-
 /* Without a tokenizer.json, transformers applies add_bos_token. */
 static eitp_status eitp__check_add_bos(const eitp__loader *loader, eitp_error *error) {
     int adds = 0;
@@ -66,7 +59,8 @@ static eitp_status eitp__load_vocab_merges_content(eitp__loader *loader, const e
                                                    const eitp__buffer *merges, const char *vocabulary_path,
                                                    const char *merges_path, eitp_error *error) {
     eitp__merge_lines lines = EITP__ZERO;
-    const char *text;
+    const char *text, *name;
+    const int family = eitp__named_family(loader->files, &name);
     size_t size, merge_count = 0;
     lines.text = merges->data;
     lines.size = merges->size;
@@ -79,8 +73,11 @@ static eitp_status eitp__load_vocab_merges_content(eitp__loader *loader, const e
     status = eitp__load_text_merges(loader, lines, error);
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", merges_path);
-    eitp__mark_end_of_text(loader);
-    status = eitp__check_add_bos(loader, error);
+    status = eitp__load_family(loader, family == EITP__FAMILY_ROBERTA ? family : EITP__FAMILY_GPT2, error);
+    if (status == EITP_OK)
+        status = eitp__check_add_bos(loader, error);
+    if (status == EITP_OK)
+        status = eitp__load_defaults(loader, NULL, error);
     if (status == EITP_OK)
         status = eitp__load_special_tokens(loader, error);
     return status == EITP_OK ? status : eitp__fail_prefix(error, status, "%s, %s", vocabulary_path, merges_path);
@@ -107,12 +104,39 @@ static eitp_status eitp__load_vocab_merges(const eitp_host *host, const char *vo
 }
 
 /* Files of a tokenizer in a directory. */
-enum { EITP__TOKENIZER_JSON, EITP__VOCAB_JSON, EITP__MERGES_TXT, EITP__ADDED_JSON, EITP__TOKENIZER_FILES };
+enum {
+    EITP__TOKENIZER_JSON,
+    EITP__VOCAB_TXT,
+    EITP__VOCAB_JSON,
+    EITP__MERGES_TXT,
+    EITP__ADDED_JSON,
+    EITP__TOKENIZER_FILES
+};
+
+/* Decides between vocab.txt and vocab.json with merges.txt, of which a directory may have both. */
+static eitp_status eitp__choose_vocabulary(const char *directory, const eitp__special_files *files, int has_words,
+                                           int has_bytes, int *words, eitp_error *error) {
+    const char *name;
+    const int family = eitp__named_family(files, &name);
+    *words = has_words && !(has_bytes && (family == EITP__FAMILY_GPT2 || family == EITP__FAMILY_ROBERTA));
+    if (!has_words && !has_bytes)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: no tokenizer found; expected tokenizer.json, vocab.txt, or vocab.json and merges.txt",
+                          directory);
+    if (*words && name && family != EITP__FAMILY_BERT)
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "%s: unsupported tokenizer \"%.80s\" with a vocab.txt, which must be a BertTokenizer; save the "
+            "tokenizer as tokenizer.json",
+            directory, name);
+    return EITP_OK;
+}
 
 static eitp_status eitp__load_from_directory(const eitp_host *host, const char *directory, char *const *paths,
                                              const eitp__special_files *files, eitp_tokenizer **out,
                                              eitp_error *error) {
     eitp_path_info info[EITP__TOKENIZER_FILES];
+    int words = 0;
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++) {
         eitp_status status = eitp__path_info(host, paths[i], &info[i], error);
         if (status != EITP_OK)
@@ -120,19 +144,24 @@ static eitp_status eitp__load_from_directory(const eitp_host *host, const char *
     }
     if (info[EITP__TOKENIZER_JSON].kind != EITP_PATH_MISSING)
         return eitp__load_tokenizer_json(host, paths[EITP__TOKENIZER_JSON], files, out, error);
-    if (info[EITP__VOCAB_JSON].kind == EITP_PATH_MISSING || info[EITP__MERGES_TXT].kind == EITP_PATH_MISSING)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: no tokenizer found; expected tokenizer.json, or vocab.json and merges.txt", directory);
+    eitp_status chosen = eitp__choose_vocabulary(directory, files, info[EITP__VOCAB_TXT].kind != EITP_PATH_MISSING,
+                                                 info[EITP__VOCAB_JSON].kind != EITP_PATH_MISSING &&
+                                                     info[EITP__MERGES_TXT].kind != EITP_PATH_MISSING,
+                                                 &words, error);
+    if (chosen != EITP_OK)
+        return chosen;
     if (info[EITP__ADDED_JSON].kind != EITP_PATH_MISSING)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "%s: unsupported without a tokenizer.json; save the tokenizer as tokenizer.json",
                           paths[EITP__ADDED_JSON]);
+    if (words)
+        return eitp__load_vocab_txt(host, paths[EITP__VOCAB_TXT], files, out, error);
     return eitp__load_vocab_merges(host, paths[EITP__VOCAB_JSON], paths[EITP__MERGES_TXT], files, out, error);
 }
 
 static eitp_status eitp__load_directory(const eitp_host *host, const char *directory, eitp_tokenizer **out,
                                         eitp_error *error) {
-    static const char *const names[] = {"tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json"};
+    static const char *const names[] = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "added_tokens.json"};
     eitp__special_files files = EITP__ZERO;
     char *paths[EITP__TOKENIZER_FILES];
     int complete = 1;

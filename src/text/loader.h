@@ -1,6 +1,6 @@
 /* A tokenizer while it is loaded: its vocabulary by text, its merges, its added and special tokens. */
-#ifndef EITP_BPE_LOADER_H
-#define EITP_BPE_LOADER_H
+#ifndef EITP_LOADER_H
+#define EITP_LOADER_H
 
 #include "base/json.h"
 #include "text/special_tokens.h"
@@ -12,6 +12,7 @@
 typedef struct eitp__loader {
     const eitp_host *host;
     const eitp__special_files *files;
+    int model;                 /* EITP__MODEL_BPE, ... */
     eitp_tokenizer *tokenizer; /* NULL until eitp__load_vocabulary */
     uint32_t *slots;           /* vocabulary by text, open addressing: id + 1, or 0 if the slot is free */
     size_t slot_count;         /* a power of two */
@@ -30,17 +31,34 @@ EITP__PRIVATE int eitp__excerpt_size(size_t size);
 /* True if a value is missing or null. */
 EITP__PRIVATE int eitp__is_absent(const eitp__json *value);
 
-/* Decodes a token as files spell it. Returns EITP__TOKEN_VERBATIM if a character is not in the alphabet for bytes: then
-   the bytes of the token are its own UTF-8. Else returns 0. */
+/* Decodes a token as files spell it, in the alphabet for bytes. Returns EITP__TOKEN_VERBATIM if a character is not in
+   the alphabet for bytes: then the bytes of the token are its own UTF-8. Else returns 0. */
 EITP__PRIVATE unsigned eitp__decode_spelling(eitp__buffer *bytes, const char *text, size_t size);
+
+/* The same as the loader's model has it: WordPiece spells all tokens as they are. */
+EITP__PRIVATE unsigned eitp__load_spelling(eitp__loader *loader, const char *text, size_t size);
 
 /* The slot of the token with these bytes and kind (0 or EITP__TOKEN_VERBATIM), or the free slot for it. */
 EITP__PRIVATE uint32_t *eitp__loader_slot(eitp__loader *loader, const void *bytes, size_t size, unsigned verbatim);
+
+/* Creates loader->tokenizer for `count` tokens and `outside` more. */
+EITP__PRIVATE eitp_status eitp__load_begin(eitp__loader *loader, size_t count, size_t outside, size_t merge_count,
+                                           eitp_error *error);
+
+/* Sets token `id` of a vocabulary of `count` tokens, from `line` of its file. */
+EITP__PRIVATE eitp_status eitp__load_token(eitp__loader *loader, const char *text, size_t size, size_t id, size_t line,
+                                           eitp_error *error);
 
 /* Creates loader->tokenizer with the tokens of `vocabulary`, an object of texts and ids, and room for `outside`
    more. */
 EITP__PRIVATE eitp_status eitp__load_vocabulary(eitp__loader *loader, const eitp__json *vocabulary, size_t outside,
                                                 size_t merge_count, eitp_error *error);
+
+/* The id of a token of the model's vocabulary, or -1. */
+EITP__PRIVATE int64_t eitp__load_find(eitp__loader *loader, const char *text, size_t size);
+
+/* Makes a token an added and special one; false if the vocabulary lacks it. */
+EITP__PRIVATE int eitp__load_mark_special(eitp__loader *loader, const char *text, size_t size);
 
 /* Adds merge number `rank`, from `line` of its file. */
 EITP__PRIVATE eitp_status eitp__load_merge(eitp__loader *loader, size_t rank, size_t line, const char *left,
@@ -54,12 +72,34 @@ EITP__PRIVATE size_t eitp__count_added_outside(const eitp__json *added, size_t c
 EITP__PRIVATE eitp_status eitp__load_added_tokens(eitp__loader *loader, const eitp__json *added, size_t next,
                                                   eitp_error *error);
 
-/* Checks that normalized and other added tokens cannot overlap in a text. The library `tokenizers` searches for those
-   that are not normalized first, then for the others in the rest; without overlaps a single search finds the same. */
-EITP__PRIVATE eitp_status eitp__check_added_overlaps(const eitp_tokenizer *tokenizer, eitp_error *error);
+/* Sets what WordPiece takes from its own files and from tokenizer_config.json: how text is normalized, and the token of
+   unknown words. */
+EITP__PRIVATE eitp_status eitp__load_normalization(eitp__loader *loader, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__load_unknown(eitp__loader *loader, const char *text, size_t size, eitp_error *error);
+
+/* Sets loader->tokenizer's templates by a "post_processor" of tokenizer.json, and keeps it. */
+EITP__PRIVATE eitp_status eitp__load_post_processor(eitp__loader *loader, const eitp__json *part, eitp_error *error);
+
+/* Sets the templates of BERT or RoBERTa, of which `begin` and `end` are the special tokens. */
+EITP__PRIVATE void eitp__set_template(eitp_tokenizer *tokenizer, int family, int32_t begin, int32_t end);
+
+/* Reads "truncation" and "padding" of tokenizer.json (`root`, or NULL), and what tokenizer_config.json says of them. */
+EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp__json *root, eitp_error *error);
 
 /* Completes the tokenizer with special tokens and add_prefix_space, as loader->files say. */
 EITP__PRIVATE eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_error *error);
+
+/* The text of a special token: what a file names, or the usual name of the family; NULL if a file says null. */
+EITP__PRIVATE const char *eitp__special_text(const eitp__loader *loader, int family, eitp_special_token which,
+                                             size_t *size);
+
+/* Marks the special tokens of a family in a vocabulary without a tokenizer.json, and sets its template. */
+EITP__PRIVATE eitp_status eitp__load_family(eitp__loader *loader, int family, eitp_error *error);
+
+/* Loads a vocab.txt, and what else `files` say. */
+EITP__PRIVATE eitp_status eitp__load_vocab_txt(const eitp_host *host, const char *path,
+                                               const eitp__special_files *files, eitp_tokenizer **out,
+                                               eitp_error *error);
 
 /* Loads a tokenizer.json, and special tokens from `files`. */
 EITP__PRIVATE eitp_status eitp__load_tokenizer_json(const eitp_host *host, const char *path,

@@ -1,13 +1,22 @@
 /* Added tokens of a tokenizer.json, and special tokens named in the files next to it. */
-#include "text/bpe_loader.h"
+#include "text/loader.h"
 
 #include "base/log.h"
 
 /* Stores the flags of an added token and checks that it is supported. */
 static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *flags, eitp_error *error) {
-    static const char *const unsupported[] = {"single_word", "lstrip", "rstrip"};
+    static const struct {
+        const char *name;
+        unsigned flag; /* 0: unsupported */
+    } members[] = {
+        {"single_word", 0},
+        {"lstrip", EITP__TOKEN_TAKES_LEFT},
+        {"rstrip", EITP__TOKEN_TAKES_RIGHT},
+        {"normalized", EITP__TOKEN_NORMALIZED},
+        {"special", EITP__TOKEN_SPECIAL},
+    };
     const eitp__json *content = eitp__json_member(entry, "content");
-    int normalized = 0, special = 0;
+    *flags = EITP__TOKEN_ADDED;
     if (!content || content->kind != EITP__JSON_STRING || !content->text_size)
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: an added token must have a non-empty content",
                           entry->line);
@@ -15,22 +24,24 @@ static eitp_status eitp__check_added_token(const eitp__json *entry, unsigned *fl
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "line %zu: an added token of %zu bytes exceeds the limit of %zu", entry->line,
                           content->text_size, EITP__ADDED_TOKEN_LIMIT);
-    for (size_t i = 0; i < EITP__COUNT(unsupported); i++) {
+    for (size_t i = 0; i < EITP__COUNT(members); i++) {
         int value = 0;
-        eitp_status status = eitp__json_get_boolean(entry, unsupported[i], &value, error);
+        eitp_status status = eitp__json_get_boolean(entry, members[i].name, &value, error);
         if (status != EITP_OK)
             return status;
-        if (value)
+        if (value && !members[i].flag)
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                               "line %zu: unsupported %s of the added token \"%.*s\"; it must be false", entry->line,
-                              unsupported[i], eitp__excerpt_size(content->text_size), content->text);
+                              members[i].name, eitp__excerpt_size(content->text_size), content->text);
+        *flags |= value ? members[i].flag : 0;
     }
-    eitp_status status = eitp__json_get_boolean(entry, "normalized", &normalized, error);
-    if (status == EITP_OK)
-        status = eitp__json_get_boolean(entry, "special", &special, error);
-    *flags = EITP__TOKEN_ADDED | (normalized ? (unsigned)EITP__TOKEN_NORMALIZED : 0u) |
-             (special ? (unsigned)EITP__TOKEN_SPECIAL : 0u);
-    return status;
+    /* Where another token has taken that white space, the library finds half a token. */
+    if ((*flags & EITP__TOKEN_TAKES_LEFT) &&
+        !eitp__size_without_space((const unsigned char *)content->text, content->text_size))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported lstrip of an added token that is white space; it must be false",
+                          entry->line);
+    return EITP_OK;
 }
 
 static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json *entry, size_t *next,
@@ -45,7 +56,7 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json
         return status;
     const eitp__json *content = eitp__json_member(entry, "content");
     const int shown = eitp__excerpt_size(content->text_size);
-    unsigned verbatim = eitp__decode_spelling(&loader->bytes, content->text, content->text_size);
+    unsigned verbatim = eitp__load_spelling(loader, content->text, content->text_size);
     if (loader->bytes.failed)
         return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
     uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
@@ -68,40 +79,6 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json
         return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: duplicate added token \"%.*s\"; remove one of them",
                           entry->line, shown, content->text);
     vocabulary->tokens[expected].flags |= (unsigned char)flags;
-    return EITP_OK;
-}
-
-/* True if both tokens can occur in a text so that they overlap. */
-static int eitp__tokens_overlap(const unsigned char *a, size_t a_size, const unsigned char *b, size_t b_size) {
-    for (size_t shift = 0; shift < a_size; shift++) {
-        size_t common = a_size - shift < b_size ? a_size - shift : b_size;
-        if (!memcmp(a + shift, b, common))
-            return 1;
-    }
-    for (size_t shift = 1; shift < b_size; shift++) {
-        size_t common = b_size - shift < a_size ? b_size - shift : a_size;
-        if (!memcmp(b + shift, a, common))
-            return 1;
-    }
-    return 0;
-}
-
-EITP__PRIVATE eitp_status eitp__check_added_overlaps(const eitp_tokenizer *tokenizer, eitp_error *error) {
-    const eitp__token *tokens = tokenizer->vocabulary.tokens;
-    for (size_t i = 0; i < tokenizer->added_count; i++) {
-        const eitp__added_token *one = &tokenizer->added[i];
-        for (size_t k = i + 1; k < tokenizer->added_count; k++) {
-            const eitp__added_token *other = &tokenizer->added[k];
-            if (!((tokens[one->id].flags ^ tokens[other->id].flags) & EITP__TOKEN_NORMALIZED))
-                continue;
-            if (tokenizer->added_count > 4096 || eitp__tokens_overlap(one->bytes, one->size, other->bytes, other->size))
-                return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                                  "unsupported added tokens \"%.*s\" and \"%.*s\", which may overlap in a text and "
-                                  "differ in \"normalized\"; give both the same value",
-                                  eitp__excerpt_size(one->size), (const char *)one->bytes,
-                                  eitp__excerpt_size(other->size), (const char *)other->bytes);
-        }
-    }
     return EITP_OK;
 }
 
@@ -134,7 +111,7 @@ static int eitp__is_added_token(const eitp_tokenizer *tokenizer, size_t id, cons
    -1 if the vocabulary lacks the token. */
 static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp__json *content, unsigned flags, int64_t *id,
                                           eitp_error *error) {
-    unsigned verbatim = eitp__decode_spelling(&loader->bytes, content->text, content->text_size);
+    unsigned verbatim = eitp__load_spelling(loader, content->text, content->text_size);
     if (loader->bytes.failed)
         return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
     uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
@@ -231,6 +208,8 @@ static eitp_status eitp__check_decoder_tokens(eitp__loader *loader, eitp_error *
 static eitp_status eitp__load_prefix_space(eitp__loader *loader, eitp_error *error) {
     eitp_tokenizer *tokenizer = loader->tokenizer;
     int add_prefix_space = tokenizer->add_prefix_space;
+    if (tokenizer->model != EITP__MODEL_BPE)
+        return EITP_OK;
     eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
     if (status == EITP_OK && add_prefix_space != tokenizer->add_prefix_space)
         eitp__log(loader->host, EITP_LOG_WARNING, "tokenizer_config.json overrides add_prefix_space: it is %s",
@@ -247,6 +226,8 @@ EITP__PRIVATE eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_e
         status = eitp__check_decoder_tokens(loader, error);
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT && status == EITP_OK; which++)
         status = eitp__load_special_token(loader, (eitp_special_token)which, &ids[which], error);
+    if (status == EITP_OK)
+        status = eitp__load_normalization(loader, error);
     if (status == EITP_OK)
         status = eitp__tokenizer_complete(tokenizer, error);
     if (status != EITP_OK)

@@ -1,0 +1,119 @@
+/* What models compute from hidden states: logits and losses of tokens, and scores of sequences. */
+#include "model/layers.h"
+#include "model/transformer.h"
+#include "tensor/graph.h"
+
+/* Fails the graph unless the model has a parameter in the slot; `what` names it. */
+static int eitp__require_slot(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot, const char *what) {
+    if (eitp__has_slot(&model->config, slot, EITP__WEIGHT))
+        return 1;
+    eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the model has no %s: see head in eitp_transformer_config", what);
+    return 0;
+}
+
+static eitp_tensor *eitp__head_part(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot,
+                                    eitp__part part) {
+    return eitp__has_slot(&model->config, slot, part) ? eitp__slot_tensor(graph, &model->config, NULL, slot, part)
+                                                      : NULL;
+}
+
+/* A linear layer outside blocks. */
+static eitp_tensor *eitp__head_linear(const eitp_model *model, eitp_tensor *x, eitp__model_slot slot,
+                                      eitp_activation activation) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *weight = eitp__head_part(model, graph, slot, EITP__WEIGHT);
+    return eitp_linear(x, weight, eitp__head_part(model, graph, slot, EITP__BIAS), activation);
+}
+
+/* ---- The language head ---- */
+
+/* The matrix [vocabulary, width]; NULL if the model has no language head. */
+static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph) {
+    const eitp__model_slot slot = eitp__is_tied(&model->config) ? EITP__TOKEN_EMBEDDING : EITP__HEAD;
+    return eitp__require_slot(model, graph, slot, "language head") ? eitp__head_part(model, graph, slot, EITP__WEIGHT)
+                                                                   : NULL;
+}
+
+/* What the head's matrix multiplies. */
+static eitp_tensor *eitp__head_input(const eitp_model *model, eitp_tensor *hidden) {
+    const eitp_transformer_config *config = &model->config;
+    const eitp_activation own = eitp__architecture_of(config)->head_activation;
+    if (!eitp__has_slot(config, EITP__HEAD_TRANSFORM, EITP__WEIGHT))
+        return hidden;
+    hidden =
+        eitp__head_linear(model, hidden, EITP__HEAD_TRANSFORM, own == EITP_NO_ACTIVATION ? config->activation : own);
+    return eitp__slot_norm(hidden, config, NULL, EITP__HEAD_NORM);
+}
+
+eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
+    eitp_tensor *head, *bias, *logits;
+    if (!model || !hidden)
+        return NULL;
+    head = eitp__head_tensor(model, eitp_tensor_graph(hidden));
+    logits = eitp_matmul_wide(eitp__head_input(model, hidden), head, 0, 1);
+    bias = eitp__head_part(model, eitp_tensor_graph(hidden), EITP__HEAD, EITP__BIAS);
+    return bias ? eitp_add(logits, bias) : logits;
+}
+
+eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                                int64_t max_length) {
+    return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, max_length));
+}
+
+eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor *hidden, eitp_tensor *targets,
+                                   int32_t ignored) {
+    if (!model || !hidden)
+        return NULL;
+    if (eitp__has_slot(&model->config, EITP__HEAD, EITP__BIAS))
+        return eitp_cross_entropy(eitp_model_logits(model, hidden), targets, ignored);
+    return eitp_linear_cross_entropy(eitp__head_input(model, hidden),
+                                     eitp__head_tensor(model, eitp_tensor_graph(hidden)), targets, ignored);
+}
+
+eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                               int64_t max_length, eitp_tensor *targets, int32_t ignored) {
+    if (!model || !graph || !inputs || !eitp__head_tensor(model, graph))
+        return NULL;
+    return eitp_model_row_losses(model, eitp_model_hidden(model, graph, inputs, max_length), targets, ignored);
+}
+
+/* ---- Samples ---- */
+
+/* The pooled rows through the pooler. */
+static eitp_tensor *eitp__pooler_output(const eitp_model *model, eitp_tensor *rows) {
+    return eitp__head_linear(model, rows, EITP__POOLER, EITP_TANH);
+}
+
+/* One row of hidden states for each sample. */
+static eitp_tensor *eitp__sample_rows(eitp_tensor *hidden, const eitp_model_inputs *inputs, eitp_pooling pooling) {
+    return eitp_pool(hidden, inputs->bounds ? inputs->bounds : inputs->offsets, eitp_tensor_dimension(hidden, 0),
+                     pooling);
+}
+
+eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
+    if (!model || !hidden || !inputs || !eitp__require_slot(model, eitp_tensor_graph(hidden), EITP__POOLER, "pooler"))
+        return NULL;
+    return eitp__pooler_output(model, eitp__sample_rows(hidden, inputs, EITP_POOLING_FIRST));
+}
+
+eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
+    const eitp_transformer_config *config;
+    const eitp__classifier_rule *rule;
+    eitp_graph *graph = eitp_tensor_graph(hidden);
+    eitp_tensor *x, *bias;
+    if (!model || !hidden || !inputs || !eitp__require_slot(model, graph, EITP__CLASSIFIER, "classifier"))
+        return NULL;
+    config = &model->config;
+    rule = &eitp__architecture_of(config)->classifier;
+    x = eitp__sample_rows(hidden, inputs, rule->pooling);
+    if (eitp__has_slot(config, EITP__POOLER, EITP__WEIGHT))
+        x = eitp__pooler_output(model, x);
+    if (rule->drops_first)
+        x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
+    if (eitp__has_slot(config, EITP__CLASSIFIER_TRANSFORM, EITP__WEIGHT))
+        x = eitp__head_linear(model, x, EITP__CLASSIFIER_TRANSFORM, rule->activation);
+    x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
+    x = eitp_matmul_wide(x, eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__WEIGHT), 0, 0);
+    bias = eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__BIAS);
+    return bias ? eitp_add(x, bias) : x;
+}

@@ -1,0 +1,162 @@
+#include "model/labels.h"
+
+#include "base/sort.h"
+
+static int eitp__compare_labels(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Fails if two names are equal. */
+static eitp_status eitp__labels_check(const eitp_host *host, const eitp__labels *labels, eitp_error *error) {
+    const size_t bytes = (size_t)labels->count * sizeof *labels->names;
+    const char **sorted = (const char **)eitp__allocate_uninitialized(host, bytes);
+    eitp_status status = EITP_OK;
+    if (!sorted)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    memcpy(sorted, labels->names, bytes);
+    eitp__sort(sorted, (size_t)labels->count, sizeof *sorted, eitp__compare_labels);
+    for (int64_t i = 1; i < labels->count && !status; i++) {
+        if (!strcmp(sorted[i - 1], sorted[i]))
+            status = eitp__fail(error, EITP_ERROR_ARGUMENT, "two labels are named '%.60s'", sorted[i]);
+    }
+    eitp__release(host, sorted, bytes);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char *const *names, int64_t count,
+                                              eitp__labels **labels, eitp_error *error) {
+    const size_t default_size = 32;
+    size_t bytes = sizeof **labels + (size_t)count * sizeof(char *);
+    eitp_status status;
+    eitp__labels *created;
+    char *text;
+    for (int64_t i = 0; i < count; i++)
+        bytes += names ? strlen(names[i]) + 1 : default_size;
+    created = (eitp__labels *)eitp__allocate(host, bytes);
+    if (!created)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    created->host = *host;
+    created->count = count;
+    created->bytes = bytes;
+    created->names = (const char **)(void *)(created + 1);
+    text = (char *)(created->names + count);
+    for (int64_t i = 0; i < count; i++) {
+        size_t size = names ? strlen(names[i]) + 1 : default_size;
+        if (names)
+            memcpy(text, names[i], size);
+        else
+            snprintf(text, size, "LABEL_%lld", (long long)i);
+        created->names[i] = text;
+        text += size;
+    }
+    status = eitp__labels_check(host, created, error);
+    if (status) {
+        eitp__labels_release(created);
+        return status;
+    }
+    *labels = created;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__labels_release(eitp__labels *labels) {
+    eitp_host host;
+    if (!labels)
+        return;
+    host = labels->host;
+    eitp__release(&host, labels, labels->bytes);
+}
+
+/* ---- config.json ---- */
+
+/* The object id2label; NULL if it is missing, null or empty. */
+static eitp_status eitp__labels_member(const eitp__json *root, const eitp__json **member, eitp_error *error) {
+    *member = eitp__json_member(root, "id2label");
+    if (*member && (*member)->kind == EITP__JSON_NULL)
+        *member = NULL;
+    if (*member && (*member)->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: id2label must be an object", (*member)->line);
+    if (*member && (int64_t)(*member)->count > EITP__MAX_LABELS)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: id2label has %zu labels; at most %lld are supported",
+                          (*member)->line, (*member)->count, (long long)EITP__MAX_LABELS);
+    *member = *member && (*member)->count ? *member : NULL;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *count, eitp_error *error) {
+    const eitp__json *member;
+    eitp_status status = eitp__labels_member(root, &member, error);
+    if (status)
+        return status;
+    if (member)
+        *count = (int64_t)member->count;
+    return member ? EITP_OK : eitp__json_get_integer(root, "num_labels", 1, EITP__MAX_LABELS, count, error);
+}
+
+/* The number of a label, its name in id2label; -1 if it is not one below `count`. */
+static int64_t eitp__label_number(const eitp__json *label, int64_t count) {
+    int64_t number = 0;
+    for (size_t i = 0; i < label->name_size; i++) {
+        if (label->name[i] < '0' || label->name[i] > '9' || number >= count)
+            return -1;
+        number = 10 * number + (label->name[i] - '0');
+    }
+    return label->name_size && number < count ? number : -1;
+}
+
+/* Finds the names of labels in the document. */
+static eitp_status eitp__labels_collect(const eitp__json *member, const char **names, eitp_error *error) {
+    for (const eitp__json *label = member->first_child; label; label = label->next) {
+        int64_t number = eitp__label_number(label, (int64_t)member->count);
+        if (number < 0 || names[number])
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "line %zu: '%.60s' in id2label must be one of the numbers 0 to %zu, each once",
+                              label->line, label->name, member->count - 1);
+        if (label->kind != EITP__JSON_STRING || strlen(label->text) != label->text_size)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "line %zu: label %s in id2label must be text without zero bytes", label->line,
+                              label->name);
+        names[number] = label->text;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__json *root, eitp__labels **labels,
+                                            eitp_error *error) {
+    const eitp__json *member;
+    const char **names;
+    size_t bytes;
+    eitp_status status = eitp__labels_member(root, &member, error);
+    *labels = NULL;
+    if (status || !member)
+        return status;
+    bytes = member->count * sizeof *names;
+    names = (const char **)eitp__allocate(host, bytes);
+    if (!names)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    status = eitp__labels_collect(member, names, error);
+    if (!status)
+        status = eitp__labels_create(host, names, (int64_t)member->count, labels, error);
+    eitp__release(host, names, bytes);
+    return status;
+}
+
+EITP__PRIVATE void eitp__labels_write(eitp__buffer *text, const eitp__labels *labels) {
+    for (int by_name = 0; by_name < 2; by_name++) {
+        eitp__buffer_format(text, "  \"%s\": {\n", by_name ? "label2id" : "id2label");
+        for (int64_t i = 0; i < labels->count; i++) {
+            const char *name = labels->names[i];
+            eitp__buffer_add_text(text, "    ");
+            if (by_name)
+                eitp__json_write_text(text, name, strlen(name));
+            else
+                eitp__buffer_format(text, "\"%lld\"", (long long)i);
+            eitp__buffer_add_text(text, ": ");
+            if (by_name)
+                eitp__buffer_format(text, "%lld", (long long)i);
+            else
+                eitp__json_write_text(text, name, strlen(name));
+            eitp__buffer_add_text(text, i + 1 < labels->count ? ",\n" : "\n");
+        }
+        eitp__buffer_add_text(text, "  },\n");
+    }
+}

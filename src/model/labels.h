@@ -1,0 +1,32 @@
+/* The names of a classifier's labels, and their members of config.json. */
+#ifndef EITP_LABELS_H
+#define EITP_LABELS_H
+
+#include "base/json.h"
+
+/* Maximum number of labels. */
+#define EITP__MAX_LABELS ((int64_t)1 << 20)
+
+typedef struct eitp__labels {
+    eitp_host host;
+    int64_t count;
+    const char **names; /* with their text in the allocation of the struct */
+    size_t bytes;       /* of that allocation */
+} eitp__labels;
+
+/* Copies `count` names; `names` NULL: "LABEL_0" and so on. Equal names are EITP_ERROR_ARGUMENT. */
+EITP__PRIVATE eitp_status eitp__labels_create(const eitp_host *host, const char *const *names, int64_t count,
+                                              eitp__labels **labels, eitp_error *error);
+EITP__PRIVATE void eitp__labels_release(eitp__labels *labels);
+
+/* Finds the number of labels in a config.json: that of id2label, else num_labels, else *count stays. */
+EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *count, eitp_error *error);
+
+/* Reads id2label; *labels is NULL if there is none. */
+EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__json *root, eitp__labels **labels,
+                                            eitp_error *error);
+
+/* Adds id2label and label2id as members of an object, each with a comma and a line feed after it. */
+EITP__PRIVATE void eitp__labels_write(eitp__buffer *text, const eitp__labels *labels);
+
+#endif

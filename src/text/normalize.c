@@ -1,0 +1,141 @@
+#include "text/normalize.h"
+
+#include "base/unicode.h"
+
+/* More marks in a row than a text has are sorted in parts of this many, so that memory stays bounded. */
+#define EITP__MARK_LIMIT ((size_t)262144)
+
+EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eitp_host *host,
+                                         const eitp__normalization *steps) {
+    memset(normalizer, 0, sizeof *normalizer);
+    normalizer->host = host;
+    normalizer->steps = *steps;
+    if (steps->strip_accents < 0)
+        normalizer->steps.strip_accents = steps->lowercase;
+}
+
+EITP__PRIVATE void eitp__normalizer_release(eitp__normalizer *normalizer) {
+    eitp__release(normalizer->host, normalizer->marks, normalizer->mark_capacity * sizeof *normalizer->marks);
+    normalizer->marks = NULL;
+    normalizer->mark_count = normalizer->mark_capacity = 0;
+}
+
+EITP__PRIVATE void eitp__normalizer_reset(eitp__normalizer *normalizer) {
+    normalizer->mark_count = 0;
+}
+
+/* Writes a character that has its place, in lower case where asked. */
+static void eitp__write_normal(const eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out) {
+    uint32_t letters[2];
+    size_t count = 1;
+    letters[0] = code_point;
+    if (normalizer->steps.lowercase)
+        count = eitp__unicode_lowercase(code_point, letters);
+    for (size_t i = 0; i < count; i++) {
+        unsigned char bytes[4];
+        eitp__buffer_add(out, bytes, eitp__utf8_encode(letters[i], bytes));
+    }
+}
+
+/* Writes the marks by their classes from the lowest on, and those of one class in the order of the text. */
+static void eitp__flush_marks(eitp__normalizer *normalizer, eitp__buffer *out) {
+    unsigned order = 0;
+    for (size_t left = normalizer->mark_count; left;) {
+        unsigned next = UINT32_MAX;
+        for (size_t i = 0; i < normalizer->mark_count; i++) {
+            const unsigned mark_order = eitp__unicode_mark_order(normalizer->marks[i]);
+            if (mark_order > order && mark_order < next)
+                next = mark_order;
+        }
+        order = next;
+        for (size_t i = 0; i < normalizer->mark_count; i++) {
+            if (eitp__unicode_mark_order(normalizer->marks[i]) != order)
+                continue;
+            eitp__write_normal(normalizer, normalizer->marks[i], out);
+            left--;
+        }
+    }
+    normalizer->mark_count = 0;
+}
+
+static eitp_status eitp__add_mark(eitp__normalizer *normalizer, uint32_t mark, eitp__buffer *out, eitp_error *error) {
+    if (normalizer->mark_count == EITP__MARK_LIMIT)
+        eitp__flush_marks(normalizer, out);
+    if (!eitp__reserve(normalizer->host, (void **)&normalizer->marks, &normalizer->mark_capacity,
+                       normalizer->mark_count + 1, sizeof *normalizer->marks))
+        return eitp__fail_memory(error, (normalizer->mark_count + 1) * sizeof *normalizer->marks, "marks in a text");
+    normalizer->marks[normalizer->mark_count++] = mark;
+    return EITP_OK;
+}
+
+/* Decomposes a character and drops its accents. Accents that would change places with marks do not separate them. */
+static eitp_status eitp__strip_accents(eitp__normalizer *normalizer, uint32_t code_point, int kind, eitp__buffer *out,
+                                       eitp_error *error) {
+    uint32_t letters[3];
+    eitp_status status = EITP_OK;
+    if (kind == EITP__BERT_ACCENT)
+        eitp__flush_marks(normalizer, out);
+    if (kind == EITP__BERT_ACCENT || kind == EITP__BERT_MOVABLE_ACCENT)
+        return EITP_OK;
+    const size_t count = eitp__unicode_without_accents(code_point, letters);
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        if (eitp__unicode_mark_order(letters[i])) {
+            status = eitp__add_mark(normalizer, letters[i], out, error);
+            continue;
+        }
+        eitp__flush_marks(normalizer, out);
+        eitp__write_normal(normalizer, letters[i], out);
+    }
+    return status;
+}
+
+static eitp_status eitp__normalize_character(eitp__normalizer *normalizer, uint32_t code_point, eitp__buffer *out,
+                                             eitp_error *error) {
+    const eitp__normalization *steps = &normalizer->steps;
+    const int kind = eitp__bert_class(code_point);
+    eitp_status status = EITP_OK;
+    if (steps->clean_text) {
+        if (kind == EITP__BERT_CONTROL || kind == EITP__BERT_CONTROL_SPACE)
+            return EITP_OK;
+        if (kind == EITP__BERT_SPACE)
+            code_point = ' ';
+    }
+    const int isolated = steps->handle_chinese_chars && kind == EITP__BERT_IDEOGRAPH;
+    if (isolated) {
+        eitp__flush_marks(normalizer, out);
+        eitp__buffer_add(out, " ", 1);
+    }
+    if (steps->strip_accents)
+        status = eitp__strip_accents(normalizer, code_point, kind, out, error);
+    else
+        eitp__write_normal(normalizer, code_point, out);
+    if (isolated)
+        eitp__buffer_add(out, " ", 1);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
+                                               eitp__buffer *out, eitp_error *error) {
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point = text[i];
+        int valid;
+        if (code_point >= 'a' && code_point <= 'z' && !normalizer->mark_count) {
+            size_t end = i + 1; /* what no step changes, in one piece */
+            while (end < size && text[end] >= 'a' && text[end] <= 'z')
+                end++;
+            eitp__buffer_add(out, text + i, end - i);
+            i = end;
+            continue;
+        }
+        i += eitp__utf8_next(text + i, size - i, &code_point, &valid);
+        eitp_status status = eitp__normalize_character(normalizer, code_point, out, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__normalizer_finish(eitp__normalizer *normalizer, eitp__buffer *out, eitp_error *error) {
+    eitp__flush_marks(normalizer, out);
+    return out->failed ? eitp__fail_memory(error, out->size, "the text being encoded") : EITP_OK;
+}

@@ -1,0 +1,38 @@
+/* BERT's normalizer: cleans a text, isolates ideographs, strips accents, lowers case. */
+#ifndef EITP_NORMALIZE_H
+#define EITP_NORMALIZE_H
+
+#include "base/memory.h"
+#include "base/status.h"
+
+/* The members of BertNormalizer in a tokenizer.json. */
+typedef struct eitp__normalization {
+    int clean_text;           /* removes control characters; white space becomes spaces */
+    int handle_chinese_chars; /* spaces around ideographs */
+    int strip_accents;        /* -1: as lowercase */
+    int lowercase;
+} eitp__normalization;
+
+/* Normalizes a text that arrives in chunks. */
+typedef struct eitp__normalizer {
+    const eitp_host *host;
+    eitp__normalization steps;
+    uint32_t *marks; /* not yet written: marks are sorted by their canonical combining class up to the next letter */
+    size_t mark_count, mark_capacity;
+} eitp__normalizer;
+
+EITP__PRIVATE void eitp__normalizer_init(eitp__normalizer *normalizer, const eitp_host *host,
+                                         const eitp__normalization *steps);
+EITP__PRIVATE void eitp__normalizer_release(eitp__normalizer *normalizer);
+
+/* Discards the current text. */
+EITP__PRIVATE void eitp__normalizer_reset(eitp__normalizer *normalizer);
+
+/* Adds what becomes of whole, valid characters to `out`; the last ones may follow later. */
+EITP__PRIVATE eitp_status eitp__normalizer_add(eitp__normalizer *normalizer, const unsigned char *text, size_t size,
+                                               eitp__buffer *out, eitp_error *error);
+
+/* Ends the text, and adds the rest of it to `out`. */
+EITP__PRIVATE eitp_status eitp__normalizer_finish(eitp__normalizer *normalizer, eitp__buffer *out, eitp_error *error);
+
+#endif

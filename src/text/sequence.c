@@ -1,0 +1,191 @@
+/* Sequences for models: texts, cut to a length, with the special tokens of a template around them. */
+#include "text/tokenizer.h"
+
+EITP__PRIVATE int eitp__template_add(eitp__template *form, int32_t id, int32_t segment) {
+    if (form->count == EITP__TEMPLATE_LIMIT)
+        return 0;
+    form->pieces[form->count].id = id;
+    form->pieces[form->count++].segment = segment;
+    return 1;
+}
+
+EITP__PRIVATE size_t eitp__template_special_count(const eitp__template *form) {
+    size_t count = 0;
+    for (size_t i = 0; i < form->count; i++)
+        count += form->pieces[i].id >= 0;
+    return count;
+}
+
+EITP__PRIVATE void eitp__share_room(size_t room, size_t *first, size_t *second) {
+    size_t *shorter = *first <= *second ? first : second;
+    size_t *longer = shorter == first ? second : first;
+    if (*shorter <= room / 2) {
+        *longer = room - *shorter;
+        return;
+    }
+    *shorter = room / 2;
+    *longer = room - room / 2;
+}
+
+eitp_sequence_defaults eitp_tokenizer_sequence_defaults(const eitp_tokenizer *tokenizer) {
+    const eitp_sequence_defaults none = EITP__ZERO;
+    return tokenizer ? tokenizer->defaults : none;
+}
+
+int32_t eitp_tokenizer_added_count(const eitp_tokenizer *tokenizer, int pair) {
+    return tokenizer ? (int32_t)eitp__template_special_count(pair ? &tokenizer->pair : &tokenizer->single) : 0;
+}
+
+/* The ids of one text, and which of them are kept. */
+typedef struct eitp__text_ids {
+    const eitp_host *host;
+    int32_t *ids;
+    size_t count, capacity;
+    size_t kept;
+} eitp__text_ids;
+
+static eitp_status eitp__text_ids_add(void *user, const int32_t *ids, size_t count, eitp_error *error) {
+    eitp__text_ids *text = (eitp__text_ids *)user;
+    if (!eitp__reserve(text->host, (void **)&text->ids, &text->capacity, text->count + count, sizeof *ids))
+        return eitp__fail_memory(error, (text->count + count) * sizeof *ids, "the tokens of a text");
+    memcpy(text->ids + text->count, ids, count * sizeof *ids);
+    text->count = text->kept = text->count + count;
+    return EITP_OK;
+}
+
+static eitp_status eitp__text_ids_encode(const eitp_tokenizer *tokenizer, const eitp_text *text, eitp__text_ids *out,
+                                         eitp_error *error) {
+    eitp_encoder *encoder;
+    eitp_status status =
+        eitp__encoder_allocate(tokenizer, eitp__cache_size(text->size), eitp__text_ids_add, out, &encoder, error);
+    if (status != EITP_OK)
+        return status;
+    status = eitp_encoder_add(encoder, text->bytes, text->size, error);
+    if (status == EITP_OK)
+        status = eitp_encoder_finish(encoder, error);
+    eitp_encoder_destroy(encoder);
+    return status;
+}
+
+/* Cuts `excess` tokens of one text. */
+static eitp_status eitp__cut_one(eitp__text_ids *text, size_t excess, const char *which, eitp_error *error) {
+    if (text->count <= excess)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "%zu of the %zu tokens of the %s text had to be cut, which leaves none; cut the longest text, "
+            "or allow longer sequences",
+            excess, text->count, which);
+    text->kept = text->count - excess;
+    return EITP_OK;
+}
+
+/* Decides how many tokens of each text are kept. `added`: special tokens of the sequence. */
+static eitp_status eitp__truncate(const eitp_sequence_config *config, size_t added, eitp__text_ids texts[2], int pair,
+                                  eitp_error *error) {
+    const size_t length = (size_t)config->max_length, total = texts[0].count + texts[1].count;
+    if (!length || added + total <= length)
+        return EITP_OK;
+    if (length < added)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "sequences of at most %zu tokens have no room for the %zu special tokens; allow longer ones",
+                          length, added);
+    const size_t room = length - added;
+    if (!room && config->truncation != EITP_TRUNCATE_NONE) { /* also what transformers does */
+        texts[0].kept = texts[1].kept = 0;
+        return EITP_OK;
+    }
+    switch (config->truncation) {
+    case EITP_TRUNCATE_LONGEST:
+        if (pair)
+            eitp__share_room(room, &texts[0].kept, &texts[1].kept);
+        else
+            texts[0].kept = room;
+        return EITP_OK;
+    case EITP_TRUNCATE_FIRST:
+        return eitp__cut_one(&texts[0], total - room, "first", error);
+    case EITP_TRUNCATE_SECOND:
+        return eitp__cut_one(&texts[1], total - room, "second", error);
+    default:
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the sequence has %zu tokens, more than the limit of %zu; shorten the text, allow longer "
+                          "sequences, or have them cut",
+                          added + total, length);
+    }
+}
+
+/* Where the pieces of a sequence are stored. */
+typedef struct eitp__sequence {
+    int32_t *ids, *segments;
+    size_t capacity, count;
+} eitp__sequence;
+
+static void eitp__sequence_add(eitp__sequence *sequence, const int32_t *ids, size_t count, int32_t segment) {
+    for (size_t i = 0; i < count && sequence->count + i < sequence->capacity; i++) {
+        if (sequence->ids)
+            sequence->ids[sequence->count + i] = ids[i];
+        if (sequence->segments)
+            sequence->segments[sequence->count + i] = segment;
+    }
+    sequence->count += count;
+}
+
+static void eitp__sequence_fill(eitp__sequence *sequence, const eitp__template *form,
+                                const eitp_sequence_config *config, const eitp__text_ids texts[2]) {
+    for (size_t i = 0; i < form->count; i++) {
+        const eitp__template_piece *piece = &form->pieces[i];
+        if (piece->id >= 0) {
+            eitp__sequence_add(sequence, &piece->id, config->omit_special_tokens ? 0 : 1, piece->segment);
+            continue;
+        }
+        const eitp__text_ids *text = &texts[piece->id == EITP__TEMPLATE_FIRST ? 0 : 1];
+        const size_t skipped = config->truncate_left ? text->count - text->kept : 0;
+        if (text->kept)
+            eitp__sequence_add(sequence, text->ids + skipped, text->kept, piece->segment);
+    }
+}
+
+static eitp_status eitp__sequence_check(const eitp_text *first, const eitp_text *second,
+                                        const eitp_sequence_config *config, eitp_error *error) {
+    const int truncation = (int)config->truncation;
+    if ((first->size && !first->bytes) || (second && second->size && !second->bytes))
+        return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "texts with a size");
+    if (config->max_length < 0 || truncation < EITP_TRUNCATE_LONGEST || truncation > EITP_TRUNCATE_NONE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_tokenizer_encode_sequence: max_length %ld and truncation %d must be at least 0 and one "
+                          "of eitp_truncation",
+                          (long)config->max_length, truncation);
+    return EITP_OK;
+}
+
+eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokenizer, const eitp_text *first,
+                                           const eitp_text *second, const eitp_sequence_config *config, int32_t *ids,
+                                           int32_t *segments, size_t capacity, eitp_sequence_report *report,
+                                           eitp_error *error) {
+    const eitp_sequence_config whole = EITP__ZERO;
+    eitp__text_ids texts[2] = EITP__ZERO;
+    eitp__sequence sequence;
+    if (!tokenizer || !first || !report)
+        return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "tokenizer, first and report");
+    memset(report, 0, sizeof *report);
+    config = config ? config : &whole;
+    const eitp__template *form = second ? &tokenizer->pair : &tokenizer->single;
+    eitp_status status = eitp__sequence_check(first, second, config, error);
+    texts[0].host = texts[1].host = &tokenizer->host;
+    if (status == EITP_OK)
+        status = eitp__text_ids_encode(tokenizer, first, &texts[0], error);
+    if (status == EITP_OK && second)
+        status = eitp__text_ids_encode(tokenizer, second, &texts[1], error);
+    if (status == EITP_OK)
+        status = eitp__truncate(config, config->omit_special_tokens ? 0 : eitp__template_special_count(form), texts,
+                                second != NULL, error);
+    if (status == EITP_OK) {
+        sequence.ids = ids, sequence.segments = segments, sequence.capacity = capacity, sequence.count = 0;
+        eitp__sequence_fill(&sequence, form, config, texts);
+        report->count = sequence.count;
+        report->cut_first = texts[0].count - texts[0].kept;
+        report->cut_second = texts[1].count - texts[1].kept;
+    }
+    for (size_t i = 0; i < 2; i++)
+        eitp__release(&tokenizer->host, texts[i].ids, texts[i].capacity * sizeof *texts[i].ids);
+    return status;
+}
