@@ -29,7 +29,7 @@ EITP__PRIVATE int eitp__bert_class(uint32_t code_point);
    to 3. The code point must not be a non-spacing mark itself. */
 EITP__PRIVATE size_t eitp__unicode_without_accents(uint32_t code_point, uint32_t letters[3]);
 
-/* The canonical combining class of a mark that is no accent; 0 for other code points. */
+/* The canonical combining class of a mark other than an accent; 0 for other code points. */
 EITP__PRIVATE unsigned eitp__unicode_mark_order(uint32_t code_point);
 
 /* Stores a code point in lower case and returns its length: 1 or 2. */
