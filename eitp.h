@@ -294,6 +294,14 @@ typedef enum eitp_dtype {
 
 EITP_BEGIN_DECLARATIONS
 
+/* What the labels of samples, and the scores of a classifier, stand for: problem_type in config.json. */
+typedef enum eitp_problem {
+    EITP_PROBLEM_UNKNOWN = 0,      /* not stated */
+    EITP_PROBLEM_SINGLE_LABEL = 1, /* logits of a softmax over the labels */
+    EITP_PROBLEM_MULTI_LABEL = 2,  /* logits of a sigmoid for each label */
+    EITP_PROBLEM_REGRESSION = 3    /* predicted numbers */
+} eitp_problem;
+
 /* Version of the linked implementation: "0.1.0". */
 EITP_API const char *eitp_version(void);
 
@@ -1233,14 +1241,6 @@ typedef enum eitp_head {
     EITP_HEAD_NONE = 2
 } eitp_head;
 
-/* What the scores of a classifier stand for: problem_type in config.json. */
-typedef enum eitp_problem {
-    EITP_PROBLEM_UNKNOWN = 0,      /* not stated */
-    EITP_PROBLEM_SINGLE_LABEL = 1, /* logits of a softmax over the labels */
-    EITP_PROBLEM_MULTI_LABEL = 2,  /* logits of a sigmoid for each label */
-    EITP_PROBLEM_REGRESSION = 3    /* predicted numbers */
-} eitp_problem;
-
 /* A Transformer (Vaswani et al., arXiv 1706.03762). */
 typedef struct eitp_transformer_config {
     const eitp_architecture *architecture; /* NULL: GPT-2's */
@@ -2147,6 +2147,64 @@ EITP_API uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_
 
 EITP_END_DECLARATIONS
 /* <<src/data/data.h */
+
+/* >>src/data/examples.h */
+/* Examples: texts with their labels, as a table, a program or a labelled file's writer sees them. */
+
+EITP_BEGIN_DECLARATIONS
+
+/* A text, or a pair of texts, with its labels. What it points to is valid until the next example is read. */
+typedef struct eitp_example {
+    eitp_text text;
+    eitp_text pair;          /* the second text; bytes NULL: there is one text */
+    const eitp_text *labels; /* label_count of them, as they are written: names, or numbers to predict */
+    size_t label_count;      /* 0: none */
+    int labels_are_list;     /* they come from a list, so that an example may have several, or none of those it could */
+    const char *path;        /* the file that it is from, for messages; NULL: none */
+    uint64_t line, column;   /* its place there, from 1; 0: unknown */
+} eitp_example;
+
+/* Examples that are read one after another. Belongs to one thread at a time. */
+typedef struct eitp_example_source {
+    void *user;
+    /* Stores the next example in *example; *is_end is 1, and *example unchanged, after the last one. */
+    eitp_status (*read)(void *user, eitp_example *example, int *is_end, eitp_error *error);
+} eitp_example_source;
+
+EITP_END_DECLARATIONS
+/* <<src/data/examples.h */
+
+/* >>src/data/labelled.h */
+/* Labelled samples: examples as token ids and numbers, as tasks read them. */
+
+EITP_BEGIN_DECLARATIONS
+
+/* A labelled sample, for `read` of a source to fill in. */
+typedef struct eitp_labelled_sample {
+    int32_t *ids;      /* room for max_length ids of the source */
+    int32_t *segments; /* the segment of each id, the same number; NULL: not wanted */
+    int64_t length;    /* number of ids, at least 1 */
+    int32_t label;     /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
+    float *targets;    /* room for label_count values; NULL: not wanted. EITP_PROBLEM_MULTI_LABEL: 1 for labels that the
+                          sample has, else 0; EITP_PROBLEM_REGRESSION: the numbers to predict */
+} eitp_labelled_sample;
+
+/* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
+   outlive the users of the source. */
+typedef struct eitp_labelled_source {
+    void *user;
+    uint64_t count;            /* number of samples */
+    int64_t max_length;        /* ids of the longest sample */
+    eitp_problem problem;      /* what labels are; EITP_PROBLEM_UNKNOWN: samples have none */
+    int64_t label_count;       /* labels, or numbers to predict */
+    const char *const *labels; /* label_count names; NULL: they have none */
+    uint64_t hash;             /* of the samples; a resume compares it; 0: unknown */
+    /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
+    eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
+} eitp_labelled_source;
+
+EITP_END_DECLARATIONS
+/* <<src/data/labelled.h */
 
 /* >>src/io/io.h */
 /*

@@ -48,6 +48,14 @@
 
 EITP_BEGIN_DECLARATIONS
 
+/* What the labels of samples, and the scores of a classifier, stand for: problem_type in config.json. */
+typedef enum eitp_problem {
+    EITP_PROBLEM_UNKNOWN = 0,      /* not stated */
+    EITP_PROBLEM_SINGLE_LABEL = 1, /* logits of a softmax over the labels */
+    EITP_PROBLEM_MULTI_LABEL = 2,  /* logits of a sigmoid for each label */
+    EITP_PROBLEM_REGRESSION = 3    /* predicted numbers */
+} eitp_problem;
+
 /* Version of the linked implementation: "0.1.0". */
 EITP_API const char *eitp_version(void);
 

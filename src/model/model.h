@@ -40,14 +40,6 @@ typedef enum eitp_head {
     EITP_HEAD_NONE = 2
 } eitp_head;
 
-/* What the scores of a classifier stand for: problem_type in config.json. */
-typedef enum eitp_problem {
-    EITP_PROBLEM_UNKNOWN = 0,      /* not stated */
-    EITP_PROBLEM_SINGLE_LABEL = 1, /* logits of a softmax over the labels */
-    EITP_PROBLEM_MULTI_LABEL = 2,  /* logits of a sigmoid for each label */
-    EITP_PROBLEM_REGRESSION = 3    /* predicted numbers */
-} eitp_problem;
-
 /* A Transformer (Vaswani et al., arXiv 1706.03762). */
 typedef struct eitp_transformer_config {
     const eitp_architecture *architecture; /* NULL: GPT-2's */
