@@ -27,6 +27,17 @@ typedef struct eitp_token_file_info {
     double unigram_entropy;         /* in nats per token: the loss of a model that knows only how frequent each id is */
 } eitp_token_file_info;
 
+/* How a file is divided into texts. */
+typedef enum eitp_text_format {
+    EITP_FORMAT_AUTO = 0,   /* by the ending of its name, see eitp_text_files and eitp_table */
+    EITP_FORMAT_TEXT = 1,   /* the file is one text */
+    EITP_FORMAT_LINES = 2,  /* each line is a text */
+    EITP_FORMAT_CSV = 3,    /* RFC 4180; a column is the text */
+    EITP_FORMAT_TSV = 4,    /* the same with tabs */
+    EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, of which a member is the text */
+    EITP_FORMAT_FOLDERS = 6 /* eitp_table: a directory with a directory, or a file, for each label */
+} eitp_text_format;
+
 /*
  * The texts in files, read piece by piece. A path is a text file or a directory, which stands for all regular files in
  * it and below it, in the byte order of their names, level by level; symbolic links are followed. Each file is a
