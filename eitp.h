@@ -1956,8 +1956,8 @@ typedef struct eitp_token_file_info {
     uint64_t document_count;        /* number of texts that are not empty */
     uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded the texts */
     uint64_t content_hash;          /* of the ids: equal tokens have equal hashes */
-    uint64_t text_bytes;            /* size of the texts */
-    uint64_t invalid_bytes;         /* of them, bytes that were not valid UTF-8 and became U+FFFD */
+    uint64_t text_bytes;            /* size of the texts in UTF-8 */
+    uint64_t invalid_bytes;         /* bytes that were not valid in the texts' encoding and became U+FFFD */
     double unigram_entropy;         /* in nats per token: the loss of a model that knows only how frequent each id is */
 } eitp_token_file_info;
 
@@ -1973,35 +1973,51 @@ typedef enum eitp_text_format {
 } eitp_text_format;
 
 /*
- * The texts in files, read piece by piece. A path is a text file or a directory, which stands for all regular files in
- * it and below it, in the byte order of their names, level by level; symbolic links are followed. Each file is a
- * document. Empty files, and token files found in a directory, are skipped; the log says so. It belongs to one thread
- * at a time.
+ * The texts in files, read piece by piece as UTF-8. A path is a file or a directory, which stands for all regular files
+ * in it and below it, in the byte order of their names, level by level; symbolic links are followed. Each file, or each
+ * row of a table, is a document. Empty files and texts, and token files found in a directory, are skipped; the log says
+ * so of files. It belongs to one thread at a time.
  */
 typedef struct eitp_text_files eitp_text_files;
 
-/*
- * Checks and copies `paths`. A path that does not exist, and directories nested more than 32 deep (a symbolic link to a
- * parent), are EITP_ERROR_ARGUMENT. `piece_size` is the largest number of bytes read at a time; 0: 65536. Close with
- * eitp_text_files_close.
- */
-EITP_API eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count,
-                                          size_t piece_size, eitp_text_files **files, eitp_error *error);
+/* Zero-initialise it; only `paths` and `path_count` must be set. */
+typedef struct eitp_text_files_config {
+    const char *const *paths; /* "-" is `input` */
+    size_t path_count;
+    size_t piece_size; /* largest number of bytes read at a time; 0: 65536 */
+    /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl or .ndjson, else TEXT. Not
+       FOLDERS. */
+    eitp_text_format format;
+    const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
+    const char *text_column; /* of tables; NULL: "text"; see eitp_table_config */
+    int skip_bad;            /* nonzero: bad rows of tables are skipped; 0: the first is an error */
+    int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
+    eitp_text_source input;  /* what "-" reads, up to the end of its first document; `read` NULL: nothing */
+} eitp_text_files_config;
+
+/* Checks and copies the configuration. A path that does not exist, and directories nested more than 32 deep (a symbolic
+   link to a parent), are EITP_ERROR_ARGUMENT. Close with eitp_text_files_close. */
+EITP_API eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_config *config,
+                                          eitp_text_files **files, eitp_error *error);
 
 /* NULL is harmless. */
 EITP_API void eitp_text_files_close(eitp_text_files *files);
 
-/* Total size of all files in bytes, as of eitp_text_files_open. 0 for NULL. */
+/* Total size of all files in bytes, without "-", as of eitp_text_files_open. 0 for NULL. */
 EITP_API uint64_t eitp_text_files_bytes(const eitp_text_files *files);
 
-/* A source that reads the remaining text of `files`, for instance for eitp_tokenizer_train; valid until `files` is
-   closed. With NULL, reading fails with EITP_ERROR_ARGUMENT. */
+/*
+ * A source that reads the remaining text of `files`, for instance for eitp_tokenizer_train; valid until `files` is
+ * closed. A file that is not text in the encoding is EITP_ERROR_FORMAT, and the message has the command that converts
+ * it: see docs/data.md. So is a bad row of a table. A table without the column is EITP_ERROR_ARGUMENT. With NULL,
+ * reading fails with EITP_ERROR_ARGUMENT.
+ */
 EITP_API eitp_text_source eitp_text_files_source(eitp_text_files *files);
 
 /* Progress of eitp_pack. `path` is the file being read, valid during the call. */
 typedef struct eitp_pack_progress {
     const char *path;
-    uint64_t text_bytes;       /* read so far */
+    uint64_t text_bytes;       /* of the files, read so far */
     uint64_t text_bytes_total; /* eitp_text_files_bytes */
     uint64_t documents;        /* started so far */
     uint64_t tokens;           /* encoded so far */
@@ -2009,10 +2025,15 @@ typedef struct eitp_pack_progress {
 
 /* Zero-initialise it; only `paths` and `path_count` must be set. */
 typedef struct eitp_pack_config {
-    const char *const *paths; /* text files and directories, see eitp_text_files */
+    const char *const *paths; /* text files, tables and directories, see eitp_text_files */
     size_t path_count;
-    int strict_utf8;  /* nonzero: text that is not valid UTF-8 is an error; 0: see eitp_pack */
-    size_t read_size; /* bytes read at a time; 0: 65536. The tokens do not depend on it. */
+    int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
+    size_t read_size;        /* bytes read at a time; 0: 65536. The tokens do not depend on it. */
+    eitp_text_format format; /* this and the next four: see eitp_text_files_config */
+    const char *encoding;
+    const char *text_column;
+    int skip_bad;
+    eitp_text_source input;
     /* Called after each read, by the thread that called eitp_pack; may be NULL. Any result but 0 stops packing with
        EITP_ERROR_INTERRUPTED. */
     int (*progress)(void *user, const eitp_pack_progress *progress);
@@ -2021,18 +2042,22 @@ typedef struct eitp_pack_config {
 
 /*
  * Reads texts, encodes them and writes the ids to the token file `output_path`, with the tokenizer's end-of-text id, if
- * it has one, after each document. The memory needed does not depend on the size of the texts.
+ * it has one, after each document: a file, or a row of a table. The memory needed does not depend on the size of the
+ * texts; of tables, a row of 16 MiB at most is in memory.
  *
  * The file is written as "<output_path>.partial", synced and renamed: after a failure the previous file, if any, is
  * still at `output_path` (or, if only syncing the directory failed, the complete new one).
  *
- * Bytes that are not valid UTF-8 become U+FFFD, one for each maximal subpart of an ill-formed sequence (The Unicode
- * Standard, section 3.9 and table 3-7; Python's errors="replace"). They are counted in info->invalid_bytes, with a
- * warning for each file in the log. With strict_utf8 the first one is EITP_ERROR_FORMAT, with file and position.
+ * Bytes that are not valid in the encoding become U+FFFD; in UTF-8 one for each maximal subpart of an ill-formed
+ * sequence (The Unicode Standard, section 3.9 and table 3-7; Python's errors="replace"). They are counted in
+ * info->invalid_bytes, with a warning for each file in the log. With strict_utf8 the first one is EITP_ERROR_FORMAT,
+ * with file and position.
  * Text that reads "<|endoftext|>" becomes that token, see eitp_tokenizer.
  *
- * A path that does not exist, a token file among `paths`, and texts that are all empty are EITP_ERROR_ARGUMENT. If
- * `info` is not NULL, it receives the new file's eitp_token_file_info.
+ * A path that does not exist, a token file among `paths`, a table without the column, and texts that are all empty are
+ * EITP_ERROR_ARGUMENT. A file that is compressed, binary or mostly not UTF-8 is EITP_ERROR_FORMAT, as docs/data.md
+ * explains, and so is a bad row of a table, unless it is skipped. If `info` is not NULL, it receives the new file's
+ * eitp_token_file_info.
  */
 EITP_API eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
                                const char *output_path, eitp_token_file_info *info, eitp_error *error);
@@ -7643,6 +7668,9 @@ EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const
 /* >>src/data/table_rows.h */
 /* The rows of one file, in any format, as examples. */
 
+/* Default of row_limit, in bytes. */
+enum { EITP__ROW_LIMIT = 16 << 20 };
+
 /* What a column holds. */
 enum { EITP__COLUMN_TEXT, EITP__COLUMN_PAIR, EITP__COLUMN_LABEL, EITP__COLUMN_KINDS };
 
@@ -7686,7 +7714,13 @@ EITP__PRIVATE eitp_status eitp__table_rows_open(eitp__table_rows *rows, const ei
 EITP__PRIVATE eitp_status eitp__table_rows_next(eitp__table_rows *rows, eitp_example *example, int *is_end,
                                                 eitp_error *error);
 
+/* Closes and zeroes the rows. */
 EITP__PRIVATE void eitp__table_rows_close(eitp__table_rows *rows);
+
+/* Reports the rows of all files that were skipped in the log. That none was read is EITP_ERROR_FORMAT; `path` is the
+   first file or directory. */
+EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const char *path, uint64_t count,
+                                                    uint64_t skipped, eitp_error *error);
 /* <<src/data/table_rows.h */
 
 /* >>src/data/path_walk.h */
@@ -7733,12 +7767,21 @@ EITP__PRIVATE void eitp__path_walk_release(eitp__path_walk *walk);
 /* >>src/data/text_files.h */
 /* Reading text files by document and piece, for eitp_pack and eitp_text_files_source. */
 
+/* What has been read so far. */
+typedef struct eitp__text_progress {
+    uint64_t file_bytes;    /* of the files */
+    uint64_t text_bytes;    /* of the texts, in UTF-8 */
+    uint64_t invalid_bytes; /* that became U+FFFD */
+} eitp__text_progress;
+
 /* Opens the next text that is not empty; *path, valid until the next call, is NULL after the last. */
 EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const char **path, eitp_error *error);
 
 /* Reads the next piece of that text, valid until the next call; *size is 0 at its end. */
 EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const char **text, size_t *size,
                                                  eitp_error *error);
+
+EITP__PRIVATE eitp__text_progress eitp__text_files_counts(const eitp_text_files *files);
 /* <<src/data/text_files.h */
 
 /* >>src/io/safetensors.h */
@@ -34394,12 +34437,12 @@ static const eitp__file_magic *eitp__find_file_magic(const char *bytes, size_t s
 
 /* What the bytes that decide consist of. */
 typedef struct eitp__text_counts {
-    size_t controls;  /* control characters that text does not have */
-    size_t zeros[2];  /* zero bytes in even and in odd places */
-    size_t invalid;   /* bytes that are not UTF-8 */
-    size_t beyond;    /* bytes of valid characters beyond ASCII */
-    size_t high;      /* bytes from 0x80 */
-    size_t two_bytes; /* of these, in pairs that GB18030 has */
+    size_t controls; /* control characters that text does not have */
+    size_t zeros[2]; /* zero bytes in even and in odd places */
+    size_t invalid;  /* bytes that are not UTF-8 */
+    size_t beyond;   /* bytes of valid characters beyond ASCII */
+    size_t high;     /* bytes from 0x80 */
+    size_t paired;   /* of these, in pairs */
 } eitp__text_counts;
 
 static void eitp__count_controls(const unsigned char *bytes, size_t size, eitp__text_counts *counts) {
@@ -34410,9 +34453,9 @@ static void eitp__count_controls(const unsigned char *bytes, size_t size, eitp__
         counts->controls += (c < 0x20 && !(c >= '\b' && c <= '\r') && c != 0x1B) || c == 0x7F;
     }
     for (size_t i = 0; i + 1 < size; i++) {
-        if (bytes[i] < 0x81 || bytes[i] == 0xFF || bytes[i + 1] < 0x40 || bytes[i + 1] == 0x7F || bytes[i + 1] == 0xFF)
+        if (bytes[i] < 0x80 || bytes[i + 1] < 0x80)
             continue;
-        counts->two_bytes += bytes[i + 1] >= 0x80 ? 2 : 1;
+        counts->paired += 2;
         i++;
     }
 }
@@ -34460,10 +34503,10 @@ static eitp_status eitp__refuse_magic(const char *path, const eitp__file_magic *
                       magic->name, magic->before, path, magic->after);
 }
 
-/* Pairs of bytes suggest Chinese, single ones a Western European encoding; both are guesses, said as examples. */
+/* Pairs of high bytes suggest Chinese, single ones a Western European encoding. */
 static eitp_status eitp__refuse_encoding(const char *path, const eitp__text_counts *counts, size_t size,
                                          eitp_error *error) {
-    const char *guess = counts->two_bytes >= counts->high - counts->high / 8 ? "GB18030" : "WINDOWS-1252";
+    const char *guess = counts->paired >= counts->high / 4 * 3 ? "GB18030" : "WINDOWS-1252";
     return eitp__fail(error, EITP_ERROR_FORMAT,
                       "'%s' is not UTF-8: %llu of its first %llu bytes are invalid; set encoding to its encoding, "
                       "perhaps %s, or convert it: iconv -f %s -t UTF-8 '%s' > NEW",
@@ -35314,6 +35357,20 @@ EITP__PRIVATE void eitp__table_rows_close(eitp__table_rows *rows) {
     eitp__json_rows_release(&rows->json);
     eitp__buffer_release(&rows->text);
     eitp__text_reader_close(&rows->reader);
+    memset(rows, 0, sizeof *rows);
+}
+
+EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const char *path, uint64_t count,
+                                                    uint64_t skipped, eitp_error *error) {
+    if (!skipped)
+        return EITP_OK;
+    if (!count)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: all %llu rows are bad; see the log, and check format and columns", path,
+                          (unsigned long long)skipped);
+    eitp__log(host, EITP_LOG_WARNING, "skipped %llu bad rows of %llu", (unsigned long long)skipped,
+              (unsigned long long)(count + skipped));
+    return EITP_OK;
 }
 /* <<src/data/table_rows.c */
 
@@ -35635,174 +35692,6 @@ uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, 
 }
 /* <<src/data/windows.c */
 
-/* >>src/data/pack.c */
-/* Packs texts into a token file: reads, repairs invalid UTF-8, encodes, writes. */
-
-typedef struct eitp__packer {
-    const eitp_host *host;
-    const eitp_pack_config *config;
-    eitp_text_files *texts;
-    eitp_encoder *encoder;
-    eitp__token_writer writer;
-    const char *path;         /* of the current text */
-    eitp__utf8_repair repair; /* of the current text */
-} eitp__packer;
-
-static eitp_status eitp__pack_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
-    return eitp__token_writer_add(&((eitp__packer *)user)->writer, ids, count, error);
-}
-
-static eitp_status eitp__pack_utf8(void *user, const char *text, size_t size, eitp_error *error) {
-    return eitp_encoder_add(((eitp__packer *)user)->encoder, text, size, error);
-}
-
-static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    eitp_pack_progress progress;
-    if (!config->progress)
-        return EITP_OK;
-    progress.path = packer->path;
-    progress.text_bytes = packer->writer.info.text_bytes;
-    progress.text_bytes_total = eitp_text_files_bytes(packer->texts);
-    progress.documents = packer->writer.info.document_count;
-    progress.tokens = packer->writer.info.token_count;
-    if (config->progress(config->user, &progress))
-        return eitp__fail(error, EITP_ERROR_INTERRUPTED, "%s: packing was stopped here; no token file was written",
-                          packer->path);
-    return EITP_OK;
-}
-
-/* With strict_utf8 invalid bytes are an error. Checked after each piece. */
-static eitp_status eitp__pack_check_utf8(const eitp__packer *packer, eitp_error *error) {
-    const eitp__utf8_repair *repair = &packer->repair;
-    if (!packer->config->strict_utf8 || !repair->invalid_bytes)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_FORMAT,
-                      "%s: invalid UTF-8 at byte %llu (0x%02X); convert the text to UTF-8, or turn off strict_utf8 to "
-                      "replace such bytes by U+FFFD",
-                      packer->path, (unsigned long long)repair->first_invalid, (unsigned)repair->invalid_byte);
-}
-
-/* Passes all pieces of the current text through repair and encoder. */
-static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
-    for (;;) {
-        const char *text;
-        size_t size = 0;
-        eitp_status status = eitp__text_files_piece(packer->texts, &text, &size, error);
-        if (status == EITP_OK)
-            status = size ? eitp__utf8_repair_add(&packer->repair, text, size, error)
-                          : eitp__utf8_repair_finish(&packer->repair, error);
-        if (status == EITP_OK)
-            status = eitp__pack_check_utf8(packer, error);
-        packer->writer.info.text_bytes += size;
-        if (status == EITP_OK)
-            status = size ? eitp__pack_progress(packer, error) : eitp_encoder_finish(packer->encoder, error);
-        if (status != EITP_OK || !size)
-            return status;
-    }
-}
-
-static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) {
-    eitp_token_file_info *info = &packer->writer.info;
-    const eitp__utf8_repair *repair = &packer->repair;
-    eitp__utf8_repair_init(&packer->repair, eitp__pack_utf8, packer);
-    info->document_count++;
-    eitp_status status = eitp__pack_pieces(packer, error);
-    if (status == EITP_OK && info->end_of_text >= 0)
-        status = eitp__token_writer_add(&packer->writer, &info->end_of_text, 1, error);
-    if (status != EITP_OK || !repair->invalid_bytes)
-        return status;
-    info->invalid_bytes += repair->invalid_bytes;
-    eitp__log(packer->host, EITP_LOG_WARNING,
-              "%s: replaced %llu bytes of invalid UTF-8 by U+FFFD, the first at byte %llu (0x%02X)", packer->path,
-              (unsigned long long)repair->invalid_bytes, (unsigned long long)repair->first_invalid,
-              (unsigned)repair->invalid_byte);
-    return EITP_OK;
-}
-
-/* Fails early if the output cannot be a file. */
-static eitp_status eitp__pack_check_output(const eitp_host *host, const char *path, eitp_error *error) {
-    eitp_path_info output = EITP__ZERO;
-    eitp_status status = eitp__path_info(host, path, &output, error);
-    if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: exists and is not a file; choose another name for the token file", path);
-    return status;
-}
-
-/* A token file has whole texts, whatever the tokenizer says. */
-static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
-    const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
-    if (length)
-        eitp__log(packer->host, EITP_LOG_WARNING,
-                  "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
-}
-
-static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
-                                    eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    eitp_status status = eitp__pack_check_output(packer->host, output_path, error);
-    if (status == EITP_OK)
-        status = eitp_text_files_open(packer->host, config->paths, config->path_count, config->read_size,
-                                      &packer->texts, error);
-    if (status == EITP_OK)
-        status = eitp_encoder_create(tokenizer, eitp__pack_ids, packer, &packer->encoder, error);
-    if (status == EITP_OK)
-        status =
-            eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
-    eitp__pack_warn_truncation(packer, tokenizer);
-    packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
-    packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
-    return status;
-}
-
-static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error) {
-    for (;;) {
-        eitp_status status = eitp__text_files_next(packer->texts, &packer->path, error);
-        if (status != EITP_OK || !packer->path)
-            return status;
-        status = eitp__pack_document(packer, error);
-        if (status != EITP_OK)
-            return status;
-    }
-}
-
-static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    const eitp_token_file_info *info = &packer->writer.info;
-    if (!info->token_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
-                          config->paths[0], config->path_count > 1 ? " and the other paths" : "");
-    if (info->end_of_text < 0 && info->document_count > 1)
-        eitp__log(packer->host, EITP_LOG_WARNING,
-                  "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
-                  "eos_token in its tokenizer_config.json",
-                  (unsigned long long)info->document_count);
-    return eitp__token_writer_finish(&packer->writer, error);
-}
-
-eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
-                      const char *output_path, eitp_token_file_info *info, eitp_error *error) {
-    eitp__packer packer;
-    if (!host || !tokenizer || !config || !output_path)
-        return eitp__fail_null(error, "eitp_pack", "host, tokenizer, config and output_path");
-    memset(&packer, 0, sizeof packer);
-    packer.host = host;
-    packer.config = config;
-    eitp_status status = eitp__pack_begin(&packer, tokenizer, output_path, error);
-    if (status == EITP_OK)
-        status = eitp__pack_documents(&packer, error);
-    if (status == EITP_OK)
-        status = eitp__pack_finish(&packer, error);
-    if (status == EITP_OK && info)
-        *info = packer.writer.info;
-    eitp__token_writer_release(&packer.writer);
-    eitp_encoder_destroy(packer.encoder);
-    eitp_text_files_close(packer.texts);
-    return status;
-}
-/* <<src/data/pack.c */
-
 /* >>src/data/path_walk.c */
 EITP__PRIVATE void eitp__path_walk_init(eitp__path_walk *walk, const eitp_host *host, const char *const *paths,
                                         size_t path_count) {
@@ -35890,10 +35779,428 @@ EITP__PRIVATE void eitp__path_walk_release(eitp__path_walk *walk) {
 }
 /* <<src/data/path_walk.c */
 
+/* >>src/data/text_files.c */
+struct eitp_text_files {
+    eitp_host host;
+    char **paths;
+    size_t path_count;
+    char *encoding, *text_column; /* NULL: the default */
+    eitp_text_format format;
+    int skip_bad;
+    eitp_text_source input;
+    eitp__text_reading how;
+    eitp__path_walk walk;
+    eitp__text_reader reader; /* of the current file, if it is a text */
+    eitp__table_rows rows;    /* if it is a table */
+    eitp_text row;            /* the current row; bytes NULL: it has been passed on */
+    uint64_t row_bytes;       /* of all rows of the current file */
+    eitp__text_progress done; /* in the files before the current one */
+    uint64_t row_count, skipped_rows;
+    uint64_t total_bytes;
+    int has_begun;
+};
+
+/* ---- Opening ---- */
+
+/* A copy of a text that may be NULL. */
+static eitp_status eitp__text_files_copy(eitp_text_files *files, const char *text, char **copy, eitp_error *error) {
+    *copy = text ? eitp__copy_text(&files->host, text) : NULL;
+    return text && !*copy ? eitp__fail_memory(error, strlen(text) + 1, "the path of a text file") : EITP_OK;
+}
+
+static eitp_status eitp__text_files_copy_config(eitp_text_files *files, const eitp_text_files_config *config,
+                                                eitp_error *error) {
+    size_t bytes = 0;
+    if (eitp__multiply_size(config->path_count, sizeof *files->paths, &bytes))
+        files->paths = (char **)eitp__allocate(&files->host, bytes);
+    if (!files->paths)
+        return eitp__fail_memory(error, bytes, "the paths of text files");
+    files->path_count = config->path_count;
+    eitp_status status = eitp__text_files_copy(files, config->encoding, &files->encoding, error);
+    if (status == EITP_OK)
+        status = eitp__text_files_copy(files, config->text_column, &files->text_column, error);
+    for (size_t i = 0; i < config->path_count && status == EITP_OK; i++)
+        status = eitp__text_files_copy(files, config->paths[i], &files->paths[i], error);
+    return status;
+}
+
+static void eitp__text_files_walk(const eitp_text_files *files, eitp__path_walk *walk) {
+    eitp__path_walk_init(walk, &files->host, (const char *const *)files->paths, files->path_count);
+    walk->has_input = files->input.read != NULL;
+}
+
+/* Walks all paths once, to find missing ones early and to sum up the sizes. */
+static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *error) {
+    eitp__path_walk walk;
+    eitp_status status;
+    eitp__text_files_walk(files, &walk);
+    do {
+        status = eitp__path_walk_next(&walk, error);
+        files->total_bytes += status == EITP_OK && walk.path ? walk.size : 0;
+    } while (status == EITP_OK && walk.path);
+    eitp__path_walk_release(&walk);
+    return status;
+}
+
+static eitp_status eitp__text_files_check(const eitp_text_files_config *config, eitp_error *error) {
+    if (!config->path_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name text files or directories");
+    if ((unsigned)config->format >= EITP_FORMAT_FOLDERS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown format of texts %d", (int)config->format);
+    for (size_t i = 0; i < config->path_count; i++) {
+        if (!config->paths || !config->paths[i])
+            return eitp__fail_null(error, "eitp_text_files_open", "paths and each of them");
+        if (!strcmp(config->paths[i], "-") && !config->input.read)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'-' has nothing to read; set input, or give ./- for a file");
+    }
+    return EITP_OK;
+}
+
+eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_config *config, eitp_text_files **out,
+                                 eitp_error *error) {
+    if (!host || !config || !out)
+        return eitp__fail_null(error, "eitp_text_files_open", "host, config and out");
+    *out = NULL;
+    eitp_status status = eitp__text_files_check(config, error);
+    if (status != EITP_OK)
+        return status;
+    eitp_text_files *files = (eitp_text_files *)eitp__allocate(host, sizeof *files);
+    if (!files)
+        return eitp__fail_memory(error, sizeof *files, "reading text files");
+    files->host = *host;
+    files->format = config->format;
+    files->skip_bad = config->skip_bad;
+    files->input = config->input;
+    status = eitp__text_files_copy_config(files, config, error);
+    files->how.encoding = files->encoding;
+    files->how.strict = config->strict_utf8;
+    files->how.read_size = config->piece_size ? config->piece_size : 65536;
+    files->how.input = config->input.read ? &files->input : NULL;
+    if (status == EITP_OK)
+        status = eitp__text_files_measure(files, error);
+    if (status != EITP_OK) {
+        eitp_text_files_close(files);
+        return status;
+    }
+    eitp__text_files_walk(files, &files->walk);
+    *out = files;
+    return EITP_OK;
+}
+
+void eitp_text_files_close(eitp_text_files *files) {
+    if (!files)
+        return;
+    const eitp_host host = files->host;
+    eitp__text_reader_close(&files->reader);
+    eitp__table_rows_close(&files->rows);
+    eitp__path_walk_release(&files->walk);
+    for (size_t i = 0; i < files->path_count; i++)
+        eitp__release_text(&host, files->paths[i]);
+    eitp__release(&host, files->paths, files->path_count * sizeof *files->paths);
+    eitp__release_text(&host, files->encoding);
+    eitp__release_text(&host, files->text_column);
+    eitp__release(&host, files, sizeof *files);
+}
+
+uint64_t eitp_text_files_bytes(const eitp_text_files *files) {
+    return files ? files->total_bytes : 0;
+}
+
+/* ---- Documents ---- */
+
+EITP__PRIVATE eitp__text_progress eitp__text_files_counts(const eitp_text_files *files) {
+    eitp__text_progress counts = files->done;
+    counts.file_bytes += files->reader.used_bytes + files->rows.reader.used_bytes;
+    counts.text_bytes += files->row_bytes + eitp__text_reader_bytes(&files->reader);
+    counts.invalid_bytes += eitp__text_reader_invalid(&files->reader) + eitp__text_reader_invalid(&files->rows.reader);
+    return counts;
+}
+
+/* Closes the current file, if any. */
+static void eitp__text_files_end(eitp_text_files *files) {
+    files->done = eitp__text_files_counts(files);
+    files->row_count += files->rows.count;
+    files->skipped_rows += files->rows.skipped;
+    files->row_bytes = 0;
+    eitp__text_reader_close(&files->reader);
+    eitp__table_rows_close(&files->rows);
+}
+
+/* Opens the current file of the walk as a text; the reader stays closed if it is skipped. */
+static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_error *error) {
+    const char *path = files->walk.path;
+    eitp__text_reader *reader = &files->reader;
+    eitp_status status = eitp__text_reader_open(reader, &files->host, path, &files->how, error);
+    if (status != EITP_OK)
+        return status;
+    if (reader->at == reader->end) {
+        eitp__log(&files->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", path);
+        eitp__text_reader_close(reader);
+        return EITP_OK;
+    }
+    if (reader->end < EITP__TOKEN_MAGIC_SIZE || memcmp(reader->raw, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE))
+        return eitp__text_reader_check(reader, error);
+    if (files->walk.is_listed)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
+    /* In a directory it may be the token file being written. */
+    eitp__log(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
+    eitp__text_reader_close(reader);
+    return EITP_OK;
+}
+
+static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *error) {
+    eitp__row_config config = EITP__ZERO;
+    const char *path = files->walk.path;
+    config.format = files->format;
+    if (config.format == EITP_FORMAT_AUTO)
+        config.format = eitp__format_of_name(path, EITP_FORMAT_TEXT);
+    if (config.format == EITP_FORMAT_TEXT)
+        return eitp__text_files_begin_text(files, error);
+    config.columns[EITP__COLUMN_TEXT] = files->text_column;
+    config.skip_bad = files->skip_bad;
+    config.row_limit = EITP__ROW_LIMIT;
+    return eitp__table_rows_open(&files->rows, &files->host, path, &files->how, &config, error);
+}
+
+/* Reads the next row that is not empty; row.bytes is NULL after the last. */
+static eitp_status eitp__text_files_next_row(eitp_text_files *files, eitp_error *error) {
+    eitp_example example = EITP__ZERO;
+    int is_end;
+    do {
+        eitp_status status = eitp__table_rows_next(&files->rows, &example, &is_end, error);
+        if (status != EITP_OK)
+            return status;
+    } while (!is_end && !example.text.size);
+    files->row.bytes = is_end ? NULL : example.text.bytes;
+    files->row.size = example.text.size;
+    files->row_bytes += is_end ? 0 : example.text.size;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const char **path, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    files->has_begun = 1;
+    files->row.bytes = NULL;
+    if (files->reader.host)
+        eitp__text_files_end(files);
+    for (;;) {
+        if (files->rows.reader.host)
+            status = eitp__text_files_next_row(files, error);
+        if (status != EITP_OK)
+            return status;
+        if (files->row.bytes || files->reader.host)
+            break;
+        eitp__text_files_end(files);
+        status = eitp__path_walk_next(&files->walk, error);
+        if (status == EITP_OK && !files->walk.path)
+            status =
+                eitp__report_skipped_rows(&files->host, files->paths[0], files->row_count, files->skipped_rows, error);
+        else if (status == EITP_OK)
+            status = eitp__text_files_begin(files, error);
+        if (status != EITP_OK || !files->walk.path)
+            break;
+    }
+    if (status == EITP_OK)
+        *path = files->walk.path;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const char **text, size_t *size,
+                                                 eitp_error *error) {
+    if (files->reader.host)
+        return eitp__text_reader_next(&files->reader, text, size, error);
+    *text = files->row.bytes ? files->row.bytes : "";
+    *size = files->row.bytes ? files->row.size : 0;
+    files->row.bytes = NULL;
+    return EITP_OK;
+}
+
+static eitp_status eitp__text_files_read(void *user, const char **text, size_t *size, eitp_error *error) {
+    eitp_text_files *files = (eitp_text_files *)user;
+    const char *path = NULL;
+    eitp_status status = EITP_OK;
+    if (!files)
+        return eitp__fail_null(error, "eitp_text_files_source", "files");
+    const int first = !files->has_begun;
+    if (!first) {
+        status = eitp__text_files_piece(files, text, size, error);
+        if (status != EITP_OK || *size)
+            return status;
+    }
+    status = eitp__text_files_next(files, &path, error);
+    if (status != EITP_OK)
+        return status;
+    *size = 0;
+    *text = path ? "" : NULL;
+    return path && first ? eitp__text_files_piece(files, text, size, error) : EITP_OK;
+}
+
+eitp_text_source eitp_text_files_source(eitp_text_files *files) {
+    eitp_text_source source;
+    source.user = files;
+    source.read = eitp__text_files_read;
+    return source;
+}
+/* <<src/data/text_files.c */
+
+/* >>src/data/pack.c */
+/* Packs texts into a token file: reads, encodes, writes. */
+
+typedef struct eitp__packer {
+    const eitp_host *host;
+    const eitp_pack_config *config;
+    eitp_text_files *texts;
+    eitp_encoder *encoder;
+    eitp__token_writer writer;
+    const char *path; /* of the current text */
+} eitp__packer;
+
+static eitp_status eitp__pack_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
+    return eitp__token_writer_add(&((eitp__packer *)user)->writer, ids, count, error);
+}
+
+static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    eitp_pack_progress progress;
+    if (!config->progress)
+        return EITP_OK;
+    progress.path = packer->path;
+    progress.text_bytes = eitp__text_files_counts(packer->texts).file_bytes;
+    progress.text_bytes_total = eitp_text_files_bytes(packer->texts);
+    progress.documents = packer->writer.info.document_count;
+    progress.tokens = packer->writer.info.token_count;
+    if (config->progress(config->user, &progress))
+        return eitp__fail(error, EITP_ERROR_INTERRUPTED, "%s: packing was stopped here; no token file was written",
+                          packer->path);
+    return EITP_OK;
+}
+
+/* Encodes all pieces of the current text. */
+static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
+    for (;;) {
+        const char *text;
+        size_t size = 0;
+        eitp_status status = eitp__text_files_piece(packer->texts, &text, &size, error);
+        if (status == EITP_OK)
+            status = size ? eitp_encoder_add(packer->encoder, text, size, error)
+                          : eitp_encoder_finish(packer->encoder, error);
+        if (status == EITP_OK && size)
+            status = eitp__pack_progress(packer, error);
+        if (status != EITP_OK || !size)
+            return status;
+    }
+}
+
+static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) {
+    eitp_token_file_info *info = &packer->writer.info;
+    info->document_count++;
+    eitp_status status = eitp__pack_pieces(packer, error);
+    if (status == EITP_OK && info->end_of_text >= 0)
+        status = eitp__token_writer_add(&packer->writer, &info->end_of_text, 1, error);
+    return status;
+}
+
+/* Fails early if the output cannot be a file. */
+static eitp_status eitp__pack_check_output(const eitp_host *host, const char *path, eitp_error *error) {
+    eitp_path_info output = EITP__ZERO;
+    eitp_status status = eitp__path_info(host, path, &output, error);
+    if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: exists and is not a file; choose another name for the token file", path);
+    return status;
+}
+
+/* A token file has whole texts, whatever the tokenizer says. */
+static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
+    const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
+    if (length)
+        eitp__log(packer->host, EITP_LOG_WARNING,
+                  "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
+}
+
+static eitp_status eitp__pack_open_texts(eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    eitp_text_files_config texts = EITP__ZERO;
+    texts.paths = config->paths;
+    texts.path_count = config->path_count;
+    texts.piece_size = config->read_size;
+    texts.format = config->format;
+    texts.encoding = config->encoding;
+    texts.text_column = config->text_column;
+    texts.skip_bad = config->skip_bad;
+    texts.strict_utf8 = config->strict_utf8;
+    texts.input = config->input;
+    return eitp_text_files_open(packer->host, &texts, &packer->texts, error);
+}
+
+static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
+                                    eitp_error *error) {
+    eitp_status status = eitp__pack_check_output(packer->host, output_path, error);
+    if (status == EITP_OK)
+        status = eitp__pack_open_texts(packer, error);
+    if (status == EITP_OK)
+        status = eitp_encoder_create(tokenizer, eitp__pack_ids, packer, &packer->encoder, error);
+    if (status == EITP_OK)
+        status =
+            eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
+    eitp__pack_warn_truncation(packer, tokenizer);
+    packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
+    packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
+    return status;
+}
+
+static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error) {
+    for (;;) {
+        eitp_status status = eitp__text_files_next(packer->texts, &packer->path, error);
+        if (status != EITP_OK || !packer->path)
+            return status;
+        status = eitp__pack_document(packer, error);
+        if (status != EITP_OK)
+            return status;
+    }
+}
+
+static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    const eitp__text_progress counts = eitp__text_files_counts(packer->texts);
+    eitp_token_file_info *info = &packer->writer.info;
+    info->text_bytes = counts.text_bytes;
+    info->invalid_bytes = counts.invalid_bytes;
+    if (!info->token_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
+                          config->paths[0], config->path_count > 1 ? " and the other paths" : "");
+    if (info->end_of_text < 0 && info->document_count > 1)
+        eitp__log(packer->host, EITP_LOG_WARNING,
+                  "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
+                  "eos_token in its tokenizer_config.json",
+                  (unsigned long long)info->document_count);
+    return eitp__token_writer_finish(&packer->writer, error);
+}
+
+eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
+                      const char *output_path, eitp_token_file_info *info, eitp_error *error) {
+    eitp__packer packer;
+    if (!host || !tokenizer || !config || !output_path)
+        return eitp__fail_null(error, "eitp_pack", "host, tokenizer, config and output_path");
+    memset(&packer, 0, sizeof packer);
+    packer.host = host;
+    packer.config = config;
+    eitp_status status = eitp__pack_begin(&packer, tokenizer, output_path, error);
+    if (status == EITP_OK)
+        status = eitp__pack_documents(&packer, error);
+    if (status == EITP_OK)
+        status = eitp__pack_finish(&packer, error);
+    if (status == EITP_OK && info)
+        *info = packer.writer.info;
+    eitp__token_writer_release(&packer.writer);
+    eitp_encoder_destroy(packer.encoder);
+    eitp_text_files_close(packer.texts);
+    return status;
+}
+/* <<src/data/pack.c */
+
 /* >>src/data/table.c */
 /* Tables: files one after another, each with its format, and labels from the names of directories and files. */
-
-enum { EITP__ROW_LIMIT = 16 << 20 };
 
 struct eitp_table {
     eitp_host host;
@@ -36105,23 +36412,8 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
 static void eitp__table_end(eitp_table *table) {
     table->statistics = eitp_table_get_statistics(table);
     eitp__table_rows_close(&table->rows);
-    memset(&table->rows, 0, sizeof table->rows);
     eitp__release_text(&table->host, table->label);
     table->label = NULL;
-}
-
-/* After the last file: a table whose rows are all bad is an error, not an empty table. */
-static eitp_status eitp__table_finish(const eitp_table *table, eitp_error *error) {
-    const eitp_table_statistics *seen = &table->statistics;
-    if (!seen->skipped_rows)
-        return EITP_OK;
-    if (!seen->rows)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "%s: all %llu rows are bad; see the log, and check format and columns", table->paths[0],
-                          (unsigned long long)seen->skipped_rows);
-    eitp__log(&table->host, EITP_LOG_WARNING, "skipped %llu bad rows of %llu", (unsigned long long)seen->skipped_rows,
-              (unsigned long long)(seen->rows + seen->skipped_rows));
-    return EITP_OK;
 }
 
 static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_end, eitp_error *error) {
@@ -36140,7 +36432,8 @@ static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_e
         status = eitp__path_walk_next(&table->walk, error);
         *is_end = status == EITP_OK && !table->walk.path;
         if (*is_end)
-            return eitp__table_finish(table, error);
+            return eitp__report_skipped_rows(&table->host, table->paths[0], table->statistics.rows,
+                                             table->statistics.skipped_rows, error);
         if (status == EITP_OK)
             status = eitp__table_begin(table, error);
         if (status != EITP_OK)
@@ -36167,190 +36460,6 @@ eitp_table_statistics eitp_table_get_statistics(const eitp_table *table) {
     return statistics;
 }
 /* <<src/data/table.c */
-
-/* >>src/data/text_files.c */
-struct eitp_text_files {
-    eitp_host host;
-    char **paths;
-    size_t path_count;
-    eitp__path_walk walk;
-    eitp__file file;
-    uint64_t offset; /* of the next piece in the file */
-    char *piece;
-    size_t piece_size;
-    size_t first_size; /* of the first piece if it has been read but not returned yet, else 0 */
-    uint64_t total_bytes;
-};
-
-static eitp_status eitp__text_files_copy_paths(eitp_text_files *files, const char *const *paths, size_t path_count,
-                                               eitp_error *error) {
-    size_t bytes = 0;
-    if (eitp__multiply_size(path_count, sizeof *files->paths, &bytes))
-        files->paths = (char **)eitp__allocate(&files->host, bytes);
-    if (!files->paths)
-        return eitp__fail_memory(error, bytes, "the paths of text files");
-    files->path_count = path_count;
-    for (size_t i = 0; i < path_count; i++) {
-        files->paths[i] = eitp__copy_text(&files->host, paths[i]);
-        if (!files->paths[i])
-            return eitp__fail_memory(error, strlen(paths[i]) + 1, "the path of a text file");
-    }
-    return EITP_OK;
-}
-
-/* Walks all paths once, to find missing ones early and to sum up the sizes. */
-static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *error) {
-    eitp__path_walk walk;
-    eitp_status status;
-    eitp__path_walk_init(&walk, &files->host, (const char *const *)files->paths, files->path_count);
-    do {
-        status = eitp__path_walk_next(&walk, error);
-        files->total_bytes += status == EITP_OK && walk.path ? walk.size : 0;
-    } while (status == EITP_OK && walk.path);
-    eitp__path_walk_release(&walk);
-    return status;
-}
-
-static int eitp__all_paths(const char *const *paths, size_t path_count) {
-    for (size_t i = 0; paths && i < path_count; i++) {
-        if (!paths[i])
-            return 0;
-    }
-    return paths != NULL;
-}
-
-eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count, size_t piece_size,
-                                 eitp_text_files **out, eitp_error *error) {
-    if (!host || !out)
-        return eitp__fail_null(error, "eitp_text_files_open", "host and out");
-    *out = NULL;
-    if (!path_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name text files or directories");
-    if (!eitp__all_paths(paths, path_count))
-        return eitp__fail_null(error, "eitp_text_files_open", "paths and each of them");
-    eitp_text_files *files = (eitp_text_files *)eitp__allocate(host, sizeof *files);
-    if (!files)
-        return eitp__fail_memory(error, sizeof *files, "reading text files");
-    files->host = *host;
-    files->piece_size = piece_size ? piece_size : 65536;
-    if (files->piece_size < EITP__TOKEN_MAGIC_SIZE)
-        files->piece_size = EITP__TOKEN_MAGIC_SIZE;
-    eitp_status status = eitp__text_files_copy_paths(files, paths, path_count, error);
-    eitp__path_walk_init(&files->walk, &files->host, (const char *const *)files->paths, files->path_count);
-    if (status == EITP_OK) {
-        files->piece = (char *)eitp__allocate_uninitialized(host, files->piece_size);
-        status = files->piece ? eitp__text_files_measure(files, error)
-                              : eitp__fail_memory(error, files->piece_size, "reading text files");
-    }
-    if (status != EITP_OK) {
-        eitp_text_files_close(files);
-        return status;
-    }
-    *out = files;
-    return EITP_OK;
-}
-
-void eitp_text_files_close(eitp_text_files *files) {
-    if (!files)
-        return;
-    eitp_host host = files->host;
-    eitp__file_close(&files->file, NULL);
-    eitp__path_walk_release(&files->walk);
-    for (size_t i = 0; i < files->path_count; i++)
-        eitp__release_text(&host, files->paths[i]);
-    eitp__release(&host, files->paths, files->path_count * sizeof *files->paths);
-    eitp__release(&host, files->piece, files->piece_size);
-    eitp__release(&host, files, sizeof *files);
-}
-
-uint64_t eitp_text_files_bytes(const eitp_text_files *files) {
-    return files ? files->total_bytes : 0;
-}
-
-/* Opens the current file of the walk and reads its first piece; first_size stays 0 if the file is skipped. */
-static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *error) {
-    const char *path = files->walk.path;
-    size_t size = 0;
-    eitp_status status = eitp__file_open(&files->file, &files->host, path, EITP_FILE_READ, error);
-    if (status == EITP_OK)
-        status = eitp__file_read_some(&files->file, 0, files->piece, files->piece_size, &size, error);
-    if (status != EITP_OK)
-        return status;
-    if (size == 0) {
-        eitp__log(&files->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", path);
-        return EITP_OK;
-    }
-    if (size >= EITP__TOKEN_MAGIC_SIZE && !memcmp(files->piece, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE)) {
-        if (files->walk.is_listed)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
-        /* In a directory it may be the token file being written. */
-        eitp__log(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
-        return EITP_OK;
-    }
-    files->first_size = size;
-    files->offset = 0;
-    return EITP_OK;
-}
-
-EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const char **path, eitp_error *error) {
-    eitp_status status;
-    files->first_size = 0;
-    do {
-        eitp__file_close(&files->file, NULL);
-        status = eitp__path_walk_next(&files->walk, error);
-        if (status == EITP_OK && files->walk.path)
-            status = eitp__text_files_begin(files, error);
-    } while (status == EITP_OK && files->walk.path && !files->first_size);
-    if (status != EITP_OK)
-        eitp__file_close(&files->file, NULL);
-    else
-        *path = files->walk.path;
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const char **text, size_t *size,
-                                                 eitp_error *error) {
-    size_t done = files->first_size;
-    files->first_size = 0;
-    if (!done) {
-        eitp_status status =
-            eitp__file_read_some(&files->file, files->offset, files->piece, files->piece_size, &done, error);
-        if (status != EITP_OK)
-            return status;
-    }
-    files->offset += done;
-    *text = files->piece;
-    *size = done;
-    return EITP_OK;
-}
-
-static eitp_status eitp__text_files_read(void *user, const char **text, size_t *size, eitp_error *error) {
-    eitp_text_files *files = (eitp_text_files *)user;
-    const char *path = NULL;
-    eitp_status status = EITP_OK;
-    if (!files)
-        return eitp__fail_null(error, "eitp_text_files_source", "files");
-    const int first = !files->file.host;
-    if (!first) {
-        status = eitp__text_files_piece(files, text, size, error);
-        if (status != EITP_OK || *size)
-            return status;
-    }
-    status = eitp__text_files_next(files, &path, error);
-    if (status != EITP_OK)
-        return status;
-    *size = 0;
-    *text = path ? files->piece : NULL;
-    return path && first ? eitp__text_files_piece(files, text, size, error) : EITP_OK;
-}
-
-eitp_text_source eitp_text_files_source(eitp_text_files *files) {
-    eitp_text_source source;
-    source.user = files;
-    source.read = eitp__text_files_read;
-    return source;
-}
-/* <<src/data/text_files.c */
 
 /* >>src/io/safetensors_header.c */
 /*

@@ -5,8 +5,6 @@
 #include "data/path_walk.h"
 #include "data/table_rows.h"
 
-enum { EITP__ROW_LIMIT = 16 << 20 };
-
 struct eitp_table {
     eitp_host host;
     eitp_table_config config; /* with copies of its texts */
@@ -217,23 +215,8 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
 static void eitp__table_end(eitp_table *table) {
     table->statistics = eitp_table_get_statistics(table);
     eitp__table_rows_close(&table->rows);
-    memset(&table->rows, 0, sizeof table->rows);
     eitp__release_text(&table->host, table->label);
     table->label = NULL;
-}
-
-/* After the last file: a table whose rows are all bad is an error, not an empty table. */
-static eitp_status eitp__table_finish(const eitp_table *table, eitp_error *error) {
-    const eitp_table_statistics *seen = &table->statistics;
-    if (!seen->skipped_rows)
-        return EITP_OK;
-    if (!seen->rows)
-        return eitp__fail(error, EITP_ERROR_FORMAT,
-                          "%s: all %llu rows are bad; see the log, and check format and columns", table->paths[0],
-                          (unsigned long long)seen->skipped_rows);
-    eitp__log(&table->host, EITP_LOG_WARNING, "skipped %llu bad rows of %llu", (unsigned long long)seen->skipped_rows,
-              (unsigned long long)(seen->rows + seen->skipped_rows));
-    return EITP_OK;
 }
 
 static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_end, eitp_error *error) {
@@ -252,7 +235,8 @@ static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_e
         status = eitp__path_walk_next(&table->walk, error);
         *is_end = status == EITP_OK && !table->walk.path;
         if (*is_end)
-            return eitp__table_finish(table, error);
+            return eitp__report_skipped_rows(&table->host, table->paths[0], table->statistics.rows,
+                                             table->statistics.skipped_rows, error);
         if (status == EITP_OK)
             status = eitp__table_begin(table, error);
         if (status != EITP_OK)

@@ -317,4 +317,18 @@ EITP__PRIVATE void eitp__table_rows_close(eitp__table_rows *rows) {
     eitp__json_rows_release(&rows->json);
     eitp__buffer_release(&rows->text);
     eitp__text_reader_close(&rows->reader);
+    memset(rows, 0, sizeof *rows);
+}
+
+EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const char *path, uint64_t count,
+                                                    uint64_t skipped, eitp_error *error) {
+    if (!skipped)
+        return EITP_OK;
+    if (!count)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: all %llu rows are bad; see the log, and check format and columns", path,
+                          (unsigned long long)skipped);
+    eitp__log(host, EITP_LOG_WARNING, "skipped %llu bad rows of %llu", (unsigned long long)skipped,
+              (unsigned long long)(count + skipped));
+    return EITP_OK;
 }

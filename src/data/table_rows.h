@@ -5,6 +5,9 @@
 #include "data/csv.h"
 #include "data/json_rows.h"
 
+/* Default of row_limit, in bytes. */
+enum { EITP__ROW_LIMIT = 16 << 20 };
+
 /* What a column holds. */
 enum { EITP__COLUMN_TEXT, EITP__COLUMN_PAIR, EITP__COLUMN_LABEL, EITP__COLUMN_KINDS };
 
@@ -48,6 +51,12 @@ EITP__PRIVATE eitp_status eitp__table_rows_open(eitp__table_rows *rows, const ei
 EITP__PRIVATE eitp_status eitp__table_rows_next(eitp__table_rows *rows, eitp_example *example, int *is_end,
                                                 eitp_error *error);
 
+/* Closes and zeroes the rows. */
 EITP__PRIVATE void eitp__table_rows_close(eitp__table_rows *rows);
+
+/* Reports the rows of all files that were skipped in the log. That none was read is EITP_ERROR_FORMAT; `path` is the
+   first file or directory. */
+EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const char *path, uint64_t count,
+                                                    uint64_t skipped, eitp_error *error);
 
 #endif

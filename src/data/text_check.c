@@ -52,12 +52,12 @@ static const eitp__file_magic *eitp__find_file_magic(const char *bytes, size_t s
 
 /* What the bytes that decide consist of. */
 typedef struct eitp__text_counts {
-    size_t controls;  /* control characters that text does not have */
-    size_t zeros[2];  /* zero bytes in even and in odd places */
-    size_t invalid;   /* bytes that are not UTF-8 */
-    size_t beyond;    /* bytes of valid characters beyond ASCII */
-    size_t high;      /* bytes from 0x80 */
-    size_t two_bytes; /* of these, in pairs that GB18030 has */
+    size_t controls; /* control characters that text does not have */
+    size_t zeros[2]; /* zero bytes in even and in odd places */
+    size_t invalid;  /* bytes that are not UTF-8 */
+    size_t beyond;   /* bytes of valid characters beyond ASCII */
+    size_t high;     /* bytes from 0x80 */
+    size_t paired;   /* of these, in pairs */
 } eitp__text_counts;
 
 static void eitp__count_controls(const unsigned char *bytes, size_t size, eitp__text_counts *counts) {
@@ -68,9 +68,9 @@ static void eitp__count_controls(const unsigned char *bytes, size_t size, eitp__
         counts->controls += (c < 0x20 && !(c >= '\b' && c <= '\r') && c != 0x1B) || c == 0x7F;
     }
     for (size_t i = 0; i + 1 < size; i++) {
-        if (bytes[i] < 0x81 || bytes[i] == 0xFF || bytes[i + 1] < 0x40 || bytes[i + 1] == 0x7F || bytes[i + 1] == 0xFF)
+        if (bytes[i] < 0x80 || bytes[i + 1] < 0x80)
             continue;
-        counts->two_bytes += bytes[i + 1] >= 0x80 ? 2 : 1;
+        counts->paired += 2;
         i++;
     }
 }
@@ -118,10 +118,10 @@ static eitp_status eitp__refuse_magic(const char *path, const eitp__file_magic *
                       magic->name, magic->before, path, magic->after);
 }
 
-/* Pairs of bytes suggest Chinese, single ones a Western European encoding; both are guesses, said as examples. */
+/* Pairs of high bytes suggest Chinese, single ones a Western European encoding. */
 static eitp_status eitp__refuse_encoding(const char *path, const eitp__text_counts *counts, size_t size,
                                          eitp_error *error) {
-    const char *guess = counts->two_bytes >= counts->high - counts->high / 8 ? "GB18030" : "WINDOWS-1252";
+    const char *guess = counts->paired >= counts->high / 4 * 3 ? "GB18030" : "WINDOWS-1252";
     return eitp__fail(error, EITP_ERROR_FORMAT,
                       "'%s' is not UTF-8: %llu of its first %llu bytes are invalid; set encoding to its encoding, "
                       "perhaps %s, or convert it: iconv -f %s -t UTF-8 '%s' > NEW",
