@@ -112,6 +112,9 @@ static void test_invalid_in_encodings(void) {
     CHECK(PUT("a", "\xEF\xBB\xBF"
                    "abc\xFFz"));
     CHECK(read_text(&r, "a") == EITP_ERROR_FORMAT && has(&r.error, "invalid UTF-8 at byte 6 (0xFF)"));
+    r.config.encoding = "GBK";
+    CHECK(PUT("a", "\xFF\xFF\xFF\xFFz") && read_text(&r, "a") == EITP_ERROR_FORMAT);
+    CHECK(has(&r.error, "is not GBK: 4 of its first 5 bytes are invalid"));
     r.config.encoding = "nonsense";
     CHECK(read_text(&r, "a") == EITP_ERROR_ARGUMENT && has(&r.error, "unknown encoding 'nonsense'"));
     r.config.encoding = "GBK//IGNORE";
