@@ -283,6 +283,27 @@ static void test_memory_is_bounded(void) {
     scratch_remove(scratch);
 }
 
+/* A row of many small values must not need many times its size. */
+static void test_values_of_a_row_are_bounded(void) {
+    static char text[(5 << 20)];
+    table_read r = EITP__ZERO;
+    faults f;
+    REQUIRE(scratch_make(scratch));
+    memset(text, 0, sizeof text);
+    strcpy(text, "{\"text\":\"a\",\"x\":[0");
+    for (size_t i = strlen(text); i + 10 < sizeof text; i += 2)
+        memcpy(text + i, ",0", 2);
+    strcat(text, "]}\n");
+    CHECK(put("a.jsonl", text));
+    faults_begin(&f);
+    r.host = f.host;
+    CHECK(read_table(&r, "a.jsonl") == EITP_ERROR_FORMAT && has(&r.error, "line 1, column 2097") &&
+          has(&r.error, "expected fewer values"));
+    CHECK_THAT(f.peak_bytes < (size_t)160 << 20, "%zu bytes", f.peak_bytes);
+    faults_end(&f);
+    scratch_remove(scratch);
+}
+
 static int read_with_fault(const char *name, long n, int in_memory) {
     faults f;
     table_read r = EITP__ZERO;
@@ -398,6 +419,7 @@ int main(int argc, char **argv) {
         TEST(test_encodings_of_tables),
         TEST(test_input),
         TEST(test_memory_is_bounded),
+        TEST(test_values_of_a_row_are_bounded),
         TEST(test_reading_survives_faults),
     };
     return RUN_TESTS(tests, argc, argv);
