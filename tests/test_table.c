@@ -347,6 +347,14 @@ static void test_csv_errors(void) {
     check_refused(&r, "a.csv", "text,label\n\"a\n\xC3\xA4\" b,c\n", EITP_ERROR_FORMAT,
                   "line 3, column 3: text after a closing quote");
     check_refused(&r, "a.csv", "a,b\nc,d\n", EITP_ERROR_ARGUMENT, "line 1: no column named 'text' (columns: a, b)");
+    check_refused(&r, "a.csv", "a,\"b\nc\"\n", EITP_ERROR_ARGUMENT, "line 1: no column named 'text' (columns: a, b c)");
+    char wide[2000] = "";
+    for (int i = 0; i < 300; i++)
+        strcat(wide, i ? ",\xE4\xB8\xAD" : "a");
+    CHECK(put("a.csv", wide) && read_table(&r, "a.csv") == EITP_ERROR_ARGUMENT &&
+          has(&r.error, "\xE4\xB8\xAD...); name"));
+    CHECK(eitp__utf8_valid_prefix((const unsigned char *)r.error.message, strlen(r.error.message)) ==
+          strlen(r.error.message));
     check_refused(&r, "a.csv", "text,b,text\n", EITP_ERROR_FORMAT, "line 1: columns 1 and 3 are both named 'text'");
     r.config.label_column = "class";
     check_refused(&r, "a.csv", "text,label\nc,d\n", EITP_ERROR_ARGUMENT,

@@ -1,6 +1,7 @@
 #include "data/row_reader.h"
 
 #include "base/log.h"
+#include "base/unicode.h"
 
 /* Bad rows that are reported one by one; the others are counted. */
 enum { EITP__REPORTED_ROWS = 10 };
@@ -43,18 +44,23 @@ static size_t eitp__column_number(const char *column) {
     return number;
 }
 
-/* The names in the first line, for a message, cut after `size` bytes. */
+/* The names in the first line, on one line of a message, cut after `size` bytes. */
 static void eitp__list_columns(const eitp__csv *csv, char *list, size_t size) {
     size_t used = 0;
     list[0] = 0;
     for (size_t i = 0; i < csv->count && used + 1 < size; i++) {
         const eitp_text name = eitp__csv_value(csv, i);
-        const int length = snprintf(list + used, size - used, "%s%.*s", i ? ", " : "",
-                                    (int)(name.size < 40 ? name.size : 40), name.bytes);
+        const size_t shown =
+            eitp__utf8_valid_prefix((const unsigned char *)name.bytes, name.size < 40 ? name.size : 40);
+        const int length = snprintf(list + used, size - used, "%s%.*s", i ? ", " : "", (int)shown, name.bytes);
         used += length > 0 ? (size_t)length : 0;
     }
-    if (used >= size)
-        memcpy(list + size - 4, "...", 4);
+    if (used >= size) {
+        used = eitp__utf8_valid_prefix((const unsigned char *)list, size - 4);
+        memcpy(list + used, "...", 4);
+    }
+    for (char *at = list; *at; at++)
+        *at = (unsigned char)*at < ' ' ? ' ' : *at;
 }
 
 /* Finds a name in the first line; *found is SIZE_MAX if it is not there. */
