@@ -3586,7 +3586,8 @@ EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const 
 /* <<src/base/log.h */
 
 /* >>src/base/checksum.h */
-/* CRC32C (Castagnoli; RFC 3720, section 12.1): detects all error bursts of up to 32 bits. */
+/* CRC32C (Castagnoli; RFC 3720, section 12.1), which detects all error bursts of up to 32 bits, and 64-bit FNV-1a
+   (Fowler, Noll, Vo), which identifies content. */
 
 /* Extends the checksum `crc` by `size` bytes at `data`. Start with 0. */
 EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size);
@@ -3596,6 +3597,10 @@ EITP__PRIVATE uint32_t eitp__crc32c_by_table(uint32_t inverted, const unsigned c
 
 /* The checksum of two pieces one after the other, from the checksum of each and the `size` of the second. */
 EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64_t size);
+
+/* Extends an FNV-1a hash by `size` bytes at `data`. Start with EITP__FNV_START. */
+#define EITP__FNV_START ((uint64_t)0xCBF29CE484222325u)
+EITP__PRIVATE uint64_t eitp__fnv1a(uint64_t hash, const void *data, size_t size);
 
 /* The size and the checksum of a whole file. */
 typedef struct eitp__file_sum {
@@ -4226,6 +4231,10 @@ EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char
  */
 EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
                                                           eitp__json_document **document, eitp_error *error);
+
+/* Stores the number that `text` is, as JSON writes numbers, and returns 1; 0 if it is anything else. Allocates
+   nothing. */
+EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *number);
 
 /* Finds a member by name. Returns NULL if it is missing, or if `object` is NULL or another kind of value. */
 EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name);
@@ -7277,6 +7286,49 @@ EITP__PRIVATE eitp_status eitp__load_tokenizer_json(const eitp_host *host, const
 EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position);
 /* <<src/data/permutation.h */
 
+/* >>src/data/little_endian.h */
+/* Numbers as bytes, the lowest first, as files of this project store them. */
+
+static inline EITP__UNUSED void eitp__put_number(unsigned char *bytes, size_t size, uint64_t value) {
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (unsigned char)(value >> 8 * i);
+}
+
+static inline EITP__UNUSED uint64_t eitp__get_number(const unsigned char *bytes, size_t size) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)bytes[i] << 8 * i;
+    return value;
+}
+/* <<src/data/little_endian.h */
+
+/* >>src/data/partial_file.h */
+/* A file that appears under its path complete and synced, or not at all. */
+
+/* A file while it is written, as "<path>.partial". */
+typedef struct eitp__partial_file {
+    const eitp_host *host;
+    char *path;
+    char *partial_path;
+    int exists; /* the partial file does */
+    eitp__file file;
+} eitp__partial_file;
+
+/* Fails early if something other than a file has the path. `what` is for the message: "token file". */
+EITP__PRIVATE eitp_status eitp__partial_file_check(const eitp_host *host, const char *path, const char *what,
+                                                   eitp_error *error);
+
+/* Creates the partial file. Call eitp__partial_file_release even after a failure. */
+EITP__PRIVATE eitp_status eitp__partial_file_open(eitp__partial_file *partial, const eitp_host *host, const char *path,
+                                                  eitp_error *error);
+
+/* Syncs and closes the file, renames it to its path, and syncs the directory. */
+EITP__PRIVATE eitp_status eitp__partial_file_commit(eitp__partial_file *partial, eitp_error *error);
+
+/* Removes a file that was not committed and releases the memory. Harmless if zeroed. */
+EITP__PRIVATE void eitp__partial_file_release(eitp__partial_file *partial);
+/* <<src/data/partial_file.h */
+
 /* >>src/data/token_header.h */
 /* The 256-byte header of a token file; docs/token-file.md describes it. */
 
@@ -7304,10 +7356,7 @@ EITP__PRIVATE uint64_t eitp__token_hash(uint64_t hash, const int32_t *ids, size_
 
 typedef struct eitp__token_writer {
     const eitp_host *host;
-    char *path;
-    char *partial_path; /* of the file while it is written */
-    int unfinished;     /* the partial file exists */
-    eitp__file file;
+    eitp__partial_file output;
     unsigned char *buffer;
     size_t buffered;
     uint64_t offset;  /* of the buffer in the file */
@@ -9430,6 +9479,13 @@ EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64
         power = eitp__crc32c_multiply(power, power);
     }
     return first ^ second;
+}
+
+EITP__PRIVATE uint64_t eitp__fnv1a(uint64_t hash, const void *data, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001B3u;
+    return hash;
 }
 /* <<src/base/checksum.c */
 
@@ -13295,6 +13351,20 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
     else
         *document = parser.document;
     return status;
+}
+
+EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *number) {
+    eitp__json_parser parser;
+    eitp__json value;
+    memset(&parser, 0, sizeof parser);
+    if (!size || (*text != '-' && (*text < '0' || *text > '9')))
+        return 0;
+    parser.start = parser.at = parser.line_start = text;
+    parser.end = text + size;
+    if (eitp__json_parse_number(&parser, &value) || parser.at != parser.end)
+        return 0;
+    *number = value.number;
+    return 1;
 }
 
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
@@ -33453,6 +33523,72 @@ EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t siz
 }
 /* <<src/data/permutation.c */
 
+/* >>src/data/partial_file.c */
+EITP__PRIVATE eitp_status eitp__partial_file_check(const eitp_host *host, const char *path, const char *what,
+                                                   eitp_error *error) {
+    eitp_path_info output = EITP__ZERO;
+    eitp_status status = eitp__path_info(host, path, &output, error);
+    if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: exists and is not a file; choose another name for the %s",
+                          path, what);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__partial_file_open(eitp__partial_file *partial, const eitp_host *host, const char *path,
+                                                  eitp_error *error) {
+    eitp__buffer name;
+    eitp_status status;
+    memset(partial, 0, sizeof *partial);
+    partial->host = host;
+    eitp__buffer_init(&name, host);
+    eitp__buffer_add_text(&name, path);
+    eitp__buffer_add_text(&name, ".partial");
+    if (!name.failed)
+        partial->partial_path = eitp__copy_text(host, name.data);
+    eitp__buffer_release(&name);
+    partial->path = eitp__copy_text(host, path);
+    if (!partial->partial_path || !partial->path)
+        return eitp__fail_memory(error, strlen(path), "the path of a file");
+    status = eitp__file_open(&partial->file, host, partial->partial_path, EITP_FILE_REPLACE, error);
+    partial->exists = status == EITP_OK;
+    return status;
+}
+
+/* Syncs the directory of `path`, so that the rename is durable. */
+static eitp_status eitp__partial_file_sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
+    char *directory = eitp__parent_directory(host, path);
+    if (!directory)
+        return eitp__fail_memory(error, strlen(path), "the path of a file");
+    eitp_status status = eitp__sync_directory(host, directory, error);
+    eitp__release_text(host, directory);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__partial_file_commit(eitp__partial_file *partial, eitp_error *error) {
+    eitp_status status = eitp__file_sync(&partial->file, error);
+    if (status == EITP_OK)
+        status = eitp__file_close(&partial->file, error);
+    if (status == EITP_OK)
+        status = eitp__rename_path(partial->host, partial->partial_path, partial->path, error);
+    if (status != EITP_OK)
+        return status;
+    partial->exists = 0;
+    return eitp__partial_file_sync_directory(partial->host, partial->path, error);
+}
+
+EITP__PRIVATE void eitp__partial_file_release(eitp__partial_file *partial) {
+    const eitp_host *host = partial->host;
+    if (!host)
+        return;
+    eitp__file_close(&partial->file, NULL);
+    if (partial->exists)
+        host->files.remove(host->files.user, partial->partial_path);
+    eitp__release_text(host, partial->path);
+    eitp__release_text(host, partial->partial_path);
+    memset(partial, 0, sizeof *partial);
+}
+/* <<src/data/partial_file.c */
+
 /* >>src/data/token_header.c */
 enum { EITP__TOKEN_VERSION = 1 };
 enum { EITP__TOKEN_LLMC_MAGIC = 20240520, EITP__TOKEN_LLMC_VERSION = 1 };
@@ -33477,18 +33613,6 @@ EITP__PRIVATE const char *eitp__token_magic(void) {
     return "EITPTOK"; /* including its zero byte */
 }
 
-static void eitp__token_put(unsigned char *bytes, size_t size, uint64_t value) {
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (unsigned char)(value >> 8 * i);
-}
-
-static uint64_t eitp__token_get(const unsigned char *bytes, size_t size) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)bytes[i] << 8 * i;
-    return value;
-}
-
 EITP__PRIVATE uint64_t eitp__token_hash_start(void) {
     return 0xCBF29CE484222325u;
 }
@@ -33505,18 +33629,18 @@ EITP__PRIVATE void eitp__token_header_write(unsigned char bytes[EITP__TOKEN_HEAD
     memcpy(&entropy, &info->unigram_entropy, sizeof entropy);
     memset(bytes, 0, EITP__TOKEN_HEADER_SIZE);
     memcpy(bytes, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE);
-    eitp__token_put(bytes + EITP__TOKEN_AT_VERSION, 4, EITP__TOKEN_VERSION);
-    eitp__token_put(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4, (uint64_t)info->element_size);
-    eitp__token_put(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8, info->token_count);
-    eitp__token_put(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8, info->document_count);
-    eitp__token_put(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4, (uint64_t)info->vocabulary_size);
-    eitp__token_put(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4, (uint32_t)info->end_of_text);
-    eitp__token_put(bytes + EITP__TOKEN_AT_FINGERPRINT, 8, info->tokenizer_fingerprint);
-    eitp__token_put(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8, info->content_hash);
-    eitp__token_put(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8, info->text_bytes);
-    eitp__token_put(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8, info->invalid_bytes);
-    eitp__token_put(bytes + EITP__TOKEN_AT_ENTROPY, 8, entropy);
-    eitp__token_put(bytes + EITP__TOKEN_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC));
+    eitp__put_number(bytes + EITP__TOKEN_AT_VERSION, 4, EITP__TOKEN_VERSION);
+    eitp__put_number(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4, (uint64_t)info->element_size);
+    eitp__put_number(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8, info->token_count);
+    eitp__put_number(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8, info->document_count);
+    eitp__put_number(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4, (uint64_t)info->vocabulary_size);
+    eitp__put_number(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4, (uint32_t)info->end_of_text);
+    eitp__put_number(bytes + EITP__TOKEN_AT_FINGERPRINT, 8, info->tokenizer_fingerprint);
+    eitp__put_number(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8, info->content_hash);
+    eitp__put_number(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8, info->text_bytes);
+    eitp__put_number(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8, info->invalid_bytes);
+    eitp__put_number(bytes + EITP__TOKEN_AT_ENTROPY, 8, entropy);
+    eitp__put_number(bytes + EITP__TOKEN_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC));
 }
 
 /* Compares the number of tokens in the header with the size of the file. */
@@ -33537,10 +33661,10 @@ static eitp_status eitp__token_check_size(const eitp_token_file_info *info, uint
 
 static eitp_status eitp__token_header_fields(const unsigned char *bytes, eitp_token_file_info *info,
                                              eitp_error *error) {
-    uint64_t element_size = eitp__token_get(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4);
-    uint64_t vocabulary_size = eitp__token_get(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4);
-    uint64_t end_of_text = eitp__token_get(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4);
-    uint64_t entropy = eitp__token_get(bytes + EITP__TOKEN_AT_ENTROPY, 8);
+    uint64_t element_size = eitp__get_number(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4);
+    uint64_t vocabulary_size = eitp__get_number(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4);
+    uint64_t end_of_text = eitp__get_number(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4);
+    uint64_t entropy = eitp__get_number(bytes + EITP__TOKEN_AT_ENTROPY, 8);
     if (element_size != 2 && element_size != 4)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "the header says %llu bytes per id, expected 2 or 4: pack the text again",
@@ -33558,12 +33682,12 @@ static eitp_status eitp__token_header_fields(const unsigned char *bytes, eitp_to
     info->element_size = (int32_t)element_size;
     info->vocabulary_size = (int32_t)vocabulary_size;
     info->end_of_text = end_of_text == UINT32_MAX ? -1 : (int32_t)end_of_text;
-    info->token_count = eitp__token_get(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8);
-    info->document_count = eitp__token_get(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8);
-    info->tokenizer_fingerprint = eitp__token_get(bytes + EITP__TOKEN_AT_FINGERPRINT, 8);
-    info->content_hash = eitp__token_get(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8);
-    info->text_bytes = eitp__token_get(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8);
-    info->invalid_bytes = eitp__token_get(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8);
+    info->token_count = eitp__get_number(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8);
+    info->document_count = eitp__get_number(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8);
+    info->tokenizer_fingerprint = eitp__get_number(bytes + EITP__TOKEN_AT_FINGERPRINT, 8);
+    info->content_hash = eitp__get_number(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8);
+    info->text_bytes = eitp__get_number(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8);
+    info->invalid_bytes = eitp__get_number(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8);
     memcpy(&info->unigram_entropy, &entropy, sizeof entropy);
     if (!(info->unigram_entropy >= 0 && info->unigram_entropy < 64)) /* at most ln 2^31 = 21.5; also false for NaN */
         return eitp__fail(error, EITP_ERROR_FORMAT,
@@ -33579,7 +33703,7 @@ static eitp_status eitp__token_header_own(const unsigned char *bytes, size_t siz
                           "the file is truncated: it ends after %llu bytes, within its header of %d; copy the file or "
                           "pack the text again",
                           (unsigned long long)size, (int)EITP__TOKEN_HEADER_SIZE);
-    uint64_t version = eitp__token_get(bytes + EITP__TOKEN_AT_VERSION, 4);
+    uint64_t version = eitp__get_number(bytes + EITP__TOKEN_AT_VERSION, 4);
     if (!version)
         return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: pack the text again");
     if (version != EITP__TOKEN_VERSION)
@@ -33587,7 +33711,7 @@ static eitp_status eitp__token_header_own(const unsigned char *bytes, size_t siz
                           "unsupported token file version %llu (supported: %d): pack the text again",
                           (unsigned long long)version, (int)EITP__TOKEN_VERSION);
     uint32_t crc = eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC);
-    uint32_t expected = (uint32_t)eitp__token_get(bytes + EITP__TOKEN_AT_CRC, 4);
+    uint32_t expected = (uint32_t)eitp__get_number(bytes + EITP__TOKEN_AT_CRC, 4);
     if (crc != expected)
         return eitp__fail(
             error, EITP_ERROR_FORMAT,
@@ -33598,8 +33722,8 @@ static eitp_status eitp__token_header_own(const unsigned char *bytes, size_t siz
 
 static eitp_status eitp__token_header_llmc(const unsigned char *bytes, size_t size, eitp_token_file_info *info,
                                            eitp_error *error) {
-    uint64_t version = size >= 8 ? eitp__token_get(bytes + 4, 4) : 0;
-    uint64_t count = size >= 12 ? eitp__token_get(bytes + 8, 4) : 0;
+    uint64_t version = size >= 8 ? eitp__get_number(bytes + 4, 4) : 0;
+    uint64_t count = size >= 12 ? eitp__get_number(bytes + 8, 4) : 0;
     if (size < 12)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "the file is truncated: it ends after %llu bytes, within llm.c's header of %d; copy it again",
@@ -33626,7 +33750,7 @@ EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, si
     if (size >= EITP__TOKEN_MAGIC_SIZE && !memcmp(bytes, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE)) {
         status = eitp__token_header_own(bytes, size, &found, error);
         begin = EITP__TOKEN_HEADER_SIZE;
-    } else if (size >= 4 && eitp__token_get(bytes, 4) == EITP__TOKEN_LLMC_MAGIC) {
+    } else if (size >= 4 && eitp__get_number(bytes, 4) == EITP__TOKEN_LLMC_MAGIC) {
         status = eitp__token_header_llmc(bytes, size, &found, error);
         begin = EITP__TOKEN_LLMC_HEADER_SIZE;
     } else {
@@ -33647,20 +33771,12 @@ EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, si
 /* >>src/data/token_writer.c */
 enum { EITP__TOKEN_WRITE_BYTES = 65536 };
 
-static eitp_status eitp__token_writer_allocate(eitp__token_writer *writer, const char *path, eitp_error *error) {
+static eitp_status eitp__token_writer_allocate(eitp__token_writer *writer, eitp_error *error) {
     const eitp_host *host = writer->host;
     size_t counts_size = (size_t)writer->info.vocabulary_size * sizeof *writer->counts;
-    eitp__buffer partial;
-    eitp__buffer_init(&partial, host);
-    eitp__buffer_add_text(&partial, path);
-    eitp__buffer_add_text(&partial, ".partial");
-    if (!partial.failed)
-        writer->partial_path = eitp__copy_text(host, partial.data);
-    eitp__buffer_release(&partial);
-    writer->path = eitp__copy_text(host, path);
     writer->buffer = (unsigned char *)eitp__allocate_uninitialized(host, EITP__TOKEN_WRITE_BYTES);
     writer->counts = (uint64_t *)eitp__allocate(host, counts_size);
-    if (!writer->partial_path || !writer->path || !writer->buffer || !writer->counts)
+    if (!writer->buffer || !writer->counts)
         return eitp__fail_memory(error, EITP__TOKEN_WRITE_BYTES + counts_size, "writing a token file");
     return EITP_OK;
 }
@@ -33676,19 +33792,19 @@ EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, co
     writer->info.end_of_text = -1;
     writer->info.content_hash = eitp__token_hash_start();
     writer->offset = EITP__TOKEN_HEADER_SIZE;
-    eitp_status status = eitp__token_writer_allocate(writer, path, error);
+    eitp_status status = eitp__token_writer_allocate(writer, error);
     if (status == EITP_OK)
-        status = eitp__file_open(&writer->file, host, writer->partial_path, EITP_FILE_REPLACE, error);
+        status = eitp__partial_file_open(&writer->output, host, path, error);
     if (status != EITP_OK)
         return status;
-    writer->unfinished = 1;
     /* The magic with version 0 marks a file that is not complete. */
     memcpy(header, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE);
-    return eitp__file_write(&writer->file, 0, header, sizeof header, error);
+    return eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
 }
 
 static eitp_status eitp__token_writer_flush(eitp__token_writer *writer, eitp_error *error) {
-    eitp_status status = eitp__file_write(&writer->file, writer->offset, writer->buffer, writer->buffered, error);
+    eitp_status status =
+        eitp__file_write(&writer->output.file, writer->offset, writer->buffer, writer->buffered, error);
     if (status == EITP_OK) {
         writer->offset += writer->buffered;
         writer->buffered = 0;
@@ -33734,47 +33850,21 @@ static double eitp__token_writer_entropy(const eitp__token_writer *writer) {
     return entropy > 0 ? entropy : 0;
 }
 
-/* Syncs the directory of `path`, so that the rename is durable. */
-static eitp_status eitp__token_writer_sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return eitp__sync_directory(host, ".", error);
-    char *directory = eitp__copy_bytes(host, path, slash == path ? 1 : (size_t)(slash - path));
-    if (!directory)
-        return eitp__fail_memory(error, strlen(path), "the path of a token file");
-    eitp_status status = eitp__sync_directory(host, directory, error);
-    eitp__release_text(host, directory);
-    return status;
-}
-
 EITP__PRIVATE eitp_status eitp__token_writer_finish(eitp__token_writer *writer, eitp_error *error) {
     unsigned char header[EITP__TOKEN_HEADER_SIZE];
     writer->info.unigram_entropy = eitp__token_writer_entropy(writer);
     eitp__token_header_write(header, &writer->info);
     eitp_status status = eitp__token_writer_flush(writer, error);
     if (status == EITP_OK)
-        status = eitp__file_write(&writer->file, 0, header, sizeof header, error);
-    if (status == EITP_OK)
-        status = eitp__file_sync(&writer->file, error);
-    if (status == EITP_OK)
-        status = eitp__file_close(&writer->file, error);
-    if (status == EITP_OK)
-        status = eitp__rename_path(writer->host, writer->partial_path, writer->path, error);
-    if (status != EITP_OK)
-        return status;
-    writer->unfinished = 0;
-    return eitp__token_writer_sync_directory(writer->host, writer->path, error);
+        status = eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
+    return status == EITP_OK ? eitp__partial_file_commit(&writer->output, error) : status;
 }
 
 EITP__PRIVATE void eitp__token_writer_release(eitp__token_writer *writer) {
     const eitp_host *host = writer->host;
     if (!host)
         return;
-    eitp__file_close(&writer->file, NULL);
-    if (writer->unfinished)
-        host->files.remove(host->files.user, writer->partial_path);
-    eitp__release_text(host, writer->path);
-    eitp__release_text(host, writer->partial_path);
+    eitp__partial_file_release(&writer->output);
     eitp__release(host, writer->buffer, EITP__TOKEN_WRITE_BYTES);
     eitp__release(host, writer->counts, (size_t)writer->info.vocabulary_size * sizeof *writer->counts);
     memset(writer, 0, sizeof *writer);
@@ -34264,16 +34354,6 @@ static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) 
     return EITP_OK;
 }
 
-/* Fails early if the output cannot be a file. */
-static eitp_status eitp__pack_check_output(const eitp_host *host, const char *path, eitp_error *error) {
-    eitp_path_info output = EITP__ZERO;
-    eitp_status status = eitp__path_info(host, path, &output, error);
-    if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: exists and is not a file; choose another name for the token file", path);
-    return status;
-}
-
 /* A token file has whole texts, whatever the tokenizer says. */
 static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
     const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
@@ -34285,7 +34365,7 @@ static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_to
 static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
                                     eitp_error *error) {
     const eitp_pack_config *config = packer->config;
-    eitp_status status = eitp__pack_check_output(packer->host, output_path, error);
+    eitp_status status = eitp__partial_file_check(packer->host, output_path, "token file", error);
     if (status == EITP_OK)
         status = eitp_text_files_open(packer->host, config->paths, config->path_count, config->read_size,
                                       &packer->texts, error);

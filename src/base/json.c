@@ -561,6 +561,20 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
     return status;
 }
 
+EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *number) {
+    eitp__json_parser parser;
+    eitp__json value;
+    memset(&parser, 0, sizeof parser);
+    if (!size || (*text != '-' && (*text < '0' || *text > '9')))
+        return 0;
+    parser.start = parser.at = parser.line_start = text;
+    parser.end = text + size;
+    if (eitp__json_parse_number(&parser, &value) || parser.at != parser.end)
+        return 0;
+    *number = value.number;
+    return 1;
+}
+
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error) {
     return eitp__json_parse_with(host, data, size, 0, document, error);

@@ -51,6 +51,10 @@ EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char
 EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
                                                           eitp__json_document **document, eitp_error *error);
 
+/* Stores the number that `text` is, as JSON writes numbers, and returns 1; 0 if it is anything else. Allocates
+   nothing. */
+EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *number);
+
 /* Finds a member by name. Returns NULL if it is missing, or if `object` is NULL or another kind of value. */
 EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name);
 

@@ -89,16 +89,6 @@ static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) 
     return EITP_OK;
 }
 
-/* Fails early if the output cannot be a file. */
-static eitp_status eitp__pack_check_output(const eitp_host *host, const char *path, eitp_error *error) {
-    eitp_path_info output = EITP__ZERO;
-    eitp_status status = eitp__path_info(host, path, &output, error);
-    if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: exists and is not a file; choose another name for the token file", path);
-    return status;
-}
-
 /* A token file has whole texts, whatever the tokenizer says. */
 static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
     const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
@@ -110,7 +100,7 @@ static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_to
 static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
                                     eitp_error *error) {
     const eitp_pack_config *config = packer->config;
-    eitp_status status = eitp__pack_check_output(packer->host, output_path, error);
+    eitp_status status = eitp__partial_file_check(packer->host, output_path, "token file", error);
     if (status == EITP_OK)
         status = eitp_text_files_open(packer->host, config->paths, config->path_count, config->read_size,
                                       &packer->texts, error);
