@@ -86,7 +86,8 @@
  *       differentiated again
  *     - trains tasks of your own: samples, weighted loss terms, metrics
  *     - reads Hugging Face's tokenizers (byte-level BPE, WordPiece) with identical ids, and learns the former from text
- *     - packs text of any size into a token file once, and reads it in windows
+ *     - packs text of any size into a token file once, and reads it in windows; packs labelled texts into a labelled
+ *       file, and reads samples of it
  *     - AdamW with f32 or compact states, a factored optimizer with almost no state, SGD with momentum; gradient
  *       accumulation, clipping by global norm, schedules, dropout; LoRA adapters and frozen layers
  *     - fits a run into a memory budget before anything is loaded; can offload variables to a file, and shrink a run
@@ -171,10 +172,11 @@
  *
  * THREADS
  *   A context and everything created from it belong to one thread at a time. Different contexts are independent.
- *   Tokenizers and open token files may be shared between threads. Callbacks (allocator, files, log, progress, tasks,
- *   sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an offload file (and
- *   `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file functions that it
- *   calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads threads.
+ *   Tokenizers and open token and labelled files may be shared between threads. Callbacks (allocator, files, log,
+ *   progress, tasks, sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an
+ *   offload file (and `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file
+ *   functions that it calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads
+ *   threads.
  *
  * SWITCHES: define them before the #include, or with -D
  *   EITP_IMPLEMENTATION    undefined   creates the implementation; in exactly one file.
@@ -2175,13 +2177,14 @@ EITP_END_DECLARATIONS
 /* <<src/data/examples.h */
 
 /* >>src/data/labelled.h */
-/* Labelled samples: examples as token ids and numbers, as tasks read them. */
+/* Labelled samples: examples as token ids and numbers, as tasks read them, and the file that they are packed into
+   (docs/labelled-file.md). */
 
 EITP_BEGIN_DECLARATIONS
 
 /* A labelled sample, for `read` of a source to fill in. */
 typedef struct eitp_labelled_sample {
-    int32_t *ids;      /* room for max_length ids of the source */
+    int32_t *ids;      /* room for max_length ids of the source; NULL: not wanted */
     int32_t *segments; /* the segment of each id, the same number; NULL: not wanted */
     int64_t length;    /* number of ids, at least 1 */
     int32_t label;     /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
@@ -2190,7 +2193,7 @@ typedef struct eitp_labelled_sample {
 } eitp_labelled_sample;
 
 /* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
-   outlive the users of the source. */
+   outlive the users of the source. A source without `read` has no samples. */
 typedef struct eitp_labelled_source {
     void *user;
     uint64_t count;            /* number of samples */
@@ -2202,6 +2205,191 @@ typedef struct eitp_labelled_source {
     /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
     eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
 } eitp_labelled_source;
+
+/* ---- Packing examples into a labelled file ---- */
+
+/* A labelled file. */
+typedef struct eitp_labelled_info {
+    int32_t element_size;           /* bytes of an id: 2 or 4 */
+    int32_t vocabulary_size;        /* every id is below it */
+    eitp_problem problem;           /* EITP_PROBLEM_UNKNOWN: samples have no labels */
+    int64_t label_count;            /* labels, or numbers to predict */
+    uint64_t sample_count;          /* at least 1 */
+    uint64_t id_count;              /* of all samples */
+    int64_t max_length;             /* ids of the longest sample */
+    uint64_t pair_count;            /* samples of two texts */
+    uint64_t cut_samples;           /* samples that were too long and were cut, */
+    uint64_t cut_ids;               /* and the tokens that they lost */
+    uint64_t skipped;               /* bad examples, which are not in the file */
+    uint64_t repeated;              /* examples with the texts and labels of an earlier one */
+    uint64_t ambiguous;             /* examples with texts that occur with different labels */
+    int dedup;                      /* nonzero: repeated and ambiguous examples are not in the file */
+    eitp_sequence_config sequence;  /* how texts were encoded */
+    uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded them */
+    uint64_t content_hash;          /* of samples and labels; the order of samples matters */
+} eitp_labelled_info;
+
+/* Progress of eitp_labelled_pack. */
+typedef struct eitp_labelled_progress {
+    const char *path;  /* of the last example, valid during the call; NULL: unknown */
+    uint64_t line;     /* its line there; 0: unknown */
+    uint64_t examples; /* read so far */
+    uint64_t ids;      /* written so far */
+} eitp_labelled_progress;
+
+/* Zero-initialise it and set what you need. */
+typedef struct eitp_labelled_pack_config {
+    /* How texts become ids. With max_length 0, max_length, truncation and truncate_left are those of the tokenizer's
+       files: "truncation" in tokenizer.json, or else model_max_length in tokenizer_config.json; if they have neither,
+       sequences are not cut. */
+    eitp_sequence_config sequence;
+    eitp_problem problem;      /* EITP_PROBLEM_UNKNOWN: as eitp_labelled_pack finds */
+    const char *const *labels; /* label_count names, those of a model; NULL: the labels are those of the examples */
+    int64_t label_count;
+    int skip_bad; /* nonzero: bad examples are counted and logged; 0: the first one is an error */
+    int dedup;    /* nonzero: drops repeats, see eitp_labelled_pack */
+    /* Called after each example, by the thread that called eitp_labelled_pack; may be NULL. Any result but 0 stops
+       packing with EITP_ERROR_INTERRUPTED. */
+    int (*progress)(void *user, const eitp_labelled_progress *progress);
+    void *user;
+} eitp_labelled_pack_config;
+
+/*
+ * Encodes the remaining examples of a source and writes them to the labelled file `output_path`, as
+ * "<output_path>.partial", which is synced and renamed: after a failure the previous file, if any, is still at
+ * `output_path` (or, if only syncing the directory failed, the complete new one). Ids go to the file as they come; the
+ * memory needed is 48 bytes for each example, 4 for each of its labels, and the text of different labels.
+ *
+ * Labels: with EITP_PROBLEM_SINGLE_LABEL an example has exactly one. With EITP_PROBLEM_MULTI_LABEL it has any number of
+ * different ones, from a list or as names separated by '|'; a label of no bytes stands for none. With
+ * EITP_PROBLEM_REGRESSION they are one or more finite numbers, as many in every example. With EITP_PROBLEM_UNKNOWN the
+ * problem is
+ *   - EITP_PROBLEM_UNKNOWN if no example has a label,
+ *   - EITP_PROBLEM_MULTI_LABEL if the labels of an example come from a list or contain a '|' (and are not, as a whole,
+ *     one of config->labels),
+ *   - EITP_PROBLEM_REGRESSION if config->labels is NULL, all labels are numbers, and one of them is not whole,
+ *   - EITP_PROBLEM_SINGLE_LABEL otherwise: whole numbers are names.
+ * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not:
+ * the order of the examples does not matter. config->labels of a regression only name its numbers.
+ *
+ * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels are none of
+ * these, or unknown, or if it has none where others have some (with EITP_PROBLEM_UNKNOWN and without config->labels,
+ * examples without labels that come before the first one with labels are an error even with skip_bad). The
+ * message begins with file, line and column.
+ *
+ * Repeats are found by a 64-bit hash of the texts, before they are cut. With `dedup` the first of several examples with
+ * the same texts and labels is kept; if their labels differ, none is.
+ *
+ * A source without a usable example is EITP_ERROR_ARGUMENT. If `info` is not NULL, it receives the new file's
+ * eitp_labelled_info.
+ */
+EITP_API eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,
+                                        const eitp_labelled_pack_config *config, const eitp_example_source *source,
+                                        const char *output_path, eitp_labelled_info *info, eitp_error *error);
+
+/* ---- Reading a labelled file ---- */
+
+/* A labelled file opened for reading. Any number of threads may read it at the same time, if the host's files allow
+   it. */
+typedef struct eitp_labelled_file eitp_labelled_file;
+
+/*
+ * Opens a labelled file and checks its header, size, index and labels, which it reads once; they and the ids stay on
+ * disk. Ids are checked when they are read: they must be below the file's vocabulary size and, unless it is 0, below
+ * the caller's `vocabulary_size`. Close with eitp_labelled_file_close.
+ */
+EITP_API eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
+                                             eitp_labelled_file **file, eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_labelled_file_close(eitp_labelled_file *file);
+
+/* All zeros for NULL. */
+EITP_API eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file *file);
+
+/* Fills in sample `number`. A number outside the file is EITP_ERROR_ARGUMENT, damaged content EITP_ERROR_FORMAT, and a
+   file that has become shorter EITP_ERROR_IO. After a failure the content of *sample is unspecified. */
+EITP_API eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number,
+                                             eitp_labelled_sample *sample, eitp_error *error);
+
+/* Reads all ids: EITP_ERROR_FORMAT if one is outside the vocabulary or the checksum of a sample does not match. */
+EITP_API eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error);
+
+/* All samples of a file, which must stay open. NULL gives a source without samples. */
+EITP_API eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file);
+
+/* ---- Parts of a labelled file ---- */
+
+/* Samples of a labelled file, which must stay open: a list of their numbers, 8 bytes each. Does not change after
+   creation: any number of threads may read it. */
+typedef struct eitp_labelled_part eitp_labelled_part;
+
+/* Copies `count` sample numbers, whose order and repetitions are kept; `samples` NULL and `count` 0: all samples. A
+   number outside the file is EITP_ERROR_ARGUMENT. Release with eitp_labelled_part_destroy. */
+EITP_API eitp_status eitp_labelled_part_create(const eitp_labelled_file *file, const uint64_t *samples, uint64_t count,
+                                               eitp_labelled_part **part, eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_labelled_part_destroy(eitp_labelled_part *part);
+
+/* The samples of a part, which must stay alive. Its hash is that of the file's content and the numbers. NULL gives a
+   source without samples. */
+EITP_API eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part);
+
+/*
+ * Splits a file into a training and a validation part, each in the order of the file. With n samples and fraction f,
+ * validation has n * f, rounded to the nearest number from 1 to n - 1. With f = 0 training has all samples, validation
+ * none.
+ *
+ * EITP_PROBLEM_SINGLE_LABEL: each label has about its share of the validation part (Webster's method); each with two or
+ * more samples is in both parts if validation has as many samples as there are such labels, else the more frequent ones
+ * are. A label with one sample is in training. For other problems samples are drawn at random. The split
+ * depends on labels, seed and fraction only.
+ *
+ * EITP_ERROR_ARGUMENT if f is outside [0, 1), or above 0 with one sample. Needs 24 bytes of memory for each sample
+ * besides the parts.
+ */
+EITP_API eitp_status eitp_labelled_split(const eitp_labelled_file *file, double validation_fraction, uint64_t seed,
+                                         eitp_labelled_part **training, eitp_labelled_part **validation,
+                                         eitp_error *error);
+
+/* Sets *count to the number of samples of `validation` whose texts, before they were cut, are those of a sample of
+   `training`. The parts may be of different files. Needs 8 bytes of memory for each sample of `training`. */
+EITP_API eitp_status eitp_labelled_overlap(const eitp_labelled_part *training, const eitp_labelled_part *validation,
+                                           uint64_t *count, eitp_error *error);
+
+/* ---- Labelled samples in memory, and counts ---- */
+
+/* Labelled samples in arrays of the program. Sample i has ids [starts[i], starts[i + 1]). */
+typedef struct eitp_labelled_arrays {
+    uint64_t count;          /* number of samples */
+    const uint64_t *starts;  /* count + 1 */
+    const int32_t *ids;      /* starts[count] */
+    const int32_t *segments; /* of each id; NULL: all 0 */
+    eitp_problem problem;
+    int64_t label_count;
+    const char *const *names; /* label_count names; NULL: none */
+    const int32_t *labels;    /* EITP_PROBLEM_SINGLE_LABEL: [count] numbers; -1: the sample has none */
+    const float *targets;     /* EITP_PROBLEM_MULTI_LABEL and EITP_PROBLEM_REGRESSION: [count, label_count] */
+} eitp_labelled_arrays;
+
+/*
+ * A source of samples in memory. *arrays and what it points to are not copied, and must outlive the users of the
+ * source. Reads everything once to check it and to compute the hash. EITP_ERROR_ARGUMENT: a sample without ids, a
+ * negative id, a label outside [-1, label_count), a target that is not finite or, with EITP_PROBLEM_MULTI_LABEL,
+ * neither 0 nor 1.
+ */
+EITP_API eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp_labelled_source *source,
+                                                 eitp_error *error);
+
+/* Counts the samples of each label in counts[label_count], by reading all samples without their ids. A regression or a
+   source without labels is EITP_ERROR_ARGUMENT. */
+EITP_API eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source,
+                                                uint64_t *counts, eitp_error *error);
+
+/* Sets weights[label_count] from eitp_labelled_class_counts: n / (k * count), with n samples in k labels that have any,
+   as class_weight="balanced" of scikit-learn. A label without samples has weight 1. NULL is harmless. */
+EITP_API void eitp_labelled_balanced_weights(const uint64_t *counts, int64_t label_count, float *weights);
 
 EITP_END_DECLARATIONS
 /* <<src/data/labelled.h */
@@ -3755,6 +3943,7 @@ enum {
     EITP__RNG_STREAM_SHUFFLE = 2,
     EITP__RNG_STREAM_SAMPLE = 3,
     EITP__RNG_STREAM_EVALUATE = 4,
+    EITP__RNG_STREAM_SPLIT = 5,
     EITP__RNG_STREAM_FIRST_OP = 1024
 };
 
@@ -7458,6 +7647,256 @@ EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const ch
 EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const char **text, size_t *size,
                                                  eitp_error *error);
 /* <<src/data/text_files.h */
+
+/* >>src/data/label_table.h */
+/* Different texts of labels, numbered in the order in which they were added. */
+
+typedef struct eitp__label_table {
+    eitp__buffer text;                /* the labels, a zero byte after each */
+    size_t *offsets, offset_capacity; /* of each label in `text` */
+    uint32_t count;
+    uint32_t *slots, slot_count; /* hash table of numbers plus 1; 0: free */
+} eitp__label_table;
+
+EITP__PRIVATE void eitp__label_table_init(eitp__label_table *table, const eitp_host *host);
+EITP__PRIVATE void eitp__label_table_release(eitp__label_table *table);
+
+/* Finds a label, which must not contain zero bytes. Returns 0 if it is not there. */
+EITP__PRIVATE int eitp__label_table_find(const eitp__label_table *table, const char *text, size_t size,
+                                         uint32_t *number);
+
+/* Finds a label, or adds it, which must not contain zero bytes. */
+EITP__PRIVATE eitp_status eitp__label_table_add(eitp__label_table *table, const char *text, size_t size,
+                                                uint32_t *number, eitp_error *error);
+
+/* Removes the labels from number `count` on. */
+EITP__PRIVATE void eitp__label_table_truncate(eitp__label_table *table, uint32_t count);
+
+EITP__PRIVATE const char *eitp__label_table_name(const eitp__label_table *table, uint32_t number);
+
+/* Stores the numbers of all labels in order[count]: by value if all are numbers, else by bytes. */
+EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table, uint32_t *order, eitp_error *error);
+/* <<src/data/label_table.h */
+
+/* >>src/data/example_labels.h */
+/* What the labels of examples mean: names or numbers, one or several, and how they are numbered. */
+
+typedef struct eitp__example_labels {
+    const eitp_host *host;
+    const eitp_labelled_pack_config *config;
+    eitp__label_table table; /* config->labels of a classification, and what examples add */
+    int has_several;         /* an example may have several labels */
+    int64_t target_count;    /* of a regression that was asked for; 0: not known yet */
+    uint64_t labelled, unlabelled;
+    uint32_t *numbers; /* of the last example, in `table` */
+    size_t count, capacity;
+} eitp__example_labels;
+
+/* Checks config->problem and config->labels. Call eitp__example_labels_release even after a failure. */
+EITP__PRIVATE eitp_status eitp__example_labels_init(eitp__example_labels *labels, const eitp_host *host,
+                                                    const eitp_labelled_pack_config *config, eitp_error *error);
+EITP__PRIVATE void eitp__example_labels_release(eitp__example_labels *labels);
+
+/* Sets labels->numbers to the labels of an example. EITP_ERROR_ARGUMENT: the example is bad, and the table is
+   unchanged. */
+EITP__PRIVATE eitp_status eitp__example_labels_add(eitp__example_labels *labels, const eitp_example *example,
+                                                   eitp_error *error);
+
+/* What the labels of all examples are. */
+typedef struct eitp__label_meaning {
+    eitp_problem problem;
+    int64_t label_count;
+    uint32_t *values;   /* by number in the table: the number of the label, or the bits of the float to predict */
+    size_t value_count; /* labels of the table */
+    eitp__buffer names; /* label_count names, a zero byte after each; empty: they have none */
+} eitp__label_meaning;
+
+/* Decides what the labels are. Call eitp__label_meaning_release even after a failure. */
+EITP__PRIVATE eitp_status eitp__example_labels_finish(const eitp__example_labels *labels, eitp__label_meaning *meaning,
+                                                      eitp_error *error);
+EITP__PRIVATE void eitp__label_meaning_release(eitp__label_meaning *meaning);
+/* <<src/data/example_labels.h */
+
+/* >>src/data/labelled_format.h */
+/* The bytes of a labelled file; docs/labelled-file.md describes them. */
+
+enum { EITP__LABELLED_HEADER_SIZE = 256, EITP__LABELLED_RECORD_SIZE = 40, EITP__LABELLED_VALUE_SIZE = 4 };
+
+/* Samples have numbers below this, so that products of two counts fit 64 bits. */
+#define EITP__MAX_SAMPLES ((uint64_t)INT32_MAX)
+
+/* What the header says, and where the sections begin that follow the ids. */
+typedef struct eitp__labelled_layout {
+    eitp_labelled_info info;
+    uint64_t value_count; /* labels of all samples, or numbers to predict */
+    uint64_t names_size;  /* bytes of the names of labels */
+    uint64_t records, values, names;
+} eitp__labelled_layout;
+
+/* A sample in the index. */
+typedef struct eitp__labelled_record {
+    uint64_t first;       /* position of its first id among all ids */
+    uint64_t first_value; /* position of its first value among all values */
+    uint64_t text_hash;   /* of its texts, before they were cut */
+    uint32_t length;      /* number of ids */
+    uint32_t boundary;    /* ids from here on are of segment 1; length: none is */
+    uint32_t value_count;
+    uint32_t crc; /* CRC32C of its ids, as stored */
+} eitp__labelled_record;
+
+/* The magic with version 0, which marks a file that is not complete. */
+EITP__PRIVATE void eitp__labelled_header_unfinished(unsigned char bytes[EITP__LABELLED_HEADER_SIZE]);
+EITP__PRIVATE void eitp__labelled_header_write(unsigned char bytes[EITP__LABELLED_HEADER_SIZE],
+                                               const eitp__labelled_layout *layout);
+
+/* Reads and checks the header of a file: its first `size` <= EITP__LABELLED_HEADER_SIZE bytes of `file_size` bytes.
+   Messages do not name the file. */
+EITP__PRIVATE eitp_status eitp__labelled_header_read(const unsigned char *bytes, size_t size, uint64_t file_size,
+                                                     eitp__labelled_layout *layout, eitp_error *error);
+
+/* Sets the beginnings of the sections from the counts, which must be those of a file, and returns its size. */
+EITP__PRIVATE uint64_t eitp__labelled_place(eitp__labelled_layout *layout);
+
+EITP__PRIVATE void eitp__labelled_record_write(unsigned char bytes[EITP__LABELLED_RECORD_SIZE],
+                                               const eitp__labelled_record *record);
+EITP__PRIVATE eitp__labelled_record eitp__labelled_record_read(const unsigned char bytes[EITP__LABELLED_RECORD_SIZE]);
+
+/* True if ids and values of a record are within the file, and as many as its problem has. */
+EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record, const eitp__labelled_layout *layout);
+
+/* True if a stored value is one that samples of the file can have: the number of a label, or the bits of a finite
+   float. */
+EITP__PRIVATE int eitp__labelled_value_fits(uint32_t value, const eitp_labelled_info *info);
+/* <<src/data/labelled_format.h */
+
+/* >>src/data/labelled_index.h */
+/* The index of a labelled file while it is packed: what is kept of each example besides its ids. */
+
+/* A packed example. */
+typedef struct eitp__labelled_entry {
+    eitp__labelled_record record;
+    uint32_t cut; /* tokens that it lost */
+    int is_pair;
+} eitp__labelled_entry;
+
+typedef struct eitp__labelled_index {
+    const eitp_host *host;
+    eitp__labelled_entry *entries;
+    size_t count, capacity;
+    uint32_t *values; /* labels: their numbers in the table of labels, then their meaning */
+    size_t value_count, value_capacity;
+} eitp__labelled_index;
+
+EITP__PRIVATE void eitp__labelled_index_init(eitp__labelled_index *index, const eitp_host *host);
+EITP__PRIVATE void eitp__labelled_index_release(eitp__labelled_index *index);
+
+/* Makes room for an entry with `value_count` values. */
+EITP__PRIVATE eitp_status eitp__labelled_index_reserve(eitp__labelled_index *index, size_t value_count,
+                                                       eitp_error *error);
+
+/* Adds an entry, whose first_value and value_count are set, in the room that was made. */
+EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__labelled_entry entry,
+                                            const uint32_t *values, size_t value_count);
+
+/* Replaces the numbers of labels by their meaning. */
+EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, const eitp__label_meaning *meaning);
+
+/* Counts repeated and ambiguous samples in *info, by the hashes of their texts and by their values; drops them if
+   info->dedup is set. */
+EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_labelled_info *info,
+                                                       eitp_error *error);
+
+/* Sets the counts of *info that depend on the entries. */
+EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_labelled_info *info);
+/* <<src/data/labelled_index.h */
+
+/* >>src/data/labelled_writer.h */
+/* Writes a labelled file: ids as they come, then the index, all or nothing. */
+
+typedef struct eitp__labelled_writer {
+    const eitp_host *host;
+    eitp__partial_file output;
+    int32_t vocabulary_size;
+    size_t element_size;
+    unsigned char *buffer;
+    size_t buffered;
+    uint64_t offset;   /* of the buffer in the file */
+    uint64_t id_count; /* written */
+} eitp__labelled_writer;
+
+/* Creates the partial file; ids must be below `vocabulary_size`. Call eitp__labelled_writer_release even after a
+   failure. */
+EITP__PRIVATE eitp_status eitp__labelled_writer_open(eitp__labelled_writer *writer, const eitp_host *host,
+                                                     const char *path, int32_t vocabulary_size, eitp_error *error);
+
+/* Appends the ids of a sample; sets *crc to the checksum of their bytes. */
+EITP__PRIVATE eitp_status eitp__labelled_writer_add(eitp__labelled_writer *writer, const int32_t *ids, size_t count,
+                                                    uint32_t *crc, eitp_error *error);
+
+/* Closes the gaps that dropped samples left among the ids, writes index, values and names, sets the content hash, and
+   renames the file to its path. *info has everything else. */
+EITP__PRIVATE eitp_status eitp__labelled_writer_finish(eitp__labelled_writer *writer, eitp__labelled_index *index,
+                                                       const eitp__buffer *names, eitp_labelled_info *info,
+                                                       eitp_error *error);
+
+/* Removes an unfinished file and releases the memory. */
+EITP__PRIVATE void eitp__labelled_writer_release(eitp__labelled_writer *writer);
+/* <<src/data/labelled_writer.h */
+
+/* >>src/data/labelled_file.h */
+/* What reads an open labelled file: parts and splits go through its index. */
+
+struct eitp_labelled_file {
+    eitp_host host;
+    eitp__file file;
+    eitp__labelled_layout layout;
+    uint32_t limit;      /* ids must be below it */
+    const char **labels; /* label_count names, which are in `names`; NULL: none */
+    char *names;
+};
+
+enum { EITP__LABELLED_CHUNK = 8000 }; /* whole records and values */
+
+/* Part of the index, read at once. */
+typedef struct eitp__labelled_window {
+    const eitp_labelled_file *file;
+    uint64_t first, count;
+    unsigned char bytes[EITP__LABELLED_CHUNK];
+} eitp__labelled_window;
+
+EITP__PRIVATE void eitp__labelled_window_init(eitp__labelled_window *window, const eitp_labelled_file *file);
+
+/* Reads the record of a sample of the file. Fast in ascending order. */
+EITP__PRIVATE eitp_status eitp__labelled_window_record(eitp__labelled_window *window, uint64_t number,
+                                                       eitp__labelled_record *record, eitp_error *error);
+
+/* Reads `size` bytes; a shorter file is EITP_ERROR_IO, since its size was checked when it was opened. */
+EITP__PRIVATE eitp_status eitp__labelled_read_bytes(const eitp_labelled_file *file, uint64_t offset, void *bytes,
+                                                    size_t size, eitp_error *error);
+
+/* Reads values [first, first + count) of the file and checks them. At most EITP__LABELLED_CHUNK / 4. */
+EITP__PRIVATE eitp_status eitp__labelled_read_values(const eitp_labelled_file *file, uint64_t first, size_t count,
+                                                     uint32_t *values, eitp_error *error);
+/* <<src/data/labelled_file.h */
+
+/* >>src/data/labelled_part.h */
+/* Parts of labelled files. */
+
+struct eitp_labelled_part {
+    eitp_host host;
+    const eitp_labelled_file *file;
+    uint64_t *samples, count; /* the list */
+    int64_t max_length;       /* ids of the longest sample */
+    uint64_t hash;
+};
+
+/* Creates a part with room for `count` samples, which the caller writes before eitp__labelled_part_finish. */
+EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_labelled_file *file, uint64_t count,
+                                                       eitp_labelled_part **part, eitp_error *error);
+
+/* Finds the longest sample and the hash. */
+EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, eitp_error *error);
+/* <<src/data/labelled_part.h */
 
 /* >>src/io/safetensors.h */
 /* Reading safetensors: one file, or the files that a model.safetensors.index.json names, as one collection of
@@ -34693,6 +35132,2174 @@ eitp_text_source eitp_text_files_source(eitp_text_files *files) {
     return source;
 }
 /* <<src/data/text_files.c */
+
+/* >>src/data/label_table.c */
+/* Few enough for a load factor of a half with 32-bit slots. */
+#define EITP__MAX_TABLE_LABELS ((uint32_t)1 << 30)
+
+EITP__PRIVATE void eitp__label_table_init(eitp__label_table *table, const eitp_host *host) {
+    memset(table, 0, sizeof *table);
+    eitp__buffer_init(&table->text, host);
+}
+
+EITP__PRIVATE void eitp__label_table_release(eitp__label_table *table) {
+    const eitp_host *host = table->text.host;
+    if (!host)
+        return;
+    eitp__release(host, table->offsets, table->offset_capacity * sizeof *table->offsets);
+    eitp__release(host, table->slots, table->slot_count * sizeof *table->slots);
+    eitp__buffer_release(&table->text);
+    eitp__label_table_init(table, host);
+}
+
+EITP__PRIVATE const char *eitp__label_table_name(const eitp__label_table *table, uint32_t number) {
+    return table->text.data + table->offsets[number];
+}
+
+/* The slot of a label without zero bytes, or the free slot for it. */
+static uint32_t *eitp__label_slot(const eitp__label_table *table, const char *text, size_t size) {
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START, text, size);
+    hash ^= hash >> 32;
+    for (uint32_t i = (uint32_t)hash & (table->slot_count - 1);; i = (i + 1) & (table->slot_count - 1)) {
+        uint32_t *slot = &table->slots[i];
+        if (!*slot)
+            return slot;
+        const char *name = eitp__label_table_name(table, *slot - 1);
+        if (!strncmp(name, text, size) && !name[size])
+            return slot;
+    }
+}
+
+EITP__PRIVATE int eitp__label_table_find(const eitp__label_table *table, const char *text, size_t size,
+                                         uint32_t *number) {
+    const uint32_t *slot = table->count ? eitp__label_slot(table, text, size) : NULL;
+    if (!slot || !*slot)
+        return 0;
+    *number = *slot - 1;
+    return 1;
+}
+
+/* Makes room in the hash table for one more label; returns 0 if out of memory. */
+static int eitp__label_table_grow(eitp__label_table *table) {
+    const eitp_host *host = table->text.host;
+    const uint32_t slot_count = table->slot_count ? 2 * table->slot_count : 64;
+    if (2 * (table->count + 1) <= table->slot_count)
+        return 1;
+    uint32_t *slots = (uint32_t *)eitp__allocate(host, slot_count * sizeof *slots);
+    if (!slots)
+        return 0;
+    eitp__release(host, table->slots, table->slot_count * sizeof *table->slots);
+    table->slots = slots;
+    table->slot_count = slot_count;
+    /* In order of number, so that those added last can be removed without closing gaps. */
+    for (uint32_t i = 0; i < table->count; i++) {
+        const char *name = eitp__label_table_name(table, i);
+        *eitp__label_slot(table, name, strlen(name)) = i + 1;
+    }
+    return 1;
+}
+
+EITP__PRIVATE eitp_status eitp__label_table_add(eitp__label_table *table, const char *text, size_t size,
+                                                uint32_t *number, eitp_error *error) {
+    const size_t offset = table->text.size;
+    if (eitp__label_table_find(table, text, size, number))
+        return EITP_OK;
+    if (table->count == EITP__MAX_TABLE_LABELS || !eitp__label_table_grow(table) ||
+        !eitp__reserve(table->text.host, (void **)&table->offsets, &table->offset_capacity, (size_t)table->count + 1,
+                       sizeof *table->offsets))
+        return eitp__fail_memory(error, ((size_t)table->count + 1) * sizeof *table->offsets, "the names of labels");
+    uint32_t *slot = eitp__label_slot(table, text, size);
+    eitp__buffer_add(&table->text, text, size);
+    eitp__buffer_add(&table->text, "", 1);
+    if (table->text.failed)
+        return eitp__fail_memory(error, offset + size + 1, "the names of labels");
+    table->offsets[table->count] = offset;
+    *number = table->count++;
+    *slot = table->count;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__label_table_truncate(eitp__label_table *table, uint32_t count) {
+    while (table->count > count) {
+        const char *name = eitp__label_table_name(table, table->count - 1);
+        *eitp__label_slot(table, name, strlen(name)) = 0;
+        table->text.size = table->offsets[--table->count];
+    }
+}
+
+/* A label as it is sorted. */
+typedef struct eitp__sorted_label {
+    const char *name;
+    double value; /* 0 if not all labels are numbers */
+    uint32_t number;
+} eitp__sorted_label;
+
+static int eitp__compare_sorted_labels(const void *a, const void *b) {
+    const eitp__sorted_label *left = (const eitp__sorted_label *)a, *right = (const eitp__sorted_label *)b;
+    if (left->value < right->value || left->value > right->value)
+        return left->value < right->value ? -1 : 1;
+    return strcmp(left->name, right->name);
+}
+
+EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table, uint32_t *order, eitp_error *error) {
+    const size_t bytes = table->count * sizeof(eitp__sorted_label);
+    eitp__sorted_label *labels = (eitp__sorted_label *)eitp__allocate_uninitialized(table->text.host, bytes);
+    int are_numbers = 1;
+    if (table->count && !labels)
+        return eitp__fail_memory(error, bytes, "sorting labels");
+    for (uint32_t i = 0; i < table->count; i++) {
+        labels[i].name = eitp__label_table_name(table, i);
+        labels[i].number = i;
+        are_numbers = are_numbers && eitp__json_read_number(labels[i].name, strlen(labels[i].name), &labels[i].value);
+    }
+    for (uint32_t i = 0; i < table->count && !are_numbers; i++)
+        labels[i].value = 0;
+    eitp__sort(labels, table->count, sizeof *labels, eitp__compare_sorted_labels);
+    for (uint32_t i = 0; i < table->count; i++)
+        order[i] = labels[i].number;
+    eitp__release(table->text.host, labels, bytes);
+    return EITP_OK;
+}
+/* <<src/data/label_table.c */
+
+/* >>src/data/example_labels.c */
+#include <float.h>
+
+/* As many as a model may have. */
+enum { EITP__MAX_FILE_LABELS = 1 << 20 };
+
+/* Longest part of a label, in bytes, that a message quotes. */
+enum { EITP__QUOTED_LABEL = 60 };
+
+static int eitp__quoted_size(size_t size) {
+    return size < EITP__QUOTED_LABEL ? (int)size : EITP__QUOTED_LABEL;
+}
+
+static eitp_status eitp__label_text_check(const char *text, size_t size, eitp_error *error) {
+    if (!size)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the label is empty; name it, or set problem to EITP_PROBLEM_MULTI_LABEL if examples may have "
+            "none");
+    if (memchr(text, 0, size) || eitp__utf8_valid_prefix((const unsigned char *)text, size) != size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the label must be UTF-8 without zero bytes");
+    return EITP_OK;
+}
+
+/* Names of a classification go into the table. */
+static eitp_status eitp__example_labels_begin(eitp__example_labels *labels, eitp_error *error) {
+    const eitp_labelled_pack_config *config = labels->config;
+    for (int64_t i = 0; i < config->label_count; i++) {
+        const char *name = config->labels[i];
+        const size_t size = name ? strlen(name) : 0;
+        uint32_t number = 0;
+        if (!name)
+            return eitp__fail_null(error, "eitp_labelled_pack", "each of config->labels");
+        eitp_status status = eitp__label_text_check(name, size, error);
+        if (status == EITP_OK)
+            status = eitp__label_table_add(&labels->table, name, size, &number, error);
+        if (status == EITP_OK && number != (uint32_t)i)
+            status = eitp__fail(error, EITP_ERROR_ARGUMENT, "two labels are named '%.*s'", EITP__QUOTED_LABEL, name);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__example_labels_init(eitp__example_labels *labels, const eitp_host *host,
+                                                    const eitp_labelled_pack_config *config, eitp_error *error) {
+    const int problem = (int)config->problem;
+    memset(labels, 0, sizeof *labels);
+    labels->host = host;
+    labels->config = config;
+    eitp__label_table_init(&labels->table, host);
+    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_REGRESSION)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown problem %d", problem);
+    if (config->label_count < 0 || config->label_count > EITP__MAX_FILE_LABELS ||
+        !config->labels != !config->label_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "label_count must be the number of labels, at most %d, or 0 without them (got %lld)",
+                          (int)EITP__MAX_FILE_LABELS, (long long)config->label_count);
+    if (config->problem == EITP_PROBLEM_REGRESSION)
+        labels->target_count = config->label_count;
+    return config->problem == EITP_PROBLEM_REGRESSION ? EITP_OK : eitp__example_labels_begin(labels, error);
+}
+
+EITP__PRIVATE void eitp__example_labels_release(eitp__example_labels *labels) {
+    if (!labels->host)
+        return;
+    eitp__label_table_release(&labels->table);
+    eitp__release(labels->host, labels->numbers, labels->capacity * sizeof *labels->numbers);
+    memset(labels, 0, sizeof *labels);
+}
+
+/* Names the labels that there are: "a, b and 3 others". */
+static eitp_status eitp__fail_unknown_label(const eitp__example_labels *labels, const char *text, size_t size,
+                                            eitp_error *error) {
+    const uint32_t shown = labels->table.count < 8 ? labels->table.count : 8;
+    char names[256] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < shown; i++) {
+        const int length = snprintf(names + used, sizeof names - used, "%s%.*s", i ? ", " : "", 24,
+                                    eitp__label_table_name(&labels->table, i));
+        used += (size_t)(length > 0 ? length : 0);
+    }
+    if (labels->table.count > shown)
+        snprintf(names + used, sizeof names - used, " and %lu others", (unsigned long)(labels->table.count - shown));
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "no label named '%.*s' (labels: %s)", eitp__quoted_size(size), text,
+                      names);
+}
+
+static eitp_status eitp__label_number_check(const char *text, size_t size, eitp_error *error) {
+    double value = 0;
+    if (!eitp__json_read_number(text, size, &value) || value > FLT_MAX || value < -FLT_MAX)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%.*s' is not a number in the range of a float",
+                          eitp__quoted_size(size), text);
+    return EITP_OK;
+}
+
+/* Adds one label of the current example. */
+static eitp_status eitp__example_label_add(eitp__example_labels *labels, const char *text, size_t size,
+                                           eitp_error *error) {
+    const int is_number = labels->config->problem == EITP_PROBLEM_REGRESSION;
+    uint32_t number = 0;
+    eitp_status status = eitp__label_text_check(text, size, error);
+    if (status == EITP_OK && is_number)
+        status = eitp__label_number_check(text, size, error);
+    if (status == EITP_OK && labels->config->labels && !is_number &&
+        !eitp__label_table_find(&labels->table, text, size, &number))
+        return eitp__fail_unknown_label(labels, text, size, error);
+    if (status == EITP_OK)
+        status = eitp__label_table_add(&labels->table, text, size, &number, error);
+    if (status != EITP_OK)
+        return status;
+    if (!eitp__reserve(labels->host, (void **)&labels->numbers, &labels->capacity, labels->count + 1,
+                       sizeof *labels->numbers))
+        return eitp__fail_memory(error, (labels->count + 1) * sizeof *labels->numbers, "the labels of an example");
+    labels->numbers[labels->count++] = number;
+    return EITP_OK;
+}
+
+/* Adds the labels in "a|b", without the spaces around each. */
+static eitp_status eitp__example_label_split(eitp__example_labels *labels, const eitp_text *text, eitp_error *error) {
+    const char *at = text->bytes, *end = text->bytes + text->size;
+    for (;;) {
+        const char *bar = (const char *)memchr(at, '|', (size_t)(end - at));
+        const char *first = at, *last = bar ? bar : end;
+        while (first < last && (*first == ' ' || *first == '\t'))
+            first++;
+        while (last > first && (last[-1] == ' ' || last[-1] == '\t'))
+            last--;
+        eitp_status status = eitp__example_label_add(labels, first, (size_t)(last - first), error);
+        if (status != EITP_OK || !bar)
+            return status;
+        at = bar + 1;
+    }
+}
+
+/* True if a label is the names of several. */
+static int eitp__label_is_split(const eitp__example_labels *labels, const eitp_example *example,
+                                const eitp_text *text) {
+    uint32_t number;
+    if (labels->config->problem == EITP_PROBLEM_SINGLE_LABEL || example->labels_are_list || !text->size ||
+        !memchr(text->bytes, '|', text->size) || memchr(text->bytes, 0, text->size))
+        return 0;
+    return !labels->config->labels || !eitp__label_table_find(&labels->table, text->bytes, text->size, &number);
+}
+
+static int eitp__compare_label_numbers(const void *a, const void *b) {
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* Sorts the labels of an example that may have several, and refuses the same one twice. */
+static eitp_status eitp__example_labels_distinct(eitp__example_labels *labels, eitp_error *error) {
+    eitp__sort(labels->numbers, labels->count, sizeof *labels->numbers, eitp__compare_label_numbers);
+    for (size_t i = 1; i < labels->count; i++) {
+        if (labels->numbers[i] == labels->numbers[i - 1])
+            return eitp__fail(
+                error, EITP_ERROR_ARGUMENT,
+                "label '%.*s' occurs twice; an example has the names of its labels, not a number for each "
+                "label, unless problem is EITP_PROBLEM_REGRESSION",
+                EITP__QUOTED_LABEL, eitp__label_table_name(&labels->table, labels->numbers[i]));
+    }
+    return EITP_OK;
+}
+
+/* The number of labels against the problem. */
+static eitp_status eitp__example_labels_check(eitp__example_labels *labels, eitp_error *error) {
+    const eitp_problem problem = labels->config->problem;
+    if (problem == EITP_PROBLEM_SINGLE_LABEL && labels->count != 1)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%llu labels, but problem is EITP_PROBLEM_SINGLE_LABEL",
+                          (unsigned long long)labels->count);
+    if (problem != EITP_PROBLEM_REGRESSION)
+        return eitp__example_labels_distinct(labels, error);
+    if (!labels->count || (labels->target_count && (uint64_t)labels->target_count != labels->count))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%llu numbers to predict, expected %lld",
+                          (unsigned long long)labels->count,
+                          (long long)(labels->target_count ? labels->target_count : 1));
+    labels->target_count = (int64_t)labels->count;
+    return EITP_OK;
+}
+
+/* An example without labels, where all or none must have some. */
+static eitp_status eitp__example_labels_none(eitp__example_labels *labels, eitp_error *error) {
+    if (labels->config->problem != EITP_PROBLEM_UNKNOWN || labels->config->labels || labels->labelled)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the example has no label");
+    labels->unlabelled++;
+    return EITP_OK;
+}
+
+static eitp_status eitp__example_labels_read(eitp__example_labels *labels, const eitp_example *example,
+                                             eitp_error *error) {
+    const int may_be_none = labels->config->problem == EITP_PROBLEM_MULTI_LABEL && example->label_count == 1;
+    for (size_t i = 0; i < example->label_count; i++) {
+        const eitp_text *text = &example->labels[i];
+        eitp_status status = EITP_OK;
+        if (eitp__label_is_split(labels, example, text))
+            status = eitp__example_label_split(labels, text, error);
+        else if (text->size || !may_be_none)
+            status = eitp__example_label_add(labels, text->bytes, text->size, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return eitp__example_labels_check(labels, error);
+}
+
+EITP__PRIVATE eitp_status eitp__example_labels_add(eitp__example_labels *labels, const eitp_example *example,
+                                                   eitp_error *error) {
+    const uint32_t known = labels->table.count;
+    const int is_list = example->labels_are_list || example->label_count > 1;
+    labels->count = 0;
+    if (!example->label_count && !is_list)
+        return eitp__example_labels_none(labels, error);
+    if (labels->unlabelled)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "this example has a label, but the %llu before it have none; give all of them labels, or set "
+                          "problem, so that those without are bad",
+                          (unsigned long long)labels->unlabelled);
+    eitp_status status = eitp__example_labels_read(labels, example, error);
+    if (status != EITP_OK) {
+        eitp__label_table_truncate(&labels->table, known);
+        return status;
+    }
+    labels->has_several |= is_list || labels->count > 1;
+    labels->labelled++;
+    return EITP_OK;
+}
+
+/* ---- Deciding ---- */
+
+static eitp_problem eitp__labels_problem(const eitp__example_labels *labels) {
+    const eitp_labelled_pack_config *config = labels->config;
+    int has_fraction = 0;
+    if (!labels->labelled || !labels->table.count)
+        return EITP_PROBLEM_UNKNOWN;
+    if (config->problem != EITP_PROBLEM_UNKNOWN)
+        return config->problem;
+    if (labels->has_several)
+        return EITP_PROBLEM_MULTI_LABEL;
+    for (uint32_t i = 0; i < labels->table.count && !config->labels; i++) {
+        const char *name = eitp__label_table_name(&labels->table, i);
+        double value = 0;
+        if (eitp__label_number_check(name, strlen(name), NULL) != EITP_OK)
+            return EITP_PROBLEM_SINGLE_LABEL;
+        eitp__json_read_number(name, strlen(name), &value);
+        has_fraction |= value < floor(value) || value > floor(value);
+    }
+    return has_fraction ? EITP_PROBLEM_REGRESSION : EITP_PROBLEM_SINGLE_LABEL;
+}
+
+/* Numbers to predict: their bits, and the names that were given. */
+static void eitp__labels_as_numbers(const eitp__example_labels *labels, eitp__label_meaning *meaning) {
+    const eitp_labelled_pack_config *config = labels->config;
+    for (uint32_t i = 0; i < labels->table.count; i++) {
+        const char *name = eitp__label_table_name(&labels->table, i);
+        double value = 0;
+        eitp__json_read_number(name, strlen(name), &value);
+        const float narrow = (float)value;
+        memcpy(&meaning->values[i], &narrow, sizeof narrow);
+    }
+    meaning->label_count = config->problem == EITP_PROBLEM_REGRESSION ? labels->target_count : 1;
+    for (int64_t i = 0; i < config->label_count; i++)
+        eitp__buffer_add(&meaning->names, config->labels[i], strlen(config->labels[i]) + 1);
+}
+
+/* Names: their order, and their text. */
+static eitp_status eitp__labels_as_names(const eitp__example_labels *labels, eitp__label_meaning *meaning,
+                                         eitp_error *error) {
+    const size_t count = labels->table.count, bytes = count * sizeof(uint32_t);
+    if (count > EITP__MAX_FILE_LABELS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%llu different labels exceed the limit of %d; is this the column of the labels?",
+                          (unsigned long long)count, (int)EITP__MAX_FILE_LABELS);
+    uint32_t *order = (uint32_t *)eitp__allocate_uninitialized(labels->host, bytes);
+    eitp_status status = EITP_OK;
+    if (!order)
+        return eitp__fail_memory(error, bytes, "sorting labels");
+    if (!labels->config->labels)
+        status = eitp__label_table_sort(&labels->table, order, error);
+    for (uint32_t i = 0; i < count && status == EITP_OK; i++) {
+        const uint32_t number = labels->config->labels ? i : order[i];
+        const char *name = eitp__label_table_name(&labels->table, number);
+        meaning->values[number] = i;
+        eitp__buffer_add(&meaning->names, name, strlen(name) + 1);
+    }
+    meaning->label_count = (int64_t)count;
+    eitp__release(labels->host, order, bytes);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__example_labels_finish(const eitp__example_labels *labels, eitp__label_meaning *meaning,
+                                                      eitp_error *error) {
+    const size_t bytes = labels->table.count * sizeof *meaning->values;
+    eitp_status status = EITP_OK;
+    memset(meaning, 0, sizeof *meaning);
+    eitp__buffer_init(&meaning->names, labels->host);
+    meaning->problem = eitp__labels_problem(labels);
+    if (meaning->problem == EITP_PROBLEM_UNKNOWN)
+        return EITP_OK;
+    meaning->values = (uint32_t *)eitp__allocate_uninitialized(labels->host, bytes);
+    meaning->value_count = meaning->values ? labels->table.count : 0;
+    if (!meaning->values)
+        return eitp__fail_memory(error, bytes, "the values of labels");
+    if (meaning->problem == EITP_PROBLEM_REGRESSION)
+        eitp__labels_as_numbers(labels, meaning);
+    else
+        status = eitp__labels_as_names(labels, meaning, error);
+    if (status == EITP_OK && meaning->names.failed)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    return status;
+}
+
+EITP__PRIVATE void eitp__label_meaning_release(eitp__label_meaning *meaning) {
+    const eitp_host *host = meaning->names.host;
+    if (!host)
+        return;
+    eitp__release(host, meaning->values, meaning->value_count * sizeof *meaning->values);
+    eitp__buffer_release(&meaning->names);
+    memset(meaning, 0, sizeof *meaning);
+}
+/* <<src/data/example_labels.c */
+
+/* >>src/data/labelled_format.c */
+enum { EITP__LABELLED_VERSION = 1, EITP__LABELLED_MAGIC_SIZE = 8, EITP__LABELLED_AT_VERSION = 8 };
+enum { EITP__LABELLED_AT_CRC = EITP__LABELLED_HEADER_SIZE - 4 };
+
+static const char *eitp__labelled_magic(void) {
+    return "EITPLAB"; /* including its zero byte */
+}
+
+/* The numbers of the header, in the order in which they follow the version. */
+typedef struct eitp__labelled_fields {
+    uint64_t element_size, sample_count, id_count, value_count, names_size;
+    uint64_t tokenizer_fingerprint, content_hash;
+    uint64_t vocabulary_size, problem, label_count, max_length;
+    uint64_t pair_count, cut_samples, cut_ids, skipped, repeated, ambiguous;
+    uint64_t sequence_length, truncation, truncate_left, omit_special_tokens, dedup;
+} eitp__labelled_fields;
+
+typedef struct eitp__labelled_field {
+    size_t member; /* offset in eitp__labelled_fields */
+    unsigned char at, size;
+} eitp__labelled_field;
+
+#define EITP__LABELLED_FIELD(member, at, size)                                                                         \
+    { offsetof(eitp__labelled_fields, member), at, size }
+
+static const eitp__labelled_field eitp__labelled_field_table[] = {
+    EITP__LABELLED_FIELD(element_size, 12, 4),
+    EITP__LABELLED_FIELD(sample_count, 16, 8),
+    EITP__LABELLED_FIELD(id_count, 24, 8),
+    EITP__LABELLED_FIELD(value_count, 32, 8),
+    EITP__LABELLED_FIELD(names_size, 40, 8),
+    EITP__LABELLED_FIELD(tokenizer_fingerprint, 48, 8),
+    EITP__LABELLED_FIELD(content_hash, 56, 8),
+    EITP__LABELLED_FIELD(vocabulary_size, 64, 4),
+    EITP__LABELLED_FIELD(problem, 68, 4),
+    EITP__LABELLED_FIELD(label_count, 72, 4),
+    EITP__LABELLED_FIELD(max_length, 76, 4),
+    EITP__LABELLED_FIELD(pair_count, 80, 8),
+    EITP__LABELLED_FIELD(cut_samples, 88, 8),
+    EITP__LABELLED_FIELD(cut_ids, 96, 8),
+    EITP__LABELLED_FIELD(skipped, 104, 8),
+    EITP__LABELLED_FIELD(repeated, 112, 8),
+    EITP__LABELLED_FIELD(ambiguous, 120, 8),
+    EITP__LABELLED_FIELD(sequence_length, 128, 4),
+    EITP__LABELLED_FIELD(truncation, 132, 4),
+    EITP__LABELLED_FIELD(truncate_left, 136, 4),
+    EITP__LABELLED_FIELD(omit_special_tokens, 140, 4),
+    EITP__LABELLED_FIELD(dedup, 144, 4),
+};
+
+EITP__PRIVATE void eitp__labelled_header_unfinished(unsigned char bytes[EITP__LABELLED_HEADER_SIZE]) {
+    memset(bytes, 0, EITP__LABELLED_HEADER_SIZE);
+    memcpy(bytes, eitp__labelled_magic(), EITP__LABELLED_MAGIC_SIZE);
+}
+
+static eitp__labelled_fields eitp__labelled_fields_of(const eitp__labelled_layout *layout) {
+    const eitp_labelled_info *info = &layout->info;
+    eitp__labelled_fields fields;
+    fields.element_size = (uint64_t)info->element_size;
+    fields.sample_count = info->sample_count;
+    fields.id_count = info->id_count;
+    fields.value_count = layout->value_count;
+    fields.names_size = layout->names_size;
+    fields.tokenizer_fingerprint = info->tokenizer_fingerprint;
+    fields.content_hash = info->content_hash;
+    fields.vocabulary_size = (uint64_t)info->vocabulary_size;
+    fields.problem = (uint64_t)info->problem;
+    fields.label_count = (uint64_t)info->label_count;
+    fields.max_length = (uint64_t)info->max_length;
+    fields.pair_count = info->pair_count;
+    fields.cut_samples = info->cut_samples;
+    fields.cut_ids = info->cut_ids;
+    fields.skipped = info->skipped;
+    fields.repeated = info->repeated;
+    fields.ambiguous = info->ambiguous;
+    fields.sequence_length = (uint64_t)info->sequence.max_length;
+    fields.truncation = (uint64_t)info->sequence.truncation;
+    fields.truncate_left = info->sequence.truncate_left != 0;
+    fields.omit_special_tokens = info->sequence.omit_special_tokens != 0;
+    fields.dedup = info->dedup != 0;
+    return fields;
+}
+
+EITP__PRIVATE void eitp__labelled_header_write(unsigned char bytes[EITP__LABELLED_HEADER_SIZE],
+                                               const eitp__labelled_layout *layout) {
+    const eitp__labelled_fields fields = eitp__labelled_fields_of(layout);
+    eitp__labelled_header_unfinished(bytes);
+    eitp__put_number(bytes + EITP__LABELLED_AT_VERSION, 4, EITP__LABELLED_VERSION);
+    for (size_t i = 0; i < EITP__COUNT(eitp__labelled_field_table); i++) {
+        const eitp__labelled_field *field = &eitp__labelled_field_table[i];
+        uint64_t value;
+        memcpy(&value, (const char *)&fields + field->member, sizeof value);
+        eitp__put_number(bytes + field->at, field->size, value);
+    }
+    eitp__put_number(bytes + EITP__LABELLED_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__LABELLED_AT_CRC));
+}
+
+static void eitp__labelled_info_set(eitp_labelled_info *info, const eitp__labelled_fields *fields) {
+    info->element_size = (int32_t)fields->element_size;
+    info->vocabulary_size = (int32_t)fields->vocabulary_size;
+    info->problem = (eitp_problem)fields->problem;
+    info->label_count = (int64_t)fields->label_count;
+    info->sample_count = fields->sample_count;
+    info->id_count = fields->id_count;
+    info->max_length = (int64_t)fields->max_length;
+    info->pair_count = fields->pair_count;
+    info->cut_samples = fields->cut_samples;
+    info->cut_ids = fields->cut_ids;
+    info->skipped = fields->skipped;
+    info->repeated = fields->repeated;
+    info->ambiguous = fields->ambiguous;
+    info->dedup = fields->dedup != 0;
+    info->sequence.max_length = (int32_t)fields->sequence_length;
+    info->sequence.truncation = (eitp_truncation)fields->truncation;
+    info->sequence.truncate_left = fields->truncate_left != 0;
+    info->sequence.omit_special_tokens = fields->omit_special_tokens != 0;
+    info->tokenizer_fingerprint = fields->tokenizer_fingerprint;
+    info->content_hash = fields->content_hash;
+}
+
+/* The name of the first number that no file has; NULL: all are possible. */
+static const char *eitp__labelled_impossible(const eitp__labelled_fields *fields) {
+    const uint64_t size = fields->element_size, vocabulary = fields->vocabulary_size;
+    const int has_labels = fields->problem != EITP_PROBLEM_UNKNOWN;
+    if (size != 2 && size != 4)
+        return "size of an id";
+    if (!vocabulary || vocabulary > (size == 2 ? 65536 : (uint64_t)INT32_MAX))
+        return "vocabulary";
+    if (fields->problem > EITP_PROBLEM_REGRESSION)
+        return "problem";
+    if (!fields->sample_count || fields->sample_count > EITP__MAX_SAMPLES)
+        return "number of samples";
+    if (!fields->max_length || fields->max_length > INT32_MAX)
+        return "length of a sample";
+    if (!fields->label_count != !has_labels || fields->label_count > INT32_MAX)
+        return "number of labels";
+    if (!has_labels && fields->names_size)
+        return "size of names";
+    if (fields->sequence_length > INT32_MAX || fields->truncation > EITP_TRUNCATE_NONE)
+        return "truncation";
+    return NULL;
+}
+
+/* Subtracts the size of a section from what is left of the file; returns 0 if there is less. */
+static int eitp__labelled_take(uint64_t *left, uint64_t count, uint64_t size) {
+    if (count > *left / size)
+        return 0;
+    *left -= count * size;
+    return 1;
+}
+
+EITP__PRIVATE uint64_t eitp__labelled_place(eitp__labelled_layout *layout) {
+    const uint64_t ids = layout->info.id_count * (uint64_t)layout->info.element_size;
+    layout->records = EITP__LABELLED_HEADER_SIZE + (ids + 7) / 8 * 8;
+    layout->values = layout->records + layout->info.sample_count * EITP__LABELLED_RECORD_SIZE;
+    layout->names = layout->values + layout->value_count * EITP__LABELLED_VALUE_SIZE;
+    return layout->names + layout->names_size;
+}
+
+/* Compares the counts with the size of the file. */
+static eitp_status eitp__labelled_check_size(eitp__labelled_layout *layout, uint64_t file_size, eitp_error *error) {
+    const eitp_labelled_info *info = &layout->info;
+    uint64_t left = file_size;
+    const int is_within = eitp__labelled_take(&left, EITP__LABELLED_HEADER_SIZE, 1) &&
+                          eitp__labelled_take(&left, info->id_count, (uint64_t)info->element_size) &&
+                          eitp__labelled_take(&left, info->sample_count, EITP__LABELLED_RECORD_SIZE) &&
+                          eitp__labelled_take(&left, layout->value_count, EITP__LABELLED_VALUE_SIZE) &&
+                          eitp__labelled_take(&left, layout->names_size, 1) && left < 8;
+    if (!is_within || eitp__labelled_place(layout) != file_size)
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "the header says %llu samples with %llu ids of %d bytes, %llu values and %llu bytes of names, "
+            "but the file has %llu bytes; it is truncated or damaged: copy the file or pack the examples "
+            "again",
+            (unsigned long long)info->sample_count, (unsigned long long)info->id_count, (int)info->element_size,
+            (unsigned long long)layout->value_count, (unsigned long long)layout->names_size,
+            (unsigned long long)file_size);
+    return EITP_OK;
+}
+
+static eitp_status eitp__labelled_header_check(const unsigned char *bytes, size_t size, eitp_error *error) {
+    if (size < EITP__LABELLED_MAGIC_SIZE || memcmp(bytes, eitp__labelled_magic(), EITP__LABELLED_MAGIC_SIZE) != 0)
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "not a labelled file: it does not begin with \"EITPLAB\"; create one with eitp_labelled_pack");
+    if (size < EITP__LABELLED_HEADER_SIZE)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the file is truncated: it ends after %llu bytes, within its header of %d; copy the file or "
+                          "pack the examples again",
+                          (unsigned long long)size, (int)EITP__LABELLED_HEADER_SIZE);
+    const uint64_t version = eitp__get_number(bytes + EITP__LABELLED_AT_VERSION, 4);
+    const uint32_t crc = eitp__crc32c(0, bytes, EITP__LABELLED_AT_CRC);
+    const uint32_t expected = (uint32_t)eitp__get_number(bytes + EITP__LABELLED_AT_CRC, 4);
+    if (!version)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: pack the examples again");
+    if (version != EITP__LABELLED_VERSION)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "unsupported labelled file version %llu (supported: %d): pack the examples again",
+                          (unsigned long long)version, (int)EITP__LABELLED_VERSION);
+    if (crc != expected)
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "the header is damaged (its CRC32C is %08lx, expected %08lx): copy the file or pack the examples again",
+            (unsigned long)crc, (unsigned long)expected);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_header_read(const unsigned char *bytes, size_t size, uint64_t file_size,
+                                                     eitp__labelled_layout *layout, eitp_error *error) {
+    eitp__labelled_fields fields;
+    eitp_status status = eitp__labelled_header_check(bytes, size, error);
+    if (status != EITP_OK)
+        return status;
+    for (size_t i = 0; i < EITP__COUNT(eitp__labelled_field_table); i++) {
+        const eitp__labelled_field *field = &eitp__labelled_field_table[i];
+        const uint64_t value = eitp__get_number(bytes + field->at, field->size);
+        memcpy((char *)&fields + field->member, &value, sizeof value);
+    }
+    const char *impossible = eitp__labelled_impossible(&fields);
+    if (impossible)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the header says an impossible %s: pack the examples again",
+                          impossible);
+    memset(layout, 0, sizeof *layout);
+    eitp__labelled_info_set(&layout->info, &fields);
+    layout->value_count = fields.value_count;
+    layout->names_size = fields.names_size;
+    return eitp__labelled_check_size(layout, file_size, error);
+}
+
+/* ---- Records and values ---- */
+
+EITP__PRIVATE void eitp__labelled_record_write(unsigned char bytes[EITP__LABELLED_RECORD_SIZE],
+                                               const eitp__labelled_record *record) {
+    eitp__put_number(bytes, 8, record->first);
+    eitp__put_number(bytes + 8, 8, record->first_value);
+    eitp__put_number(bytes + 16, 8, record->text_hash);
+    eitp__put_number(bytes + 24, 4, record->length);
+    eitp__put_number(bytes + 28, 4, record->boundary);
+    eitp__put_number(bytes + 32, 4, record->value_count);
+    eitp__put_number(bytes + 36, 4, record->crc);
+}
+
+EITP__PRIVATE eitp__labelled_record eitp__labelled_record_read(const unsigned char bytes[EITP__LABELLED_RECORD_SIZE]) {
+    eitp__labelled_record record;
+    record.first = eitp__get_number(bytes, 8);
+    record.first_value = eitp__get_number(bytes + 8, 8);
+    record.text_hash = eitp__get_number(bytes + 16, 8);
+    record.length = (uint32_t)eitp__get_number(bytes + 24, 4);
+    record.boundary = (uint32_t)eitp__get_number(bytes + 28, 4);
+    record.value_count = (uint32_t)eitp__get_number(bytes + 32, 4);
+    record.crc = (uint32_t)eitp__get_number(bytes + 36, 4);
+    return record;
+}
+
+EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record, const eitp__labelled_layout *layout) {
+    const eitp_labelled_info *info = &layout->info;
+    const uint64_t length = record->length, values = record->value_count;
+    if (!length || length > (uint64_t)info->max_length || record->boundary > length)
+        return 0;
+    if (record->first > info->id_count || length > info->id_count - record->first ||
+        record->first_value > layout->value_count || values > layout->value_count - record->first_value)
+        return 0;
+    switch (info->problem) {
+    case EITP_PROBLEM_SINGLE_LABEL:
+        return values == 1;
+    case EITP_PROBLEM_MULTI_LABEL:
+        return values <= (uint64_t)info->label_count;
+    case EITP_PROBLEM_REGRESSION:
+        return values == (uint64_t)info->label_count;
+    default:
+        return values == 0;
+    }
+}
+
+EITP__PRIVATE int eitp__labelled_value_fits(uint32_t value, const eitp_labelled_info *info) {
+    const uint32_t exponent = 0x7F800000u;
+    return info->problem == EITP_PROBLEM_REGRESSION ? (value & exponent) != exponent
+                                                    : value < (uint64_t)info->label_count;
+}
+/* <<src/data/labelled_format.c */
+
+/* >>src/data/labelled_index.c */
+EITP__PRIVATE void eitp__labelled_index_init(eitp__labelled_index *index, const eitp_host *host) {
+    memset(index, 0, sizeof *index);
+    index->host = host;
+}
+
+EITP__PRIVATE void eitp__labelled_index_release(eitp__labelled_index *index) {
+    if (!index->host)
+        return;
+    eitp__release(index->host, index->entries, index->capacity * sizeof *index->entries);
+    eitp__release(index->host, index->values, index->value_capacity * sizeof *index->values);
+    eitp__labelled_index_init(index, index->host);
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_index_reserve(eitp__labelled_index *index, size_t value_count,
+                                                       eitp_error *error) {
+    if (index->count >= EITP__MAX_SAMPLES)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "a labelled file has at most %llu samples",
+                          (unsigned long long)EITP__MAX_SAMPLES);
+    if (!eitp__reserve(index->host, (void **)&index->entries, &index->capacity, index->count + 1,
+                       sizeof *index->entries) ||
+        !eitp__reserve(index->host, (void **)&index->values, &index->value_capacity, index->value_count + value_count,
+                       sizeof *index->values))
+        return eitp__fail_memory(error, (index->count + 1) * sizeof *index->entries, "the index of a labelled file");
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__labelled_entry entry,
+                                            const uint32_t *values, size_t value_count) {
+    entry.record.first_value = index->value_count;
+    entry.record.value_count = (uint32_t)value_count;
+    if (value_count)
+        memcpy(index->values + index->value_count, values, value_count * sizeof *values);
+    index->value_count += value_count;
+    index->entries[index->count++] = entry;
+}
+
+static int eitp__compare_values(const void *a, const void *b) {
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, const eitp__label_meaning *meaning) {
+    if (meaning->problem == EITP_PROBLEM_UNKNOWN)
+        index->value_count = 0;
+    for (size_t i = 0; i < index->value_count; i++)
+        index->values[i] = meaning->values[index->values[i]];
+    for (size_t i = 0; i < index->count && meaning->problem == EITP_PROBLEM_MULTI_LABEL; i++) {
+        const eitp__labelled_record *record = &index->entries[i].record;
+        eitp__sort(index->values + record->first_value, record->value_count, sizeof *index->values,
+                   eitp__compare_values);
+    }
+}
+
+/* ---- Repeats ---- */
+
+/* What sorting by texts needs of an entry. */
+typedef struct eitp__text_place {
+    uint64_t hash;
+    uint64_t entry;
+} eitp__text_place;
+
+static int eitp__compare_text_places(const void *a, const void *b) {
+    const eitp__text_place *left = (const eitp__text_place *)a, *right = (const eitp__text_place *)b;
+    if (left->hash != right->hash)
+        return left->hash < right->hash ? -1 : 1;
+    return left->entry < right->entry ? -1 : left->entry > right->entry;
+}
+
+static int eitp__same_values(const eitp__labelled_index *index, uint64_t a, uint64_t b) {
+    const eitp__labelled_record *left = &index->entries[a].record, *right = &index->entries[b].record;
+    return left->value_count == right->value_count &&
+           (!left->value_count || !memcmp(index->values + left->first_value, index->values + right->first_value,
+                                          left->value_count * sizeof *index->values));
+}
+
+/* Marks the samples to drop by a length of 0. */
+static void eitp__mark_repeats(eitp__labelled_index *index, const eitp__text_place *places, eitp_labelled_info *info) {
+    for (size_t first = 0, end; first < index->count; first = end) {
+        int is_ambiguous = 0;
+        for (end = first + 1; end < index->count && places[end].hash == places[first].hash; end++)
+            is_ambiguous |= !eitp__same_values(index, places[first].entry, places[end].entry);
+        if (is_ambiguous)
+            info->ambiguous += end - first;
+        else
+            info->repeated += end - first - 1;
+        for (size_t i = first + !is_ambiguous; i < end && info->dedup; i++)
+            index->entries[places[i].entry].record.length = 0;
+    }
+}
+
+/* Closes the gaps of samples that were dropped. */
+static void eitp__drop_marked(eitp__labelled_index *index) {
+    size_t kept = 0, values = 0;
+    for (size_t i = 0; i < index->count; i++) {
+        eitp__labelled_entry entry = index->entries[i];
+        const size_t count = entry.record.value_count;
+        if (!entry.record.length)
+            continue;
+        if (count)
+            memmove(index->values + values, index->values + entry.record.first_value, count * sizeof *index->values);
+        entry.record.first_value = values;
+        values += count;
+        index->entries[kept++] = entry;
+    }
+    index->count = kept;
+    index->value_count = values;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_labelled_info *info,
+                                                       eitp_error *error) {
+    const size_t bytes = index->count * sizeof(eitp__text_place);
+    eitp__text_place *places = (eitp__text_place *)eitp__allocate_uninitialized(index->host, bytes);
+    if (index->count && !places)
+        return eitp__fail_memory(error, bytes, "finding repeated texts");
+    for (size_t i = 0; i < index->count; i++) {
+        places[i].hash = index->entries[i].record.text_hash;
+        places[i].entry = i;
+    }
+    eitp__sort(places, index->count, sizeof *places, eitp__compare_text_places);
+    eitp__mark_repeats(index, places, info);
+    eitp__drop_marked(index);
+    eitp__release(index->host, places, bytes);
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_labelled_info *info) {
+    info->sample_count = index->count;
+    for (size_t i = 0; i < index->count; i++) {
+        const eitp__labelled_entry *entry = &index->entries[i];
+        info->id_count += entry->record.length;
+        if ((int64_t)entry->record.length > info->max_length)
+            info->max_length = (int64_t)entry->record.length;
+        info->pair_count += entry->is_pair != 0;
+        info->cut_samples += entry->cut > 0;
+        info->cut_ids += entry->cut;
+    }
+}
+/* <<src/data/labelled_index.c */
+
+/* >>src/data/labelled_writer.c */
+enum { EITP__LABELLED_WRITE_BYTES = 65536, EITP__LABELLED_ENCODE_BYTES = 1024 };
+
+EITP__PRIVATE eitp_status eitp__labelled_writer_open(eitp__labelled_writer *writer, const eitp_host *host,
+                                                     const char *path, int32_t vocabulary_size, eitp_error *error) {
+    unsigned char header[EITP__LABELLED_HEADER_SIZE];
+    memset(writer, 0, sizeof *writer);
+    writer->host = host;
+    writer->vocabulary_size = vocabulary_size;
+    writer->element_size = vocabulary_size <= 65536 ? 2 : 4;
+    writer->offset = EITP__LABELLED_HEADER_SIZE;
+    writer->buffer = (unsigned char *)eitp__allocate_uninitialized(host, EITP__LABELLED_WRITE_BYTES);
+    if (!writer->buffer)
+        return eitp__fail_memory(error, EITP__LABELLED_WRITE_BYTES, "writing a labelled file");
+    eitp_status status = eitp__partial_file_open(&writer->output, host, path, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__labelled_header_unfinished(header);
+    return eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
+}
+
+static eitp_status eitp__labelled_flush(eitp__labelled_writer *writer, eitp_error *error) {
+    eitp_status status =
+        eitp__file_write(&writer->output.file, writer->offset, writer->buffer, writer->buffered, error);
+    if (status == EITP_OK) {
+        writer->offset += writer->buffered;
+        writer->buffered = 0;
+    }
+    return status;
+}
+
+static eitp_status eitp__labelled_put(eitp__labelled_writer *writer, const void *data, size_t size, eitp_error *error) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    while (size) {
+        const size_t room = EITP__LABELLED_WRITE_BYTES - writer->buffered, part = size < room ? size : room;
+        memcpy(writer->buffer + writer->buffered, bytes, part);
+        writer->buffered += part;
+        bytes += part;
+        size -= part;
+        eitp_status status =
+            writer->buffered == EITP__LABELLED_WRITE_BYTES ? eitp__labelled_flush(writer, error) : EITP_OK;
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_writer_add(eitp__labelled_writer *writer, const int32_t *ids, size_t count,
+                                                    uint32_t *crc, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_ENCODE_BYTES];
+    const size_t element = writer->element_size, chunk = sizeof bytes / element;
+    *crc = 0;
+    for (size_t done = 0; done < count;) {
+        const size_t now = count - done < chunk ? count - done : chunk;
+        for (size_t i = 0; i < now; i++) {
+            const int32_t id = ids[done + i];
+            if (id < 0 || id >= writer->vocabulary_size)
+                return eitp__fail(error, EITP_ERROR_INTERNAL,
+                                  "the tokenizer returned id %ld, outside its vocabulary of %ld", (long)id,
+                                  (long)writer->vocabulary_size);
+            eitp__put_number(bytes + i * element, element, (uint64_t)id);
+        }
+        *crc = eitp__crc32c(*crc, bytes, now * element);
+        eitp_status status = eitp__labelled_put(writer, bytes, now * element, error);
+        if (status != EITP_OK)
+            return status;
+        done += now;
+    }
+    writer->id_count += count;
+    return EITP_OK;
+}
+
+/* ---- Finishing ---- */
+
+/* Moves the ids of a sample towards the beginning of the file. */
+static eitp_status eitp__labelled_move(eitp__labelled_writer *writer, uint64_t from, uint64_t to, uint64_t size,
+                                       eitp_error *error) {
+    while (size) {
+        const size_t most = EITP__LABELLED_WRITE_BYTES, part = size < most ? (size_t)size : most;
+        eitp_status status = eitp__file_read(&writer->output.file, from, writer->buffer, part, error);
+        if (status == EITP_OK)
+            status = eitp__file_write(&writer->output.file, to, writer->buffer, part, error);
+        if (status != EITP_OK)
+            return status;
+        from += part;
+        to += part;
+        size -= part;
+    }
+    return EITP_OK;
+}
+
+/* Closes the gaps that dropped samples left, and ends the file after the ids. */
+static eitp_status eitp__labelled_compact(eitp__labelled_writer *writer, eitp__labelled_index *index,
+                                          eitp_error *error) {
+    const uint64_t element = writer->element_size;
+    uint64_t next = 0;
+    eitp_status status = eitp__labelled_flush(writer, error);
+    for (size_t i = 0; i < index->count && status == EITP_OK; i++) {
+        eitp__labelled_record *record = &index->entries[i].record;
+        if (record->first != next)
+            status = eitp__labelled_move(writer, EITP__LABELLED_HEADER_SIZE + record->first * element,
+                                         EITP__LABELLED_HEADER_SIZE + next * element, record->length * element, error);
+        record->first = next;
+        next += record->length;
+    }
+    writer->offset = EITP__LABELLED_HEADER_SIZE + next * element;
+    if (status == EITP_OK && next != writer->id_count)
+        status = eitp__file_resize(&writer->output.file, writer->offset, error);
+    writer->id_count = next;
+    return status;
+}
+
+/* Appends what follows the ids and hashes it. */
+static eitp_status eitp__labelled_put_hashed(eitp__labelled_writer *writer, const void *data, size_t size,
+                                             uint64_t *hash, eitp_error *error) {
+    *hash = eitp__fnv1a(*hash, data, size);
+    return eitp__labelled_put(writer, data, size, error);
+}
+
+static eitp_status eitp__labelled_put_index(eitp__labelled_writer *writer, const eitp__labelled_index *index,
+                                            uint64_t *hash, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_RECORD_SIZE];
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < index->count && status == EITP_OK; i++) {
+        eitp__labelled_record_write(bytes, &index->entries[i].record);
+        status = eitp__labelled_put_hashed(writer, bytes, sizeof bytes, hash, error);
+    }
+    for (size_t i = 0; i < index->value_count && status == EITP_OK; i++) {
+        eitp__put_number(bytes, EITP__LABELLED_VALUE_SIZE, index->values[i]);
+        status = eitp__labelled_put_hashed(writer, bytes, EITP__LABELLED_VALUE_SIZE, hash, error);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_writer_finish(eitp__labelled_writer *writer, eitp__labelled_index *index,
+                                                       const eitp__buffer *names, eitp_labelled_info *info,
+                                                       eitp_error *error) {
+    static const unsigned char zeros[8] = EITP__ZERO;
+    unsigned char header[EITP__LABELLED_HEADER_SIZE];
+    eitp__labelled_layout layout = EITP__ZERO;
+    info->element_size = (int32_t)writer->element_size;
+    info->content_hash = EITP__FNV_START;
+    layout.info = *info;
+    layout.value_count = index->value_count;
+    layout.names_size = names->size;
+    eitp__labelled_place(&layout);
+    eitp_status status = eitp__labelled_compact(writer, index, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_put(writer, zeros, (size_t)(layout.records - writer->offset), error);
+    if (status == EITP_OK)
+        status = eitp__labelled_put_index(writer, index, &info->content_hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_put_hashed(writer, names->data, names->size, &info->content_hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_flush(writer, error);
+    if (status != EITP_OK)
+        return status;
+    layout.info = *info;
+    eitp__labelled_header_write(header, &layout);
+    status = eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
+    return status == EITP_OK ? eitp__partial_file_commit(&writer->output, error) : status;
+}
+
+EITP__PRIVATE void eitp__labelled_writer_release(eitp__labelled_writer *writer) {
+    if (!writer->host)
+        return;
+    eitp__partial_file_release(&writer->output);
+    eitp__release(writer->host, writer->buffer, EITP__LABELLED_WRITE_BYTES);
+    memset(writer, 0, sizeof *writer);
+}
+/* <<src/data/labelled_writer.c */
+
+/* >>src/data/labelled_pack.c */
+/* Packs examples into a labelled file: encodes texts, finds out what labels are, drops repeats, writes. */
+
+/* Bad examples that the log names. */
+enum { EITP__LOGGED_EXAMPLES = 10 };
+
+typedef struct eitp__labelled_packer {
+    const eitp_host *host;
+    const eitp_tokenizer *tokenizer;
+    const eitp_labelled_pack_config *config;
+    eitp_sequence_config sequence;
+    eitp__example_labels labels;
+    eitp__labelled_index index;
+    eitp__labelled_writer writer;
+    eitp_labelled_info info;
+    eitp__label_meaning meaning;
+    uint64_t examples; /* read */
+    int32_t *ids, *segments;
+    size_t id_capacity, segment_capacity;
+    eitp_sequence_report report; /* of the current example */
+} eitp__labelled_packer;
+
+/* ---- Length ---- */
+
+static eitp_status eitp__labelled_check_length(const eitp__labelled_packer *packer, eitp_error *error) {
+    const eitp_sequence_config *sequence = &packer->sequence;
+    const int32_t added = sequence->omit_special_tokens ? 0 : eitp_tokenizer_added_count(packer->tokenizer, 0);
+    const int truncation = (int)sequence->truncation;
+    if (truncation < EITP_TRUNCATE_LONGEST || truncation > EITP_TRUNCATE_NONE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown sequence.truncation %d", truncation);
+    if (sequence->max_length < 0 || (sequence->max_length && sequence->max_length <= added))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "sequence.max_length must be more than the %ld special tokens of a text (got %ld)",
+                          (long)added, (long)sequence->max_length);
+    return EITP_OK;
+}
+
+/* Follows the tokenizer's files, unless the caller says otherwise, and says so. */
+static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp_error *error) {
+    const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(packer->tokenizer);
+    eitp_sequence_config *sequence = &packer->sequence;
+    *sequence = packer->config->sequence;
+    if (sequence->max_length) {
+        if (defaults.max_length && defaults.max_length != sequence->max_length)
+            eitp__log(packer->host, EITP_LOG_WARNING,
+                      "the tokenizer's truncation at %ld tokens is not applied: sequences may have %ld",
+                      (long)defaults.max_length, (long)sequence->max_length);
+        return eitp__labelled_check_length(packer, error);
+    }
+    if (defaults.max_length) {
+        sequence->max_length = defaults.max_length;
+        sequence->truncation = defaults.truncation;
+        sequence->truncate_left = defaults.truncate_left;
+    } else {
+        sequence->max_length = defaults.model_max_length;
+    }
+    if (sequence->max_length)
+        eitp__log(packer->host, EITP_LOG_INFO, "sequences have at most %ld tokens, as the tokenizer's files say",
+                  (long)sequence->max_length);
+    return eitp__labelled_check_length(packer, error);
+}
+
+/* ---- An example ---- */
+
+/* Encodes the texts into packer->ids, whose room is enlarged if it is too small. */
+static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, const eitp_example *example,
+                                         eitp_error *error) {
+    const eitp_text *pair = example->pair.bytes ? &example->pair : NULL;
+    for (;;) {
+        const size_t capacity =
+            packer->id_capacity < packer->segment_capacity ? packer->id_capacity : packer->segment_capacity;
+        eitp_status status =
+            eitp_tokenizer_encode_sequence(packer->tokenizer, &example->text, pair, &packer->sequence, packer->ids,
+                                           packer->segments, capacity, &packer->report, error);
+        const size_t needed = packer->report.count;
+        if (status != EITP_OK || needed <= capacity)
+            return status;
+        if (needed > INT32_MAX)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sequence has %llu tokens; at most %ld are supported",
+                              (unsigned long long)needed, (long)INT32_MAX);
+        if (!eitp__reserve(packer->host, (void **)&packer->ids, &packer->id_capacity, needed, sizeof *packer->ids) ||
+            !eitp__reserve(packer->host, (void **)&packer->segments, &packer->segment_capacity, needed,
+                           sizeof *packer->segments))
+            return eitp__fail_memory(error, 2 * needed * sizeof *packer->ids, "the tokens of an example");
+    }
+}
+
+/* An example must have a token of its texts. */
+static eitp_status eitp__labelled_check_tokens(const eitp__labelled_packer *packer, int is_pair, eitp_error *error) {
+    const eitp_sequence_report *report = &packer->report;
+    const int32_t added =
+        packer->sequence.omit_special_tokens ? 0 : eitp_tokenizer_added_count(packer->tokenizer, is_pair);
+    if (report->count > (size_t)added)
+        return EITP_OK;
+    if (report->cut_first || report->cut_second)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "sequence.max_length %ld leaves no room for tokens of the texts besides the %ld special ones",
+                          (long)packer->sequence.max_length, (long)added);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text is empty: it has no tokens");
+}
+
+/* The first id of segment 1; the number of ids if there is none. */
+static eitp_status eitp__labelled_boundary(const eitp__labelled_packer *packer, uint32_t *boundary, eitp_error *error) {
+    const size_t count = packer->report.count;
+    size_t first = 0;
+    while (first < count && packer->segments[first] == 0)
+        first++;
+    for (size_t i = first; i < count; i++) {
+        if (packer->segments[i] != 1)
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "the tokenizer's template gives token %llu segment %ld after segment 1; a labelled file "
+                              "has segments 0 and then 1",
+                              (unsigned long long)i, (long)packer->segments[i]);
+    }
+    *boundary = (uint32_t)first;
+    return EITP_OK;
+}
+
+static uint64_t eitp__text_hash(const eitp_example *example) {
+    unsigned char size[8];
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START, example->text.bytes, example->text.size);
+    if (!example->pair.bytes)
+        return hash;
+    eitp__put_number(size, sizeof size, example->text.size);
+    hash = eitp__fnv1a(hash, size, sizeof size);
+    return eitp__fnv1a(hash, example->pair.bytes, example->pair.size);
+}
+
+/* Packs an example. EITP_ERROR_ARGUMENT: it is bad, and nothing has changed. */
+static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, const eitp_example *example,
+                                               eitp_error *error) {
+    eitp__labelled_entry entry = EITP__ZERO;
+    entry.is_pair = example->pair.bytes != NULL;
+    eitp_status status = eitp__labelled_encode(packer, example, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_check_tokens(packer, entry.is_pair, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_boundary(packer, &entry.record.boundary, error);
+    if (status == EITP_OK)
+        status = eitp__example_labels_add(&packer->labels, example, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_index_reserve(&packer->index, packer->labels.count, error);
+    if (status != EITP_OK)
+        return status;
+    entry.record.first = packer->writer.id_count;
+    entry.record.length = (uint32_t)packer->report.count;
+    entry.record.text_hash = eitp__text_hash(example);
+    entry.cut = (uint32_t)(packer->report.cut_first + packer->report.cut_second);
+    status = eitp__labelled_writer_add(&packer->writer, packer->ids, packer->report.count, &entry.record.crc, error);
+    if (status == EITP_OK)
+        eitp__labelled_index_add(&packer->index, entry, packer->labels.numbers, packer->labels.count);
+    return status;
+}
+
+/* Puts the place of an example before a message. */
+static eitp_status eitp__labelled_place_error(const eitp__labelled_packer *packer, const eitp_example *example,
+                                              eitp_status status, eitp_error *error) {
+    if (!example->path)
+        return eitp__fail_prefix(error, status, "example %llu", (unsigned long long)packer->examples);
+    if (!example->line)
+        return eitp__fail_prefix(error, status, "%s", example->path);
+    if (!example->column)
+        return eitp__fail_prefix(error, status, "%s:%llu", example->path, (unsigned long long)example->line);
+    return eitp__fail_prefix(error, status, "%s:%llu:%llu", example->path, (unsigned long long)example->line,
+                             (unsigned long long)example->column);
+}
+
+/* Packs an example, or skips a bad one. */
+static eitp_status eitp__labelled_take_example(eitp__labelled_packer *packer, const eitp_example *example,
+                                               eitp_error *error) {
+    eitp_error why;
+    eitp_status status = eitp__labelled_pack_example(packer, example, &why);
+    if (status == EITP_OK)
+        return EITP_OK;
+    eitp__labelled_place_error(packer, example, status, &why);
+    if (status != EITP_ERROR_ARGUMENT || !packer->config->skip_bad) {
+        if (error)
+            *error = why;
+        return status;
+    }
+    if (packer->info.skipped++ < EITP__LOGGED_EXAMPLES)
+        eitp__log(packer->host, EITP_LOG_WARNING, "skipped: %s", why.message);
+    return EITP_OK;
+}
+
+static eitp_status eitp__labelled_report_progress(const eitp__labelled_packer *packer, const eitp_example *example,
+                                                  eitp_error *error) {
+    const eitp_labelled_pack_config *config = packer->config;
+    eitp_labelled_progress progress;
+    if (!config->progress)
+        return EITP_OK;
+    progress.path = example->path;
+    progress.line = example->line;
+    progress.examples = packer->examples;
+    progress.ids = packer->writer.id_count;
+    if (config->progress(config->user, &progress))
+        return eitp__fail(error, EITP_ERROR_INTERRUPTED,
+                          "packing was stopped after %llu examples; no labelled file was written",
+                          (unsigned long long)packer->examples);
+    return EITP_OK;
+}
+
+/* ---- All examples ---- */
+
+static eitp_status eitp__labelled_pack_begin(eitp__labelled_packer *packer, const char *output_path,
+                                             eitp_error *error) {
+    const int32_t vocabulary_size = eitp_tokenizer_size(packer->tokenizer);
+    eitp_status status = eitp__partial_file_check(packer->host, output_path, "labelled file", error);
+    if (status == EITP_OK)
+        status = eitp__labelled_set_length(packer, error);
+    if (status == EITP_OK)
+        status = eitp__example_labels_init(&packer->labels, packer->host, packer->config, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_writer_open(&packer->writer, packer->host, output_path, vocabulary_size, error);
+    packer->info.vocabulary_size = vocabulary_size;
+    packer->info.sequence = packer->sequence;
+    packer->info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(packer->tokenizer);
+    packer->info.dedup = packer->config->dedup != 0;
+    return status;
+}
+
+static eitp_status eitp__labelled_pack_all(eitp__labelled_packer *packer, const eitp_example_source *source,
+                                           eitp_error *error) {
+    for (;;) {
+        eitp_example example = EITP__ZERO;
+        int is_end = 0;
+        eitp_status status = source->read(source->user, &example, &is_end, error);
+        if (status != EITP_OK || is_end)
+            return status;
+        packer->examples++;
+        status = eitp__labelled_take_example(packer, &example, error);
+        if (status == EITP_OK)
+            status = eitp__labelled_report_progress(packer, &example, error);
+        if (status != EITP_OK)
+            return status;
+    }
+}
+
+/* Numbers the labels, counts repeats and drops them. */
+static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eitp_error *error) {
+    eitp_labelled_info *info = &packer->info;
+    if (info->skipped > EITP__LOGGED_EXAMPLES)
+        eitp__log(packer->host, EITP_LOG_WARNING, "skipped %llu of %llu examples, the first %d of them above",
+                  (unsigned long long)info->skipped, (unsigned long long)packer->examples, (int)EITP__LOGGED_EXAMPLES);
+    if (!packer->examples)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no examples found; give data with at least one");
+    if (!packer->index.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "all %llu examples are bad and were skipped; the log says why",
+                          (unsigned long long)packer->examples);
+    eitp_status status = eitp__example_labels_finish(&packer->labels, &packer->meaning, error);
+    if (status != EITP_OK)
+        return status;
+    info->problem = packer->meaning.problem;
+    info->label_count = packer->meaning.label_count;
+    eitp__labelled_index_set_values(&packer->index, &packer->meaning);
+    status = eitp__labelled_index_repeats(&packer->index, info, error);
+    if (status == EITP_OK && !packer->index.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "no sample is left: all %llu examples have texts that occur with different labels",
+                          (unsigned long long)info->ambiguous);
+    eitp__labelled_index_count(&packer->index, info);
+    return status;
+}
+
+static void eitp__labelled_packer_release(eitp__labelled_packer *packer) {
+    eitp__label_meaning_release(&packer->meaning);
+    eitp__labelled_writer_release(&packer->writer);
+    eitp__labelled_index_release(&packer->index);
+    eitp__example_labels_release(&packer->labels);
+    eitp__release(packer->host, packer->ids, packer->id_capacity * sizeof *packer->ids);
+    eitp__release(packer->host, packer->segments, packer->segment_capacity * sizeof *packer->segments);
+}
+
+eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,
+                               const eitp_labelled_pack_config *config, const eitp_example_source *source,
+                               const char *output_path, eitp_labelled_info *info, eitp_error *error) {
+    eitp__labelled_packer packer;
+    if (!host || !tokenizer || !config || !source || !source->read || !output_path)
+        return eitp__fail_null(error, "eitp_labelled_pack", "host, tokenizer, config, source and output_path");
+    memset(&packer, 0, sizeof packer);
+    packer.host = host;
+    packer.tokenizer = tokenizer;
+    packer.config = config;
+    eitp__labelled_index_init(&packer.index, host);
+    eitp_status status = eitp__labelled_pack_begin(&packer, output_path, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_pack_all(&packer, source, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_pack_decide(&packer, error);
+    if (status == EITP_OK)
+        status =
+            eitp__labelled_writer_finish(&packer.writer, &packer.index, &packer.meaning.names, &packer.info, error);
+    if (status == EITP_OK && info)
+        *info = packer.info;
+    eitp__labelled_packer_release(&packer);
+    return status;
+}
+/* <<src/data/labelled_pack.c */
+
+/* >>src/data/labelled_file.c */
+EITP__PRIVATE eitp_status eitp__labelled_read_bytes(const eitp_labelled_file *file, uint64_t offset, void *bytes,
+                                                    size_t size, eitp_error *error) {
+    eitp__file handle = file->file;
+    eitp_status status = eitp__file_read(&handle, offset, bytes, size, error);
+    if (status == EITP_ERROR_FORMAT)
+        return eitp__fail(error, EITP_ERROR_IO, "'%s' changed while it was read: it ends before byte %llu; restore it",
+                          file->file.path, (unsigned long long)(offset + size));
+    return status;
+}
+
+static eitp_status eitp__labelled_fail_damaged(const eitp_labelled_file *file, const char *what, uint64_t number,
+                                               eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: %s %llu is damaged: copy the file or pack the examples again",
+                      file->file.path, what, (unsigned long long)number);
+}
+
+/* ---- Records and values ---- */
+
+EITP__PRIVATE void eitp__labelled_window_init(eitp__labelled_window *window, const eitp_labelled_file *file) {
+    window->file = file;
+    window->first = window->count = 0;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_window_record(eitp__labelled_window *window, uint64_t number,
+                                                       eitp__labelled_record *record, eitp_error *error) {
+    const eitp__labelled_layout *layout = &window->file->layout;
+    if (number < window->first || number - window->first >= window->count) {
+        const uint64_t room = EITP__LABELLED_CHUNK / EITP__LABELLED_RECORD_SIZE;
+        const uint64_t left = layout->info.sample_count - number, count = left < room ? left : room;
+        const uint64_t offset = layout->records + number * EITP__LABELLED_RECORD_SIZE;
+        window->count = 0;
+        eitp_status status = eitp__labelled_read_bytes(window->file, offset, window->bytes,
+                                                       (size_t)count * EITP__LABELLED_RECORD_SIZE, error);
+        if (status != EITP_OK)
+            return status;
+        window->first = number;
+        window->count = count;
+    }
+    *record = eitp__labelled_record_read(window->bytes + (number - window->first) * EITP__LABELLED_RECORD_SIZE);
+    if (!eitp__labelled_record_fits(record, layout))
+        return eitp__labelled_fail_damaged(window->file, "the index of sample", number, error);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_read_values(const eitp_labelled_file *file, uint64_t first, size_t count,
+                                                     uint32_t *values, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_CHUNK];
+    const uint64_t offset = file->layout.values + first * EITP__LABELLED_VALUE_SIZE;
+    eitp_status status = eitp__labelled_read_bytes(file, offset, bytes, count * EITP__LABELLED_VALUE_SIZE, error);
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        values[i] = (uint32_t)eitp__get_number(bytes + i * EITP__LABELLED_VALUE_SIZE, EITP__LABELLED_VALUE_SIZE);
+        if (!eitp__labelled_value_fits(values[i], &file->layout.info))
+            return eitp__labelled_fail_damaged(file, "the label or number", first + i, error);
+    }
+    return status;
+}
+
+/* ---- Opening ---- */
+
+/* Checks that records follow each other without gaps, and hashes them. */
+static eitp_status eitp__labelled_check_records(const eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
+    const eitp__labelled_layout *layout = &file->layout;
+    unsigned char bytes[EITP__LABELLED_RECORD_SIZE];
+    eitp__labelled_window window;
+    uint64_t ids = 0, values = 0, longest = 0;
+    eitp__labelled_window_init(&window, file);
+    for (uint64_t i = 0; i < layout->info.sample_count; i++) {
+        eitp__labelled_record record;
+        eitp_status status = eitp__labelled_window_record(&window, i, &record, error);
+        if (status != EITP_OK)
+            return status;
+        if (record.first != ids || record.first_value != values)
+            return eitp__labelled_fail_damaged(file, "the index of sample", i, error);
+        ids += record.length;
+        values += record.value_count;
+        longest = record.length > longest ? record.length : longest;
+        eitp__labelled_record_write(bytes, &record);
+        *hash = eitp__fnv1a(*hash, bytes, sizeof bytes);
+    }
+    if (ids != layout->info.id_count || values != layout->value_count || longest != (uint64_t)layout->info.max_length)
+        return eitp__labelled_fail_damaged(file, "the index after sample", layout->info.sample_count - 1, error);
+    return EITP_OK;
+}
+
+static eitp_status eitp__labelled_check_values(const eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
+    uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
+    unsigned char bytes[EITP__LABELLED_VALUE_SIZE];
+    for (uint64_t first = 0; first < file->layout.value_count;) {
+        const uint64_t left = file->layout.value_count - first;
+        const size_t count = left < EITP__COUNT(values) ? (size_t)left : EITP__COUNT(values);
+        eitp_status status = eitp__labelled_read_values(file, first, count, values, error);
+        if (status != EITP_OK)
+            return status;
+        for (size_t i = 0; i < count; i++) {
+            eitp__put_number(bytes, sizeof bytes, values[i]);
+            *hash = eitp__fnv1a(*hash, bytes, sizeof bytes);
+        }
+        first += count;
+    }
+    return EITP_OK;
+}
+
+/* Finds the names of labels in the bytes that hold them. Returns 0 if they are not as many as there are labels. */
+static int eitp__labelled_find_names(eitp_labelled_file *file) {
+    const char *at = file->names, *end = file->names + file->layout.names_size;
+    for (int64_t i = 0; i < file->layout.info.label_count; i++) {
+        const char *zero = at < end ? (const char *)memchr(at, 0, (size_t)(end - at)) : NULL;
+        if (!zero)
+            return 0;
+        file->labels[i] = at;
+        at = zero + 1;
+    }
+    return at == end;
+}
+
+/* Numbers to predict may be without names. */
+static eitp_status eitp__labelled_read_names(eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
+    const eitp__labelled_layout *layout = &file->layout;
+    const uint64_t size = layout->names_size, count = (uint64_t)layout->info.label_count;
+    if (!size && (layout->info.problem == EITP_PROBLEM_REGRESSION || !count))
+        return EITP_OK;
+    if (size < count)
+        return eitp__labelled_fail_damaged(file, "the name of label", count - 1, error);
+    file->names = (char *)eitp__allocate_uninitialized(&file->host, (size_t)size);
+    file->labels = (const char **)eitp__allocate_uninitialized(&file->host, (size_t)count * sizeof *file->labels);
+    if (!file->names || (count && !file->labels))
+        return eitp__fail_memory(error, (size_t)(size + count * sizeof *file->labels), "the names of labels");
+    eitp_status status = eitp__labelled_read_bytes(file, layout->names, file->names, (size_t)size, error);
+    if (status != EITP_OK)
+        return status;
+    *hash = eitp__fnv1a(*hash, file->names, (size_t)size);
+    return eitp__labelled_find_names(file) ? EITP_OK
+                                           : eitp__labelled_fail_damaged(file, "the name of label", count - 1, error);
+}
+
+static eitp_status eitp__labelled_check_content(eitp_labelled_file *file, eitp_error *error) {
+    uint64_t hash = EITP__FNV_START;
+    eitp_status status = eitp__labelled_check_records(file, &hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_check_values(file, &hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_read_names(file, &hash, error);
+    if (status == EITP_OK && hash != file->layout.info.content_hash)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: the index is damaged (its hash is %016llx, expected %016llx): copy the file or pack the "
+                          "examples again",
+                          file->file.path, (unsigned long long)hash,
+                          (unsigned long long)file->layout.info.content_hash);
+    return status;
+}
+
+static eitp_status eitp__labelled_file_begin(eitp_labelled_file *file, int32_t vocabulary_size, eitp_error *error) {
+    unsigned char header[EITP__LABELLED_HEADER_SIZE];
+    uint64_t file_size = 0;
+    size_t size = 0;
+    eitp_status status = eitp__file_size(&file->file, &file_size, error);
+    if (status == EITP_OK)
+        status = eitp__file_read_some(&file->file, 0, header, sizeof header, &size, error);
+    if (status != EITP_OK)
+        return status;
+    status = eitp__labelled_header_read(header, size, file_size, &file->layout, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "%s", file->file.path);
+    file->limit = (uint32_t)file->layout.info.vocabulary_size;
+    if (vocabulary_size && (uint32_t)vocabulary_size < file->limit)
+        file->limit = (uint32_t)vocabulary_size;
+    return eitp__labelled_check_content(file, error);
+}
+
+eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
+                                    eitp_labelled_file **file, eitp_error *error) {
+    if (!host || !path || !file)
+        return eitp__fail_null(error, "eitp_labelled_file_open", "host, path and file");
+    *file = NULL;
+    if (vocabulary_size < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: vocabulary_size must be at least 0 (got %d); 0 uses the file's own", path,
+                          (int)vocabulary_size);
+    eitp_labelled_file *opened = (eitp_labelled_file *)eitp__allocate(host, sizeof *opened);
+    if (!opened)
+        return eitp__fail_memory(error, sizeof *opened, "a labelled file");
+    opened->host = *host;
+    eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_file_begin(opened, vocabulary_size, error);
+    if (status != EITP_OK) {
+        eitp_labelled_file_close(opened);
+        return status;
+    }
+    *file = opened;
+    return EITP_OK;
+}
+
+void eitp_labelled_file_close(eitp_labelled_file *file) {
+    if (!file)
+        return;
+    eitp_host host = file->host;
+    eitp__file_close(&file->file, NULL);
+    eitp__release(&host, file->names, (size_t)file->layout.names_size);
+    eitp__release(&host, file->labels, (size_t)file->layout.info.label_count * sizeof *file->labels);
+    eitp__release(&host, file, sizeof *file);
+}
+
+eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file *file) {
+    eitp_labelled_info none = EITP__ZERO;
+    return file ? file->layout.info : none;
+}
+
+/* ---- Samples ---- */
+
+/* Decodes stored ids and checks them. */
+static eitp_status eitp__labelled_decode(const eitp_labelled_file *file, uint64_t number, const unsigned char *bytes,
+                                         size_t count, int32_t *ids, eitp_error *error) {
+    const size_t element = (size_t)file->layout.info.element_size;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t id = (uint32_t)eitp__get_number(bytes + i * element, element);
+        if (id >= file->limit)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: sample %llu has id %lu, but the vocabulary has %lu; the file is damaged or was "
+                              "packed with another tokenizer: pack the examples again",
+                              file->file.path, (unsigned long long)number, (unsigned long)id,
+                              (unsigned long)file->limit);
+        if (ids)
+            ids[i] = (int32_t)id;
+    }
+    return EITP_OK;
+}
+
+/* Reads the ids of a sample and compares their checksum; `ids` NULL: only that. */
+static eitp_status eitp__labelled_read_ids(const eitp_labelled_file *file, uint64_t number,
+                                           const eitp__labelled_record *record, int32_t *ids, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_CHUNK];
+    const size_t element = (size_t)file->layout.info.element_size, chunk = sizeof bytes / element;
+    const uint64_t offset = EITP__LABELLED_HEADER_SIZE + record->first * element;
+    uint32_t crc = 0;
+    for (size_t done = 0; done < record->length;) {
+        const size_t left = record->length - done, count = left < chunk ? left : chunk;
+        eitp_status status = eitp__labelled_read_bytes(file, offset + done * element, bytes, count * element, error);
+        if (status == EITP_OK)
+            status = eitp__labelled_decode(file, number, bytes, count, ids ? ids + done : NULL, error);
+        if (status != EITP_OK)
+            return status;
+        crc = eitp__crc32c(crc, bytes, count * element);
+        done += count;
+    }
+    return crc == record->crc ? EITP_OK : eitp__labelled_fail_damaged(file, "sample", number, error);
+}
+
+/* Reads labels or numbers into what the problem has of a sample. */
+static eitp_status eitp__labelled_read_labels(const eitp_labelled_file *file, const eitp__labelled_record *record,
+                                              eitp_labelled_sample *sample, eitp_error *error) {
+    const eitp_labelled_info *info = &file->layout.info;
+    uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
+    const int is_single = info->problem == EITP_PROBLEM_SINGLE_LABEL;
+    sample->label = -1;
+    if (!is_single && !sample->targets)
+        return EITP_OK;
+    for (int64_t i = 0; i < info->label_count && !is_single; i++)
+        sample->targets[i] = 0;
+    for (size_t done = 0; done < record->value_count;) {
+        const size_t left = record->value_count - done, count = left < EITP__COUNT(values) ? left : EITP__COUNT(values);
+        eitp_status status = eitp__labelled_read_values(file, record->first_value + done, count, values, error);
+        if (status != EITP_OK)
+            return status;
+        for (size_t i = 0; i < count; i++) {
+            if (is_single)
+                sample->label = (int32_t)values[i];
+            else if (info->problem == EITP_PROBLEM_MULTI_LABEL)
+                sample->targets[values[i]] = 1;
+            else
+                memcpy(&sample->targets[done + i], &values[i], sizeof values[i]);
+        }
+        done += count;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__labelled_read_record(const eitp_labelled_file *file, uint64_t number,
+                                              eitp__labelled_record *record, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_RECORD_SIZE];
+    if (number >= file->layout.info.sample_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: sample %llu is outside the %llu samples of the file",
+                          file->file.path, (unsigned long long)number,
+                          (unsigned long long)file->layout.info.sample_count);
+    eitp_status status = eitp__labelled_read_bytes(file, file->layout.records + number * EITP__LABELLED_RECORD_SIZE,
+                                                   bytes, sizeof bytes, error);
+    if (status != EITP_OK)
+        return status;
+    *record = eitp__labelled_record_read(bytes);
+    return eitp__labelled_record_fits(record, &file->layout)
+               ? EITP_OK
+               : eitp__labelled_fail_damaged(file, "the index of sample", number, error);
+}
+
+eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number, eitp_labelled_sample *sample,
+                                    eitp_error *error) {
+    eitp__labelled_record record = EITP__ZERO;
+    if (!file || !sample)
+        return eitp__fail_null(error, "eitp_labelled_file_read", "file and sample");
+    eitp_status status = eitp__labelled_read_record(file, number, &record, error);
+    if (status == EITP_OK && sample->ids)
+        status = eitp__labelled_read_ids(file, number, &record, sample->ids, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_read_labels(file, &record, sample, error);
+    if (status != EITP_OK)
+        return status;
+    sample->length = record.length;
+    for (uint32_t i = 0; i < record.length && sample->segments; i++)
+        sample->segments[i] = i >= record.boundary;
+    return EITP_OK;
+}
+
+eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error) {
+    eitp__labelled_window window;
+    if (!file)
+        return eitp__fail_null(error, "eitp_labelled_file_verify", "file");
+    eitp__labelled_window_init(&window, file);
+    for (uint64_t i = 0; i < file->layout.info.sample_count; i++) {
+        eitp__labelled_record record;
+        eitp_status status = eitp__labelled_window_record(&window, i, &record, error);
+        if (status == EITP_OK)
+            status = eitp__labelled_read_ids(file, i, &record, NULL, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_labelled_file(void *user, uint64_t number, eitp_labelled_sample *sample,
+                                            eitp_error *error) {
+    return eitp_labelled_file_read((const eitp_labelled_file *)user, number, sample, error);
+}
+
+eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file) {
+    eitp_labelled_source source;
+    memset(&source, 0, sizeof source);
+    if (!file)
+        return source;
+    source.user = (void *)file; /* only read, never written */
+    source.count = file->layout.info.sample_count;
+    source.max_length = file->layout.info.max_length;
+    source.problem = file->layout.info.problem;
+    source.label_count = file->layout.info.label_count;
+    source.labels = file->labels;
+    source.hash = file->layout.info.content_hash ? file->layout.info.content_hash : 1;
+    source.read = eitp__read_labelled_file;
+    return source;
+}
+/* <<src/data/labelled_file.c */
+
+/* >>src/data/labelled_part.c */
+EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_labelled_file *file, uint64_t count,
+                                                       eitp_labelled_part **part, eitp_error *error) {
+    eitp_labelled_part *created = (eitp_labelled_part *)eitp__allocate(&file->host, sizeof *created);
+    size_t bytes = 0;
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a part of a labelled file");
+    created->host = file->host;
+    created->file = file;
+    if (count <= SIZE_MAX && eitp__multiply_size((size_t)count, sizeof *created->samples, &bytes))
+        created->samples = (uint64_t *)eitp__allocate_uninitialized(&file->host, bytes);
+    if (count && !created->samples) {
+        eitp__release(&file->host, created, sizeof *created);
+        return eitp__fail_memory(error, bytes, "the list of a part of a labelled file");
+    }
+    created->count = count;
+    *part = created;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, eitp_error *error) {
+    eitp__labelled_window window;
+    unsigned char bytes[8];
+    eitp__put_number(bytes, sizeof bytes, part->file->layout.info.content_hash);
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes, sizeof bytes);
+    eitp__labelled_window_init(&window, part->file);
+    for (uint64_t i = 0; i < part->count; i++) {
+        eitp__labelled_record record;
+        eitp_status status = eitp__labelled_window_record(&window, part->samples[i], &record, error);
+        if (status != EITP_OK)
+            return status;
+        if ((int64_t)record.length > part->max_length)
+            part->max_length = (int64_t)record.length;
+        eitp__put_number(bytes, sizeof bytes, part->samples[i]);
+        hash = eitp__fnv1a(hash, bytes, sizeof bytes);
+    }
+    part->hash = hash ? hash : 1;
+    return EITP_OK;
+}
+
+eitp_status eitp_labelled_part_create(const eitp_labelled_file *file, const uint64_t *samples, uint64_t count,
+                                      eitp_labelled_part **part, eitp_error *error) {
+    eitp_labelled_part *created = NULL;
+    if (!file || !part || (count && !samples))
+        return eitp__fail_null(error, "eitp_labelled_part_create", "file, part and, with a count, samples");
+    *part = NULL;
+    const uint64_t all = file->layout.info.sample_count;
+    for (uint64_t i = 0; i < count; i++) {
+        if (samples[i] >= all)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu is outside the %llu samples of the file",
+                              (unsigned long long)samples[i], (unsigned long long)all);
+    }
+    eitp_status status = eitp__labelled_part_allocate(file, samples ? count : all, &created, error);
+    if (status != EITP_OK)
+        return status;
+    for (uint64_t i = 0; i < created->count; i++)
+        created->samples[i] = samples ? samples[i] : i;
+    status = eitp__labelled_part_finish(created, error);
+    if (status != EITP_OK)
+        eitp_labelled_part_destroy(created);
+    else
+        *part = created;
+    return status;
+}
+
+void eitp_labelled_part_destroy(eitp_labelled_part *part) {
+    if (!part)
+        return;
+    eitp_host host = part->host;
+    eitp__release(&host, part->samples, (size_t)part->count * sizeof *part->samples);
+    eitp__release(&host, part, sizeof *part);
+}
+
+static eitp_status eitp__read_labelled_part(void *user, uint64_t number, eitp_labelled_sample *sample,
+                                            eitp_error *error) {
+    const eitp_labelled_part *part = (const eitp_labelled_part *)user;
+    if (number >= part->count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu is outside the %llu samples of the part",
+                          (unsigned long long)number, (unsigned long long)part->count);
+    return eitp_labelled_file_read(part->file, part->samples[number], sample, error);
+}
+
+eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
+    eitp_labelled_source source = eitp_labelled_file_source(part ? part->file : NULL);
+    if (!part)
+        return source;
+    source.user = (void *)part; /* only read, never written */
+    source.count = part->count;
+    source.max_length = part->max_length;
+    source.hash = part->hash;
+    source.read = eitp__read_labelled_part;
+    return source;
+}
+
+/* ---- Texts in two parts ---- */
+
+static int eitp__compare_text_hashes(const void *a, const void *b) {
+    const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static int eitp__has_text_hash(const uint64_t *sorted, uint64_t count, uint64_t hash) {
+    uint64_t low = 0, high = count;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (sorted[middle] < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && sorted[low] == hash;
+}
+
+eitp_status eitp_labelled_overlap(const eitp_labelled_part *training, const eitp_labelled_part *validation,
+                                  uint64_t *count, eitp_error *error) {
+    eitp__labelled_record record = EITP__ZERO;
+    eitp__labelled_window window;
+    eitp_status status = EITP_OK;
+    uint64_t found = 0;
+    if (!training || !validation || !count)
+        return eitp__fail_null(error, "eitp_labelled_overlap", "training, validation and count");
+    const size_t bytes = (size_t)training->count * sizeof(uint64_t);
+    uint64_t *hashes = (uint64_t *)eitp__allocate_uninitialized(&training->host, bytes);
+    if (bytes && !hashes)
+        return eitp__fail_memory(error, bytes, "the texts of a part of a labelled file");
+    eitp__labelled_window_init(&window, training->file);
+    for (uint64_t i = 0; i < training->count && status == EITP_OK; i++) {
+        status = eitp__labelled_window_record(&window, training->samples[i], &record, error);
+        hashes[i] = record.text_hash;
+    }
+    eitp__sort(hashes, (size_t)training->count, sizeof *hashes, eitp__compare_text_hashes);
+    eitp__labelled_window_init(&window, validation->file);
+    for (uint64_t i = 0; i < validation->count && status == EITP_OK; i++) {
+        status = eitp__labelled_window_record(&window, validation->samples[i], &record, error);
+        found += status == EITP_OK && eitp__has_text_hash(hashes, training->count, record.text_hash);
+    }
+    eitp__release(&training->host, hashes, bytes);
+    if (status == EITP_OK)
+        *count = found;
+    return status;
+}
+/* <<src/data/labelled_part.c */
+
+/* >>src/data/labelled_split.c */
+/* Training and validation parts with the same share of each label. */
+
+/* A sample while parts are drawn. Problems other than that of a single label count as one label. */
+typedef struct eitp__drawn_sample {
+    uint64_t random;
+    uint32_t sample;
+    uint32_t label;
+    uint32_t rank;  /* place among the samples of its label, in random order */
+    uint32_t count; /* samples of its label */
+} eitp__drawn_sample;
+
+static int eitp__compare_random(const void *a, const void *b) {
+    const eitp__drawn_sample *left = (const eitp__drawn_sample *)a, *right = (const eitp__drawn_sample *)b;
+    if (left->random != right->random)
+        return left->random < right->random ? -1 : 1;
+    return left->sample < right->sample ? -1 : left->sample > right->sample;
+}
+
+/*
+ * The order in which samples are taken for validation. The first of each label comes before all others and its last
+ * after them, so that both parts have one. Between them Webster's method: sample k of n has quotient n / (2 k + 1), and
+ * the largest comes first.
+ */
+static int eitp__compare_turns(const void *a, const void *b) {
+    const eitp__drawn_sample *left = (const eitp__drawn_sample *)a, *right = (const eitp__drawn_sample *)b;
+    const int left_last = left->rank + 1 == left->count, right_last = right->rank + 1 == right->count;
+    /* The divisors of the quotients, 0 for the first sample of a label. */
+    const uint64_t left_divisor = left->rank ? 2 * (uint64_t)left->rank + 1 : 0;
+    const uint64_t right_divisor = right->rank ? 2 * (uint64_t)right->rank + 1 : 0;
+    const uint64_t left_key = left_divisor * right->count, right_key = right_divisor * left->count;
+    if (left_last != right_last)
+        return left_last - right_last;
+    if (left_key != right_key)
+        return left_key < right_key ? -1 : 1;
+    if (left->count != right->count)
+        return left->count > right->count ? -1 : 1;
+    return left->label < right->label ? -1 : left->label > right->label;
+}
+
+/* Reads the label of each sample. Samples with a single label have one value each. */
+static eitp_status eitp__drawn_labels(const eitp_labelled_file *file, eitp__drawn_sample *samples, eitp_error *error) {
+    uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
+    const uint64_t all = file->layout.info.problem == EITP_PROBLEM_SINGLE_LABEL ? file->layout.info.sample_count : 0;
+    for (uint64_t first = 0; first < all;) {
+        const size_t count = all - first < EITP__COUNT(values) ? (size_t)(all - first) : EITP__COUNT(values);
+        eitp_status status = eitp__labelled_read_values(file, first, count, values, error);
+        if (status != EITP_OK)
+            return status;
+        for (size_t i = 0; i < count; i++)
+            samples[first + i].label = values[i];
+        first += count;
+    }
+    return EITP_OK;
+}
+
+/* Sets the rank of each sample, from the random order that the samples are in. */
+static eitp_status eitp__drawn_ranks(const eitp_labelled_file *file, eitp__drawn_sample *samples, eitp_error *error) {
+    const uint64_t all = file->layout.info.sample_count;
+    const size_t labels = file->layout.info.label_count > 0 ? (size_t)file->layout.info.label_count : 1;
+    uint32_t *counts = (uint32_t *)eitp__allocate(&file->host, labels * sizeof *counts);
+    if (!counts)
+        return eitp__fail_memory(error, labels * sizeof *counts, "counting the samples of labels");
+    for (uint64_t i = 0; i < all; i++)
+        samples[i].rank = counts[samples[i].label]++;
+    for (uint64_t i = 0; i < all; i++)
+        samples[i].count = counts[samples[i].label];
+    eitp__release(&file->host, counts, labels * sizeof *counts);
+    return EITP_OK;
+}
+
+/* Puts the samples into the order in which they are taken for validation. */
+static eitp_status eitp__draw_samples(const eitp_labelled_file *file, uint64_t seed, eitp__drawn_sample *samples,
+                                      eitp_error *error) {
+    const size_t all = (size_t)file->layout.info.sample_count;
+    for (size_t i = 0; i < all; i++) {
+        memset(&samples[i], 0, sizeof samples[i]);
+        samples[i].random = eitp__random_bits(seed, 0, EITP__RNG_STREAM_SPLIT, i);
+        samples[i].sample = (uint32_t)i;
+    }
+    eitp_status status = eitp__drawn_labels(file, samples, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__sort(samples, all, sizeof *samples, eitp__compare_random);
+    status = eitp__drawn_ranks(file, samples, error);
+    if (status == EITP_OK)
+        eitp__sort(samples, all, sizeof *samples, eitp__compare_turns);
+    return status;
+}
+
+static int eitp__compare_sample_numbers(const void *a, const void *b) {
+    const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* Creates a part of drawn samples, in the order of the file. */
+static eitp_status eitp__part_of_drawn(const eitp_labelled_file *file, const eitp__drawn_sample *samples,
+                                       uint64_t count, eitp_labelled_part **part, eitp_error *error) {
+    eitp_labelled_part *created = NULL;
+    eitp_status status = eitp__labelled_part_allocate(file, count, &created, error);
+    if (status != EITP_OK)
+        return status;
+    for (uint64_t i = 0; i < count; i++)
+        created->samples[i] = samples[i].sample;
+    eitp__sort(created->samples, (size_t)count, sizeof *created->samples, eitp__compare_sample_numbers);
+    status = eitp__labelled_part_finish(created, error);
+    if (status != EITP_OK)
+        eitp_labelled_part_destroy(created);
+    else
+        *part = created;
+    return status;
+}
+
+static eitp_status eitp__split_drawn(const eitp_labelled_file *file, uint64_t seed, uint64_t validation_count,
+                                     eitp_labelled_part **training, eitp_labelled_part **validation,
+                                     eitp_error *error) {
+    const uint64_t all = file->layout.info.sample_count;
+    const size_t bytes = (size_t)all * sizeof(eitp__drawn_sample);
+    eitp__drawn_sample *samples = (eitp__drawn_sample *)eitp__allocate_uninitialized(&file->host, bytes);
+    if (!samples)
+        return eitp__fail_memory(error, bytes, "splitting a labelled file");
+    eitp_status status = eitp__draw_samples(file, seed, samples, error);
+    if (status == EITP_OK)
+        status = eitp__part_of_drawn(file, samples, validation_count, validation, error);
+    if (status == EITP_OK)
+        status = eitp__part_of_drawn(file, samples + validation_count, all - validation_count, training, error);
+    eitp__release(&file->host, samples, bytes);
+    if (status != EITP_OK) {
+        eitp_labelled_part_destroy(*validation);
+        *validation = NULL;
+    }
+    return status;
+}
+
+eitp_status eitp_labelled_split(const eitp_labelled_file *file, double validation_fraction, uint64_t seed,
+                                eitp_labelled_part **training, eitp_labelled_part **validation, eitp_error *error) {
+    if (!file || !training || !validation)
+        return eitp__fail_null(error, "eitp_labelled_split", "file, training and validation");
+    const uint64_t all = file->layout.info.sample_count;
+    *training = *validation = NULL;
+    if (!(validation_fraction >= 0 && validation_fraction < 1))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "validation_fraction must be at least 0 and below 1 (got %g)",
+                          validation_fraction);
+    if (validation_fraction > 0 && all < 2)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "one sample cannot be split; give more, or a validation_fraction of 0");
+    uint64_t count = (uint64_t)llround((double)all * validation_fraction);
+    if (validation_fraction > 0)
+        count = count < 1 ? 1 : count > all - 1 ? all - 1 : count;
+    return eitp__split_drawn(file, seed, count, training, validation, error);
+}
+/* <<src/data/labelled_split.c */
+
+/* >>src/data/labelled_memory.c */
+/* Labelled samples in arrays, and what is counted of the labels of any source. */
+
+#include <float.h>
+
+static uint64_t eitp__array_length(const eitp_labelled_arrays *arrays, uint64_t number) {
+    return arrays->starts[number + 1] - arrays->starts[number];
+}
+
+static eitp_status eitp__read_labelled_arrays(void *user, uint64_t number, eitp_labelled_sample *sample,
+                                              eitp_error *error) {
+    const eitp_labelled_arrays *arrays = (const eitp_labelled_arrays *)user;
+    if (number >= arrays->count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu is outside the %llu samples of the arrays",
+                          (unsigned long long)number, (unsigned long long)arrays->count);
+    const uint64_t first = arrays->starts[number], length = eitp__array_length(arrays, number);
+    const size_t targets = (size_t)arrays->label_count;
+    sample->length = (int64_t)length;
+    if (sample->ids)
+        memcpy(sample->ids, arrays->ids + first, (size_t)length * sizeof *sample->ids);
+    for (uint64_t i = 0; i < length && sample->segments; i++)
+        sample->segments[i] = arrays->segments ? arrays->segments[first + i] : 0;
+    sample->label = arrays->problem == EITP_PROBLEM_SINGLE_LABEL ? arrays->labels[number] : -1;
+    if (sample->targets && (arrays->problem == EITP_PROBLEM_MULTI_LABEL || arrays->problem == EITP_PROBLEM_REGRESSION))
+        memcpy(sample->targets, arrays->targets + number * targets, targets * sizeof *sample->targets);
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_array_label(const eitp_labelled_arrays *arrays, uint64_t number, eitp_error *error) {
+    const int32_t label = arrays->labels[number];
+    if (label >= -1 && label < arrays->label_count)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has label %ld, but there are %lld labels",
+                      (unsigned long long)number, (long)label, (long long)arrays->label_count);
+}
+
+static eitp_status eitp__check_array_targets(const eitp_labelled_arrays *arrays, uint64_t number, eitp_error *error) {
+    const float *targets = arrays->targets + number * (uint64_t)arrays->label_count;
+    const int is_regression = arrays->problem == EITP_PROBLEM_REGRESSION;
+    for (int64_t i = 0; i < arrays->label_count; i++) {
+        const int is_label = targets[i] >= 0 && targets[i] <= 1 && !(targets[i] > 0 && targets[i] < 1);
+        const int is_finite = targets[i] >= -FLT_MAX && targets[i] <= FLT_MAX;
+        if (!(is_regression ? is_finite : is_label))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "target %lld of sample %llu must be %s (got %g)",
+                              (long long)i, (unsigned long long)number, is_regression ? "finite" : "0 or 1",
+                              (double)targets[i]);
+    }
+    return EITP_OK;
+}
+
+/* Checks one sample. */
+static eitp_status eitp__arrays_check_sample(const eitp_labelled_arrays *arrays, uint64_t number, eitp_error *error) {
+    const uint64_t first = arrays->starts[number], end = arrays->starts[number + 1];
+    if (end <= first || end - first > INT32_MAX)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu begins at id %llu and ends at %llu: it needs ids",
+                          (unsigned long long)number, (unsigned long long)first, (unsigned long long)end);
+    for (uint64_t i = first; i < end; i++) {
+        if (arrays->ids[i] < 0 || (arrays->segments && arrays->segments[i] < 0))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has a negative id or segment at %llu",
+                              (unsigned long long)number, (unsigned long long)(i - first));
+    }
+    if (arrays->problem == EITP_PROBLEM_SINGLE_LABEL)
+        return eitp__check_array_label(arrays, number, error);
+    return arrays->problem == EITP_PROBLEM_UNKNOWN ? EITP_OK : eitp__check_array_targets(arrays, number, error);
+}
+
+static eitp_status eitp__arrays_check(const eitp_labelled_arrays *arrays, eitp_error *error) {
+    const int problem = (int)arrays->problem;
+    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_REGRESSION)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown problem %d", problem);
+    if (arrays->label_count < 0 || arrays->label_count > INT32_MAX || !arrays->label_count != !problem)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "label_count must be at least 1, or 0 with EITP_PROBLEM_UNKNOWN (got %lld)",
+                          (long long)arrays->label_count);
+    if (!arrays->count || !arrays->starts || !arrays->ids ||
+        (problem == EITP_PROBLEM_SINGLE_LABEL && !arrays->labels) ||
+        (problem > EITP_PROBLEM_SINGLE_LABEL && !arrays->targets))
+        return eitp__fail_null(error, "eitp_labelled_memory_source",
+                               "starts, ids, labels or targets of at least one sample");
+    for (uint64_t i = 0; i < arrays->count; i++) {
+        eitp_status status = eitp__arrays_check_sample(arrays, i, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+static uint64_t eitp__arrays_hash(const eitp_labelled_arrays *arrays) {
+    const uint64_t first = arrays->starts[0], ids = arrays->starts[arrays->count] - first;
+    const uint64_t targets = arrays->count * (uint64_t)arrays->label_count;
+    uint64_t hash = EITP__FNV_START;
+    hash = eitp__fnv1a(hash, arrays->starts, (size_t)(arrays->count + 1) * sizeof *arrays->starts);
+    hash = eitp__fnv1a(hash, arrays->ids + first, (size_t)ids * sizeof *arrays->ids);
+    if (arrays->segments)
+        hash = eitp__fnv1a(hash, arrays->segments + first, (size_t)ids * sizeof *arrays->segments);
+    if (arrays->problem == EITP_PROBLEM_SINGLE_LABEL)
+        hash = eitp__fnv1a(hash, arrays->labels, (size_t)arrays->count * sizeof *arrays->labels);
+    else if (arrays->problem != EITP_PROBLEM_UNKNOWN)
+        hash = eitp__fnv1a(hash, arrays->targets, (size_t)targets * sizeof *arrays->targets);
+    return hash ? hash : 1;
+}
+
+eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp_labelled_source *source,
+                                        eitp_error *error) {
+    if (!arrays || !source)
+        return eitp__fail_null(error, "eitp_labelled_memory_source", "arrays and source");
+    memset(source, 0, sizeof *source);
+    eitp_status status = eitp__arrays_check(arrays, error);
+    if (status != EITP_OK)
+        return status;
+    source->user = (void *)arrays; /* only read, never written */
+    source->count = arrays->count;
+    source->problem = arrays->problem;
+    source->label_count = arrays->label_count;
+    source->labels = arrays->names;
+    source->hash = eitp__arrays_hash(arrays);
+    source->read = eitp__read_labelled_arrays;
+    for (uint64_t i = 0; i < arrays->count; i++) {
+        const int64_t length = (int64_t)eitp__array_length(arrays, i);
+        source->max_length = length > source->max_length ? length : source->max_length;
+    }
+    return EITP_OK;
+}
+/* <<src/data/labelled_memory.c */
+
+/* >>src/data/label_counts.c */
+/* How often labels occur, and class weights. */
+
+/* Reads all samples; `targets` has room for those of one with several labels. */
+static eitp_status eitp__count_labels(const eitp_labelled_source *source, float *targets, uint64_t *counts,
+                                      eitp_error *error) {
+    for (uint64_t i = 0; i < source->count; i++) {
+        eitp_labelled_sample sample;
+        memset(&sample, 0, sizeof sample);
+        sample.targets = targets;
+        eitp_status status = source->read(source->user, i, &sample, error);
+        if (status != EITP_OK)
+            return status;
+        if (!targets && sample.label >= source->label_count)
+            return eitp__fail(error, EITP_ERROR_INTERNAL, "sample %llu has label %ld of %lld", (unsigned long long)i,
+                              (long)sample.label, (long long)source->label_count);
+        if (!targets && sample.label >= 0)
+            counts[sample.label]++;
+        for (int64_t label = 0; label < source->label_count && targets; label++)
+            counts[label] += targets[label] > 0;
+    }
+    return EITP_OK;
+}
+
+eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source, uint64_t *counts,
+                                       eitp_error *error) {
+    if (!host || !source || !source->read || !counts)
+        return eitp__fail_null(error, "eitp_labelled_class_counts", "host, source and counts");
+    const int has_several = source->problem == EITP_PROBLEM_MULTI_LABEL;
+    if (source->label_count < 1 || (!has_several && source->problem != EITP_PROBLEM_SINGLE_LABEL))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples have no labels to count: their problem is %s",
+                          source->problem == EITP_PROBLEM_REGRESSION ? "a regression" : "unknown");
+    const size_t bytes = has_several ? (size_t)source->label_count * sizeof(float) : 0;
+    float *targets = (float *)eitp__allocate(host, bytes);
+    if (bytes && !targets)
+        return eitp__fail_memory(error, bytes, "counting labels");
+    memset(counts, 0, (size_t)source->label_count * sizeof *counts);
+    eitp_status status = eitp__count_labels(source, targets, counts, error);
+    eitp__release(host, targets, bytes);
+    return status;
+}
+
+void eitp_labelled_balanced_weights(const uint64_t *counts, int64_t label_count, float *weights) {
+    double samples = 0, labels = 0;
+    if (!counts || !weights)
+        return;
+    for (int64_t i = 0; i < label_count; i++) {
+        samples += (double)counts[i];
+        labels += counts[i] > 0;
+    }
+    for (int64_t i = 0; i < label_count; i++)
+        weights[i] = counts[i] ? (float)(samples / (labels * (double)counts[i])) : 1;
+}
+/* <<src/data/label_counts.c */
 
 /* >>src/io/safetensors_header.c */
 /*

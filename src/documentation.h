@@ -86,7 +86,8 @@
  *       differentiated again
  *     - trains tasks of your own: samples, weighted loss terms, metrics
  *     - reads Hugging Face's tokenizers (byte-level BPE, WordPiece) with identical ids, and learns the former from text
- *     - packs text of any size into a token file once, and reads it in windows
+ *     - packs text of any size into a token file once, and reads it in windows; packs labelled texts into a labelled
+ *       file, and reads samples of it
  *     - AdamW with f32 or compact states, a factored optimizer with almost no state, SGD with momentum; gradient
  *       accumulation, clipping by global norm, schedules, dropout; LoRA adapters and frozen layers
  *     - fits a run into a memory budget before anything is loaded; can offload variables to a file, and shrink a run
@@ -171,10 +172,11 @@
  *
  * THREADS
  *   A context and everything created from it belong to one thread at a time. Different contexts are independent.
- *   Tokenizers and open token files may be shared between threads. Callbacks (allocator, files, log, progress, tasks,
- *   sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an offload file (and
- *   `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file functions that it
- *   calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads threads.
+ *   Tokenizers and open token and labelled files may be shared between threads. Callbacks (allocator, files, log,
+ *   progress, tasks, sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an
+ *   offload file (and `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file
+ *   functions that it calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads
+ *   threads.
  *
  * SWITCHES: define them before the #include, or with -D
  *   EITP_IMPLEMENTATION    undefined   creates the implementation; in exactly one file.
