@@ -35749,7 +35749,7 @@ static eitp_status eitp__labelled_check_size(eitp__labelled_layout *layout, uint
                           eitp__labelled_take(&left, info->id_count, (uint64_t)info->element_size) &&
                           eitp__labelled_take(&left, info->sample_count, EITP__LABELLED_RECORD_SIZE) &&
                           eitp__labelled_take(&left, layout->value_count, EITP__LABELLED_VALUE_SIZE) &&
-                          eitp__labelled_take(&left, layout->names_size, 1) && left < 8;
+                          eitp__labelled_take(&left, layout->names_size, 1);
     if (!is_within || eitp__labelled_place(layout) != file_size)
         return eitp__fail(
             error, EITP_ERROR_FORMAT,
@@ -35900,7 +35900,7 @@ EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__l
     index->entries[index->count++] = entry;
 }
 
-static int eitp__compare_values(const void *a, const void *b) {
+static int eitp__compare_packed_values(const void *a, const void *b) {
     const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
     return left < right ? -1 : left > right;
 }
@@ -35913,7 +35913,7 @@ EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, 
     for (size_t i = 0; i < index->count && meaning->problem == EITP_PROBLEM_MULTI_LABEL; i++) {
         const eitp__labelled_record *record = &index->entries[i].record;
         eitp__sort(index->values + record->first_value, record->value_count, sizeof *index->values,
-                   eitp__compare_values);
+                   eitp__compare_packed_values);
     }
 }
 
@@ -36285,7 +36285,7 @@ static eitp_status eitp__labelled_boundary(const eitp__labelled_packer *packer, 
     for (size_t i = first; i < count; i++) {
         if (packer->segments[i] != 1)
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                              "the tokenizer's template gives token %llu segment %ld after segment 1; a labelled file "
+                              "the tokenizer's template gives token %llu segment %ld; a labelled file "
                               "has segments 0 and then 1",
                               (unsigned long long)i, (long)packer->segments[i]);
     }

@@ -65,6 +65,10 @@ static char scratch[512];
 static const eitp_host *host;
 static eitp_tokenizer *wordpiece, *roberta, *bytes_tokenizer;
 
+static uint64_t noise(uint64_t index) {
+    return eitp__random_bits(99, 0, EITP__RNG_STREAM_SAMPLE, index);
+}
+
 static const char *at(const char *name) {
     return scratch_path(scratch, name);
 }
@@ -264,6 +268,24 @@ static eitp_status load_truncating(const char *truncation, const char *config, e
     return status == EITP_OK ? eitp_tokenizer_load(host, at("words"), tokenizer, error) : status;
 }
 
+/* A template with segments that a labelled file cannot have. */
+static void test_other_segments(void) {
+    eitp_tokenizer *tokenizer = NULL;
+    eitp__buffer golden;
+    eitp_error error;
+    eitp__buffer_init(&golden, host);
+    REQUIRE_OK(eitp__read_file(host, GOLDEN "/uncased.json", 1 << 20, &golden, &error), error);
+    for (char *found = strstr(golden.data, "\"type_id\":1"); found; found = strstr(found, "\"type_id\":1"))
+        found[10] = '2';
+    REQUIRE_OK(eitp__write_file(host, at("other.json"), golden.data, golden.size, &error), error);
+    REQUIRE_OK(eitp_tokenizer_load(host, at("other.json"), &tokenizer, &error), error);
+    CHECK(pack_on(host, tokenizer, plain(), sentences, 3, "a.lab", NULL, &error) == EITP_OK);
+    CHECK(pack_on(host, tokenizer, plain(), sentences, 5, "a.lab", NULL, &error) == EITP_ERROR_UNSUPPORTED);
+    CHECK(has(&error, "rows.csv:5:7: ") && has(&error, "has segments 0 and then 1"));
+    eitp_tokenizer_destroy(tokenizer);
+    eitp__buffer_release(&golden);
+}
+
 #define FIRST_LEFT "{\"max_length\":5,\"strategy\":\"OnlyFirst\",\"direction\":\"Left\",\"stride\":0}"
 
 /* Without max_length, the tokenizer's files say how long sequences are. */
@@ -423,6 +445,39 @@ static void test_order_does_not_matter(void) {
     CHECK(same_text(expected, "10,9,a,b,c,x"));
 }
 
+/* The values of a sample are in ascending order, so that files of the same examples are the same. */
+static void test_values_are_ascending(void) {
+    static const row items[] = {
+        {"one", NULL, {"c"}, 0}, {"two", NULL, {"a|c|b"}, 0}, {"three", NULL, {"b", "c", "a"}, 1}};
+    static const uint32_t expected[] = {2, 0, 1, 2, 0, 1, 2};
+    eitp_labelled_file *file = packed(plain(), items, 3);
+    uint32_t values[7];
+    REQUIRE(file != NULL && file->layout.value_count == 7);
+    CHECK(eitp__labelled_read_values(file, 0, 7, values, NULL) == EITP_OK && !memcmp(values, expected, sizeof values));
+    eitp_labelled_file_close(file);
+}
+
+static void test_many_labels(void) {
+    enum { MANY = 3000 };
+    row *items = (row *)calloc(MANY, sizeof *items);
+    char(*names)[8] = (char(*)[8])calloc(MANY, sizeof *names);
+    eitp_labelled_file *file;
+    REQUIRE(items && names);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "%d", i);
+        items[(i * 7) % MANY].text = "text";
+        items[(i * 7) % MANY].labels[0] = names[i];
+    }
+    file = packed(plain(), items, MANY);
+    REQUIRE(file != NULL);
+    CHECK(eitp_labelled_file_get_info(file).label_count == MANY);
+    for (int i = 0; i < MANY; i++)
+        CHECK(same_text(labels_of(file, (uint64_t)(i * 7) % MANY), names[i]));
+    eitp_labelled_file_close(file);
+    free(items);
+    free(names);
+}
+
 /* ---- Bad examples ---- */
 
 typedef struct log_lines {
@@ -446,7 +501,7 @@ static void test_bad_examples_are_skipped(void) {
     eitp_error error;
     for (int i = 0; i < GOOD + BAD; i++) {
         items[i].text = i < 8 ? " " : "text";
-        items[i].labels[0] = i < 8 ? "unseen|other" : i < BAD ? "b|b" : i & 1 ? "a" : "b";
+        items[i].labels[0] = i < 8 ? "unseen|other" : i < BAD ? "unseen|b|b" : i & 1 ? "a" : "b";
     }
     logging.log.user = &lines;
     logging.log.write = keep_log;
@@ -559,6 +614,61 @@ static void test_repeats(void) {
     CHECK(has(&error, "no sample is left"));
 }
 
+/* A sample of several buffers, before and after ones of which the file keeps nothing. */
+static void test_long_samples(void) {
+    enum { LONG = 100000 };
+    char *text = (char *)malloc(LONG + 1);
+    int32_t *ids = (int32_t *)calloc(LONG, sizeof *ids);
+    eitp_labelled_pack_config config = EITP__ZERO;
+    eitp_labelled_sample sample = EITP__ZERO;
+    eitp_labelled_file *file = NULL;
+    eitp_labelled_info info;
+    eitp_error error;
+    row items[5] = EITP__ZERO;
+    REQUIRE(text && ids);
+    for (int i = 0; i < LONG; i++)
+        text[i] = (char)('a' + noise((uint64_t)i) % 26);
+    text[LONG] = 0;
+    for (int i = 0; i < 5; i++) {
+        items[i].text = i == 2 ? text + LONG / 2 : text;
+        items[i].labels[0] = i & 1 ? "a" : "b";
+    }
+    config.dedup = 1;
+    REQUIRE_OK(pack_on(host, bytes_tokenizer, config, items, 5, "a.lab", &info, &error), error);
+    CHECK(info.sample_count == 1 && info.ambiguous == 4 && info.id_count == LONG / 2);
+    REQUIRE_OK(eitp_labelled_file_open(host, at("a.lab"), 0, &file, &error), error);
+    sample.ids = ids;
+    REQUIRE_OK(eitp_labelled_file_read(file, 0, &sample, &error), error);
+    for (int i = 0; i < LONG / 2; i += 999) {
+        const char *byte = NULL;
+        size_t size = 0;
+        CHECK(eitp_tokenizer_token(bytes_tokenizer, ids[i], &byte, &size, &error) == EITP_OK && size == 1 &&
+              *byte == text[LONG / 2 + i]);
+    }
+    CHECK(eitp_labelled_file_verify(file, &error) == EITP_OK);
+    eitp_labelled_file_close(file);
+    free(text);
+    free(ids);
+}
+
+/* Labels are compared as sets. */
+static void test_repeats_with_several_labels(void) {
+    static const row items[] = {{"one", NULL, {"a"}, 0},
+                                {"one", NULL, {"a|b"}, 0},
+                                {"two", NULL, {"a|b"}, 0},
+                                {"two", NULL, {"b|a"}, 0},
+                                {"three", NULL, {"c"}, 0}};
+    eitp_labelled_pack_config config = plain();
+    eitp_labelled_file *file;
+    config.dedup = 1;
+    file = packed(config, items, 5);
+    REQUIRE(file != NULL);
+    const eitp_labelled_info info = eitp_labelled_file_get_info(file);
+    CHECK(info.ambiguous == 2 && info.repeated == 1 && info.sample_count == 2);
+    CHECK(same_text(labels_of(file, 0), "1 1 0") && same_text(labels_of(file, 1), "0 0 1"));
+    eitp_labelled_file_close(file);
+}
+
 /* Many samples, most of them dropped: ids move over several buffers. */
 static void test_many_repeats(void) {
     enum { MANY = 6000 };
@@ -648,7 +758,7 @@ static void check_partition(const eitp_labelled_part *a, const eitp_labelled_par
 }
 
 static void test_split_is_stratified(void) {
-    static const double fractions[] = {0.001, 0.002, 0.004, 0.01, 0.1, 0.2, 0.5, 0.9, 0.999};
+    static const double fractions[] = {1e-9, 0.001, 0.002, 0.004, 0.01, 0.1, 0.2, 0.5, 0.9, 0.999, 0.99999};
     static const uint64_t all[] = {800, 191, 5, 3, 1};
     eitp_labelled_file *file = packed_classes(1000, uneven);
     REQUIRE(file != NULL);
@@ -660,7 +770,8 @@ static void test_split_is_stratified(void) {
         check_partition(training, validation, 1000);
         counts_of(training, counts[0]);
         counts_of(validation, counts[1]);
-        CHECK(validation->count == (uint64_t)llround(1000 * fractions[k]));
+        const uint64_t nearest = (uint64_t)llround(1000 * fractions[k]);
+        CHECK(validation->count == (nearest < 1 ? 1 : nearest > 999 ? 999 : nearest));
         for (size_t label = 0; label < 5; label++) {
             const double share = fractions[k] * (double)all[label];
             CHECK(counts[0][label] + counts[1][label] == all[label]);
@@ -809,6 +920,11 @@ static void test_memory_source(void) {
     CHECK(source.read(source.user, 2, &sample, &error) == EITP_OK && targets[0] > 0 && targets[1] < 1);
     CHECK(eitp_labelled_class_counts(host, &source, counts, &error) == EITP_OK && counts[0] == 1 && counts[1] == 2);
     CHECK(source.hash != hash && sample.label == -1);
+    const uint64_t labels_hash = source.hash;
+    static const float others[] = {0, 1, 0, 1, 0, 1};
+    arrays.targets = others;
+    REQUIRE_OK(eitp_labelled_memory_source(&arrays, &source, &error), error);
+    CHECK(source.hash != labels_hash);
     arrays.problem = EITP_PROBLEM_REGRESSION;
     REQUIRE_OK(eitp_labelled_memory_source(&arrays, &source, &error), error);
     CHECK(eitp_labelled_class_counts(host, &source, counts, &error) == EITP_ERROR_ARGUMENT &&
@@ -913,6 +1029,126 @@ static void test_damage_is_found(void) {
     eitp__buffer_release(&content);
 }
 
+/* A number of the file to change: in the header, in the record of sample 1, or the first value or name. */
+typedef struct lie {
+    const char *of; /* "header", "record", "value" or "name" */
+    size_t at, size;
+    uint64_t value;
+    const char *words;
+} lie;
+
+static const lie lies[] = {
+    {"header", 12, 4, 3, "an impossible size of an id"},
+    {"header", 16, 8, 0, "an impossible number of samples"},
+    {"header", 16, 8, UINT64_MAX, "an impossible number of samples"},
+    {"header", 16, 8, 3, "the header says 3 samples"},
+    {"header", 24, 8, UINT64_MAX / 2 + 5, "but the file has"},
+    {"header", 32, 8, UINT64_MAX / 4 + 2, "but the file has"},
+    {"header", 40, 8, UINT64_MAX, "but the file has"},
+    {"header", 31, 1, 0x80, "but the file has"}, /* ids whose bytes are as many modulo 2^64 */
+    {"header", 39, 1, 0x40, "but the file has"}, /* the same of values */
+    {"header", 64, 4, 65537, "an impossible vocabulary"},
+    {"header", 68, 4, 4, "an impossible problem"},
+    {"header", 68, 4, 0, "an impossible number of labels"},
+    {"header", 68, 4, 2, "label or number 0 is damaged"},
+    {"header", 72, 4, 0, "an impossible number of labels"},
+    {"header", 72, 4, 1, "index of sample 0 is damaged"},
+    {"header", 76, 4, 0, "an impossible length of a sample"},
+    {"header", 76, 4, 400, "index after sample 3 is damaged"},
+    {"header", 132, 4, 4, "an impossible truncation"},
+    {"record", 0, 8, 1, "index of sample 1 is damaged"},
+    {"record", 0, 8, UINT64_MAX, "index of sample 1 is damaged"},
+    {"record", 8, 8, 3, "index of sample 1 is damaged"},
+    {"record", 8, 8, UINT64_MAX, "index of sample 1 is damaged"},
+    {"record", 24, 4, 0, "index of sample 1 is damaged"},
+    {"record", 24, 4, UINT32_MAX, "index of sample 1 is damaged"},
+    {"record", 28, 4, 60, "index of sample 1 is damaged"},
+    {"record", 32, 4, 1, "index of sample 1 is damaged"},
+    {"value", 0, 4, 0x7F800000u, "label or number 0 is damaged"},
+    {"name", 0, 1, 0, "name of label 1 is damaged"},
+    {"name", 1, 1, 'x', "name of label 1 is damaged"},
+};
+
+/* Sets a number of a file of two regressions of two numbers, and makes its checksums right. */
+static void tell_lie(const lie *l, char *data, size_t size) {
+    eitp__labelled_layout layout = EITP__ZERO;
+    unsigned char *bytes = (unsigned char *)data;
+    REQUIRE(eitp__labelled_header_read(bytes, 256, size, &layout, NULL) == EITP_OK);
+    const uint64_t place = !strcmp(l->of, "header")   ? 0
+                           : !strcmp(l->of, "record") ? layout.records + EITP__LABELLED_RECORD_SIZE
+                           : !strcmp(l->of, "value")  ? layout.values
+                                                      : layout.names;
+    eitp__put_number(bytes + place + l->at, l->size, l->value);
+    const uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes + layout.records, size - (size_t)layout.records);
+    eitp__put_number(bytes + 56, 8, hash);
+    eitp__put_number(bytes + 252, 4, eitp__crc32c(0, bytes, 252));
+}
+
+/* Impossible numbers under right checksums. */
+static void test_lies_are_found(void) {
+    static const row items[] = {{"one", NULL, {"1", "2"}, 1},
+                                {"two", NULL, {"3", "4"}, 1},
+                                {"a b", NULL, {"5", "6"}, 1},
+                                {"c", NULL, {"7", "8"}, 1}};
+    static const char *const names[] = {"u", "v"};
+    eitp_labelled_pack_config config = plain();
+    eitp__buffer content;
+    eitp_error error;
+    config.problem = EITP_PROBLEM_REGRESSION;
+    config.labels = names;
+    config.label_count = 2;
+    REQUIRE_OK(pack_on(host, wordpiece, config, items, 4, "a.lab", NULL, &error), error);
+    REQUIRE_OK(use_file(host, at("a.lab"), &error), error);
+    for (size_t i = 0; i < EITP__COUNT(lies); i++) {
+        eitp__buffer_init(&content, host);
+        REQUIRE_OK(eitp__read_file(host, at("a.lab"), 1 << 20, &content, &error), error);
+        tell_lie(&lies[i], content.data, content.size);
+        REQUIRE_OK(eitp__write_file(host, at("b.lab"), content.data, content.size, &error), error);
+        CHECK_THAT(use_file(host, at("b.lab"), &error) == EITP_ERROR_FORMAT && has(&error, lies[i].words), "case %zu",
+                   i);
+        eitp__buffer_release(&content);
+    }
+}
+
+/* A file whose labels are said to be more than its names have room for. */
+static void test_too_many_labels(void) {
+    static const lie too_many = {"header", 72, 4, INT32_MAX, ""};
+    eitp__buffer content;
+    eitp_error error;
+    faults f;
+    REQUIRE_OK(pack_on(host, wordpiece, plain(), sentences, 5, "a.lab", NULL, &error), error);
+    eitp__buffer_init(&content, host);
+    REQUIRE_OK(eitp__read_file(host, at("a.lab"), 1 << 20, &content, &error), error);
+    tell_lie(&too_many, content.data, content.size);
+    REQUIRE_OK(eitp__write_file(host, at("b.lab"), content.data, content.size, &error), error);
+    faults_begin(&f);
+    CHECK(use_file(&f.host, at("b.lab"), &error) == EITP_ERROR_FORMAT && has(&error, "label 2147483646 is damaged"));
+    CHECK_THAT(f.peak_bytes < 10000, "%zu bytes", f.peak_bytes);
+    faults_end(&f);
+    eitp__buffer_release(&content);
+}
+
+/* A record that becomes longer than the longest sample after the file was opened. */
+static void test_record_that_changes(void) {
+    eitp_labelled_file *file = packed(plain(), several, 4);
+    eitp_labelled_sample sample = EITP__ZERO;
+    unsigned char bytes[4];
+    eitp_error error;
+    eitp__file changed;
+    int32_t *ids;
+    REQUIRE(file != NULL);
+    ids = (int32_t *)malloc((size_t)file->layout.info.max_length * sizeof *ids);
+    sample.ids = ids;
+    eitp__put_number(bytes, 4, (uint64_t)file->layout.info.max_length + 1);
+    REQUIRE_OK(eitp__file_open(&changed, host, at("a.lab"), EITP_FILE_UPDATE, &error), error);
+    REQUIRE_OK(eitp__file_write(&changed, file->layout.records + 24, bytes, 4, &error), error);
+    REQUIRE_OK(eitp__file_close(&changed, &error), error);
+    CHECK(eitp_labelled_file_read(file, 0, &sample, &error) == EITP_ERROR_FORMAT);
+    CHECK(has(&error, "the index of sample 0 is damaged"));
+    eitp_labelled_file_close(file);
+    free(ids);
+}
+
 /* A file that shrinks after it was opened. */
 static void test_file_that_changes(void) {
     eitp_labelled_file *file = packed(plain(), several, 4);
@@ -1007,13 +1243,18 @@ static void test_null(void) {
 static const test_case tests[] = {
     TEST(test_ids_are_those_of_the_tokenizer),
     TEST(test_wide_ids),
+    TEST(test_other_segments),
     TEST(test_length_of_the_tokenizer),
     TEST(test_what_labels_mean),
     TEST(test_order_does_not_matter),
+    TEST(test_values_are_ascending),
+    TEST(test_many_labels),
     TEST(test_bad_examples_are_skipped),
     TEST(test_refused_settings),
     TEST(test_progress_interrupts),
     TEST(test_repeats),
+    TEST(test_long_samples),
+    TEST(test_repeats_with_several_labels),
     TEST(test_many_repeats),
     TEST(test_split_is_stratified),
     TEST(test_split_keeps_its_values),
@@ -1023,6 +1264,9 @@ static const test_case tests[] = {
     TEST(test_memory_source_refuses),
     TEST(test_balanced_weights),
     TEST(test_damage_is_found),
+    TEST(test_lies_are_found),
+    TEST(test_too_many_labels),
+    TEST(test_record_that_changes),
     TEST(test_file_that_changes),
     TEST(test_unfinished_file),
     TEST(test_every_allocation_fails),

@@ -170,7 +170,7 @@ static eitp_status eitp__labelled_check_size(eitp__labelled_layout *layout, uint
                           eitp__labelled_take(&left, info->id_count, (uint64_t)info->element_size) &&
                           eitp__labelled_take(&left, info->sample_count, EITP__LABELLED_RECORD_SIZE) &&
                           eitp__labelled_take(&left, layout->value_count, EITP__LABELLED_VALUE_SIZE) &&
-                          eitp__labelled_take(&left, layout->names_size, 1) && left < 8;
+                          eitp__labelled_take(&left, layout->names_size, 1);
     if (!is_within || eitp__labelled_place(layout) != file_size)
         return eitp__fail(
             error, EITP_ERROR_FORMAT,

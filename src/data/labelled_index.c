@@ -39,7 +39,7 @@ EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__l
     index->entries[index->count++] = entry;
 }
 
-static int eitp__compare_values(const void *a, const void *b) {
+static int eitp__compare_packed_values(const void *a, const void *b) {
     const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
     return left < right ? -1 : left > right;
 }
@@ -52,7 +52,7 @@ EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, 
     for (size_t i = 0; i < index->count && meaning->problem == EITP_PROBLEM_MULTI_LABEL; i++) {
         const eitp__labelled_record *record = &index->entries[i].record;
         eitp__sort(index->values + record->first_value, record->value_count, sizeof *index->values,
-                   eitp__compare_values);
+                   eitp__compare_packed_values);
     }
 }
 

@@ -113,7 +113,7 @@ static eitp_status eitp__labelled_boundary(const eitp__labelled_packer *packer, 
     for (size_t i = first; i < count; i++) {
         if (packer->segments[i] != 1)
             return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                              "the tokenizer's template gives token %llu segment %ld after segment 1; a labelled file "
+                              "the tokenizer's template gives token %llu segment %ld; a labelled file "
                               "has segments 0 and then 1",
                               (unsigned long long)i, (long)packer->segments[i]);
     }
