@@ -2258,13 +2258,13 @@ typedef struct eitp_labelled_pack_config {
  * Encodes the remaining examples of a source and writes them to the labelled file `output_path`, as
  * "<output_path>.partial", which is synced and renamed: after a failure the previous file, if any, is still at
  * `output_path` (or, if only syncing the directory failed, the complete new one). Ids go to the file as they come; the
- * memory needed is 48 bytes for each example, 4 for each of its labels, and the text of different labels.
+ * memory needed is about 100 bytes for each example and 10 for each of its labels, and the text of different labels.
  *
  * Labels: with EITP_PROBLEM_SINGLE_LABEL an example has exactly one. With EITP_PROBLEM_MULTI_LABEL it has any number of
- * different ones, from a list or as names separated by '|'; a label of no bytes stands for none. With
+ * different ones, from a list or as names separated by '|'; a missing or empty label stands for none. With
  * EITP_PROBLEM_REGRESSION they are one or more finite numbers, as many in every example. With EITP_PROBLEM_UNKNOWN the
  * problem is
- *   - EITP_PROBLEM_UNKNOWN if no example has a label,
+ *   - EITP_PROBLEM_UNKNOWN if no example has a label (whatever config->problem says),
  *   - EITP_PROBLEM_MULTI_LABEL if the labels of an example come from a list or contain a '|' (and are not, as a whole,
  *     one of config->labels),
  *   - EITP_PROBLEM_REGRESSION if config->labels is NULL, all labels are numbers, and one of them is not whole,
@@ -7684,11 +7684,12 @@ EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table,
 typedef struct eitp__example_labels {
     const eitp_host *host;
     const eitp_labelled_pack_config *config;
-    eitp__label_table table; /* config->labels of a classification, and what examples add */
-    int has_several;         /* an example may have several labels */
-    int64_t target_count;    /* of a regression that was asked for; 0: not known yet */
-    uint64_t labelled, unlabelled;
-    uint32_t *numbers; /* of the last example, in `table` */
+    eitp__label_table table;       /* config->labels of a classification, and what examples add */
+    int has_several;               /* an example may have several labels */
+    int64_t target_count;          /* of a regression that was asked for; 0: not known yet */
+    uint64_t labelled, unlabelled; /* examples */
+    uint64_t label_count;          /* labels of all examples */
+    uint32_t *numbers;             /* of the last example, in `table` */
     size_t count, capacity;
 } eitp__example_labels;
 
@@ -35442,11 +35443,15 @@ static eitp_status eitp__example_labels_check(eitp__example_labels *labels, eitp
     return EITP_OK;
 }
 
-/* An example without labels, where all or none must have some. */
+/* An example without a label: all or none may be so, unless they may have any number. */
 static eitp_status eitp__example_labels_none(eitp__example_labels *labels, eitp_error *error) {
-    if (labels->config->problem != EITP_PROBLEM_UNKNOWN || labels->config->labels || labels->labelled)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the example has no label");
-    labels->unlabelled++;
+    const int may_be_none = labels->config->problem == EITP_PROBLEM_MULTI_LABEL;
+    if (!may_be_none && (labels->config->problem != EITP_PROBLEM_UNKNOWN || labels->config->labels || labels->labelled))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the label is missing; name it, or set problem to EITP_PROBLEM_MULTI_LABEL if examples may "
+                          "have none");
+    labels->labelled += (uint64_t)may_be_none;
+    labels->unlabelled += (uint64_t)!may_be_none;
     return EITP_OK;
 }
 
@@ -35485,6 +35490,7 @@ EITP__PRIVATE eitp_status eitp__example_labels_add(eitp__example_labels *labels,
     }
     labels->has_several |= is_list || labels->count > 1;
     labels->labelled++;
+    labels->label_count += labels->count;
     return EITP_OK;
 }
 
@@ -35493,7 +35499,7 @@ EITP__PRIVATE eitp_status eitp__example_labels_add(eitp__example_labels *labels,
 static eitp_problem eitp__labels_problem(const eitp__example_labels *labels) {
     const eitp_labelled_pack_config *config = labels->config;
     int has_fraction = 0;
-    if (!labels->labelled || !labels->table.count)
+    if (!labels->label_count)
         return EITP_PROBLEM_UNKNOWN;
     if (config->problem != EITP_PROBLEM_UNKNOWN)
         return config->problem;
@@ -36337,9 +36343,9 @@ static eitp_status eitp__labelled_place_error(const eitp__labelled_packer *packe
     if (!example->line)
         return eitp__fail_prefix(error, status, "%s", example->path);
     if (!example->column)
-        return eitp__fail_prefix(error, status, "%s:%llu", example->path, (unsigned long long)example->line);
-    return eitp__fail_prefix(error, status, "%s:%llu:%llu", example->path, (unsigned long long)example->line,
-                             (unsigned long long)example->column);
+        return eitp__fail_prefix(error, status, "%s: line %llu", example->path, (unsigned long long)example->line);
+    return eitp__fail_prefix(error, status, "%s: line %llu, column %llu", example->path,
+                             (unsigned long long)example->line, (unsigned long long)example->column);
 }
 
 /* Packs an example, or skips a bad one. */
@@ -37250,8 +37256,8 @@ eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp
 /* How often labels occur, and class weights. */
 
 /* Reads all samples; `targets` has room for those of one with several labels. */
-static eitp_status eitp__count_labels(const eitp_labelled_source *source, float *targets, uint64_t *counts,
-                                      eitp_error *error) {
+static eitp_status eitp__count_source_labels(const eitp_labelled_source *source, float *targets, uint64_t *counts,
+                                             eitp_error *error) {
     for (uint64_t i = 0; i < source->count; i++) {
         eitp_labelled_sample sample;
         memset(&sample, 0, sizeof sample);
@@ -37283,7 +37289,7 @@ eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelle
     if (bytes && !targets)
         return eitp__fail_memory(error, bytes, "counting labels");
     memset(counts, 0, (size_t)source->label_count * sizeof *counts);
-    eitp_status status = eitp__count_labels(source, targets, counts, error);
+    eitp_status status = eitp__count_source_labels(source, targets, counts, error);
     eitp__release(host, targets, bytes);
     return status;
 }

@@ -281,7 +281,7 @@ static void test_other_segments(void) {
     REQUIRE_OK(eitp_tokenizer_load(host, at("other.json"), &tokenizer, &error), error);
     CHECK(pack_on(host, tokenizer, plain(), sentences, 3, "a.lab", NULL, &error) == EITP_OK);
     CHECK(pack_on(host, tokenizer, plain(), sentences, 5, "a.lab", NULL, &error) == EITP_ERROR_UNSUPPORTED);
-    CHECK(has(&error, "rows.csv:5:7: ") && has(&error, "has segments 0 and then 1"));
+    CHECK(has(&error, "rows.csv: line 5, column 7: ") && has(&error, "has segments 0 and then 1"));
     eitp_tokenizer_destroy(tokenizer);
     eitp__buffer_release(&golden);
 }
@@ -355,6 +355,10 @@ static const label_case label_cases[] = {
     {PROBLEM(UNKNOWN), {NULL}, {LIST("c"), LIST("a", "b"), LIST(NULL)}, PROBLEM(MULTI), "a,b,c", "0 0 0"},
     {PROBLEM(UNKNOWN), {NULL}, {ROW("c"), ROW("a", "b"), ROW("c")}, PROBLEM(MULTI), "a,b,c", "0 0 1"},
     {PROBLEM(MULTI), {NULL}, {ROW("c"), ROW("b"), ROW("")}, PROBLEM(MULTI), "b,c", "0 0"},
+    {PROBLEM(MULTI), {"x", "y"}, {ROW("y"), NONE, NONE}, PROBLEM(MULTI), "x,y", "0 0"},
+    {PROBLEM(MULTI), {NULL}, {NONE, ROW("y"), ROW("y")}, PROBLEM(MULTI), "y", "1"},
+    {PROBLEM(MULTI), {"x", "y"}, {NONE, LIST(NULL), ROW("")}, PROBLEM(UNKNOWN), "", ""},
+    {PROBLEM(UNKNOWN), {NULL}, {LIST(NULL), LIST(NULL), LIST(NULL)}, PROBLEM(UNKNOWN), "", ""},
     {PROBLEM(SINGLE), {NULL}, {ROW("a|b"), ROW("a"), ROW("a|b")}, PROBLEM(SINGLE), "a,a|b", "1"},
     {PROBLEM(UNKNOWN), {"a", "a|b"}, {ROW("a|b"), ROW("a"), ROW("a|b")}, PROBLEM(SINGLE), "a,a|b", "1"},
     {PROBLEM(UNKNOWN), {NULL}, {LIST("a|b"), LIST("a"), LIST("a|b")}, PROBLEM(MULTI), "a,a|b", "0 1"},
@@ -366,16 +370,21 @@ static const label_case label_cases[] = {
      {ROW("a"), ROW("b"), NONE},
      PROBLEM(SINGLE),
      NULL,
-     "rows.csv:4:7: the example has no label"},
-    {PROBLEM(UNKNOWN), {NULL}, {ROW("a"), ROW("b"), NONE}, PROBLEM(SINGLE), NULL, "the example has no label"},
-    {PROBLEM(UNKNOWN), {"a"}, {NONE, NONE, NONE}, PROBLEM(SINGLE), NULL, "rows.csv:2:7: the example has no label"},
+     "rows.csv: line 4, column 7: the label is missing"},
+    {PROBLEM(UNKNOWN), {NULL}, {ROW("a"), ROW("b"), NONE}, PROBLEM(SINGLE), NULL, "the label is missing"},
+    {PROBLEM(UNKNOWN),
+     {"a"},
+     {NONE, NONE, NONE},
+     PROBLEM(SINGLE),
+     NULL,
+     "rows.csv: line 2, column 7: the label is missing"},
     {PROBLEM(UNKNOWN), {NULL}, {NONE, NONE, ROW("a")}, PROBLEM(SINGLE), NULL, "but the 2 before it have none"},
     {PROBLEM(UNKNOWN),
      {"a", "b"},
      {ROW("a"), ROW("c"), NONE},
      PROBLEM(SINGLE),
      NULL,
-     "rows.csv:3:7: no label named 'c' (labels: a, b)"},
+     "rows.csv: line 3, column 7: no label named 'c' (labels: a, b)"},
     {PROBLEM(SINGLE), {NULL}, {ROW("a"), LIST("c", "d"), NONE}, PROBLEM(SINGLE), NULL, "2 labels, but problem is"},
     {PROBLEM(UNKNOWN), {NULL}, {ROW("a"), ROW(""), NONE}, PROBLEM(SINGLE), NULL, "the label is empty"},
     {PROBLEM(UNKNOWN), {NULL}, {ROW("a"), ROW("\xFF"), NONE}, PROBLEM(SINGLE), NULL, "must be UTF-8"},
@@ -506,7 +515,7 @@ static void test_bad_examples_are_skipped(void) {
     logging.log.user = &lines;
     logging.log.write = keep_log;
     CHECK(pack_on(&logging, wordpiece, config, items, GOOD + BAD, "a.lab", NULL, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(has(&error, "rows.csv:2:7: the text is empty: it has no tokens"));
+    CHECK(has(&error, "rows.csv: line 2, column 7: the text is empty: it has no tokens"));
     config.skip_bad = 1;
     lines.warnings = 0;
     REQUIRE_OK(pack_on(&logging, wordpiece, config, items, GOOD + BAD, "a.lab", &info, &error), error);
@@ -535,7 +544,7 @@ static void test_refused_settings(void) {
     CHECK(has(&error, "must be more than the 2 special tokens of a text (got 2)"));
     config.sequence.max_length = 3; /* no room for a pair */
     CHECK(pack_on(host, wordpiece, config, sentences, 5, "a.lab", NULL, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(has(&error, "rows.csv:5:7: "));
+    CHECK(has(&error, "rows.csv: line 5, column 7: "));
     config = plain();
     config.sequence.truncation = (eitp_truncation)9;
     CHECK(pack_on(host, wordpiece, config, sentences, 5, "a.lab", NULL, &error) == EITP_ERROR_ARGUMENT);

@@ -183,11 +183,15 @@ static eitp_status eitp__example_labels_check(eitp__example_labels *labels, eitp
     return EITP_OK;
 }
 
-/* An example without labels, where all or none must have some. */
+/* An example without a label: all or none may be so, unless they may have any number. */
 static eitp_status eitp__example_labels_none(eitp__example_labels *labels, eitp_error *error) {
-    if (labels->config->problem != EITP_PROBLEM_UNKNOWN || labels->config->labels || labels->labelled)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the example has no label");
-    labels->unlabelled++;
+    const int may_be_none = labels->config->problem == EITP_PROBLEM_MULTI_LABEL;
+    if (!may_be_none && (labels->config->problem != EITP_PROBLEM_UNKNOWN || labels->config->labels || labels->labelled))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the label is missing; name it, or set problem to EITP_PROBLEM_MULTI_LABEL if examples may "
+                          "have none");
+    labels->labelled += (uint64_t)may_be_none;
+    labels->unlabelled += (uint64_t)!may_be_none;
     return EITP_OK;
 }
 
@@ -226,6 +230,7 @@ EITP__PRIVATE eitp_status eitp__example_labels_add(eitp__example_labels *labels,
     }
     labels->has_several |= is_list || labels->count > 1;
     labels->labelled++;
+    labels->label_count += labels->count;
     return EITP_OK;
 }
 
@@ -234,7 +239,7 @@ EITP__PRIVATE eitp_status eitp__example_labels_add(eitp__example_labels *labels,
 static eitp_problem eitp__labels_problem(const eitp__example_labels *labels) {
     const eitp_labelled_pack_config *config = labels->config;
     int has_fraction = 0;
-    if (!labels->labelled || !labels->table.count)
+    if (!labels->label_count)
         return EITP_PROBLEM_UNKNOWN;
     if (config->problem != EITP_PROBLEM_UNKNOWN)
         return config->problem;

@@ -8,11 +8,12 @@
 typedef struct eitp__example_labels {
     const eitp_host *host;
     const eitp_labelled_pack_config *config;
-    eitp__label_table table; /* config->labels of a classification, and what examples add */
-    int has_several;         /* an example may have several labels */
-    int64_t target_count;    /* of a regression that was asked for; 0: not known yet */
-    uint64_t labelled, unlabelled;
-    uint32_t *numbers; /* of the last example, in `table` */
+    eitp__label_table table;       /* config->labels of a classification, and what examples add */
+    int has_several;               /* an example may have several labels */
+    int64_t target_count;          /* of a regression that was asked for; 0: not known yet */
+    uint64_t labelled, unlabelled; /* examples */
+    uint64_t label_count;          /* labels of all examples */
+    uint32_t *numbers;             /* of the last example, in `table` */
     size_t count, capacity;
 } eitp__example_labels;
 

@@ -5,8 +5,8 @@
 #include "base/status.h"
 
 /* Reads all samples; `targets` has room for those of one with several labels. */
-static eitp_status eitp__count_labels(const eitp_labelled_source *source, float *targets, uint64_t *counts,
-                                      eitp_error *error) {
+static eitp_status eitp__count_source_labels(const eitp_labelled_source *source, float *targets, uint64_t *counts,
+                                             eitp_error *error) {
     for (uint64_t i = 0; i < source->count; i++) {
         eitp_labelled_sample sample;
         memset(&sample, 0, sizeof sample);
@@ -38,7 +38,7 @@ eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelle
     if (bytes && !targets)
         return eitp__fail_memory(error, bytes, "counting labels");
     memset(counts, 0, (size_t)source->label_count * sizeof *counts);
-    eitp_status status = eitp__count_labels(source, targets, counts, error);
+    eitp_status status = eitp__count_source_labels(source, targets, counts, error);
     eitp__release(host, targets, bytes);
     return status;
 }

@@ -83,13 +83,13 @@ typedef struct eitp_labelled_pack_config {
  * Encodes the remaining examples of a source and writes them to the labelled file `output_path`, as
  * "<output_path>.partial", which is synced and renamed: after a failure the previous file, if any, is still at
  * `output_path` (or, if only syncing the directory failed, the complete new one). Ids go to the file as they come; the
- * memory needed is 48 bytes for each example, 4 for each of its labels, and the text of different labels.
+ * memory needed is about 100 bytes for each example and 10 for each of its labels, and the text of different labels.
  *
  * Labels: with EITP_PROBLEM_SINGLE_LABEL an example has exactly one. With EITP_PROBLEM_MULTI_LABEL it has any number of
- * different ones, from a list or as names separated by '|'; a label of no bytes stands for none. With
+ * different ones, from a list or as names separated by '|'; a missing or empty label stands for none. With
  * EITP_PROBLEM_REGRESSION they are one or more finite numbers, as many in every example. With EITP_PROBLEM_UNKNOWN the
  * problem is
- *   - EITP_PROBLEM_UNKNOWN if no example has a label,
+ *   - EITP_PROBLEM_UNKNOWN if no example has a label (whatever config->problem says),
  *   - EITP_PROBLEM_MULTI_LABEL if the labels of an example come from a list or contain a '|' (and are not, as a whole,
  *     one of config->labels),
  *   - EITP_PROBLEM_REGRESSION if config->labels is NULL, all labels are numbers, and one of them is not whole,

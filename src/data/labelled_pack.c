@@ -165,9 +165,9 @@ static eitp_status eitp__labelled_place_error(const eitp__labelled_packer *packe
     if (!example->line)
         return eitp__fail_prefix(error, status, "%s", example->path);
     if (!example->column)
-        return eitp__fail_prefix(error, status, "%s:%llu", example->path, (unsigned long long)example->line);
-    return eitp__fail_prefix(error, status, "%s:%llu:%llu", example->path, (unsigned long long)example->line,
-                             (unsigned long long)example->column);
+        return eitp__fail_prefix(error, status, "%s: line %llu", example->path, (unsigned long long)example->line);
+    return eitp__fail_prefix(error, status, "%s: line %llu, column %llu", example->path,
+                             (unsigned long long)example->line, (unsigned long long)example->column);
 }
 
 /* Packs an example, or skips a bad one. */
