@@ -13794,16 +13794,21 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
 }
 
 EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *number) {
+    const int is_negative = size && *text == '-';
     eitp__json_parser parser;
-    eitp__json value;
+    int is_integer;
+    double value;
     memset(&parser, 0, sizeof parser);
-    if (!size || (*text != '-' && (*text < '0' || *text > '9')))
+    if (!size)
         return 0;
     parser.start = parser.at = parser.line_start = text;
     parser.end = text + size;
-    if (eitp__json_parse_number(&parser, &value) || parser.at != parser.end)
+    if (eitp__json_scan_number(&parser, &is_integer) || parser.at != parser.end)
         return 0;
-    *number = value.number;
+    value = eitp__decimal_value(text + is_negative, parser.end) * (is_negative ? -1.0 : 1.0);
+    if (value > DBL_MAX || value < -DBL_MAX)
+        return 0;
+    *number = value;
     return 1;
 }
 
