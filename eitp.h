@@ -2274,8 +2274,8 @@ typedef struct eitp_labelled_pack_config {
  *
  * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels are none of
  * these, or unknown, or if it has none where others have some (with EITP_PROBLEM_UNKNOWN and without config->labels,
- * examples without labels that come before the first one with labels are an error even with skip_bad). The
- * message begins with file, line and column.
+ * examples without labels that come before the first one with labels are an error even with skip_bad). It is
+ * EITP_ERROR_FORMAT, with file, line and column.
  *
  * Repeats are found by a 64-bit hash of the texts, before they are cut. With `dedup` the first of several examples with
  * the same texts and labels is kept; if their labels differ, none is.
@@ -36360,8 +36360,11 @@ static eitp_status eitp__labelled_take_example(eitp__labelled_packer *packer, co
     eitp_status status = eitp__labelled_pack_example(packer, example, &why);
     if (status == EITP_OK)
         return EITP_OK;
+    const int is_bad = status == EITP_ERROR_ARGUMENT;
+    if (is_bad)
+        why.status = status = EITP_ERROR_FORMAT;
     eitp__labelled_place_error(packer, example, status, &why);
-    if (status != EITP_ERROR_ARGUMENT || !packer->config->skip_bad) {
+    if (!is_bad || !packer->config->skip_bad) {
         if (error)
             *error = why;
         return status;

@@ -99,8 +99,8 @@ typedef struct eitp_labelled_pack_config {
  *
  * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels are none of
  * these, or unknown, or if it has none where others have some (with EITP_PROBLEM_UNKNOWN and without config->labels,
- * examples without labels that come before the first one with labels are an error even with skip_bad). The
- * message begins with file, line and column.
+ * examples without labels that come before the first one with labels are an error even with skip_bad). It is
+ * EITP_ERROR_FORMAT, with file, line and column.
  *
  * Repeats are found by a 64-bit hash of the texts, before they are cut. With `dedup` the first of several examples with
  * the same texts and labels is kept; if their labels differ, none is.

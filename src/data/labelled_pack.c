@@ -177,8 +177,11 @@ static eitp_status eitp__labelled_take_example(eitp__labelled_packer *packer, co
     eitp_status status = eitp__labelled_pack_example(packer, example, &why);
     if (status == EITP_OK)
         return EITP_OK;
+    const int is_bad = status == EITP_ERROR_ARGUMENT;
+    if (is_bad)
+        why.status = status = EITP_ERROR_FORMAT;
     eitp__labelled_place_error(packer, example, status, &why);
-    if (status != EITP_ERROR_ARGUMENT || !packer->config->skip_bad) {
+    if (!is_bad || !packer->config->skip_bad) {
         if (error)
             *error = why;
         return status;
