@@ -36363,7 +36363,8 @@ static eitp_status eitp__labelled_take_example(eitp__labelled_packer *packer, co
     const int is_bad = status == EITP_ERROR_ARGUMENT;
     if (is_bad)
         why.status = status = EITP_ERROR_FORMAT;
-    eitp__labelled_place_error(packer, example, status, &why);
+    if (status == EITP_ERROR_FORMAT || status == EITP_ERROR_UNSUPPORTED)
+        eitp__labelled_place_error(packer, example, status, &why);
     if (!is_bad || !packer->config->skip_bad) {
         if (error)
             *error = why;

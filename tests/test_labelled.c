@@ -472,7 +472,7 @@ static void test_values_are_ascending(void) {
 static void test_many_labels(void) {
     enum { MANY = 3000 };
     row *items = (row *)calloc(MANY, sizeof *items);
-    char(*names)[8] = (char(*)[8])calloc(MANY, sizeof *names);
+    char(*names)[12] = (char(*)[12])calloc(MANY, sizeof *names);
     eitp_labelled_file *file;
     REQUIRE(items && names);
     for (int i = 0; i < MANY; i++) {
