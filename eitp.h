@@ -1595,13 +1595,17 @@ typedef struct eitp_optimizer_config {
      * Precision Training", arXiv 1710.03740). NULL: 1. */
     eitp_tensor *loss_scale;
     int skips; /* 1: the update has the input eitp_update.skip_norm */
+    /* The factor of the learning rate for a parameter, above 0 and finite; NULL: 1 for all. Called while the graph is
+     * built. `user` is rate_user. */
+    double (*rate_factor)(void *user, const char *parameter);
+    void *rate_user;
     /* For eitp_apply_gradients, if gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the
      * same graph. NULL: they were not. */
     eitp_tensor *unique;
 } eitp_optimizer_config;
 
-/* Betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, no unique
-   ids. */
+/* Betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, the same
+   rate for all parameters, no unique ids. */
 EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 
 /* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */
@@ -2365,6 +2369,8 @@ EITP_BEGIN_DECLARATIONS
 
 #define EITP_MAX_PASS_INPUTS 16    /* row and sample inputs of a pass */
 #define EITP_MAX_PASS_QUANTITIES 8 /* loss terms and metrics of a pass */
+#define EITP_MAX_PASS_OUTPUTS 4    /* outputs of a pass for `observe` */
+#define EITP_MAX_TASK_METRICS 16   /* metrics that a task computes from whole evaluations */
 #define EITP_QUANTITY_NAME_SIZE 32 /* bytes of their names, with the terminating zero */
 
 typedef enum eitp_split { EITP_TRAINING = 0, EITP_VALIDATION = 1 } eitp_split;
@@ -2450,16 +2456,51 @@ EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *val
    The name "loss" is reserved for the weighted sum of the terms. */
 EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values);
 
+/*
+ * Adds an output that evaluation hands to eitp_task.observe, and training ignores: for each row, [n, shape...], or for
+ * each sample, [samples, shape...]. It is converted to F32. The order of outputs is that of eitp_observation.outputs.
+ */
+EITP_API void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values);
+
 /* ---- Tasks ---- */
 
 /* A sample, for `read` to fill in. */
 typedef struct eitp_sample {
     void **values; /* for each input in the order of build: a buffer for `rows` values, or for one of a sample input */
     int64_t rows;  /* the task's rows; a shorter sample sets its own number */
+    /* For random choices, such as masks: the trainer's seed, and how often training has gone through all samples before
+       this one. Both are 0 in evaluation, which reads the same sample each time. Set before `read`. */
+    uint64_t seed, epoch;
     /* For each term and metric in the order of build: the number of items that it is a mean over, 0 or more.
        Initially 1 for each. */
     int64_t items[EITP_MAX_PASS_QUANTITIES];
+    /* The weight of these items in a weighted mean, 0 or more: sums are divided by the sum of weights instead of the
+       number of items. Initially negative: the number of items. */
+    double weights[EITP_MAX_PASS_QUANTITIES];
 } eitp_sample;
+
+/* The mean of a loss term or a metric over the samples of an evaluation, or a metric of the whole evaluation. */
+typedef struct eitp_metric {
+    char name[EITP_QUANTITY_NAME_SIZE];
+    double mean; /* over its items; not finite if the value of any item is not. Or the metric's value; NaN: undefined */
+    double error; /* its standard error, over samples; 0 if it is unknown, because there is no value per sample */
+    int64_t items;
+} eitp_metric;
+
+/* A metric that is not a mean over samples, such as F1: eitp_task.judge computes it from all samples. */
+typedef struct eitp_task_metric {
+    const char *name;     /* as of eitp_pass_metric */
+    int higher_is_better; /* decides which checkpoint is the best (eitp_run_config.keep_best) */
+} eitp_task_metric;
+
+/* A sample of an evaluation, after the pass that it was in. Valid during the call. */
+typedef struct eitp_observation {
+    uint64_t index, samples;     /* which sample of the evaluation it is, from 0; and how many there are */
+    uint64_t number;             /* of the sample in its split */
+    int64_t rows;                /* of the sample */
+    const void *const *values;   /* for each input in the order of build: what `read` stored */
+    const float *const *outputs; /* for each eitp_pass_output: the values of the sample, or of each of its rows */
+} eitp_observation;
 
 /* What a resumed run compares with its checkpoint. */
 typedef struct eitp_task_identity {
@@ -2509,6 +2550,17 @@ typedef struct eitp_task {
     eitp_status (*save)(void *user, const char *directory, eitp_error *error);
     /* Frees `user`. */
     void (*release)(void *user);
+    /*
+     * Metrics of whole evaluations, in addition to those of build; metric_count 0: none. An evaluation of up to
+     * `samples` samples gets observation_bytes(user, samples) bytes of `memory`, which are allocated with its plan. It
+     * calls `observe` for each sample, in order. At the end it calls `judge`; `results` has metric_count elements whose
+     * names are set.
+     */
+    const eitp_task_metric *metrics;
+    int metric_count;
+    size_t (*observation_bytes)(void *user, uint64_t samples);
+    void (*observe)(void *user, void *memory, const eitp_observation *observation);
+    void (*judge)(void *user, void *memory, eitp_metric *results);
 } eitp_task;
 
 /* Calls release, if any, and clears the struct. NULL is fine. */
@@ -2531,6 +2583,108 @@ typedef struct eitp_language_config {
  * tokenizer.
  */
 EITP_API eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *task, eitp_error *error);
+
+/* ---- Masked language modelling ---- */
+
+/* Windows of a token source as samples without labels, each between the special tokens of a tokenizer's template.
+   Filled in by eitp_text_windows_init; needs no release. */
+typedef struct eitp_text_windows {
+    eitp_token_source source;
+    int64_t text_length; /* tokens of the source in a window; the last one may have fewer */
+    eitp_token_ids before, after;
+} eitp_text_windows;
+
+/* `max_length` is that of a window with its special tokens. `tokenizer` NULL: there are none. EITP_ERROR_ARGUMENT if
+   the range has no tokens or is not within the source, or max_length leaves no room for one. */
+EITP_API eitp_status eitp_text_windows_init(eitp_text_windows *windows, const eitp_token_source *source,
+                                            const eitp_tokenizer *tokenizer, int64_t max_length, eitp_error *error);
+
+/* The windows as a source, which `windows` must outlive. NULL gives a source without samples. */
+EITP_API eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows);
+
+/* Predicting tokens that are hidden (Devlin et al., arXiv 1810.04805). Zero-initialise it. */
+typedef struct eitp_masked_config {
+    eitp_model *model;                         /* bidirectional, with EITP_HEAD_LANGUAGE */
+    eitp_labelled_source training, validation; /* labels are ignored; validation.count 0: no validation */
+    const eitp_tokenizer *tokenizer;           /* saved with checkpoints; not copied; NULL: none */
+    double probability;                        /* of a token to be chosen; 0: 0.15 */
+    /* Without a tokenizer, which otherwise gives them: */
+    int32_t mask_token;
+    eitp_token_ids special; /* other tokens that are never chosen */
+} eitp_masked_config;
+
+/*
+ * Creates a task that chooses tokens of each sample, special ones excepted, with a probability. Of them 80 % become the
+ * mask token, 10 % a random token, and 10 % stay, as DataCollatorForLanguageModeling of transformers does. The one
+ * term, "loss", is the mean over the chosen tokens; its unit is "masked_tokens". A sample without any counts nothing.
+ * Which are chosen is a function of the trainer's seed, the epoch, the number of the sample and the token's place; in
+ * evaluations they are always the same. EITP_ERROR_ARGUMENT if the model, the mask token or the lengths of the sources
+ * do not fit.
+ */
+EITP_API eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, eitp_error *error);
+
+/* ---- Classification and regression ---- */
+
+/* Labels or numbers for whole samples, by the classifier of a model. Zero-initialise it. */
+typedef struct eitp_classification_config {
+    eitp_model *model;                         /* with EITP_HEAD_CLASSIFIER */
+    eitp_labelled_source training, validation; /* validation.count 0: no validation */
+    const eitp_tokenizer *tokenizer;           /* saved with checkpoints; not copied; NULL: none */
+    double label_smoothing;                    /* 0 to 1, with a single label: see eitp_cross_entropy_config */
+    const float *class_weights; /* one for each label of the model, with a single label; copied; NULL: 1 each */
+} eitp_classification_config;
+
+/*
+ * Creates a task whose samples are those of the sources. Its one term is called "loss"; its unit is "samples". The loss
+ * is that of transformers for the problem of the sources: with a single label the cross-entropy, with several the
+ * binary cross-entropy of each label's sigmoid, for numbers the squared error; the last two are means over the labels.
+ * With class weights the mean over samples is weighted by the weights of their labels, as in torch.nn.CrossEntropyLoss.
+ * Samples without a label are not counted.
+ *
+ * Evaluations have these metrics too. Standard errors are those of a proportion for accuracies, else of the jackknife
+ * over 50 groups of samples (Kott, "The Delete-a-Group Jackknife", Journal of Official Statistics 17, 2001).
+ * - Single label: accuracy, macro_f1, micro_f1, macro_precision, macro_recall, mcc (Gorodkin, "Comparing two K-category
+ *   assignments by a K-category correlation coefficient", 2004), auroc (of each label against the others, then the
+ *   mean), calibration_error (with 15 bins: Guo et al., arXiv 1706.04599).
+ * - Several labels: subset_accuracy, macro_f1, micro_f1, macro_precision, macro_recall, auroc. A label is predicted if
+ *   its probability is above 0.5.
+ * - Numbers: mse, mae, pearson, spearman; the mean over the numbers of a sample.
+ * Means over labels leave out, with a single label, those that neither occur nor are predicted, and in auroc those that
+ * all samples or none have. 0 / 0 is 0, but for auroc and correlations, where it is undefined: NaN.
+ *
+ * A checkpoint's config.json gets the problem, and the names of the labels if the sources have them.
+ * EITP_ERROR_ARGUMENT if the model has no classifier, or problem, labels or lengths of the sources do not fit it.
+ * Release the task before the model and tokenizer.
+ */
+EITP_API eitp_status eitp_classification_task(const eitp_classification_config *config, eitp_task *task,
+                                              eitp_error *error);
+
+/* The results for one label. Precision is the fraction of samples predicted to have it that do, recall that of samples
+   having it that are predicted to, F1 their harmonic mean; 0 / 0 is 0. */
+typedef struct eitp_label_result {
+    const char *name; /* belongs to the model or the source */
+    double precision, recall, f1;
+    int64_t support;   /* samples that have the label */
+    int64_t predicted; /* samples that are predicted to have it */
+} eitp_label_result;
+
+/* Largest number of labels with a confusion matrix. */
+#define EITP_MAX_CONFUSION_LABELS 256
+
+/* The last evaluation of a classification task in detail. What it points to belongs to the task, until its next
+   evaluation. */
+typedef struct eitp_classification_report {
+    eitp_problem problem;
+    int64_t samples; /* that have a label */
+    int64_t label_count;
+    const eitp_label_result *labels; /* NULL for numbers */
+    const int64_t *confusion; /* [label_count, label_count]: samples with the label of the row, predicted to have that
+                                 of the column; NULL unless there is a single label, of up to the number above */
+} eitp_classification_report;
+
+/* EITP_ERROR_ARGUMENT if the task is not one of eitp_classification_task, or was not evaluated yet. */
+EITP_API eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classification_report *report,
+                                                    eitp_error *error);
 
 EITP_END_DECLARATIONS
 /* <<src/task/task.h */
@@ -2607,6 +2761,13 @@ typedef struct eitp_trainer_config {
     eitp_optimizer_config optimizer_config;
     eitp_schedule schedule;
     /*
+     * Layer-wise learning-rate decay (Clark et al., "ELECTRA", arXiv 2003.10555): the learning rate of what is above
+     * the blocks is that of the schedule, and from there down each block and then the embeddings have that of the one
+     * above times this factor, above 0 and at most 1. Adapters have the rate of their block. 1: all have the same. With
+     * another value the task must have a model with blocks.
+     */
+    double layer_lr_decay;
+    /*
      * Micro-batches per forward and backward pass, 0 to grad_accum. More of them read each weight less often and need a
      * larger arena; the gradient is the same. 0: chosen by the trainer, for passes of about 1024 rows, if they fit an
      * arena of EITP_PASS_BYTES, gradients excluded.
@@ -2643,8 +2804,8 @@ typedef struct eitp_trainer_config {
     void *user; /* first argument of `rate` and `after_step` */
 } eitp_trainer_config;
 
-/* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5,
-   shuffled windows, no workers, prefetch 2. */
+/* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5
+   for all layers, shuffled windows, no workers, prefetch 2. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*
@@ -2714,21 +2875,17 @@ EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 
 /* ---- Evaluation ---- */
 
-/* The mean of a loss term or a metric over the samples of an evaluation. */
-typedef struct eitp_metric {
-    char name[EITP_QUANTITY_NAME_SIZE];
-    double mean;  /* over its items; not finite if the value of any item is not */
-    double error; /* standard error of the mean, over samples; 0 if the quantity has no value per sample */
-    int64_t items;
-} eitp_metric;
+/* Maximum number of loss terms and metrics of an evaluation. */
+#define EITP_MAX_METRICS (EITP_MAX_PASS_QUANTITIES + EITP_MAX_TASK_METRICS)
 
 typedef struct eitp_evaluation {
     double loss;   /* weighted sum of the terms; for a language model in nats per token */
     double error;  /* standard error of the loss, over samples; 0 if a term has no value per sample */
     int64_t items; /* of the first term; for a language model, tokens */
     int term_count, metric_count;
-    /* metric_count of them: first the terms, then the metrics, in the order of the task's `build`. */
-    eitp_metric metrics[EITP_MAX_PASS_QUANTITIES];
+    /* metric_count of them: first the terms, then the metrics, in the order of the task's `build`, then those of its
+       `metrics`. */
+    eitp_metric metrics[EITP_MAX_METRICS];
 } eitp_evaluation;
 
 /*
@@ -2744,6 +2901,10 @@ EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t sample
  * NULL, and for a task without validation samples.
  */
 EITP_API int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name);
+
+/* 1 if higher values of the metric are better, -1 if lower ones are; 0 if the task does not say (see eitp_task_metric),
+   and for NULL. */
+EITP_API int eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name);
 
 /*
  * Evaluates `samples` samples of a split of a task without a trainer, `batch_size` at a time; 0, or more than there
@@ -3175,7 +3336,7 @@ typedef struct eitp_run_config {
        that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL: the best
        checkpoint is not kept. */
     const char *keep_best;
-    int higher_is_better;  /* for keep_best */
+    int higher_is_better;  /* for keep_best, unless the task says it (eitp_task_metric) */
     int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
                               loss if it is NULL); 0: never */
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
@@ -3750,6 +3911,7 @@ enum {
     EITP__RNG_STREAM_SHUFFLE = 2,
     EITP__RNG_STREAM_SAMPLE = 3,
     EITP__RNG_STREAM_EVALUATE = 4,
+    EITP__RNG_STREAM_MASK = 5,
     EITP__RNG_STREAM_FIRST_OP = 1024
 };
 
@@ -6627,6 +6789,10 @@ struct eitp_model {
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
                                                    const eitp_model_inputs *inputs, const eitp_block_inputs *attention);
 
+/* The number of layers above a parameter: 0 for heads, final norms and variables that are not the model's, 1 for the
+   last block, layers + 1 for embeddings. Adapters are in their block. */
+EITP__PRIVATE int64_t eitp__layers_above(const eitp_model *model, const char *name);
+
 /* True if the token embedding is trained and tied to the output head: its gradient has terms of both. */
 EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
 /* <<src/model/transformer.h */
@@ -6641,6 +6807,8 @@ EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
 typedef struct eitp__update_piece {
     eitp_tensor *parameter, *gradient;
     int64_t begin, end;
+    double rate_factor;
+    eitp_tensor *rate_and_step; /* those of the step, the rate times rate_factor */
     /* Sums of squares of the gradient of this and earlier pieces: by blocks, or by rows of a factored update. */
     eitp_tensor *squares;
     /* Factored updates only, of this and earlier pieces: the squares of the gradient by columns, and its products with
@@ -7944,6 +8112,13 @@ typedef struct eitp__quantity {
     eitp_tensor *weight;    /* input F32 [1] of a term in training: the factor of its sum */
 } eitp__quantity;
 
+/* An output of an evaluation. */
+typedef struct eitp__pass_output {
+    eitp_tensor *values; /* output F32 [n, shape...] or [places, shape...] */
+    int is_per_row;
+    int64_t width; /* values of a row or sample */
+} eitp__pass_output;
+
 struct eitp_pass {
     const eitp_task *task;
     eitp_graph *graph;
@@ -7954,6 +8129,8 @@ struct eitp_pass {
     int input_count;
     eitp__quantity quantities[EITP_MAX_PASS_QUANTITIES];
     int quantity_count;
+    eitp__pass_output outputs[EITP_MAX_PASS_OUTPUTS]; /* none in training */
+    int output_count;
     eitp_tensor *positions, *offsets, *bounds, *key, *sample_key; /* NULL: not used */
     eitp_tensor *unique, *inverse;                                /* from eitp_pass_unique */
     int lookup;                                                   /* index of the input whose ids they are */
@@ -7982,16 +8159,142 @@ EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step)
 EITP__PRIVATE void eitp__pass_input_clear(const eitp__pass_input *input, void *values, int64_t first, int64_t count);
 /* <<src/task/pass.h */
 
+/* >>src/task/labelled.h */
+/* What tasks over labelled sources share: the inputs of token ids and segments, and checks. */
+
+/* Checks what a source must have whatever its labels are. One without samples passes. */
+EITP__PRIVATE eitp_status eitp__labelled_check(const eitp_labelled_source *source, const eitp_model *model,
+                                               eitp_error *error);
+
+/* Adds the inputs that the model needs: the first are the token ids and, if it has them, the segments. */
+EITP__PRIVATE eitp_model_inputs eitp__labelled_inputs(eitp_pass *pass, const eitp_model *model);
+
+/* Their number. */
+EITP__PRIVATE int eitp__labelled_input_count(const eitp_model *model);
+
+/* Reads sample `number` into these inputs, with the targets that *read wants, sets sample->rows, and checks the ids. */
+EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source, const eitp_model *model,
+                                              uint64_t number, eitp_sample *sample, eitp_labelled_sample *read,
+                                              eitp_error *error);
+
+/* Describes a source for eitp_task.identify. */
+EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, eitp_task_identity *identity);
+
+/* Fills in what follows from the sources and the model: context, model, rows, samples. */
+EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], eitp_model *model, eitp_task *task);
+
+/* Saves a tokenizer, if there is one, and sets the model's special tokens to its. */
+EITP__PRIVATE eitp_status eitp__save_tokenizer(const eitp_tokenizer *tokenizer, eitp_model *model,
+                                               const char *directory, eitp_error *error);
+/* <<src/task/labelled.h */
+
+/* >>src/task/outcomes.h */
+/*
+ * The outcomes of an evaluation: for each sample what a classifier predicted and what is true, and the metrics of them.
+ * All of it lives in memory of a known size.
+ */
+
+/* Groups of samples that standard errors leave out one at a time. */
+enum { EITP__GROUPS = 50 };
+
+/* A number, and the sample that it belongs to. */
+typedef struct eitp__ranked {
+    float value;
+    int32_t sample;
+} eitp__ranked;
+
+/* How often a label is true, predicted, and both. */
+typedef struct eitp__label_counts {
+    int64_t is_true, is_predicted, is_both;
+} eitp__label_counts;
+
+typedef struct eitp__outcomes {
+    eitp_problem problem;
+    int64_t labels;
+    int64_t count;                /* samples that have labels */
+    int is_finite;                /* all scores are */
+    int32_t *is_true, *predicted; /* [count]: the label, with a single label */
+    unsigned char *groups;        /* [count]: of EITP__GROUPS */
+    float *scores;  /* [count, labels]: the logarithm of the odds of each label, or the predicted numbers */
+    float *targets; /* [count, labels]: 0 or 1, or the numbers; NULL with a single label */
+    eitp__ranked *order, *other;  /* [count]: scratch memory to sort in; the second, and ranks, for numbers only */
+    double *ranks, *other_ranks;  /* [count] */
+    eitp__label_counts *by_label; /* [labels]: scratch memory */
+} eitp__outcomes;
+
+/* Bytes of memory for the outcomes of `samples` samples. */
+EITP__PRIVATE size_t eitp__outcomes_bytes(eitp_problem problem, int64_t labels, uint64_t samples);
+
+/* Lays out outcomes in such memory. They are empty. */
+EITP__PRIVATE eitp__outcomes *eitp__outcomes_begin(void *memory, eitp_problem problem, int64_t labels,
+                                                   uint64_t samples);
+
+/* Adds a sample with a single label, and the classifier's scores of all labels. */
+EITP__PRIVATE void eitp__outcomes_add_label(eitp__outcomes *outcomes, const float *scores, int32_t label);
+
+/* Adds a sample with several labels, or with numbers. */
+EITP__PRIVATE void eitp__outcomes_add_targets(eitp__outcomes *outcomes, const float *scores, const float *targets);
+
+/* Called once, when all samples were added: divides them into groups. */
+EITP__PRIVATE void eitp__outcomes_end(eitp__outcomes *outcomes);
+
+/* The group of a sample that a metric leaves out; of value 0 of a metric none, of value 1 + g group g. */
+EITP__PRIVATE int eitp__is_left_out(const eitp__outcomes *outcomes, int64_t sample, int value);
+
+/* True if a sample is predicted to have a label. */
+EITP__PRIVATE int eitp__is_predicted(const eitp__outcomes *outcomes, int64_t sample, int64_t label);
+
+/* True if it has the label. */
+EITP__PRIVATE int eitp__has_label(const eitp__outcomes *outcomes, int64_t sample, int64_t label);
+
+/* Counts labels in by_label; returns the number of samples. */
+EITP__PRIVATE int64_t eitp__count_labels(const eitp__outcomes *outcomes, int value);
+
+/* Sorts column `label` of scores or targets into `order`. */
+EITP__PRIVATE void eitp__sort_column(const eitp__outcomes *outcomes, const float *values, int64_t label,
+                                     eitp__ranked *order);
+
+/* Computes a metric of all samples, and without each group: values[1 + EITP__GROUPS]. */
+typedef void (*eitp__metric_values)(const eitp__outcomes *outcomes, double *values);
+
+EITP__PRIVATE void eitp__accuracy(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__macro_f1(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__micro_f1(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__macro_precision(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__macro_recall(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__matthews_correlation(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__calibration_error(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__area_under_roc(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__mean_squared_error(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__mean_absolute_error(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__pearson_correlation(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__spearman_correlation(const eitp__outcomes *outcomes, double *values);
+
+/* Stores the metrics of a problem in metrics[EITP_MAX_TASK_METRICS]; returns their number. */
+EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, eitp_task_metric *metrics);
+
+/* Computes them, with standard errors. */
+EITP__PRIVATE void eitp__judge_outcomes(const eitp__outcomes *outcomes, eitp_metric *results);
+/* <<src/task/outcomes.h */
+
 /* >>src/train/batch.h */
 /* A batch: the samples of a pass, in buffers that are written to the inputs of its plan. */
 
 /* The largest batch_size and grad_accum. */
 #define EITP__MAX_BATCH (1 << 20)
 
-/* Items of a sample, for each quantity. */
+/* Items of a sample, or of all samples of a step, for each quantity. */
 typedef struct eitp__sample_items {
     int64_t of[EITP_MAX_PASS_QUANTITIES];
+    double
+        weights[EITP_MAX_PASS_QUANTITIES]; /* what means are divided by: the number of items unless they have weights */
 } eitp__sample_items;
+
+/* Which sample to read, and what `read` is told of it: see eitp_sample. */
+typedef struct eitp__draw {
+    eitp_split split;
+    uint64_t number, seed, epoch;
+} eitp__draw;
 
 typedef struct eitp__batch {
     eitp_host host;
@@ -8003,6 +8306,7 @@ typedef struct eitp__batch {
     int32_t *bounds;                    /* [places, 2] */
     int32_t *inverse;                   /* [rows]: see eitp_embedding_unique; -1 in padding */
     int64_t *starts, *lengths;          /* [samples]: first row, and number of rows */
+    uint64_t *numbers;                  /* [samples]: in their split */
     eitp__sample_items *items;          /* [samples] */
 } eitp__batch;
 
@@ -8015,10 +8319,13 @@ EITP__PRIVATE void eitp__batch_release(eitp__batch *batch);
 EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch);
 
 /* Reads a sample and appends it; the batch must not be full. */
-EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *draw, eitp_error *error);
 
-/* Adds the items of all samples to items[], for each quantity. */
-EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items);
+/* Adds the items of all samples to *items, one sample after another. */
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items);
+
+/* What the sum of a quantity is divided by. */
+EITP__PRIVATE double eitp__mean_divisor(const eitp__sample_items *items, int quantity);
 
 /* Writes the batch to the inputs of the pass's plan, and sets the plan's number of rows. */
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error);
@@ -8029,6 +8336,16 @@ EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass);
 /* Reads the values of a quantity after an execution. */
 EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
                                                   const eitp__quantity *quantity, float *values, eitp_error *error);
+
+/* The number of values of an output; and reading them after an execution. */
+EITP__PRIVATE int64_t eitp__batch_output_count(const eitp_pass *pass, const eitp__pass_output *output);
+EITP__PRIVATE eitp_status eitp__batch_read_output(const eitp__batch *batch, eitp_plan *plan,
+                                                  const eitp__pass_output *output, float *values, eitp_error *error);
+
+/* The values that `read` stored for an input of a sample, and the sample's values of an output. */
+EITP__PRIVATE const void *eitp__batch_input_of(const eitp__batch *batch, int input, int64_t sample);
+EITP__PRIVATE const float *eitp__batch_output_of(const eitp__batch *batch, const eitp__pass_output *output,
+                                                 const float *values, int64_t sample);
 
 /* Adds a sample's values to *sum. A total belongs to the first sample. */
 EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
@@ -8168,14 +8485,20 @@ typedef struct eitp__evaluator {
     eitp__batch batch;
     float *values;  /* of one quantity */
     double *losses; /* [samples] */
+    float *outputs[EITP_MAX_PASS_OUTPUTS];
+    void *memory; /* of eitp_task.observe */
+    size_t memory_bytes;
 } eitp__evaluator;
 
+/* The number of samples that an evaluation takes if it is asked for `samples`: see eitp__evaluator_run. */
+EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split split, int64_t samples);
+
 /*
- * Creates an evaluator of `samples` samples per pass. The task must outlive it, and it must not be moved. Release it
- * after a failure too.
+ * Creates an evaluator of `samples` samples per pass, and up to `most` in an evaluation. The task must outlive it, and
+ * it must not be moved. Release it after a failure too.
  */
-EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
-                                                 eitp_error *error);
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, uint64_t most,
+                                                 eitp__evaluator *evaluator, eitp_error *error);
 
 /* Estimates the arena and workspace bytes of such an evaluator. */
 EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
@@ -8385,7 +8708,7 @@ struct eitp_trainer {
 };
 
 /* Checks a configuration: its settings, and the optimizer in this context. */
-EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
+EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error);
 
 /* EITP_ERROR_TORN, with the way out, if the trainer is torn. */
@@ -28105,6 +28428,32 @@ int64_t eitp_model_trained_parameter_count(const eitp_model *model) {
 }
 /* <<src/model/freeze.c */
 
+/* >>src/model/depth.c */
+/* Where in a model a parameter is, for learning rates by layer. */
+
+/* Finds a parameter or an adapter; 0 if the model has none of this name. */
+static int eitp__find_parameter(const eitp_model *model, const char *name, eitp__parameter *parameter) {
+    const int64_t adapters = eitp__lora_parameter_count(&model->config, &model->lora);
+    if (eitp__parameter_find(&model->config, name, parameter))
+        return 1;
+    for (int64_t i = 0; i < adapters; i++) {
+        *parameter = eitp__lora_parameter(&model->config, &model->lora, i);
+        if (!strcmp(parameter->name, name))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE int64_t eitp__layers_above(const eitp_model *model, const char *name) {
+    eitp__parameter parameter;
+    if (!eitp__find_parameter(model, name, &parameter))
+        return 0;
+    if (parameter.layer >= 0)
+        return model->config.layers - parameter.layer;
+    return parameter.row && parameter.row->place == EITP__BEFORE_BLOCKS ? model->config.layers + 1 : 0;
+}
+/* <<src/model/depth.c */
+
 /* >>src/model/generate.c */
 /* Generation with a key-value cache. One plan processes the prompt and the generated tokens, up to `chunk` at a
    time. */
@@ -28436,7 +28785,7 @@ EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, cons
     attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;
-    inputs[4] = update->rate_and_step;
+    inputs[4] = piece->rate_and_step;
     inputs[5] = update->commit;
     inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
     return eitp__is_rounded(parameter) ? update->key : NULL;
@@ -28682,6 +29031,8 @@ eitp_optimizer_config eitp_optimizer_config_default(void) {
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
     config.skips = 0;
+    config.rate_factor = NULL;
+    config.rate_user = NULL;
     config.unique = NULL;
     return config;
 }
@@ -28781,6 +29132,40 @@ static eitp_status eitp__check_optimizer_config(const eitp_optimizer_config *con
     return EITP_OK;
 }
 
+/* ---- Learning rates ---- */
+
+/* [rate, step] with the rate times `factor`. */
+static eitp_tensor *eitp__scaled_rate(eitp_tensor *rate_and_step, double factor) {
+    const int64_t one = 1;
+    eitp_tensor *factors[2];
+    if (!rate_and_step)
+        return NULL;
+    factors[0] = eitp_fill(rate_and_step->graph, EITP_F32, 1, &one, factor);
+    factors[1] = eitp_fill(rate_and_step->graph, EITP_F32, 1, &one, 1);
+    return eitp_multiply(rate_and_step, eitp_concat(factors, 2, 0));
+}
+
+/* Sets the rate of each piece. Pieces with the same factor share a tensor. */
+static eitp_status eitp__set_rates(const eitp_optimizer_config *config, const eitp__update_pieces *list,
+                                   eitp_tensor *rate_and_step, eitp_error *error) {
+    for (size_t i = 0; i < list->count; i++) {
+        eitp__update_piece *piece = &list->pieces[i];
+        const char *name = eitp__variable_name(piece->parameter);
+        size_t same = i;
+        piece->rate_factor = config->rate_factor ? config->rate_factor(config->rate_user, name) : 1;
+        if (!(piece->rate_factor > 0) || !isfinite(piece->rate_factor))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "optimizer: the rate factor of '%.60s' is %g; it must be above 0 and finite", name,
+                              piece->rate_factor);
+        while (same > 0 && fabs(list->pieces[same - 1].rate_factor - piece->rate_factor) > 0)
+            same--;
+        piece->rate_and_step = same                               ? list->pieces[same - 1].rate_and_step
+                               : fabs(piece->rate_factor - 1) > 0 ? eitp__scaled_rate(rate_and_step, piece->rate_factor)
+                                                                  : rate_and_step;
+    }
+    return EITP_OK;
+}
+
 /* ---- Checks of the inputs of an update ---- */
 
 static eitp_status eitp__check_hyper_values(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
@@ -28832,6 +29217,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
     eitp_tensor *inputs[4];
     eitp__node *commit;
+    eitp_status status;
     int64_t two = 2, one = 1, three = 3;
     for (size_t i = 0; i < list->count && !update->key; i++) {
         if (eitp__is_rounded(list->pieces[i].parameter))
@@ -28841,6 +29227,9 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     update->max_norm = eitp_input(graph, "maximum gradient norm", EITP_F32, 1, &one);
     eitp__add_check(update->rate_and_step, eitp__check_hyper_values);
     eitp__add_check(update->max_norm, eitp__check_limit_value);
+    status = eitp__set_rates(config, list, update->rate_and_step, error);
+    if (status)
+        return status;
     if (config->skips) {
         update->skip_norm = eitp_input(graph, "norm of skipped gradients", EITP_F32, 1, &one);
         eitp__add_check(update->skip_norm, eitp__check_limit_value);
@@ -38697,11 +39086,47 @@ void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values) {
         eitp__quantity_add(pass, name, values, 0);
 }
 
+void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values) {
+    eitp__pass_output *output;
+    int64_t places;
+    if (!pass || !values || pass->trains)
+        return;
+    if (!name || pass->output_count == EITP_MAX_PASS_OUTPUTS) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "output '%.60s': expected a name, and at most %d outputs in a pass", name ? name : "",
+                         EITP_MAX_PASS_OUTPUTS);
+        return;
+    }
+    output = &pass->outputs[pass->output_count];
+    places = eitp__layout_places(&pass->layout);
+    if (!values->rank || (!values->rows && values->shape[0] != places)) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "output '%.60s': expected values for each row or for each sample", name);
+        return;
+    }
+    output->is_per_row = values->rows != 0;
+    output->width = eitp__elements(values) / values->shape[0];
+    output->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
+    pass->output_count += output->values != NULL;
+}
+
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step) {
     return eitp_schedule_rate(&term->schedule, step > 1 ? step : 1);
 }
 
 /* ---- A whole pass ---- */
+
+static eitp_status eitp__task_check_metrics(const eitp_task *task, eitp_error *error) {
+    if (!task->metric_count)
+        return EITP_OK;
+    if (task->metric_count < 0 || task->metric_count > EITP_MAX_TASK_METRICS || !task->metrics)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's metric_count is %d; it must be 0 to %d, with metrics",
+                          task->metric_count, EITP_MAX_TASK_METRICS);
+    return task->observation_bytes && task->observe && task->judge
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "a task with metrics must have observation_bytes, observe and judge");
+}
 
 EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *error) {
     const int64_t max_rows = 1 << 24;
@@ -38713,7 +39138,7 @@ EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *er
     if (!(task->guess_loss >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's guess_loss is %g; it must be 0 (unknown) or more",
                           task->guess_loss);
-    return EITP_OK;
+    return eitp__task_check_metrics(task, error);
 }
 
 EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *task, const eitp__layout *layout,
@@ -38879,6 +39304,1264 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
 }
 /* <<src/task/language.c */
 
+/* >>src/task/labelled.c */
+static int eitp__model_has_segments(const eitp_model *model) {
+    return model->config.segments > 1;
+}
+
+EITP__PRIVATE int eitp__labelled_input_count(const eitp_model *model) {
+    return 1 + eitp__model_has_segments(model);
+}
+
+EITP__PRIVATE eitp_model_inputs eitp__labelled_inputs(eitp_pass *pass, const eitp_model *model) {
+    eitp_model_inputs inputs = eitp_pass_model_inputs(pass, model);
+    if (eitp__model_has_segments(model))
+        inputs.segments = eitp_pass_row_input(pass, "segments", EITP_I32, 0, NULL, 0);
+    return inputs;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_check(const eitp_labelled_source *source, const eitp_model *model,
+                                               eitp_error *error) {
+    if (!source->count)
+        return EITP_OK;
+    if (!source->read)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a labelled source must have read");
+    if (source->max_length < 1 || source->max_length > eitp_model_positions(model))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the longest sample has %lld tokens; it must be 1 to the model's %lld positions: truncate "
+                          "samples when they are encoded",
+                          (long long)source->max_length, (long long)eitp_model_positions(model));
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_ids_below(const char *what, const int32_t *ids, int64_t count, int64_t limit,
+                                         const char *advice, uint64_t number, eitp_error *error) {
+    for (int64_t i = 0; i < count; i++) {
+        if (ids[i] < 0 || ids[i] >= limit)
+            return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %s %d; the model's are 0 to %lld: %s",
+                              (unsigned long long)number, what, (int)ids[i], (long long)limit - 1, advice);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source, const eitp_model *model,
+                                              uint64_t number, eitp_sample *sample, eitp_labelled_sample *read,
+                                              eitp_error *error) {
+    eitp_status status;
+    read->ids = (int32_t *)sample->values[0];
+    read->segments = eitp__model_has_segments(model) ? (int32_t *)sample->values[1] : NULL;
+    read->label = -1;
+    status = source->read(source->user, number, read, error);
+    if (status)
+        return status;
+    if (read->length < 1 || read->length > source->max_length)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %lld tokens; those of its source have 1 to %lld",
+                          (unsigned long long)number, (long long)read->length, (long long)source->max_length);
+    sample->rows = read->length;
+    status = eitp__check_ids_below("token id", read->ids, read->length, eitp_model_vocabulary(model),
+                                   "use the model's tokenizer", number, error);
+    if (!status && read->segments)
+        status = eitp__check_ids_below("segment", read->segments, read->length, model->config.segments,
+                                       "set segments in eitp_transformer_config", number, error);
+    return status;
+}
+
+EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, eitp_task_identity *identity) {
+    identity->hash = source->hash;
+    identity->first = 0;
+    identity->count = source->count;
+}
+
+EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], eitp_model *model, eitp_task *task) {
+    task->context = eitp_model_context(model);
+    task->model = model;
+    for (int split = 0; split < 2; split++) {
+        task->samples[split] = sources[split].count;
+        if (sources[split].count && sources[split].max_length > task->rows)
+            task->rows = sources[split].max_length;
+    }
+    task->rows_vary = task->allows_gaps = 1;
+}
+
+EITP__PRIVATE eitp_status eitp__save_tokenizer(const eitp_tokenizer *tokenizer, eitp_model *model,
+                                               const char *directory, eitp_error *error) {
+    if (!tokenizer)
+        return EITP_OK;
+    eitp_model_set_special_tokens(model, eitp_tokenizer_special(tokenizer, EITP_BEGIN_OF_TEXT),
+                                  eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT),
+                                  eitp_tokenizer_special(tokenizer, EITP_PADDING));
+    return eitp_tokenizer_save(tokenizer, directory, error);
+}
+/* <<src/task/labelled.c */
+
+/* >>src/task/text_windows.c */
+/* Windows of a token source as samples, each between the special tokens of a tokenizer's template. */
+
+/* Finds the special tokens before and after a text: what the sequences of no text and of a letter begin with alike
+   comes before. */
+static eitp_status eitp__find_template(const eitp_tokenizer *tokenizer, eitp_text_windows *windows, eitp_error *error) {
+    static const eitp_text texts[2] = {{"", 0}, {"a", 1}};
+    int32_t ids[2][EITP_MAX_TOKEN_IDS + 2];
+    eitp_sequence_report reports[2];
+    int32_t added, before = 0;
+    for (int i = 0; i < 2; i++) {
+        const eitp_status status = eitp_tokenizer_encode_sequence(tokenizer, &texts[i], NULL, NULL, ids[i], NULL,
+                                                                  EITP__COUNT(ids[i]), &reports[i], error);
+        if (status)
+            return status;
+    }
+    if (reports[0].count > EITP_MAX_TOKEN_IDS)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "the template has %zu special tokens; at most %d are supported", reports[0].count,
+                          EITP_MAX_TOKEN_IDS);
+    added = (int32_t)reports[0].count;
+    while (before < added && ids[0][before] == ids[1][before])
+        before++;
+    windows->before.count = before;
+    windows->after.count = added - before;
+    memcpy(windows->before.ids, ids[0], (size_t)before * sizeof(int32_t));
+    memcpy(windows->after.ids, ids[0] + before, (size_t)(added - before) * sizeof(int32_t));
+    return EITP_OK;
+}
+
+eitp_status eitp_text_windows_init(eitp_text_windows *windows, const eitp_token_source *source,
+                                   const eitp_tokenizer *tokenizer, int64_t max_length, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!windows || !source || !source->read)
+        return eitp__fail_null(error, "eitp_text_windows_init", "windows, source and source.read");
+    memset(windows, 0, sizeof *windows);
+    if (source->range.first > source->count || source->range.count > source->count - source->range.first ||
+        !source->range.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the range of a token source must have tokens, and be within its %llu tokens",
+                          (unsigned long long)source->count);
+    if (tokenizer)
+        status = eitp__find_template(tokenizer, windows, error);
+    if (status)
+        return status;
+    windows->text_length = max_length - windows->before.count - windows->after.count;
+    if (windows->text_length < 1)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "max_length is %lld; it must be above the %d special tokens",
+                          (long long)max_length, (int)(windows->before.count + windows->after.count));
+    windows->source = *source;
+    return EITP_OK;
+}
+
+static int32_t *eitp__append_ids(int32_t *ids, const eitp_token_ids *more) {
+    memcpy(ids, more->ids, (size_t)more->count * sizeof *ids);
+    return ids + more->count;
+}
+
+static eitp_status eitp__text_windows_read(void *user, uint64_t number, eitp_labelled_sample *sample,
+                                           eitp_error *error) {
+    const eitp_text_windows *windows = (const eitp_text_windows *)user;
+    const eitp_token_source *source = &windows->source;
+    const uint64_t begin = number * (uint64_t)windows->text_length, left = source->range.count - begin;
+    const uint64_t count = left < (uint64_t)windows->text_length ? left : (uint64_t)windows->text_length;
+    int32_t *ids = eitp__append_ids(sample->ids, &windows->before);
+    const eitp_status status = source->read(source->user, source->range.first + begin, count, ids, error);
+    ids = eitp__append_ids(ids + count, &windows->after);
+    sample->length = ids - sample->ids;
+    for (int64_t i = 0; i < sample->length && sample->segments; i++)
+        sample->segments[i] = 0;
+    return status;
+}
+
+eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows) {
+    eitp_labelled_source source = EITP__ZERO;
+    if (!windows || windows->text_length < 1)
+        return source;
+    source.user = (void *)(uintptr_t)windows;
+    source.count = (windows->source.range.count - 1) / (uint64_t)windows->text_length + 1;
+    source.max_length = windows->text_length + windows->before.count + windows->after.count;
+    source.hash = windows->source.hash;
+    source.read = eitp__text_windows_read;
+    return source;
+}
+/* <<src/task/text_windows.c */
+
+/* >>src/task/masked.c */
+/*
+ * Masked language modelling (Devlin et al., arXiv 1810.04805): some tokens of a sample are hidden or replaced, and the
+ * model says what they were.
+ */
+
+typedef struct eitp__masked {
+    eitp_host host;
+    eitp_model *model;
+    const eitp_tokenizer *tokenizer;
+    eitp_labelled_source sources[2]; /* of each eitp_split */
+    double probability;
+    int32_t mask_token;
+    eitp_token_ids special;
+    int64_t replacements; /* random tokens are below */
+} eitp__masked;
+
+static eitp_status eitp__masked_build(void *user, eitp_pass *pass, eitp_error *error) {
+    const eitp__masked *m = (const eitp__masked *)user;
+    const eitp_model_inputs inputs = eitp__labelled_inputs(pass, m->model);
+    eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
+    eitp_tensor *hidden = eitp_model_hidden(m->model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass));
+    eitp_pass_term(pass, "loss", eitp_model_row_losses(m->model, hidden, targets, EITP__IGNORED_TARGET), NULL);
+    return eitp_graph_status(eitp_pass_graph(pass), error);
+}
+
+/* ---- Masks ---- */
+
+static int eitp__token_ids_have(const eitp_token_ids *ids, int32_t id) {
+    for (int32_t i = 0; i < ids->count; i++) {
+        if (ids->ids[i] == id)
+            return 1;
+    }
+    return 0;
+}
+
+/* A fraction in [0, 1) of 32 random bits. */
+static double eitp__fraction_of(uint32_t word) {
+    return (double)word / 4294967296.0;
+}
+
+/*
+ * Hides tokens: of those chosen 80 % become the mask, 10 % a random token, and 10 % stay. Stores what each of them was
+ * as its target. The choice is a function of seed, epoch, sample and place.
+ */
+static int64_t eitp__mask_tokens(const eitp__masked *m, uint64_t number, const eitp_sample *sample, int32_t *tokens,
+                                 int32_t *targets) {
+    const int place_bits = 24; /* a sample has at most as many rows */
+    int64_t masked = 0;
+    for (int64_t i = 0; i < sample->rows; i++) {
+        uint32_t words[4];
+        targets[i] = EITP__IGNORED_TARGET;
+        if (tokens[i] == m->mask_token || eitp__token_ids_have(&m->special, tokens[i]))
+            continue;
+        eitp__philox(sample->seed, sample->epoch, EITP__RNG_STREAM_MASK, (number << place_bits) | (uint64_t)i, words);
+        if (!(eitp__fraction_of(words[0]) < m->probability))
+            continue;
+        masked++;
+        targets[i] = tokens[i];
+        if (eitp__fraction_of(words[1]) < 0.8)
+            tokens[i] = m->mask_token;
+        else if (eitp__fraction_of(words[1]) < 0.9)
+            tokens[i] = (int32_t)(eitp__fraction_of(words[2]) * (double)m->replacements);
+    }
+    return masked;
+}
+
+static eitp_status eitp__masked_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
+                                     eitp_error *error) {
+    const eitp__masked *m = (const eitp__masked *)user;
+    eitp_labelled_sample read = EITP__ZERO;
+    void **targets = sample->values + eitp__labelled_input_count(m->model);
+    eitp_status status = eitp__labelled_read(&m->sources[split], m->model, number, sample, &read, error);
+    if (!status)
+        sample->items[0] = eitp__mask_tokens(m, number, sample, read.ids, (int32_t *)targets[0]);
+    return status;
+}
+
+/* ---- The other functions of the task ---- */
+
+static eitp_status eitp__masked_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
+    (void)error;
+    eitp__labelled_identify(&((const eitp__masked *)user)->sources[EITP_TRAINING], identity);
+    return EITP_OK;
+}
+
+static eitp_status eitp__masked_save(void *user, const char *directory, eitp_error *error) {
+    const eitp__masked *m = (const eitp__masked *)user;
+    return eitp__save_tokenizer(m->tokenizer, m->model, directory, error);
+}
+
+static void eitp__masked_release(void *user) {
+    eitp__masked *m = (eitp__masked *)user;
+    const eitp_host host = m->host;
+    eitp__release(&host, m, sizeof *m);
+}
+
+/* ---- Creation ---- */
+
+static eitp_status eitp__check_masked(const eitp_masked_config *config, eitp_error *error) {
+    const eitp_transformer_config *model = &config->model->config;
+    eitp_status status;
+    if (model->head != EITP_HEAD_LANGUAGE || !model->bidirectional)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "masked language modelling needs a bidirectional model with a language head, such as BERT's");
+    if (!(config->probability >= 0 && config->probability <= 1))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "probability must be 0 to 1 (got %g)", config->probability);
+    if (!config->training.count && !config->validation.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sources have no samples");
+    status = eitp__labelled_check(&config->training, config->model, error);
+    return status ? status : eitp__labelled_check(&config->validation, config->model, error);
+}
+
+/* The mask and the tokens that are never hidden: the tokenizer's, or without one those of the configuration. */
+static eitp_status eitp__masked_set_tokens(eitp__masked *m, const eitp_masked_config *config, eitp_error *error) {
+    m->mask_token = config->mask_token;
+    m->special = config->special;
+    m->replacements = eitp_model_vocabulary(m->model);
+    if (m->tokenizer) {
+        m->mask_token = eitp_tokenizer_special(m->tokenizer, EITP_MASK);
+        m->special.count = 0;
+        for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+            const int32_t id = eitp_tokenizer_special(m->tokenizer, (eitp_special_token)which);
+            if (id >= 0)
+                m->special.ids[m->special.count++] = id;
+        }
+        if (eitp_tokenizer_size(m->tokenizer) < m->replacements)
+            m->replacements = eitp_tokenizer_size(m->tokenizer);
+    }
+    if (m->special.count < 0 || m->special.count > EITP_MAX_TOKEN_IDS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "special must have at most %d tokens (got %d)",
+                          EITP_MAX_TOKEN_IDS, (int)m->special.count);
+    if (m->mask_token < 0 || m->mask_token >= eitp_model_vocabulary(m->model))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          m->tokenizer && m->mask_token < 0
+                              ? "the tokenizer has no mask token; use the tokenizer of a masked language model"
+                              : "mask token %d must be 0 to %lld, as the model's vocabulary",
+                          (int)m->mask_token, (long long)eitp_model_vocabulary(m->model) - 1);
+    return EITP_OK;
+}
+
+eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, eitp_error *error) {
+    const double usual_probability = 0.15;
+    if (!config || !config->model || !task)
+        return eitp__fail_null(error, "eitp_masked_task", "config, config.model and task");
+    const eitp_host host = eitp_context_host(eitp_model_context(config->model));
+    eitp__masked *m;
+    eitp_status status = eitp__check_masked(config, error);
+    memset(task, 0, sizeof *task);
+    if (status)
+        return status;
+    m = (eitp__masked *)eitp__allocate(&host, sizeof *m);
+    if (!m)
+        return eitp__fail_memory(error, sizeof *m, "a task");
+    m->host = host;
+    m->model = config->model;
+    m->tokenizer = config->tokenizer;
+    m->sources[EITP_TRAINING] = config->training;
+    m->sources[EITP_VALIDATION] = config->validation;
+    m->probability = config->probability > 0 ? config->probability : usual_probability;
+    status = eitp__masked_set_tokens(m, config, error);
+    if (status) {
+        eitp__masked_release(m);
+        return status;
+    }
+    eitp__labelled_fill(m->sources, m->model, task);
+    task->user = m;
+    task->unit = "masked_tokens";
+    task->guess_loss = log((double)eitp_model_vocabulary(m->model));
+    task->build = eitp__masked_build;
+    task->read = eitp__masked_read;
+    task->identify = eitp__masked_identify;
+    task->save = eitp__masked_save;
+    task->release = eitp__masked_release;
+    return EITP_OK;
+}
+/* <<src/task/masked.c */
+
+/* >>src/task/outcomes.c */
+/* ---- Memory ---- */
+
+/* Takes `bytes`, NULL for none, from memory at *at; with memory NULL only counts. */
+static void *eitp__take(char *memory, size_t *at, size_t bytes) {
+    void *taken = memory && bytes ? memory + *at : NULL;
+    *at += (bytes + 15) / 16 * 16;
+    return taken;
+}
+
+/* Lays out the arrays; returns the bytes used. With memory NULL, all of them are NULL. */
+static size_t eitp__outcomes_lay_out(eitp__outcomes *outcomes, char *memory, size_t samples) {
+    const size_t labels = (size_t)outcomes->labels, matrix = samples * labels * sizeof(float);
+    const int is_single = outcomes->problem == EITP_PROBLEM_SINGLE_LABEL;
+    const size_t for_numbers = outcomes->problem == EITP_PROBLEM_REGRESSION ? samples : 0;
+    size_t at = 0;
+    eitp__take(memory, &at, sizeof *outcomes);
+    outcomes->scores = (float *)eitp__take(memory, &at, matrix);
+    outcomes->targets = (float *)eitp__take(memory, &at, is_single ? 0 : matrix);
+    outcomes->is_true = (int32_t *)eitp__take(memory, &at, is_single ? samples * sizeof(int32_t) : 0);
+    outcomes->predicted = (int32_t *)eitp__take(memory, &at, is_single ? samples * sizeof(int32_t) : 0);
+    outcomes->order = (eitp__ranked *)eitp__take(memory, &at, samples * sizeof(eitp__ranked));
+    outcomes->other = (eitp__ranked *)eitp__take(memory, &at, for_numbers * sizeof(eitp__ranked));
+    outcomes->ranks = (double *)eitp__take(memory, &at, for_numbers * sizeof(double));
+    outcomes->other_ranks = (double *)eitp__take(memory, &at, for_numbers * sizeof(double));
+    outcomes->by_label = (eitp__label_counts *)eitp__take(memory, &at, labels * sizeof(eitp__label_counts));
+    outcomes->groups = (unsigned char *)eitp__take(memory, &at, samples);
+    return at;
+}
+
+EITP__PRIVATE size_t eitp__outcomes_bytes(eitp_problem problem, int64_t labels, uint64_t samples) {
+    eitp__outcomes outcomes = EITP__ZERO;
+    outcomes.problem = problem;
+    outcomes.labels = labels;
+    return eitp__outcomes_lay_out(&outcomes, NULL, (size_t)samples);
+}
+
+EITP__PRIVATE eitp__outcomes *eitp__outcomes_begin(void *memory, eitp_problem problem, int64_t labels,
+                                                   uint64_t samples) {
+    eitp__outcomes *outcomes = (eitp__outcomes *)memory;
+    memset(outcomes, 0, sizeof *outcomes);
+    outcomes->problem = problem;
+    outcomes->labels = labels;
+    outcomes->is_finite = 1;
+    eitp__outcomes_lay_out(outcomes, (char *)memory, (size_t)samples);
+    return outcomes;
+}
+
+/* ---- Samples ---- */
+
+static int64_t eitp__largest_score(const float *scores, int64_t labels) {
+    int64_t largest = 0;
+    for (int64_t i = 1; i < labels; i++) {
+        if (scores[i] > scores[largest])
+            largest = i;
+    }
+    return largest;
+}
+
+static int eitp__all_finite(const float *values, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(values[i]))
+            return 0;
+    }
+    return 1;
+}
+
+/*
+ * The logarithm of the odds p / (1 - p) of each label, where p is its softmax. They order samples as p does, without
+ * rounding to 1: s - log(sum of exp of the other scores). The sum without the largest is added up by itself, since a
+ * difference would cancel.
+ */
+static void eitp__log_odds(const float *scores, int64_t labels, float *odds) {
+    const int64_t largest = eitp__largest_score(scores, labels);
+    const double top = (double)scores[largest];
+    double others = 0;
+    for (int64_t i = 0; i < labels; i++)
+        others += i == largest ? 0 : exp((double)scores[i] - top);
+    for (int64_t i = 0; i < labels; i++) {
+        const double own = (double)scores[i] - top;
+        const double rest = i == largest ? others : 1 + (others - exp(own));
+        odds[i] = (float)(own - log(rest > 1e-300 ? rest : 1e-300));
+    }
+}
+
+EITP__PRIVATE void eitp__outcomes_add_label(eitp__outcomes *outcomes, const float *scores, int32_t label) {
+    const int64_t i = outcomes->count++;
+    outcomes->is_finite &= eitp__all_finite(scores, outcomes->labels);
+    outcomes->is_true[i] = label;
+    outcomes->predicted[i] = (int32_t)eitp__largest_score(scores, outcomes->labels);
+    eitp__log_odds(scores, outcomes->labels, outcomes->scores + i * outcomes->labels);
+}
+
+EITP__PRIVATE void eitp__outcomes_add_targets(eitp__outcomes *outcomes, const float *scores, const float *targets) {
+    const int64_t at = outcomes->count++ * outcomes->labels;
+    outcomes->is_finite &= eitp__all_finite(scores, outcomes->labels);
+    memcpy(outcomes->scores + at, scores, (size_t)outcomes->labels * sizeof *scores);
+    memcpy(outcomes->targets + at, targets, (size_t)outcomes->labels * sizeof *targets);
+}
+
+/* Neighbours in the data may be alike, so that groups are drawn at random; they are equally large. */
+EITP__PRIVATE void eitp__outcomes_end(eitp__outcomes *outcomes) {
+    const uint64_t count = (uint64_t)outcomes->count;
+    for (uint64_t i = 0; i < count; i++)
+        outcomes->groups[i] =
+            (unsigned char)(eitp_sample_index(EITP_SHUFFLE_WINDOWS, 0, count, i) % (uint64_t)EITP__GROUPS);
+}
+
+EITP__PRIVATE int eitp__is_left_out(const eitp__outcomes *outcomes, int64_t sample, int value) {
+    return value && outcomes->groups[sample] == value - 1;
+}
+
+EITP__PRIVATE int eitp__is_predicted(const eitp__outcomes *outcomes, int64_t sample, int64_t label) {
+    return outcomes->predicted ? outcomes->predicted[sample] == label
+                               : outcomes->scores[sample * outcomes->labels + label] > 0;
+}
+
+EITP__PRIVATE int eitp__has_label(const eitp__outcomes *outcomes, int64_t sample, int64_t label) {
+    return outcomes->is_true ? outcomes->is_true[sample] == label
+                             : outcomes->targets[sample * outcomes->labels + label] > 0.5f;
+}
+
+EITP__PRIVATE int64_t eitp__count_labels(const eitp__outcomes *outcomes, int value) {
+    eitp__label_counts *counts = outcomes->by_label;
+    int64_t samples = 0;
+    memset(counts, 0, (size_t)outcomes->labels * sizeof *counts);
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        if (eitp__is_left_out(outcomes, i, value))
+            continue;
+        samples++;
+        if (outcomes->is_true) {
+            counts[outcomes->is_true[i]].is_true++;
+            counts[outcomes->predicted[i]].is_predicted++;
+            counts[outcomes->is_true[i]].is_both += outcomes->is_true[i] == outcomes->predicted[i];
+            continue;
+        }
+        for (int64_t k = 0; k < outcomes->labels; k++) {
+            const int is_true = eitp__has_label(outcomes, i, k), is_predicted = eitp__is_predicted(outcomes, i, k);
+            counts[k].is_true += is_true;
+            counts[k].is_predicted += is_predicted;
+            counts[k].is_both += is_true && is_predicted;
+        }
+    }
+    return samples;
+}
+
+static int eitp__compare_ranked(const void *left, const void *right) {
+    const eitp__ranked *a = (const eitp__ranked *)left, *b = (const eitp__ranked *)right;
+    if (a->value < b->value || a->value > b->value)
+        return a->value < b->value ? -1 : 1;
+    return a->sample < b->sample ? -1 : a->sample > b->sample;
+}
+
+EITP__PRIVATE void eitp__sort_column(const eitp__outcomes *outcomes, const float *values, int64_t label,
+                                     eitp__ranked *order) {
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        order[i].value = values[i * outcomes->labels + label];
+        order[i].sample = (int32_t)i;
+    }
+    eitp__sort(order, (size_t)outcomes->count, sizeof *order, eitp__compare_ranked);
+}
+/* <<src/task/outcomes.c */
+
+/* >>src/task/count_metrics.c */
+/* Metrics of predicted labels: of how often each is true, predicted, and both. */
+
+/* 0 / 0 is 0. */
+static double eitp__ratio(double numerator, double denominator) {
+    return denominator > 0 ? numerator / denominator : 0;
+}
+
+EITP__PRIVATE void eitp__accuracy(const eitp__outcomes *outcomes, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        int64_t right = 0, samples = 0;
+        for (int64_t i = 0; i < outcomes->count; i++) {
+            int is_right = 1;
+            if (eitp__is_left_out(outcomes, i, value))
+                continue;
+            for (int64_t k = outcomes->is_true ? outcomes->labels : 0; k < outcomes->labels && is_right; k++)
+                is_right = eitp__has_label(outcomes, i, k) == eitp__is_predicted(outcomes, i, k);
+            samples++;
+            right += outcomes->is_true ? outcomes->is_true[i] == outcomes->predicted[i] : is_right;
+        }
+        values[value] = eitp__ratio((double)right, (double)samples);
+    }
+}
+
+/* The mean over labels of is_both / (a * is_true + b * is_predicted). With a single label those that neither occur nor
+   are predicted do not count, as in scikit-learn. */
+static void eitp__mean_over_labels(const eitp__outcomes *outcomes, double a, double b, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        double sum = 0, labels = 0;
+        eitp__count_labels(outcomes, value);
+        for (int64_t k = 0; k < outcomes->labels; k++) {
+            const eitp__label_counts *counts = &outcomes->by_label[k];
+            sum += eitp__ratio((double)counts->is_both, a * (double)counts->is_true + b * (double)counts->is_predicted);
+            labels += !outcomes->is_true || counts->is_true || counts->is_predicted;
+        }
+        values[value] = eitp__ratio(sum, labels);
+    }
+}
+
+EITP__PRIVATE void eitp__macro_f1(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_over_labels(outcomes, 0.5, 0.5, values);
+}
+
+EITP__PRIVATE void eitp__macro_precision(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_over_labels(outcomes, 0, 1, values);
+}
+
+EITP__PRIVATE void eitp__macro_recall(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_over_labels(outcomes, 1, 0, values);
+}
+
+/* Sums over labels. */
+typedef struct eitp__label_sums {
+    double samples, both, is_true, is_predicted, true_squares, predicted_squares, products;
+} eitp__label_sums;
+
+static eitp__label_sums eitp__sum_labels(const eitp__outcomes *outcomes, int value) {
+    eitp__label_sums sums = EITP__ZERO;
+    sums.samples = (double)eitp__count_labels(outcomes, value);
+    for (int64_t k = 0; k < outcomes->labels; k++) {
+        const double is_true = (double)outcomes->by_label[k].is_true;
+        const double is_predicted = (double)outcomes->by_label[k].is_predicted;
+        sums.both += (double)outcomes->by_label[k].is_both;
+        sums.is_true += is_true;
+        sums.is_predicted += is_predicted;
+        sums.true_squares += is_true * is_true;
+        sums.predicted_squares += is_predicted * is_predicted;
+        sums.products += is_true * is_predicted;
+    }
+    return sums;
+}
+
+EITP__PRIVATE void eitp__micro_f1(const eitp__outcomes *outcomes, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        const eitp__label_sums sums = eitp__sum_labels(outcomes, value);
+        values[value] = eitp__ratio(sums.both, 0.5 * (sums.is_true + sums.is_predicted));
+    }
+}
+
+EITP__PRIVATE void eitp__matthews_correlation(const eitp__outcomes *outcomes, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        const eitp__label_sums sums = eitp__sum_labels(outcomes, value);
+        const double all = sums.samples * sums.samples;
+        values[value] = eitp__ratio(sums.both * sums.samples - sums.products,
+                                    sqrt(all - sums.true_squares) * sqrt(all - sums.predicted_squares));
+    }
+}
+
+/* ---- Calibration ---- */
+
+enum { EITP__CALIBRATION_BINS = 15 };
+
+typedef struct eitp__calibration_bin {
+    double confidence, right;
+} eitp__calibration_bin;
+
+/* Bin m has the confidences in (m / 15, (m + 1) / 15]. */
+EITP__PRIVATE void eitp__calibration_error(const eitp__outcomes *outcomes, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        eitp__calibration_bin bins[EITP__CALIBRATION_BINS];
+        double sum = 0, samples = 0;
+        memset(bins, 0, sizeof bins);
+        for (int64_t i = 0; i < outcomes->count; i++) {
+            const int64_t predicted = outcomes->predicted[i];
+            const double odds = (double)outcomes->scores[i * outcomes->labels + predicted];
+            const double confidence = 1 / (1 + exp(-odds));
+            const int bin = (int)ceil(confidence * EITP__CALIBRATION_BINS) - 1;
+            if (eitp__is_left_out(outcomes, i, value))
+                continue;
+            bins[bin > 0 ? bin : 0].confidence += confidence;
+            bins[bin > 0 ? bin : 0].right += outcomes->is_true[i] == predicted;
+            samples++;
+        }
+        for (int bin = 0; bin < EITP__CALIBRATION_BINS; bin++)
+            sum += fabs(bins[bin].right - bins[bin].confidence);
+        values[value] = eitp__ratio(sum, samples);
+    }
+}
+/* <<src/task/count_metrics.c */
+
+/* >>src/task/rank_metrics.c */
+/* Metrics of scores: how they rank samples, and how predicted numbers agree with true ones. */
+
+/* ---- Area under the ROC curve ---- */
+
+/*
+ * The area of one label: the probability that a sample that has it scores higher than one that has not, ties counting
+ * half (Mann and Whitney, "On a test of whether one of two random variables is stochastically larger than the other",
+ * 1947). NaN if all samples have the label, or none. `order` is sorted.
+ */
+static double eitp__label_area(const eitp__outcomes *outcomes, int64_t label, int value) {
+    const eitp__ranked *order = outcomes->order;
+    double wins = 0, positives = 0, negatives = 0;
+    for (int64_t begin = 0, end = 0; begin < outcomes->count; begin = end) {
+        double tied_positives = 0, tied_negatives = 0;
+        for (; end < outcomes->count && !(order[end].value > order[begin].value); end++) {
+            if (eitp__is_left_out(outcomes, order[end].sample, value))
+                continue;
+            if (eitp__has_label(outcomes, order[end].sample, label))
+                tied_positives++;
+            else
+                tied_negatives++;
+        }
+        wins += tied_positives * (negatives + 0.5 * tied_negatives);
+        positives += tied_positives;
+        negatives += tied_negatives;
+    }
+    return positives > 0 && negatives > 0 ? wins / (positives * negatives) : (double)NAN;
+}
+
+EITP__PRIVATE void eitp__area_under_roc(const eitp__outcomes *outcomes, double *values) {
+    double labels[1 + EITP__GROUPS];
+    memset(labels, 0, sizeof labels);
+    memset(values, 0, sizeof labels);
+    for (int64_t k = 0; k < outcomes->labels; k++) {
+        eitp__sort_column(outcomes, outcomes->scores, k, outcomes->order);
+        for (int value = 0; value <= EITP__GROUPS; value++) {
+            const double area = eitp__label_area(outcomes, k, value);
+            labels[value] += !isnan(area);
+            values[value] += isnan(area) ? 0 : area;
+        }
+    }
+    for (int value = 0; value <= EITP__GROUPS; value++)
+        values[value] = labels[value] > 0 ? values[value] / labels[value] : (double)NAN;
+}
+
+/* ---- Numbers ---- */
+
+/* The mean over samples and numbers of |difference| ** power, for power 1 or 2. */
+static void eitp__mean_error(const eitp__outcomes *outcomes, int power, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        double sum = 0, numbers = 0;
+        for (int64_t i = 0; i < outcomes->count * outcomes->labels; i++) {
+            const double difference = fabs((double)outcomes->scores[i] - (double)outcomes->targets[i]);
+            if (eitp__is_left_out(outcomes, i / outcomes->labels, value))
+                continue;
+            sum += power == 2 ? difference * difference : difference;
+            numbers++;
+        }
+        values[value] = numbers > 0 ? sum / numbers : (double)NAN;
+    }
+}
+
+EITP__PRIVATE void eitp__mean_squared_error(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_error(outcomes, 2, values);
+}
+
+EITP__PRIVATE void eitp__mean_absolute_error(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_error(outcomes, 1, values);
+}
+
+/* The correlation of two lists of numbers, of the samples that are not left out; NaN if one of them is constant. */
+static double eitp__correlation(const eitp__outcomes *outcomes, const double *x, const double *y, int value) {
+    double mean_x = 0, mean_y = 0, xx = 0, yy = 0, xy = 0, samples = 0;
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        if (eitp__is_left_out(outcomes, i, value))
+            continue;
+        mean_x += x[i];
+        mean_y += y[i];
+        samples++;
+    }
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        const double dx = x[i] - mean_x / samples, dy = y[i] - mean_y / samples;
+        if (eitp__is_left_out(outcomes, i, value))
+            continue;
+        xx += dx * dx;
+        yy += dy * dy;
+        xy += dx * dy;
+    }
+    return xx > 0 && yy > 0 ? xy / (sqrt(xx) * sqrt(yy)) : (double)NAN;
+}
+
+/* Stores the rank of each sample that is not left out; equal numbers share their mean rank. */
+static void eitp__rank(const eitp__outcomes *outcomes, const eitp__ranked *order, int value, double *ranks) {
+    double below = 0;
+    for (int64_t begin = 0, end = 0; begin < outcomes->count; begin = end) {
+        double tied = 0;
+        for (; end < outcomes->count && !(order[end].value > order[begin].value); end++)
+            tied += !eitp__is_left_out(outcomes, order[end].sample, value);
+        for (int64_t i = begin; i < end; i++)
+            ranks[order[i].sample] = below + 0.5 * (tied + 1);
+        below += tied;
+    }
+}
+
+/* The correlation of column `label` of scores and targets, or of their ranks. */
+static void eitp__add_correlations(const eitp__outcomes *outcomes, int64_t label, int by_rank, double *values) {
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        outcomes->ranks[i] = (double)outcomes->scores[i * outcomes->labels + label];
+        outcomes->other_ranks[i] = (double)outcomes->targets[i * outcomes->labels + label];
+    }
+    if (by_rank) {
+        eitp__sort_column(outcomes, outcomes->scores, label, outcomes->order);
+        eitp__sort_column(outcomes, outcomes->targets, label, outcomes->other);
+    }
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        if (by_rank) {
+            eitp__rank(outcomes, outcomes->order, value, outcomes->ranks);
+            eitp__rank(outcomes, outcomes->other, value, outcomes->other_ranks);
+        }
+        values[value] +=
+            eitp__correlation(outcomes, outcomes->ranks, outcomes->other_ranks, value) / (double)outcomes->labels;
+    }
+}
+
+static void eitp__correlations(const eitp__outcomes *outcomes, int by_rank, double *values) {
+    memset(values, 0, (1 + EITP__GROUPS) * sizeof *values);
+    for (int64_t k = 0; k < outcomes->labels; k++)
+        eitp__add_correlations(outcomes, k, by_rank, values);
+}
+
+EITP__PRIVATE void eitp__pearson_correlation(const eitp__outcomes *outcomes, double *values) {
+    eitp__correlations(outcomes, 0, values);
+}
+
+EITP__PRIVATE void eitp__spearman_correlation(const eitp__outcomes *outcomes, double *values) {
+    eitp__correlations(outcomes, 1, values);
+}
+/* <<src/task/rank_metrics.c */
+
+/* >>src/task/judge.c */
+/* Judging the outcomes of an evaluation: the metrics of each problem, and their standard errors. */
+
+/* A metric of a problem, and the function that computes it. */
+typedef struct eitp__metric_row {
+    eitp_problem problem;
+    eitp_task_metric metric;
+    eitp__metric_values values;
+} eitp__metric_row;
+
+static const eitp__metric_row eitp__metric_rows[] = {
+    {EITP_PROBLEM_SINGLE_LABEL, {"accuracy", 1}, eitp__accuracy},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_f1", 1}, eitp__macro_f1},
+    {EITP_PROBLEM_SINGLE_LABEL, {"micro_f1", 1}, eitp__micro_f1},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_precision", 1}, eitp__macro_precision},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_recall", 1}, eitp__macro_recall},
+    {EITP_PROBLEM_SINGLE_LABEL, {"mcc", 1}, eitp__matthews_correlation},
+    {EITP_PROBLEM_SINGLE_LABEL, {"auroc", 1}, eitp__area_under_roc},
+    {EITP_PROBLEM_SINGLE_LABEL, {"calibration_error", 0}, eitp__calibration_error},
+    {EITP_PROBLEM_MULTI_LABEL, {"subset_accuracy", 1}, eitp__accuracy},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_f1", 1}, eitp__macro_f1},
+    {EITP_PROBLEM_MULTI_LABEL, {"micro_f1", 1}, eitp__micro_f1},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_precision", 1}, eitp__macro_precision},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_recall", 1}, eitp__macro_recall},
+    {EITP_PROBLEM_MULTI_LABEL, {"auroc", 1}, eitp__area_under_roc},
+    {EITP_PROBLEM_REGRESSION, {"mse", 0}, eitp__mean_squared_error},
+    {EITP_PROBLEM_REGRESSION, {"mae", 0}, eitp__mean_absolute_error},
+    {EITP_PROBLEM_REGRESSION, {"pearson", 1}, eitp__pearson_correlation},
+    {EITP_PROBLEM_REGRESSION, {"spearman", 1}, eitp__spearman_correlation},
+};
+
+EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, eitp_task_metric *metrics) {
+    int count = 0;
+    for (size_t i = 0; i < EITP__COUNT(eitp__metric_rows); i++) {
+        if (eitp__metric_rows[i].problem == problem)
+            metrics[count++] = eitp__metric_rows[i].metric;
+    }
+    return count;
+}
+
+/* The standard error of a proportion. */
+static double eitp__proportion_error(double p, int64_t samples) {
+    return samples ? sqrt(p * (1 - p) / (double)samples) : 0;
+}
+
+/* The standard error by the jackknife, from the values without each group. NaN where one of them is undefined. */
+static double eitp__jackknife_error(const double *values, int groups) {
+    double mean = 0, squares = 0;
+    for (int g = 0; g < groups; g++)
+        mean += values[g] / groups;
+    for (int g = 0; g < groups; g++)
+        squares += (values[g] - mean) * (values[g] - mean);
+    return groups > 1 ? sqrt(squares * (groups - 1) / groups) : 0;
+}
+
+static void eitp__judge_metric(const eitp__outcomes *outcomes, eitp__metric_values compute, eitp_metric *result) {
+    const int groups = outcomes->count < EITP__GROUPS ? (int)outcomes->count : EITP__GROUPS;
+    double values[1 + EITP__GROUPS];
+    result->items = outcomes->count;
+    result->mean = result->error = (double)NAN;
+    if (!outcomes->is_finite || !outcomes->count)
+        return;
+    compute(outcomes, values);
+    result->mean = values[0];
+    result->error = compute == eitp__accuracy ? eitp__proportion_error(values[0], outcomes->count)
+                                              : eitp__jackknife_error(values + 1, groups);
+}
+
+EITP__PRIVATE void eitp__judge_outcomes(const eitp__outcomes *outcomes, eitp_metric *results) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__metric_rows); i++) {
+        if (eitp__metric_rows[i].problem == outcomes->problem)
+            eitp__judge_metric(outcomes, eitp__metric_rows[i].values, results++);
+    }
+}
+/* <<src/task/judge.c */
+
+/* >>src/task/classification.c */
+/* Classification and regression: samples of token ids, with one label, several labels, or numbers to predict. */
+
+enum { EITP__WEIGHTS_NAME_SIZE = 32 };
+
+typedef struct eitp__classification {
+    eitp_host host;
+    eitp_model *model;
+    const eitp_tokenizer *tokenizer;
+    eitp_labelled_source sources[2]; /* of each eitp_split */
+    eitp_problem problem;
+    int64_t labels;
+    double label_smoothing;
+    float *class_weights;                       /* [labels]; NULL: 1 each */
+    char weights_name[EITP__WEIGHTS_NAME_SIZE]; /* the variable with a copy of them */
+    eitp_task_metric metrics[EITP_MAX_TASK_METRICS];
+    int metric_count;
+    int was_judged; /* the following are of the last evaluation */
+    int64_t judged_samples;
+    eitp_label_result *results; /* [labels]; NULL for numbers */
+    int64_t *confusion;         /* [labels, labels], or NULL */
+} eitp__classification;
+
+/* ---- The graph ---- */
+
+/* The cross-entropy of each sample. */
+static eitp_tensor *eitp__single_label_losses(const eitp__classification *c, eitp_tensor *scores, eitp_tensor *label) {
+    eitp_cross_entropy_config config = EITP__ZERO;
+    config.ignored = EITP__IGNORED_TARGET;
+    config.label_smoothing = c->label_smoothing;
+    if (c->class_weights)
+        config.weights =
+            eitp_variable_tensor(eitp_tensor_graph(scores), c->weights_name, EITP_CACHE, EITP_F32, 1, &c->labels);
+    return eitp_cross_entropy_with(scores, label, &config);
+}
+
+/* -y log p - (1 - y) log(1 - p) for p = sigmoid(x): max(x, 0) - x y + log(1 + exp(-|x|)), which never overflows. */
+static eitp_tensor *eitp__binary_losses(eitp_tensor *x, eitp_tensor *y) {
+    eitp_tensor *tail = eitp_log(eitp_affine(eitp_exp(eitp_negate(eitp_abs(x))), 1, 1));
+    return eitp_add(eitp_subtract(eitp_relu(x), eitp_multiply(x, y)), tail);
+}
+
+static eitp_tensor *eitp__squared_losses(eitp_tensor *x, eitp_tensor *y) {
+    eitp_tensor *difference = eitp_subtract(x, y);
+    return eitp_multiply(difference, difference);
+}
+
+/* The mean over labels of each sample. Of unused places the loss is 0. */
+static eitp_tensor *eitp__target_losses(const eitp__classification *c, eitp_pass *pass, eitp_tensor *scores) {
+    eitp_tensor *targets = eitp_pass_sample_input(pass, "targets", EITP_F32, 1, &c->labels, 0);
+    eitp_tensor *is_used = eitp_pass_sample_input(pass, "is used", EITP_F32, 0, NULL, 0);
+    eitp_tensor *losses = c->problem == EITP_PROBLEM_MULTI_LABEL ? eitp__binary_losses(scores, targets)
+                                                                 : eitp__squared_losses(scores, targets);
+    return eitp_multiply(eitp_mean(losses, 2u, 0), is_used);
+}
+
+static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_error *error) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    eitp_graph *graph = eitp_pass_graph(pass);
+    const eitp_model_inputs inputs = eitp__labelled_inputs(pass, c->model);
+    eitp_tensor *scores, *losses;
+    scores =
+        eitp_model_scores(c->model, eitp_model_hidden(c->model, graph, &inputs, eitp_pass_max_length(pass)), &inputs);
+    losses = c->problem == EITP_PROBLEM_SINGLE_LABEL
+                 ? eitp__single_label_losses(
+                       c, scores, eitp_pass_sample_input(pass, "label", EITP_I32, 0, NULL, EITP__IGNORED_TARGET))
+                 : eitp__target_losses(c, pass, scores);
+    eitp_pass_term(pass, "loss", losses, NULL);
+    eitp_pass_output(pass, "scores", scores);
+    return eitp_graph_status(graph, error);
+}
+
+/* ---- Samples ---- */
+
+/* Checks the label or the targets that a source has read. */
+static eitp_status eitp__check_targets(const eitp__classification *c, uint64_t number,
+                                       const eitp_labelled_sample *sample, eitp_error *error) {
+    const int is_number = c->problem == EITP_PROBLEM_REGRESSION;
+    if (!sample->targets && (sample->label < -1 || sample->label >= c->labels))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has label %d; it must be 0 to %lld, or -1 for none",
+                          (unsigned long long)number, (int)sample->label, (long long)c->labels - 1);
+    for (int64_t i = 0; i < c->labels && sample->targets; i++) {
+        const float target = sample->targets[i];
+        if (!isfinite(target) || (!is_number && !(target >= 0 && target <= 1)))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %g as target %lld; it must be %s",
+                              (unsigned long long)number, (double)target, (long long)i,
+                              is_number ? "a finite number" : "0 to 1");
+    }
+    return EITP_OK;
+}
+
+/* Stores a label, and the weight that it has in the mean. */
+static void eitp__store_label(const eitp__classification *c, int32_t label, int32_t *value, eitp_sample *sample) {
+    *value = label < 0 ? EITP__IGNORED_TARGET : label;
+    sample->items[0] = label >= 0;
+    if (c->class_weights)
+        sample->weights[0] = label < 0 ? 0 : (double)c->class_weights[label];
+}
+
+static eitp_status eitp__classification_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
+                                             eitp_error *error) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    void **targets = sample->values + eitp__labelled_input_count(c->model);
+    eitp_labelled_sample read = EITP__ZERO;
+    eitp_status status;
+    read.targets = c->problem == EITP_PROBLEM_SINGLE_LABEL ? NULL : (float *)targets[0];
+    status = eitp__labelled_read(&c->sources[split], c->model, number, sample, &read, error);
+    if (!status)
+        status = eitp__check_targets(c, number, &read, error);
+    if (status)
+        return status;
+    if (c->problem == EITP_PROBLEM_SINGLE_LABEL)
+        eitp__store_label(c, read.label, (int32_t *)targets[0], sample);
+    else
+        *(float *)targets[1] = 1;
+    return EITP_OK;
+}
+
+static eitp_status eitp__classification_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
+    (void)error;
+    eitp__labelled_identify(&((const eitp__classification *)user)->sources[EITP_TRAINING], identity);
+    return EITP_OK;
+}
+
+/* Writes the tokenizer; the model gets the names of the labels and the problem, which its config.json keeps. */
+static eitp_status eitp__classification_save(void *user, const char *directory, eitp_error *error) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    const char *const *labels = c->sources[EITP_TRAINING].labels;
+    eitp_status status = labels ? eitp_model_set_labels(c->model, labels, c->labels, error) : EITP_OK;
+    c->model->config.problem = c->problem;
+    return status ? status : eitp__save_tokenizer(c->tokenizer, c->model, directory, error);
+}
+
+/* ---- Judging ---- */
+
+static size_t eitp__classification_observation_bytes(void *user, uint64_t samples) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    return eitp__outcomes_bytes(c->problem, c->labels, samples);
+}
+
+static void eitp__classification_observe(void *user, void *memory, const eitp_observation *observation) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    const void *target = observation->values[eitp__labelled_input_count(c->model)];
+    eitp__outcomes *outcomes = (eitp__outcomes *)memory;
+    if (!observation->index)
+        eitp__outcomes_begin(memory, c->problem, c->labels, observation->samples);
+    if (c->problem != EITP_PROBLEM_SINGLE_LABEL)
+        eitp__outcomes_add_targets(outcomes, observation->outputs[0], (const float *)target);
+    else if (*(const int32_t *)target != EITP__IGNORED_TARGET)
+        eitp__outcomes_add_label(outcomes, observation->outputs[0], *(const int32_t *)target);
+}
+
+static double eitp__fraction(int64_t part, int64_t whole) {
+    return whole ? (double)part / (double)whole : 0;
+}
+
+static const char *eitp__label_name(const eitp__classification *c, int64_t label) {
+    const char *const *labels = c->sources[EITP_TRAINING].labels;
+    return labels ? labels[label] : eitp_model_label(c->model, label);
+}
+
+/* Stores the table of labels and the confusion matrix for eitp_classification_report_get. */
+static void eitp__classification_keep_report(eitp__classification *c, const eitp__outcomes *outcomes) {
+    c->was_judged = 1;
+    c->judged_samples = outcomes->count;
+    if (!c->results)
+        return;
+    eitp__count_labels(outcomes, 0);
+    for (int64_t k = 0; k < c->labels; k++) {
+        const eitp__label_counts *counts = &outcomes->by_label[k];
+        eitp_label_result *result = &c->results[k];
+        result->name = eitp__label_name(c, k);
+        result->support = counts->is_true;
+        result->predicted = counts->is_predicted;
+        result->precision = eitp__fraction(counts->is_both, counts->is_predicted);
+        result->recall = eitp__fraction(counts->is_both, counts->is_true);
+        result->f1 = eitp__fraction(2 * counts->is_both, counts->is_true + counts->is_predicted);
+    }
+    if (!c->confusion)
+        return;
+    memset(c->confusion, 0, (size_t)(c->labels * c->labels) * sizeof *c->confusion);
+    for (int64_t i = 0; i < outcomes->count; i++)
+        c->confusion[outcomes->is_true[i] * c->labels + outcomes->predicted[i]]++;
+}
+
+static void eitp__classification_judge(void *user, void *memory, eitp_metric *results) {
+    eitp__classification *c = (eitp__classification *)user;
+    eitp__outcomes *outcomes = (eitp__outcomes *)memory;
+    eitp__outcomes_end(outcomes);
+    eitp__judge_outcomes(outcomes, results);
+    eitp__classification_keep_report(c, outcomes);
+}
+
+eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classification_report *report,
+                                           eitp_error *error) {
+    const eitp__classification *c;
+    if (!task || !report)
+        return eitp__fail_null(error, "eitp_classification_report_get", "task and report");
+    c = (const eitp__classification *)task->user;
+    if (task->judge != eitp__classification_judge || !c->was_judged)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a report needs a task of eitp_classification_task that was evaluated");
+    report->problem = c->problem;
+    report->samples = c->judged_samples;
+    report->label_count = c->labels;
+    report->labels = c->results;
+    report->confusion = c->confusion;
+    return EITP_OK;
+}
+
+/* ---- Checks ---- */
+
+static const char *const eitp__problem_words[] = {"no label", "a single label", "several labels", "numbers"};
+
+/* Compares the names of labels with those of the model, which are "LABEL_0" and so on until it gets others. */
+static eitp_status eitp__check_label_names(const eitp_model *model, const eitp_labelled_source *source,
+                                           eitp_error *error) {
+    int is_named = 0, differs = -1;
+    for (int64_t i = 0; i < source->label_count && source->labels; i++) {
+        char unnamed[32];
+        snprintf(unnamed, sizeof unnamed, "LABEL_%lld", (long long)i);
+        is_named |= strcmp(eitp_model_label(model, i), unnamed) != 0;
+        if (differs < 0 && strcmp(eitp_model_label(model, i), source->labels[i]))
+            differs = (int)i;
+    }
+    if (!is_named || differs < 0)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "label %d is '%.60s' in the data but '%.60s' in the model; number the labels of the data as the "
+                      "model does, or rename the model's with eitp_model_set_labels",
+                      differs, source->labels[differs], eitp_model_label(model, differs));
+}
+
+static eitp_status eitp__check_labelled_source(const eitp_classification_config *config,
+                                               const eitp_labelled_source *source, eitp_error *error) {
+    const eitp_transformer_config *model = &config->model->config;
+    const eitp_problem problem = source->problem;
+    eitp_status status;
+    if (problem < EITP_PROBLEM_SINGLE_LABEL || problem > EITP_PROBLEM_REGRESSION)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples of a labelled source must have labels");
+    if (problem != config->training.problem || (model->problem && model->problem != problem))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples have %s, but %s %s", eitp__problem_words[problem],
+                          model->problem && model->problem != problem ? "the model is for" : "those for training have",
+                          eitp__problem_words[model->problem && model->problem != problem ? model->problem
+                                                                                          : config->training.problem]);
+    if (source->label_count != model->labels)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the data have %lld labels, and the model %lld; set labels in eitp_transformer_config",
+                          (long long)source->label_count, (long long)model->labels);
+    status = eitp__labelled_check(source, config->model, error);
+    return status ? status : eitp__check_label_names(config->model, source, error);
+}
+
+static eitp_status eitp__check_class_weights(const float *weights, int64_t labels, eitp_error *error) {
+    double sum = 0;
+    for (int64_t i = 0; i < labels && weights; i++) {
+        if (!(weights[i] >= 0) || !isfinite(weights[i]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "class_weights[%lld] is %g; it must be 0 or more",
+                              (long long)i, (double)weights[i]);
+        sum += (double)weights[i];
+    }
+    return sum > 0 || !weights
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "at least one of class_weights must be above 0");
+}
+
+static eitp_status eitp__check_classification(const eitp_classification_config *config, eitp_error *error) {
+    const eitp_transformer_config *model = &config->model->config;
+    const int is_single = config->training.problem == EITP_PROBLEM_SINGLE_LABEL;
+    eitp_status status;
+    if (model->head != EITP_HEAD_CLASSIFIER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the model has no classifier; set head to EITP_HEAD_CLASSIFIER in eitp_transformer_config");
+    if (!config->training.count && !config->validation.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sources have no samples");
+    if (!(config->label_smoothing >= 0 && config->label_smoothing <= 1))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "label_smoothing must be 0 to 1 (got %g)",
+                          config->label_smoothing);
+    if (!is_single && (config->label_smoothing > 0 || config->class_weights))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "label_smoothing and class_weights are for samples with a single label, and these have %s",
+                          (unsigned)config->training.problem <= EITP_PROBLEM_REGRESSION
+                              ? eitp__problem_words[config->training.problem]
+                              : "none");
+    status = eitp__check_labelled_source(config, &config->training, error);
+    if (!status && config->validation.count)
+        status = eitp__check_labelled_source(config, &config->validation, error);
+    return status ? status : eitp__check_class_weights(config->class_weights, model->labels, error);
+}
+
+/* ---- Creation ---- */
+
+static size_t eitp__confusion_bytes(const eitp__classification *c) {
+    const int has_one = c->problem == EITP_PROBLEM_SINGLE_LABEL && c->labels <= EITP_MAX_CONFUSION_LABELS;
+    return has_one ? (size_t)(c->labels * c->labels) * sizeof *c->confusion : 0;
+}
+
+static size_t eitp__results_bytes(const eitp__classification *c) {
+    return c->problem == EITP_PROBLEM_REGRESSION ? 0 : (size_t)c->labels * sizeof *c->results;
+}
+
+static void eitp__classification_release(void *user) {
+    eitp__classification *c = (eitp__classification *)user;
+    const eitp_host host = c->host;
+    if (c->class_weights)
+        eitp__release(&host, c->class_weights, (size_t)c->labels * sizeof *c->class_weights);
+    if (c->results)
+        eitp__release(&host, c->results, eitp__results_bytes(c));
+    if (c->confusion)
+        eitp__release(&host, c->confusion, eitp__confusion_bytes(c));
+    eitp__release(&host, c, sizeof *c);
+}
+
+/* Keeps the class weights, also in a variable for the graph. Other weights are another variable. */
+static eitp_status eitp__classification_set_weights(eitp__classification *c, const float *weights, eitp_error *error) {
+    eitp_context *context = eitp_model_context(c->model);
+    const size_t bytes = (size_t)c->labels * sizeof *weights;
+    eitp_graph *graph;
+    eitp_status status;
+    if (!weights)
+        return EITP_OK;
+    c->class_weights = (float *)eitp__allocate(&c->host, bytes);
+    if (!c->class_weights)
+        return eitp__fail_memory(error, bytes, "the class weights");
+    memcpy(c->class_weights, weights, bytes);
+    snprintf(c->weights_name, sizeof c->weights_name, "class_weights.%08lx",
+             (unsigned long)eitp__crc32c(0, weights, bytes));
+    status = eitp_graph_create(context, &graph, error);
+    if (status)
+        return status;
+    eitp_variable_tensor(graph, c->weights_name, EITP_CACHE, EITP_F32, 1, &c->labels);
+    status = eitp_graph_status(graph, error);
+    eitp_graph_destroy(graph);
+    if (!status && !context->plans_only)
+        status = eitp_variable_write(context, c->weights_name, 0, weights, bytes, error);
+    return status;
+}
+
+static eitp_status eitp__classification_create(const eitp_classification_config *config, eitp__classification *c,
+                                               eitp_error *error) {
+    c->model = config->model;
+    c->tokenizer = config->tokenizer;
+    c->sources[EITP_TRAINING] = config->training;
+    c->sources[EITP_VALIDATION] = config->validation;
+    c->problem = config->training.problem;
+    c->labels = config->model->config.labels;
+    c->label_smoothing = config->label_smoothing;
+    c->metric_count = eitp__metrics_of(c->problem, c->metrics);
+    if (eitp__results_bytes(c))
+        c->results = (eitp_label_result *)eitp__allocate(&c->host, eitp__results_bytes(c));
+    if (eitp__confusion_bytes(c))
+        c->confusion = (int64_t *)eitp__allocate(&c->host, eitp__confusion_bytes(c));
+    if ((eitp__results_bytes(c) && !c->results) || (eitp__confusion_bytes(c) && !c->confusion))
+        return eitp__fail_memory(error, eitp__results_bytes(c) + eitp__confusion_bytes(c), "the results of labels");
+    return eitp__classification_set_weights(c, config->class_weights, error);
+}
+
+/* The loss of a uniform guess. */
+static double eitp__classification_guess_loss(const eitp__classification *c) {
+    return c->problem == EITP_PROBLEM_SINGLE_LABEL  ? log((double)c->labels)
+           : c->problem == EITP_PROBLEM_MULTI_LABEL ? log(2.0)
+                                                    : 0;
+}
+
+/* Fills in the task. */
+static void eitp__classification_fill(eitp__classification *c, eitp_task *task) {
+    eitp__labelled_fill(c->sources, c->model, task);
+    task->user = c;
+    task->unit = "samples";
+    task->guess_loss = eitp__classification_guess_loss(c);
+    task->build = eitp__classification_build;
+    task->read = eitp__classification_read;
+    task->identify = eitp__classification_identify;
+    task->save = eitp__classification_save;
+    task->release = eitp__classification_release;
+    task->metrics = c->metrics;
+    task->metric_count = c->metric_count;
+    task->observation_bytes = eitp__classification_observation_bytes;
+    task->observe = eitp__classification_observe;
+    task->judge = eitp__classification_judge;
+}
+
+eitp_status eitp_classification_task(const eitp_classification_config *config, eitp_task *task, eitp_error *error) {
+    if (!config || !config->model || !task)
+        return eitp__fail_null(error, "eitp_classification_task", "config, config.model and task");
+    const eitp_host host = eitp_context_host(eitp_model_context(config->model));
+    eitp__classification *c;
+    eitp_status status = eitp__check_classification(config, error);
+    memset(task, 0, sizeof *task);
+    if (status)
+        return status;
+    c = (eitp__classification *)eitp__allocate(&host, sizeof *c);
+    if (!c)
+        return eitp__fail_memory(error, sizeof *c, "a task");
+    c->host = host;
+    status = eitp__classification_create(config, c, error);
+    if (status) {
+        eitp__classification_release(c);
+        return status;
+    }
+    eitp__classification_fill(c, task);
+    return EITP_OK;
+}
+/* <<src/task/classification.c */
+
 /* >>src/train/settings.c */
 #define EITP__SETTING(name, kind, member, min, max, flags, difference, choices, help)                                  \
     {                                                                                                                  \
@@ -38928,6 +40611,8 @@ static const eitp_setting eitp__settings[] = {
     EITP__SETTING("weight_decay", NUMBER, optimizer_config.weight_decay, 0, 1000, 0, LOGGED, NULL,
                   "decoupled weight decay, of matrices and embeddings only"),
     EITP__SETTING("lr", NUMBER, schedule.peak, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
+    EITP__SETTING("layer_lr_decay", NUMBER, layer_lr_decay, 0, 1, EITP_SETTING_OPTIONAL | EITP_SETTING_ABOVE, LOGGED,
+                  NULL, "factor of the learning rate from each layer to the one below it; 1: the same for all"),
     EITP__SETTING("final_lr", NUMBER, schedule.final, 0, 1000, 0, LOGGED, NULL,
                   "learning rate at the end of the schedule"),
 };
@@ -39255,7 +40940,7 @@ typedef struct eitp__batch_buffer {
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 7 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 8 };
 
 /* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
@@ -39270,6 +40955,7 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
          pass->bounds ? 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->bounds : 0},
         {(void **)&batch->starts, samples * sizeof *batch->starts},
         {(void **)&batch->lengths, samples * sizeof *batch->lengths},
+        {(void **)&batch->numbers, samples * sizeof *batch->numbers},
         {(void **)&batch->items, samples * sizeof *batch->items},
     };
     int count = 0;
@@ -39365,11 +41051,33 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
         if (sample->items[q] < 0)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld items of '%s'; expected at least 0",
                               (unsigned long long)number, (long long)sample->items[q], pass->quantities[q].name);
+        if (!isfinite(sample->weights[q]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has weight %g of '%s'; expected a finite number",
+                              (unsigned long long)number, sample->weights[q], pass->quantities[q].name);
     }
     return pass->vocabulary ? eitp__check_ids(pass, number, sample, error) : EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error) {
+/* Sets what `read` finds in a sample. */
+static void eitp__sample_begin(eitp_sample *sample, void **values, int64_t rows, const eitp__draw *draw) {
+    sample->values = values;
+    sample->rows = rows;
+    sample->seed = draw->seed;
+    sample->epoch = draw->epoch;
+    for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++) {
+        sample->items[i] = 1;
+        sample->weights[i] = -1;
+    }
+}
+
+static void eitp__sample_items_set(eitp__sample_items *items, const eitp_sample *sample) {
+    for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++) {
+        items->of[i] = sample->items[i];
+        items->weights[i] = sample->weights[i] < 0 ? (double)sample->items[i] : sample->weights[i];
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *draw, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const eitp__layout *layout = &pass->layout;
     const eitp_task *task = pass->task;
@@ -39384,18 +41092,16 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
     for (int i = 0; i < pass->input_count; i++)
         values[i] =
             (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
-    sample.values = values;
-    sample.rows = layout->rows;
-    for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++)
-        sample.items[i] = 1;
-    status = task->read(task->user, split, number, &sample, error);
+    eitp__sample_begin(&sample, values, layout->rows, draw);
+    status = task->read(task->user, draw->split, draw->number, &sample, error);
     if (!status)
-        status = eitp__check_sample(pass, number, &sample, error);
+        status = eitp__check_sample(pass, draw->number, &sample, error);
     if (status)
         return status;
     for (int64_t i = 0; batch->positions && i < sample.rows; i++)
         batch->positions[row + i] = (int32_t)i;
-    memcpy(batch->items[s].of, sample.items, sizeof sample.items);
+    eitp__sample_items_set(&batch->items[s], &sample);
+    batch->numbers[s] = draw->number;
     batch->starts[s] = row;
     batch->lengths[s] = sample.rows;
     batch->rows = row + sample.rows;
@@ -39403,11 +41109,17 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
     return EITP_OK;
 }
 
-EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items) {
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items) {
     for (int64_t s = 0; s < batch->count; s++) {
-        for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++)
-            items[q] += batch->items[s].of[q];
+        for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++) {
+            items->of[q] += batch->items[s].of[q];
+            items->weights[q] += batch->items[s].weights[q];
+        }
     }
+}
+
+EITP__PRIVATE double eitp__mean_divisor(const eitp__sample_items *items, int quantity) {
+    return items->weights[quantity] > 0 ? items->weights[quantity] : 1;
 }
 
 /* Stores where samples and padding start. Unused sequences are empty. */
@@ -39496,6 +41208,34 @@ EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__
                                                           : 1;
     for (int64_t i = start; i < start + count; i++)
         *sum += (double)values[i];
+}
+
+/* ---- Outputs ---- */
+
+EITP__PRIVATE int64_t eitp__batch_output_count(const eitp_pass *pass, const eitp__pass_output *output) {
+    return (output->is_per_row ? eitp__batch_rows(pass) : eitp__layout_places(&pass->layout)) * output->width;
+}
+
+EITP__PRIVATE eitp_status eitp__batch_read_output(const eitp__batch *batch, eitp_plan *plan,
+                                                  const eitp__pass_output *output, float *values, eitp_error *error) {
+    const int64_t count = output->is_per_row ? batch->rows : eitp__layout_places(&batch->pass->layout);
+    return eitp_plan_read(plan, output->values, values, (size_t)(count * output->width) * sizeof *values, error);
+}
+
+/* Where a sample begins in values of rows, or is in values of samples. */
+static int64_t eitp__batch_index(const eitp__batch *batch, int is_per_row, int64_t sample) {
+    return is_per_row ? batch->starts[sample] : eitp__layout_place(&batch->pass->layout, sample);
+}
+
+EITP__PRIVATE const void *eitp__batch_input_of(const eitp__batch *batch, int input, int64_t sample) {
+    const eitp__pass_input *of = &batch->pass->inputs[input];
+    return (const char *)batch->values[input] +
+           (size_t)eitp__batch_index(batch, of->is_per_row, sample) * of->value_size;
+}
+
+EITP__PRIVATE const float *eitp__batch_output_of(const eitp__batch *batch, const eitp__pass_output *output,
+                                                 const float *values, int64_t sample) {
+    return values + eitp__batch_index(batch, output->is_per_row, sample) * output->width;
 }
 /* <<src/train/batch.c */
 
@@ -39586,6 +41326,16 @@ EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const 
     return eitp_sample_index(config->shuffle, config->seed, task->samples[EITP_TRAINING], number);
 }
 
+/* The sample that training reads as its `number`-th, from 0, across all epochs. */
+static eitp__draw eitp__training_draw(const eitp_trainer_config *config, const eitp_task *task, uint64_t number) {
+    eitp__draw draw;
+    draw.split = EITP_TRAINING;
+    draw.number = eitp__sample_of(config, task, number);
+    draw.seed = config->seed;
+    draw.epoch = number / task->samples[EITP_TRAINING];
+    return draw;
+}
+
 EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
                                                   int64_t step, const eitp__poll *poll, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -39595,10 +41345,10 @@ EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, c
         const int64_t count = eitp__pass_samples(config, step, pass, &first);
         eitp__batch_clear(batch);
         for (int64_t i = 0; i < count && !status; i++) {
+            const eitp__draw draw = eitp__training_draw(config, batch->pass->task, first + (uint64_t)i);
             if (eitp__poll_ask(poll))
                 return eitp__fail_interrupted(error);
-            status = eitp__batch_add(batch, EITP_TRAINING,
-                                     eitp__sample_of(config, batch->pass->task, first + (uint64_t)i), error);
+            status = eitp__batch_add(batch, &draw, error);
         }
     }
     return status;
@@ -39774,17 +41524,62 @@ static size_t eitp__evaluator_value_bytes(const eitp__evaluator *evaluator) {
     return (size_t)eitp__batch_value_count(&evaluator->pass) * sizeof *evaluator->values;
 }
 
-EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
-                                                 eitp_error *error) {
+static size_t eitp__evaluator_output_bytes(const eitp__evaluator *evaluator, int output) {
+    return (size_t)eitp__batch_output_count(&evaluator->pass, &evaluator->pass.outputs[output]) * sizeof(float);
+}
+
+/* Allocates what the task observes, and where it keeps it. */
+static eitp_status eitp__evaluator_create_observations(const eitp_host *host, const eitp_task *task, uint64_t most,
+                                                       eitp__evaluator *evaluator, eitp_error *error) {
+    if (!task->metric_count)
+        return EITP_OK;
+    for (int i = 0; i < evaluator->pass.output_count; i++) {
+        const size_t bytes = eitp__evaluator_output_bytes(evaluator, i);
+        evaluator->outputs[i] = (float *)eitp__allocate(host, bytes);
+        if (!evaluator->outputs[i])
+            return eitp__fail_memory(error, bytes, "the outputs of an evaluation");
+    }
+    evaluator->memory_bytes = task->observation_bytes(task->user, most);
+    evaluator->memory = eitp__allocate(host, evaluator->memory_bytes);
+    return evaluator->memory || !evaluator->memory_bytes
+               ? EITP_OK
+               : eitp__fail_memory(error, evaluator->memory_bytes, "the outcomes of an evaluation");
+}
+
+/* The names of a task's metrics must differ from those of its build. */
+static eitp_status eitp__check_metric_names(const eitp_pass *pass, eitp_error *error) {
+    const eitp_task *task = pass->task;
+    for (int m = 0; m < task->metric_count; m++) {
+        const char *name = task->metrics[m].name;
+        int is_taken = !name || !*name || strlen(name) >= EITP_QUANTITY_NAME_SIZE || !strcmp(name, "loss");
+        for (int q = 0; q < pass->quantity_count && !is_taken; q++)
+            is_taken = !strcmp(name, pass->quantities[q].name);
+        for (int other = 0; other < m && !is_taken; other++)
+            is_taken = !strcmp(name, task->metrics[other].name);
+        if (is_taken)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%.60s': the name of a metric must have 1 to %d characters and differ from 'loss' and "
+                              "from other loss terms and metrics",
+                              name ? name : "", EITP_QUANTITY_NAME_SIZE - 1);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, uint64_t most,
+                                                 eitp__evaluator *evaluator, eitp_error *error) {
     const eitp__layout layout = eitp__evaluator_layout(task, samples);
     const eitp_host host = eitp_context_host(task->context);
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
     status = eitp__pass_build(&evaluator->pass, task, &layout, 0, samples * task->rows, error);
     if (!status)
+        status = eitp__check_metric_names(&evaluator->pass, error);
+    if (!status)
         status = eitp_plan_create(evaluator->pass.graph, &evaluator->plan, error);
     if (!status)
         status = eitp__batch_create(&host, &evaluator->pass, &evaluator->batch, error);
+    if (!status)
+        status = eitp__evaluator_create_observations(&host, task, most, evaluator, error);
     if (status)
         return status;
     evaluator->losses = (double *)eitp__allocate(&host, (size_t)samples * sizeof *evaluator->losses);
@@ -39813,6 +41608,12 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
         eitp__release(&host, evaluator->losses, (size_t)evaluator->pass.layout.samples * sizeof *evaluator->losses);
     if (evaluator->values)
         eitp__release(&host, evaluator->values, eitp__evaluator_value_bytes(evaluator));
+    for (int i = 0; i < evaluator->pass.output_count; i++) {
+        if (evaluator->outputs[i])
+            eitp__release(&host, evaluator->outputs[i], eitp__evaluator_output_bytes(evaluator, i));
+    }
+    if (evaluator->memory)
+        eitp__release(&host, evaluator->memory, evaluator->memory_bytes);
     eitp__batch_release(&evaluator->batch);
     eitp_plan_destroy(evaluator->plan);
     eitp__pass_release(&evaluator->pass);
@@ -39826,7 +41627,7 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
  * one sample are not (Welford, "Note on a method for calculating corrected sums of squares and products", 1962).
  */
 typedef struct eitp__reduction {
-    double sum;
+    double sum, weight; /* of the values, and of the items in a weighted mean */
     int64_t items;
     int64_t samples;
     double mean, squares; /* of the samples' means: their mean, and the sum of squared deviations from it */
@@ -39840,7 +41641,7 @@ static void eitp__reduction_add_sample(eitp__reduction *reduction, double value)
 }
 
 static double eitp__reduction_mean(const eitp__reduction *reduction) {
-    return reduction->items ? reduction->sum / (double)reduction->items : 0;
+    return reduction->weight > 0 ? reduction->sum / reduction->weight : 0;
 }
 
 static double eitp__reduction_error(const eitp__reduction *reduction) {
@@ -39864,19 +41665,60 @@ static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, 
         const double weight = quantity->is_term ? eitp__term_weight(quantity, step) : 0;
         status = eitp__batch_read_values(batch, evaluator->plan, quantity, evaluator->values, error);
         for (int64_t s = 0; s < batch->count && !status; s++) {
-            const int64_t items = batch->items[s].of[q];
+            const double divisor = batch->items[s].weights[q];
             double sum = 0;
             eitp__batch_add_values(batch, quantity, evaluator->values, s, &reduction->sum);
             eitp__batch_add_values(batch, quantity, evaluator->values, s, &sum);
-            reduction->items += items;
-            if (quantity->kind != EITP__TOTAL && items)
-                eitp__reduction_add_sample(reduction, sum / (double)items);
-            losses[s] = (q ? losses[s] : 0) + (items ? weight * (sum / (double)items) : 0);
+            reduction->items += batch->items[s].of[q];
+            reduction->weight += divisor;
+            if (quantity->kind != EITP__TOTAL && divisor > 0)
+                eitp__reduction_add_sample(reduction, sum / divisor);
+            losses[s] = (q ? losses[s] : 0) + (divisor > 0 ? weight * (sum / divisor) : 0);
         }
     }
     for (int64_t s = 0; s < batch->count && !status; s++)
         eitp__reduction_add_sample(&reductions->loss, losses[s]);
     return status;
+}
+
+/* Lets the task observe the samples of the batch; the first is sample `index` of the evaluation. */
+static eitp_status eitp__observe_batch(eitp__evaluator *evaluator, uint64_t index, uint64_t samples,
+                                       eitp_error *error) {
+    const eitp_pass *pass = &evaluator->pass;
+    const eitp__batch *batch = &evaluator->batch;
+    const void *values[EITP_MAX_PASS_INPUTS];
+    const float *outputs[EITP_MAX_PASS_OUTPUTS];
+    eitp_observation observation;
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < pass->output_count && pass->task->metric_count && !status; i++)
+        status = eitp__batch_read_output(batch, evaluator->plan, &pass->outputs[i], evaluator->outputs[i], error);
+    observation.values = values;
+    observation.outputs = outputs;
+    observation.samples = samples;
+    for (int64_t s = 0; s < batch->count && pass->task->metric_count && !status; s++) {
+        for (int i = 0; i < pass->input_count; i++)
+            values[i] = eitp__batch_input_of(batch, i, s);
+        for (int i = 0; i < pass->output_count; i++)
+            outputs[i] = eitp__batch_output_of(batch, &pass->outputs[i], evaluator->outputs[i], s);
+        observation.number = batch->numbers[s];
+        observation.rows = batch->lengths[s];
+        observation.index = index + (uint64_t)s;
+        pass->task->observe(pass->task->user, evaluator->memory, &observation);
+    }
+    return status;
+}
+
+/* Adds the metrics of the whole evaluation. */
+static void eitp__report_task_metrics(const eitp__evaluator *evaluator, uint64_t samples, eitp_evaluation *evaluation) {
+    const eitp_task *task = evaluator->pass.task;
+    eitp_metric *results = &evaluation->metrics[evaluation->metric_count];
+    for (int m = 0; m < task->metric_count; m++) {
+        snprintf(results[m].name, sizeof results[m].name, "%s", task->metrics[m].name);
+        results[m].items = (int64_t)samples;
+    }
+    if (task->metric_count)
+        task->judge(task->user, evaluator->memory, results);
+    evaluation->metric_count += task->metric_count;
 }
 
 static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reductions *reductions, int64_t step,
@@ -39914,11 +41756,16 @@ static uint64_t eitp__draw_sample(uint64_t stretch, uint64_t count, uint64_t tot
     return first + eitp__random_bits(seed, 0, EITP__RNG_STREAM_EVALUATE, stretch) % length;
 }
 
+EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split split, int64_t samples) {
+    const uint64_t total = task->samples[split];
+    return samples > 0 && (uint64_t)samples < total ? (uint64_t)samples : total;
+}
+
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
                                               uint64_t seed, int64_t step, eitp_evaluation *evaluation,
                                               eitp_error *error) {
     const uint64_t total = evaluator->pass.task->samples[split];
-    const uint64_t count = samples > 0 && (uint64_t)samples < total ? (uint64_t)samples : total;
+    const uint64_t count = eitp__evaluation_size(evaluator->pass.task, split, samples);
     eitp__batch *batch = &evaluator->batch;
     eitp__reductions reductions = EITP__ZERO;
     eitp_status status = EITP_OK;
@@ -39928,9 +41775,12 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         const uint64_t end = done + (left < capacity ? left : capacity);
         eitp__batch_clear(batch);
         for (; done < end && !status; done++) {
+            eitp__draw draw = EITP__ZERO;
+            draw.split = split;
+            draw.number = eitp__draw_sample(done, count, total, seed);
             status = eitp__context_ask(evaluator->pass.task->context, error);
             if (!status)
-                status = eitp__batch_add(batch, split, eitp__draw_sample(done, count, total, seed), error);
+                status = eitp__batch_add(batch, &draw, error);
         }
         if (!status)
             status = eitp__batch_write(batch, evaluator->plan, error);
@@ -39938,10 +41788,14 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
             status = eitp_plan_execute(evaluator->plan, error);
         if (!status)
             status = eitp__reduce_batch(evaluator, step, &reductions, error);
+        if (!status)
+            status = eitp__observe_batch(evaluator, end - (uint64_t)batch->count, count, error);
     }
-    if (!status)
-        eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
-    return status;
+    if (status)
+        return status;
+    eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
+    eitp__report_task_metrics(evaluator, count, evaluation);
+    return EITP_OK;
 }
 /* <<src/train/evaluator.c */
 
@@ -39979,6 +41833,12 @@ EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
 
 #define EITP__OFFLOADED_PIECE_BYTES ((size_t)4 << 20)
 
+/* The factor of the learning rate for a parameter: layer_lr_decay for each layer above it. */
+static double eitp__layer_rate_factor(void *user, const char *parameter) {
+    const eitp__step_plans *plans = (const eitp__step_plans *)user;
+    return pow(plans->config.layer_lr_decay, (double)eitp__layers_above(plans->task.model, parameter));
+}
+
 /* The optimizer's configuration in a graph. In fp16 the gradients are those of a scaled loss. */
 static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, eitp_graph *graph) {
     const eitp_context *context = plans->task.context;
@@ -39990,6 +41850,10 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
     if (eitp_context_offload(context) && optimizer.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
         optimizer.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
     optimizer.loss_scale = plans->scale;
+    if (plans->config.layer_lr_decay < 1) {
+        optimizer.rate_factor = eitp__layer_rate_factor;
+        optimizer.rate_user = plans;
+    }
     optimizer.skips = plans->config.skip_spikes;
     optimizer.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
     return optimizer;
@@ -40146,7 +42010,8 @@ EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_
     if (!plans->evaluation_samples)
         plans->evaluation_samples = plans->config.batch_size;
     if (!status && plans->task.samples[EITP_VALIDATION])
-        status = eitp__evaluator_create(&plans->task, plans->evaluation_samples, &plans->evaluator, error);
+        status = eitp__evaluator_create(&plans->task, plans->evaluation_samples, plans->task.samples[EITP_VALIDATION],
+                                        &plans->evaluator, error);
     return status;
 }
 
@@ -40762,6 +42627,7 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
     config.schedule.cycles = 1;
+    config.layer_lr_decay = 1;
     config.shuffle = EITP_SHUFFLE_WINDOWS;
     config.prefetch = 2;
     return config;
@@ -40784,10 +42650,14 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
+EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error) {
     eitp_status status = eitp__settings_check(config, error);
-    return status ? status : eitp__check_optimizer(config, context, error);
+    if (!status && config->layer_lr_decay < 1 && (!task->model || task->model->config.layers < 1))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "layer_lr_decay is %g, but the task has no model with blocks; set it to 1",
+                            config->layer_lr_decay);
+    return status ? status : eitp__check_optimizer(config, task->context, error);
 }
 
 eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
@@ -40830,7 +42700,7 @@ eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config
     if (!status && !task->samples[EITP_TRAINING])
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no training samples");
     if (!status)
-        status = eitp__trainer_config_check(config, task->context, error);
+        status = eitp__trainer_config_check(config, task, error);
     if (status)
         return status;
     const eitp_host host = eitp_context_host(task->context);
@@ -40913,7 +42783,7 @@ EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eit
 
 /* Sums over the passes of a step. */
 typedef struct eitp__step_state {
-    int64_t items[EITP_MAX_PASS_QUANTITIES];
+    eitp__sample_items items;
     double sums[EITP_MAX_PASS_QUANTITIES];
     int64_t first_row; /* of the next pass, within the step */
 } eitp__step_state;
@@ -40951,7 +42821,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *stat
         eitp__unique_clear(&plans->unique);
     for (int64_t pass = 0; pass < plans->batches.count; pass++) {
         eitp__batch *batch = &plans->batches.passes[pass];
-        eitp__batch_count_items(batch, state->items);
+        eitp__batch_count_items(batch, &state->items);
         if (plans->unique.ids)
             eitp__unique_add(&plans->unique, batch);
     }
@@ -40986,14 +42856,15 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
     return status;
 }
 
-/* Writes the factor of each term's sum: the term's weight in the loss, divided by its items in the step. */
+/* Writes the factor of each term's sum: the term's weight in the loss, divided by the weight of its items in the step.
+ */
 static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__step_state *state, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
     eitp_status status = EITP_OK;
     for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
         const eitp__quantity *term = &plans->pass.quantities[q];
-        const double items = (double)(state->items[q] ? state->items[q] : 1);
-        const float weight = (float)(trainer->loss_scale * eitp__term_weight(term, trainer->step + 1) / items);
+        const double divisor = eitp__mean_divisor(&state->items, q);
+        const float weight = (float)(trainer->loss_scale * eitp__term_weight(term, trainer->step + 1) / divisor);
         status = eitp__write_values(plans->gradient_plan, term->weight, &weight, sizeof weight, error);
     }
     return status;
@@ -41121,14 +42992,13 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
     const eitp_pass *pass = &trainer->plans.pass;
     report->loss = 0;
     for (int q = 0; q < pass->quantity_count; q++) {
-        const int64_t items = state->items[q] ? state->items[q] : 1;
         eitp_term_report *term = &report->terms[report->term_count++];
         snprintf(term->name, sizeof term->name, "%s", pass->quantities[q].name);
-        term->mean = state->sums[q] / (double)items;
+        term->mean = state->sums[q] / eitp__mean_divisor(&state->items, q);
         term->weight = eitp__term_weight(&pass->quantities[q], report->step);
         report->loss += term->weight * term->mean;
     }
-    report->items = state->items[0];
+    report->items = state->items.of[0];
 }
 
 /* Does all of a step except counting and reporting it. */
@@ -41217,7 +43087,19 @@ int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name) {
         if (!strcmp(name, pass->quantities[q].name))
             return 1;
     }
-    return !strcmp(name, "loss");
+    return !strcmp(name, "loss") || eitp_trainer_metric_direction(trainer, name);
+}
+
+int eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name) {
+    const eitp_task *task;
+    if (!trainer || !name)
+        return 0;
+    task = &trainer->plans.task;
+    for (int m = 0; m < task->metric_count; m++) {
+        if (!strcmp(name, task->metrics[m].name))
+            return task->metrics[m].higher_is_better ? 1 : -1;
+    }
+    return 0;
 }
 
 eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
@@ -41234,7 +43116,7 @@ eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples in this split");
     if (status)
         return status;
-    status = eitp__evaluator_create(task, batch_size, &evaluator, error);
+    status = eitp__evaluator_create(task, batch_size, eitp__evaluation_size(task, split, samples), &evaluator, error);
     if (!status)
         status = eitp__evaluator_run(&evaluator, split, samples, 0, 1, evaluation, error);
     eitp__evaluator_release(&evaluator);
@@ -42881,7 +44763,7 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     config.micro_batches_per_pass = candidate->micro_batches_per_pass;
     config.plan = candidate->plan;
     eitp__step_plans_init(plans, task, &config, 0);
-    status = eitp__trainer_config_check(&config, task->context, error);
+    status = eitp__trainer_config_check(&config, task, error);
     if (!status)
         status = eitp__step_plans_create(plans, error);
     /* The last plan may have grown the arena after the last allocation. */
@@ -43294,7 +45176,7 @@ void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
 /* >>src/run/records.c */
 #include <unistd.h>
 
-#define EITP__RECORD_VALUES 64
+#define EITP__RECORD_VALUES (2 * EITP_MAX_METRICS + 16)
 
 /* A record being built. */
 typedef struct eitp__values {
@@ -45667,6 +47549,12 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     return eitp__run_follow_best(run, error);
 }
 
+/* What the task does not say, the configuration says. */
+static int eitp__run_prefers_higher(const eitp_run *run) {
+    const int direction = eitp_trainer_metric_direction(run->trainer, eitp__run_metric_name(run));
+    return direction ? direction > 0 : run->config.higher_is_better;
+}
+
 /* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
 static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
     char *parent = eitp__parent_directory(&run->host, run->checkpoint);
@@ -45678,7 +47566,7 @@ static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                          "%s; the evaluations before step %lld do not count for the best or for stopping early",
                          error->message, (long long)run->checkpoint_step + 1);
-        eitp__best_init(&run->best, run->config.higher_is_better);
+        eitp__best_init(&run->best, eitp__run_prefers_higher(run));
         status = EITP_OK;
     }
     eitp__release_text(&run->host, parent);
@@ -45688,7 +47576,7 @@ static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
 EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *error) {
     int found;
     eitp_status status;
-    eitp__best_init(&run->best, run->config.higher_is_better);
+    eitp__best_init(&run->best, eitp__run_prefers_higher(run));
     if (!run->checkpoint)
         return eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
     status = eitp__run_state_read(run, &found, error);

@@ -96,6 +96,12 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     return eitp__run_follow_best(run, error);
 }
 
+/* What the task does not say, the configuration says. */
+static int eitp__run_prefers_higher(const eitp_run *run) {
+    const int direction = eitp_trainer_metric_direction(run->trainer, eitp__run_metric_name(run));
+    return direction ? direction > 0 : run->config.higher_is_better;
+}
+
 /* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
 static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
     char *parent = eitp__parent_directory(&run->host, run->checkpoint);
@@ -107,7 +113,7 @@ static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                          "%s; the evaluations before step %lld do not count for the best or for stopping early",
                          error->message, (long long)run->checkpoint_step + 1);
-        eitp__best_init(&run->best, run->config.higher_is_better);
+        eitp__best_init(&run->best, eitp__run_prefers_higher(run));
         status = EITP_OK;
     }
     eitp__release_text(&run->host, parent);
@@ -117,7 +123,7 @@ static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
 EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *error) {
     int found;
     eitp_status status;
-    eitp__best_init(&run->best, run->config.higher_is_better);
+    eitp__best_init(&run->best, eitp__run_prefers_higher(run));
     if (!run->checkpoint)
         return eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
     status = eitp__run_state_read(run, &found, error);
