@@ -135,6 +135,86 @@ static void losses_are_those_of_transformers(void) {
     check_loss("distilbert-base", EITP_PROBLEM_REGRESSION, 0, NULL, 0);
 }
 
+/* ---- Fine-tuning ---- */
+
+enum { TUNING_STEPS = 50, TUNING_SAMPLES = 16, TUNING_LONGEST = 11 };
+
+typedef struct tuning {
+    const char *directory;
+    eitp_problem problem;
+    int is_weighted;
+    double losses[TUNING_STEPS]; /* of transformers */
+} tuning;
+
+static const tuning tunings[] = {
+#include "tests/golden/classification/losses.txt"
+};
+
+/* The formulas of tools/make_classification_golden.py. `user` is the number of labels. */
+static eitp_status read_tuning(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error) {
+    const int64_t labels = *(const int64_t *)user;
+    const int i = (int)number;
+    (void)error;
+    sample->length = 1 + i * 5 % 11;
+    for (int j = 0; j < sample->length; j++) {
+        sample->ids[j] = 2 + (i * 7 + j * 5 + i * j) % 20;
+        if (sample->segments)
+            sample->segments[j] = j >= sample->length / 2;
+    }
+    sample->label = (i * i + i / 2) % 3;
+    for (int64_t k = 0; k < labels && sample->targets; k++)
+        sample->targets[k] = labels == 1 ? (float)sample->label - 0.5f : (float)((sample->label + 1) >> k & 1);
+    return EITP_OK;
+}
+
+/* The trainer's steps, batch for batch; each is two micro-batches of two. */
+static void check_tuning(const tuning *t, const char *precision, double tolerance) {
+    eitp_context_config context = eitp_context_config_default();
+    eitp_trainer_config config = eitp_trainer_config_default();
+    eitp_classification_config c;
+    char path[200];
+    double worst = 0;
+    int64_t labels;
+    run r;
+    memset(&r, 0, sizeof r);
+    memset(&c, 0, sizeof c);
+    context.precision = precision;
+    snprintf(path, sizeof path, "tests/golden/bert/%s", t->directory);
+    REQUIRE_OK(eitp_context_create(&context, &r.context, &error_), error_);
+    REQUIRE_OK(eitp_model_load(r.context, path, &r.model, &error_), error_);
+    labels = eitp_model_config(r.model).labels;
+    c.model = r.model;
+    c.training.user = &labels;
+    c.training.count = TUNING_SAMPLES;
+    c.training.max_length = TUNING_LONGEST;
+    c.training.problem = t->problem;
+    c.training.label_count = labels;
+    c.training.read = read_tuning;
+    c.class_weights = t->is_weighted ? uneven : NULL;
+    c.label_smoothing = t->is_weighted ? 0.1 : 0;
+    REQUIRE_OK(eitp_classification_task(&c, &r.task, &error_), error_);
+    config.batch_size = config.grad_accum = 2;
+    config.shuffle = EITP_SHUFFLE_NONE;
+    config.schedule.peak = 1e-3;
+    config.max_grad_norm = 1;
+    config.optimizer_config.weight_decay = 0.1;
+    REQUIRE_OK(eitp_trainer_create(&r.task, &config, &r.trainer, &error_), error_);
+    for (int i = 0; i < TUNING_STEPS; i++) {
+        double loss = 0;
+        CHECK(step_many(&r, 1, &loss));
+        worst = fmax(worst, fabs(loss / t->losses[i] - 1));
+    }
+    CHECK_THAT(worst < tolerance, "%s in %s: %.2g", t->directory, precision, worst);
+    end_run(&r);
+}
+
+static void fifty_steps_match_transformers(void) {
+    for (size_t i = 0; i < EITP__COUNT(tunings); i++) {
+        check_tuning(&tunings[i], "fp32", 1e-5);
+        check_tuning(&tunings[i], "bf16", 0.1);
+    }
+}
+
 /* ---- Judging ---- */
 
 static void evaluations_are_judged(void) {
@@ -420,13 +500,10 @@ static void layer_rates_need_layers(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(losses_are_those_of_transformers),
-        TEST(evaluations_are_judged),
-        TEST(runs_follow_a_metric),
-        TEST(what_does_not_fit_is_refused),
-        TEST(wrong_samples_are_told),
-        TEST(incomplete_judges_are_refused),
-        TEST(layers_have_learning_rates_of_their_own),
+        TEST(losses_are_those_of_transformers), TEST(fifty_steps_match_transformers),
+        TEST(evaluations_are_judged),           TEST(runs_follow_a_metric),
+        TEST(what_does_not_fit_is_refused),     TEST(wrong_samples_are_told),
+        TEST(incomplete_judges_are_refused),    TEST(layers_have_learning_rates_of_their_own),
         TEST(layer_rates_need_layers),
     };
     return RUN_TESTS(tests, argc, argv);
