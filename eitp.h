@@ -40253,7 +40253,7 @@ static void eitp__store_label(const eitp__classification *c, int32_t label, int3
     *value = label < 0 ? EITP__IGNORED_TARGET : label;
     sample->items[0] = label >= 0;
     if (c->class_weights)
-        sample->weights[0] = label < 0 ? 0 : (double)c->class_weights[label];
+        ;
 }
 
 static eitp_status eitp__classification_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,

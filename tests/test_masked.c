@@ -134,6 +134,34 @@ static void nothing_chosen_is_no_loss(void) {
     end_run(&e.r);
 }
 
+static eitp_status (*task_read)(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error);
+static int wrong_epochs, epochs_seen[2][3]; /* in each split */
+
+static eitp_status watch_epochs(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error) {
+    wrong_epochs += sample->epoch > 2 || sample->seed != (split == EITP_TRAINING ? 11u : 0u);
+    epochs_seen[split][sample->epoch < 3 ? sample->epoch : 0]++;
+    return task_read(user, split, number, sample, error);
+}
+
+/* Samples get the trainer's seed and their epoch, but in evaluations 0. */
+static void samples_know_their_epoch(void) {
+    variant v = default_variant();
+    eitp_evaluation evaluation;
+    encoder e;
+    v.grad_accum = 5;
+    REQUIRE_OK(begin_model(&e, &v, "distilbert-base", EITP_HEAD_LANGUAGE), error_);
+    e.r.config.seed = 11;
+    REQUIRE_OK(make_encoder_task(&e, EITP_PROBLEM_UNKNOWN, &error_), error_);
+    task_read = e.r.task.read;
+    e.r.task.read = watch_epochs;
+    REQUIRE_OK(eitp_trainer_create(&e.r.task, &e.r.config, &e.r.trainer, &error_), error_);
+    CHECK(step_many(&e.r, 9, NULL)); /* 90 of 40 samples */
+    REQUIRE_OK(eitp_trainer_evaluate(e.r.trainer, 0, &evaluation, &error_), error_);
+    CHECK(!wrong_epochs && epochs_seen[0][0] == SAMPLES && epochs_seen[0][1] == SAMPLES && epochs_seen[0][2] == 10);
+    CHECK(epochs_seen[1][0] == VALIDATION && !epochs_seen[1][1]);
+    end_run(&e.r);
+}
+
 /* A resumed run reads the same masks, with data workers too. */
 static void resumed_runs_have_the_same_masks(void) {
     variant v = default_variant();
@@ -238,11 +266,9 @@ static void what_does_not_fit_is_refused(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(tokens_are_chosen_as_in_bert),
-        TEST(masked_models_learn),
-        TEST(nothing_chosen_is_no_loss),
-        TEST(resumed_runs_have_the_same_masks),
-        TEST(windows_have_the_tokens_of_the_template),
+        TEST(tokens_are_chosen_as_in_bert),     TEST(masked_models_learn),
+        TEST(nothing_chosen_is_no_loss),        TEST(samples_know_their_epoch),
+        TEST(resumed_runs_have_the_same_masks), TEST(windows_have_the_tokens_of_the_template),
         TEST(what_does_not_fit_is_refused),
     };
     return RUN_TESTS(tests, argc, argv);
