@@ -28432,7 +28432,7 @@ int64_t eitp_model_trained_parameter_count(const eitp_model *model) {
 /* Where in a model a parameter is, for learning rates by layer. */
 
 /* Finds a parameter or an adapter; 0 if the model has none of this name. */
-static int eitp__find_parameter(const eitp_model *model, const char *name, eitp__parameter *parameter) {
+static int eitp__find_in_model(const eitp_model *model, const char *name, eitp__parameter *parameter) {
     const int64_t adapters = eitp__lora_parameter_count(&model->config, &model->lora);
     if (eitp__parameter_find(&model->config, name, parameter))
         return 1;
@@ -28446,7 +28446,7 @@ static int eitp__find_parameter(const eitp_model *model, const char *name, eitp_
 
 EITP__PRIVATE int64_t eitp__layers_above(const eitp_model *model, const char *name) {
     eitp__parameter parameter;
-    if (!eitp__find_parameter(model, name, &parameter))
+    if (!eitp__find_in_model(model, name, &parameter))
         return 0;
     if (parameter.layer >= 0)
         return model->config.layers - parameter.layer;
@@ -39486,7 +39486,7 @@ eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows) 
  * model says what they were.
  */
 
-typedef struct eitp__masked {
+typedef struct eitp__masked_language {
     eitp_host host;
     eitp_model *model;
     const eitp_tokenizer *tokenizer;
@@ -39495,10 +39495,10 @@ typedef struct eitp__masked {
     int32_t mask_token;
     eitp_token_ids special;
     int64_t replacements; /* random tokens are below */
-} eitp__masked;
+} eitp__masked_language;
 
 static eitp_status eitp__masked_build(void *user, eitp_pass *pass, eitp_error *error) {
-    const eitp__masked *m = (const eitp__masked *)user;
+    const eitp__masked_language *m = (const eitp__masked_language *)user;
     const eitp_model_inputs inputs = eitp__labelled_inputs(pass, m->model);
     eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
     eitp_tensor *hidden = eitp_model_hidden(m->model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass));
@@ -39525,8 +39525,8 @@ static double eitp__fraction_of(uint32_t word) {
  * Hides tokens: of those chosen 80 % become the mask, 10 % a random token, and 10 % stay. Stores what each of them was
  * as its target. The choice is a function of seed, epoch, sample and place.
  */
-static int64_t eitp__mask_tokens(const eitp__masked *m, uint64_t number, const eitp_sample *sample, int32_t *tokens,
-                                 int32_t *targets) {
+static int64_t eitp__mask_tokens(const eitp__masked_language *m, uint64_t number, const eitp_sample *sample,
+                                 int32_t *tokens, int32_t *targets) {
     const int place_bits = 24; /* a sample has at most as many rows */
     int64_t masked = 0;
     for (int64_t i = 0; i < sample->rows; i++) {
@@ -39549,7 +39549,7 @@ static int64_t eitp__mask_tokens(const eitp__masked *m, uint64_t number, const e
 
 static eitp_status eitp__masked_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
                                      eitp_error *error) {
-    const eitp__masked *m = (const eitp__masked *)user;
+    const eitp__masked_language *m = (const eitp__masked_language *)user;
     eitp_labelled_sample read = EITP__ZERO;
     void **targets = sample->values + eitp__labelled_input_count(m->model);
     eitp_status status = eitp__labelled_read(&m->sources[split], m->model, number, sample, &read, error);
@@ -39562,17 +39562,17 @@ static eitp_status eitp__masked_read(void *user, eitp_split split, uint64_t numb
 
 static eitp_status eitp__masked_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
     (void)error;
-    eitp__labelled_identify(&((const eitp__masked *)user)->sources[EITP_TRAINING], identity);
+    eitp__labelled_identify(&((const eitp__masked_language *)user)->sources[EITP_TRAINING], identity);
     return EITP_OK;
 }
 
 static eitp_status eitp__masked_save(void *user, const char *directory, eitp_error *error) {
-    const eitp__masked *m = (const eitp__masked *)user;
+    const eitp__masked_language *m = (const eitp__masked_language *)user;
     return eitp__save_tokenizer(m->tokenizer, m->model, directory, error);
 }
 
 static void eitp__masked_release(void *user) {
-    eitp__masked *m = (eitp__masked *)user;
+    eitp__masked_language *m = (eitp__masked_language *)user;
     const eitp_host host = m->host;
     eitp__release(&host, m, sizeof *m);
 }
@@ -39594,7 +39594,8 @@ static eitp_status eitp__check_masked(const eitp_masked_config *config, eitp_err
 }
 
 /* The mask and the tokens that are never hidden: the tokenizer's, or without one those of the configuration. */
-static eitp_status eitp__masked_set_tokens(eitp__masked *m, const eitp_masked_config *config, eitp_error *error) {
+static eitp_status eitp__masked_set_tokens(eitp__masked_language *m, const eitp_masked_config *config,
+                                           eitp_error *error) {
     m->mask_token = config->mask_token;
     m->special = config->special;
     m->replacements = eitp_model_vocabulary(m->model);
@@ -39626,12 +39627,12 @@ eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, 
     if (!config || !config->model || !task)
         return eitp__fail_null(error, "eitp_masked_task", "config, config.model and task");
     const eitp_host host = eitp_context_host(eitp_model_context(config->model));
-    eitp__masked *m;
+    eitp__masked_language *m;
     eitp_status status = eitp__check_masked(config, error);
     memset(task, 0, sizeof *task);
     if (status)
         return status;
-    m = (eitp__masked *)eitp__allocate(&host, sizeof *m);
+    m = (eitp__masked_language *)eitp__allocate(&host, sizeof *m);
     if (!m)
         return eitp__fail_memory(error, sizeof *m, "a task");
     m->host = host;
@@ -40232,8 +40233,8 @@ static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_
 /* ---- Samples ---- */
 
 /* Checks the label or the targets that a source has read. */
-static eitp_status eitp__check_targets(const eitp__classification *c, uint64_t number,
-                                       const eitp_labelled_sample *sample, eitp_error *error) {
+static eitp_status eitp__check_labels_read(const eitp__classification *c, uint64_t number,
+                                           const eitp_labelled_sample *sample, eitp_error *error) {
     const int is_number = c->problem == EITP_PROBLEM_REGRESSION;
     if (!sample->targets && (sample->label < -1 || sample->label >= c->labels))
         return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has label %d; it must be 0 to %lld, or -1 for none",
@@ -40253,7 +40254,7 @@ static void eitp__store_label(const eitp__classification *c, int32_t label, int3
     *value = label < 0 ? EITP__IGNORED_TARGET : label;
     sample->items[0] = label >= 0;
     if (c->class_weights)
-        ;
+        sample->weights[0] = label < 0 ? 0 : (double)c->class_weights[label];
 }
 
 static eitp_status eitp__classification_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
@@ -40265,7 +40266,7 @@ static eitp_status eitp__classification_read(void *user, eitp_split split, uint6
     read.targets = c->problem == EITP_PROBLEM_SINGLE_LABEL ? NULL : (float *)targets[0];
     status = eitp__labelled_read(&c->sources[split], c->model, number, sample, &read, error);
     if (!status)
-        status = eitp__check_targets(c, number, &read, error);
+        status = eitp__check_labels_read(c, number, &read, error);
     if (status)
         return status;
     if (c->problem == EITP_PROBLEM_SINGLE_LABEL)

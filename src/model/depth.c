@@ -3,7 +3,7 @@
 #include "model/transformer.h"
 
 /* Finds a parameter or an adapter; 0 if the model has none of this name. */
-static int eitp__find_parameter(const eitp_model *model, const char *name, eitp__parameter *parameter) {
+static int eitp__find_in_model(const eitp_model *model, const char *name, eitp__parameter *parameter) {
     const int64_t adapters = eitp__lora_parameter_count(&model->config, &model->lora);
     if (eitp__parameter_find(&model->config, name, parameter))
         return 1;
@@ -17,7 +17,7 @@ static int eitp__find_parameter(const eitp_model *model, const char *name, eitp_
 
 EITP__PRIVATE int64_t eitp__layers_above(const eitp_model *model, const char *name) {
     eitp__parameter parameter;
-    if (!eitp__find_parameter(model, name, &parameter))
+    if (!eitp__find_in_model(model, name, &parameter))
         return 0;
     if (parameter.layer >= 0)
         return model->config.layers - parameter.layer;

@@ -78,8 +78,8 @@ static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_
 /* ---- Samples ---- */
 
 /* Checks the label or the targets that a source has read. */
-static eitp_status eitp__check_targets(const eitp__classification *c, uint64_t number,
-                                       const eitp_labelled_sample *sample, eitp_error *error) {
+static eitp_status eitp__check_labels_read(const eitp__classification *c, uint64_t number,
+                                           const eitp_labelled_sample *sample, eitp_error *error) {
     const int is_number = c->problem == EITP_PROBLEM_REGRESSION;
     if (!sample->targets && (sample->label < -1 || sample->label >= c->labels))
         return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has label %d; it must be 0 to %lld, or -1 for none",
@@ -111,7 +111,7 @@ static eitp_status eitp__classification_read(void *user, eitp_split split, uint6
     read.targets = c->problem == EITP_PROBLEM_SINGLE_LABEL ? NULL : (float *)targets[0];
     status = eitp__labelled_read(&c->sources[split], c->model, number, sample, &read, error);
     if (!status)
-        status = eitp__check_targets(c, number, &read, error);
+        status = eitp__check_labels_read(c, number, &read, error);
     if (status)
         return status;
     if (c->problem == EITP_PROBLEM_SINGLE_LABEL)

@@ -7,7 +7,7 @@
 #include "task/labelled.h"
 #include "task/pass.h"
 
-typedef struct eitp__masked {
+typedef struct eitp__masked_language {
     eitp_host host;
     eitp_model *model;
     const eitp_tokenizer *tokenizer;
@@ -16,10 +16,10 @@ typedef struct eitp__masked {
     int32_t mask_token;
     eitp_token_ids special;
     int64_t replacements; /* random tokens are below */
-} eitp__masked;
+} eitp__masked_language;
 
 static eitp_status eitp__masked_build(void *user, eitp_pass *pass, eitp_error *error) {
-    const eitp__masked *m = (const eitp__masked *)user;
+    const eitp__masked_language *m = (const eitp__masked_language *)user;
     const eitp_model_inputs inputs = eitp__labelled_inputs(pass, m->model);
     eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
     eitp_tensor *hidden = eitp_model_hidden(m->model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass));
@@ -46,8 +46,8 @@ static double eitp__fraction_of(uint32_t word) {
  * Hides tokens: of those chosen 80 % become the mask, 10 % a random token, and 10 % stay. Stores what each of them was
  * as its target. The choice is a function of seed, epoch, sample and place.
  */
-static int64_t eitp__mask_tokens(const eitp__masked *m, uint64_t number, const eitp_sample *sample, int32_t *tokens,
-                                 int32_t *targets) {
+static int64_t eitp__mask_tokens(const eitp__masked_language *m, uint64_t number, const eitp_sample *sample,
+                                 int32_t *tokens, int32_t *targets) {
     const int place_bits = 24; /* a sample has at most as many rows */
     int64_t masked = 0;
     for (int64_t i = 0; i < sample->rows; i++) {
@@ -70,7 +70,7 @@ static int64_t eitp__mask_tokens(const eitp__masked *m, uint64_t number, const e
 
 static eitp_status eitp__masked_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
                                      eitp_error *error) {
-    const eitp__masked *m = (const eitp__masked *)user;
+    const eitp__masked_language *m = (const eitp__masked_language *)user;
     eitp_labelled_sample read = EITP__ZERO;
     void **targets = sample->values + eitp__labelled_input_count(m->model);
     eitp_status status = eitp__labelled_read(&m->sources[split], m->model, number, sample, &read, error);
@@ -83,17 +83,17 @@ static eitp_status eitp__masked_read(void *user, eitp_split split, uint64_t numb
 
 static eitp_status eitp__masked_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
     (void)error;
-    eitp__labelled_identify(&((const eitp__masked *)user)->sources[EITP_TRAINING], identity);
+    eitp__labelled_identify(&((const eitp__masked_language *)user)->sources[EITP_TRAINING], identity);
     return EITP_OK;
 }
 
 static eitp_status eitp__masked_save(void *user, const char *directory, eitp_error *error) {
-    const eitp__masked *m = (const eitp__masked *)user;
+    const eitp__masked_language *m = (const eitp__masked_language *)user;
     return eitp__save_tokenizer(m->tokenizer, m->model, directory, error);
 }
 
 static void eitp__masked_release(void *user) {
-    eitp__masked *m = (eitp__masked *)user;
+    eitp__masked_language *m = (eitp__masked_language *)user;
     const eitp_host host = m->host;
     eitp__release(&host, m, sizeof *m);
 }
@@ -115,7 +115,8 @@ static eitp_status eitp__check_masked(const eitp_masked_config *config, eitp_err
 }
 
 /* The mask and the tokens that are never hidden: the tokenizer's, or without one those of the configuration. */
-static eitp_status eitp__masked_set_tokens(eitp__masked *m, const eitp_masked_config *config, eitp_error *error) {
+static eitp_status eitp__masked_set_tokens(eitp__masked_language *m, const eitp_masked_config *config,
+                                           eitp_error *error) {
     m->mask_token = config->mask_token;
     m->special = config->special;
     m->replacements = eitp_model_vocabulary(m->model);
@@ -147,12 +148,12 @@ eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, 
     if (!config || !config->model || !task)
         return eitp__fail_null(error, "eitp_masked_task", "config, config.model and task");
     const eitp_host host = eitp_context_host(eitp_model_context(config->model));
-    eitp__masked *m;
+    eitp__masked_language *m;
     eitp_status status = eitp__check_masked(config, error);
     memset(task, 0, sizeof *task);
     if (status)
         return status;
-    m = (eitp__masked *)eitp__allocate(&host, sizeof *m);
+    m = (eitp__masked_language *)eitp__allocate(&host, sizeof *m);
     if (!m)
         return eitp__fail_memory(error, sizeof *m, "a task");
     m->host = host;
