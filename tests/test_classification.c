@@ -408,6 +408,54 @@ static void incomplete_judges_are_refused(void) {
     end_run(&e.r);
 }
 
+/* ---- Failures ---- */
+
+/* Creates a task with class weights and evaluates it; each of its allocations fails once. */
+static eitp_status evaluate_with(const eitp_host *host) {
+    eitp_context_config settings = eitp_context_config_default();
+    const eitp_transformer_config config = small_encoder("distilbert-base", EITP_HEAD_CLASSIFIER);
+    eitp_classification_config c;
+    made_up made;
+    eitp_context *context = NULL;
+    eitp_task task;
+    eitp_evaluation evaluation;
+    eitp_status status;
+    memset(&c, 0, sizeof c);
+    memset(&made, 0, sizeof made);
+    memset(&task, 0, sizeof task);
+    settings.host = *host;
+    settings.threads = 1;
+    c.training = made_up_source(&made, 4, EITP_PROBLEM_SINGLE_LABEL);
+    c.class_weights = uneven;
+    status = eitp_context_create(&settings, &context, &error_);
+    if (!status)
+        status = eitp_model_create(context, &config, &c.model, &error_);
+    if (!status)
+        status = eitp_classification_task(&c, &task, &error_);
+    if (!status)
+        status = eitp_evaluate(&task, EITP_TRAINING, 4, 0, &evaluation, &error_);
+    eitp_task_release(&task);
+    eitp_model_destroy(c.model);
+    eitp_context_destroy(context);
+    return status;
+}
+
+static void failed_allocations_are_errors(void) {
+    int more = 1;
+    long n = 0;
+    while (more && !test_failures_) {
+        faults f;
+        eitp_status status;
+        faults_begin(&f);
+        f.fail_allocation = ++n;
+        status = evaluate_with(&f.host);
+        more = faults_end(&f);
+        CHECK_THAT(!status || status == EITP_ERROR_MEMORY, "allocation %ld: %s", n, error_.message);
+        CHECK_THAT(more || !status, "without a failure: %s", error_.message);
+    }
+    CHECK_THAT(n > 40, "only %ld allocations", n);
+}
+
 /* ---- Learning rates by layer ---- */
 
 enum { MOST_PARAMETERS = 64, PROBE = 8 };
@@ -500,10 +548,15 @@ static void layer_rates_need_layers(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(losses_are_those_of_transformers), TEST(fifty_steps_match_transformers),
-        TEST(evaluations_are_judged),           TEST(runs_follow_a_metric),
-        TEST(what_does_not_fit_is_refused),     TEST(wrong_samples_are_told),
-        TEST(incomplete_judges_are_refused),    TEST(layers_have_learning_rates_of_their_own),
+        TEST(losses_are_those_of_transformers),
+        TEST(fifty_steps_match_transformers),
+        TEST(evaluations_are_judged),
+        TEST(runs_follow_a_metric),
+        TEST(what_does_not_fit_is_refused),
+        TEST(wrong_samples_are_told),
+        TEST(incomplete_judges_are_refused),
+        TEST(failed_allocations_are_errors),
+        TEST(layers_have_learning_rates_of_their_own),
         TEST(layer_rates_need_layers),
     };
     return RUN_TESTS(tests, argc, argv);
