@@ -2535,6 +2535,129 @@ EITP_API eitp_status eitp_language_task(const eitp_language_config *config, eitp
 EITP_END_DECLARATIONS
 /* <<src/task/task.h */
 
+/* >>src/task/predictor.h */
+/*
+ * Prediction: the scores of a classifier, or embeddings, for any number of texts. Texts are encoded, and packed without
+ * padding into passes of bounded size.
+ */
+
+EITP_BEGIN_DECLARATIONS
+
+/* What is computed for each text. */
+typedef enum eitp_prediction {
+    EITP_PREDICT_SCORES = 0,    /* what a classifier says of the labels: eitp_model_scores */
+    EITP_PREDICT_EMBEDDINGS = 1 /* one vector, the pooled hidden states; a head is ignored */
+} eitp_prediction;
+
+/* How the hidden states of a text's tokens, special tokens included, become its embedding; in parentheses, the words of
+   sentence-transformers (Reimers and Gurevych, "Sentence-BERT", arXiv 1908.10084). */
+typedef enum eitp_embedding_pooling {
+    EITP_EMBEDDING_MEAN = 0,            /* ("mean_tokens") */
+    EITP_EMBEDDING_FIRST = 1,           /* that of the first token ("cls_token") */
+    EITP_EMBEDDING_MAX = 2,             /* of each element the largest ("max_tokens") */
+    EITP_EMBEDDING_LAST = 3,            /* that of the last token ("lasttoken") */
+    EITP_EMBEDDING_MEAN_SQRT_LENGTH = 4 /* their sum, divided by the root of their number ("mean_sqrt_len_tokens") */
+} eitp_embedding_pooling;
+
+/* Number of values of eitp_embedding_pooling. */
+#define EITP_EMBEDDING_POOLING_COUNT 5
+
+typedef struct eitp_predictor_config {
+    eitp_prediction prediction;
+    eitp_embedding_pooling pooling; /* of embeddings */
+    int normalize;                  /* divide embeddings by their Euclidean norm */
+    int64_t max_length;             /* tokens of a sequence; longer ones are cut; 0: the model's positions */
+    eitp_truncation truncation;     /* what is cut of them */
+    int truncate_left;              /* see eitp_sequence_defaults */
+    /* Maximum number of tokens in a pass, at least max_length. More take more memory, and fewer passes. 0: 2048, or
+       max_length if that is more. Results do not depend on it. */
+    int64_t pass_tokens;
+} eitp_predictor_config;
+
+/*
+ * Scores, or the normalized mean, of sequences as the tokenizer's files have them (eitp_tokenizer_sequence_defaults):
+ * cut to the length of "truncation", else to model_max_length, and never longer than the model's positions. Zeros for
+ * NULL.
+ */
+EITP_API eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer);
+
+/*
+ * Sets what a directory of sentence-transformers says of embeddings: `prediction`, `pooling` from the config.json of
+ * the directory that modules.json names, "1_Pooling" without one, and max_length from sentence_bert_config.json, at
+ * most `positions`. A directory without these files only sets `prediction`. Modules other than Transformer, Pooling and
+ * Normalize, and other kinds of pooling or several at a time, are EITP_ERROR_UNSUPPORTED and named. `normalize` is not
+ * changed.
+ */
+EITP_API eitp_status eitp_embedding_config_read(const eitp_host *host, const char *directory, int64_t positions,
+                                                eitp_predictor_config *config, eitp_error *error);
+
+/*
+ * A predictor. After its creation it allocates only what eitp_tokenizer_encode_sequence does. Model and tokenizer must
+ * outlive it; it belongs to the context's thread.
+ */
+typedef struct eitp_predictor eitp_predictor;
+
+/*
+ * EITP_ERROR_UNSUPPORTED if the configuration asks for scores and the model has no classifier; EITP_ERROR_ARGUMENT
+ * names an invalid member, and tells if the tokenizer has more tokens than the model's vocabulary.
+ */
+EITP_API eitp_status eitp_predictor_create(const eitp_model *model, const eitp_tokenizer *tokenizer,
+                                           const eitp_predictor_config *config, eitp_predictor **predictor,
+                                           eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_predictor_destroy(eitp_predictor *predictor);
+
+/*
+ * The bytes that a predictor of this configuration takes besides the model and the tokenizer: those of its passes,
+ * which it shares with other plans of the context, and its buffers. The model may be one of a context with plans_only.
+ */
+EITP_API eitp_status eitp_predictor_estimate(const eitp_model *model, const eitp_predictor_config *config,
+                                             size_t *bytes, eitp_error *error);
+
+/* The same of a predictor; 0 for NULL. */
+EITP_API size_t eitp_predictor_bytes(const eitp_predictor *predictor);
+
+/* Number of values for each text: the labels of the classifier, or the width of the model. 0 for NULL. */
+EITP_API int64_t eitp_predictor_width(const eitp_predictor *predictor);
+
+/* The configuration, with max_length and pass_tokens as they are used. Zeros for NULL. */
+EITP_API eitp_predictor_config eitp_predictor_get_config(const eitp_predictor *predictor);
+
+/* What a classifier's scores stand for. Where its config.json does not say: EITP_PROBLEM_SINGLE_LABEL with several
+   labels, EITP_PROBLEM_MULTI_LABEL with one, as in the pipelines of transformers. */
+EITP_API eitp_problem eitp_predictor_problem(const eitp_predictor *predictor);
+
+/* A text, or a pair of texts. */
+typedef struct eitp_text_pair {
+    eitp_text first;
+    eitp_text second; /* `bytes` NULL: there is one text */
+} eitp_text_pair;
+
+typedef struct eitp_prediction_report {
+    int64_t tokens; /* computed */
+    int64_t cut;    /* texts that lost tokens */
+    int64_t passes;
+} eitp_prediction_report;
+
+/*
+ * Computes values[count][width] for `count` texts, in their order. The values of a text have the same bits whatever
+ * texts are computed with it. A text without any token is computed as end-of-text. Fills in *report, which may be NULL.
+ *
+ * Errors name the text by its number, from 1, of all that the predictor has been given: EITP_ERROR_ARGUMENT for a text
+ * that cannot be cut, or that has no token where the tokenizer has no end-of-text. *values is undefined after one.
+ */
+EITP_API eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pair *texts, int64_t count, float *values,
+                                  eitp_prediction_report *report, eitp_error *error);
+
+/* Turns scores[count][width] into probabilities, by the problem: their softmax, or the sigmoid of each; predicted
+   numbers stay. Both may be the same array. */
+EITP_API void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *scores, int64_t count,
+                                           float *probabilities);
+
+EITP_END_DECLARATIONS
+/* <<src/task/predictor.h */
+
 /* >>src/train/train.h */
 /*
  * Training: the steps of a task, evaluation and checkpoints. The program owns the loop (or calls eitp_run); the trainer
@@ -7981,6 +8104,66 @@ EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step)
 /* Sets values [first, first + count) of an input to `empty`. */
 EITP__PRIVATE void eitp__pass_input_clear(const eitp__pass_input *input, void *values, int64_t first, int64_t count);
 /* <<src/task/pass.h */
+
+/* >>src/task/embedding.h */
+/* Pooling: the hidden states of a text become its embedding. */
+
+/* Pools `count` rows, at least 1, of `width` values into `embedding`. */
+EITP__PRIVATE void eitp__embedding_pool(eitp_embedding_pooling pooling, const float *rows, int64_t count, int64_t width,
+                                        float *embedding);
+
+/* Divides by the Euclidean norm, or by 1e-12 if that is more, as in PyTorch. */
+EITP__PRIVATE void eitp__embedding_normalize(float *embedding, int64_t width);
+/* <<src/task/embedding.h */
+
+/* >>src/task/predictor_state.h */
+/* A predictor: its capacities, its graph, and its buffers. */
+
+/* Capacities. A window is what is encoded before its texts are packed, the longest first, into passes. */
+typedef struct eitp__predictor_shape {
+    int64_t max_length;
+    int64_t pass_tokens, pass_texts;
+    int64_t window_tokens, window_texts;
+    int64_t width;        /* values of a text */
+    int64_t result_count; /* values of a pass: of its texts, or of its tokens */
+} eitp__predictor_shape;
+
+typedef struct eitp__predictor_graph {
+    eitp_graph *graph;
+    eitp_model_inputs inputs;
+    eitp_tensor *output; /* scores [pass_texts, labels], or hidden states [pass_tokens, width], F32 */
+} eitp__predictor_graph;
+
+/* An encoded text. */
+typedef struct eitp__encoded_text {
+    int64_t text;  /* of those given to eitp_predict */
+    int64_t first; /* of its ids in the window */
+    int64_t length;
+} eitp__encoded_text;
+
+struct eitp_predictor {
+    eitp_host host;
+    const eitp_model *model;
+    const eitp_tokenizer *tokenizer;
+    eitp_predictor_config config;
+    eitp_problem problem;
+    eitp__predictor_shape shape;
+    eitp__predictor_graph built;
+    eitp_plan *plan;
+    int64_t given; /* texts so far, for messages */
+    /* The window. */
+    int32_t *window_ids, *window_segments; /* [window_tokens] */
+    eitp__encoded_text *window;            /* [window_texts], longest first; length 0: it was computed */
+    int64_t window_count, window_used;     /* texts and tokens */
+    /* A pass. */
+    int32_t *ids, *segments, *positions; /* [pass_tokens] */
+    int32_t *offsets;                    /* [pass_texts + 1] */
+    int32_t *bounds;                     /* [pass_texts, 2] */
+    eitp__encoded_text *pass;            /* [pass_texts]; `first` is that of its rows */
+    int64_t pass_count, pass_used;
+    float *results; /* [result_count] */
+};
+/* <<src/task/predictor_state.h */
 
 /* >>src/train/batch.h */
 /* A batch: the samples of a pass, in buffers that are written to the inputs of its plan. */
@@ -38878,6 +39061,708 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     return EITP_OK;
 }
 /* <<src/task/language.c */
+
+/* >>src/task/embedding.c */
+static void eitp__embedding_copy(const float *row, int64_t width, float *embedding) {
+    memcpy(embedding, row, (size_t)width * sizeof *embedding);
+}
+
+static void eitp__embedding_max(const float *rows, int64_t count, int64_t width, float *embedding) {
+    eitp__embedding_copy(rows, width, embedding);
+    for (int64_t row = 1; row < count; row++) {
+        for (int64_t i = 0; i < width; i++)
+            embedding[i] = rows[row * width + i] > embedding[i] ? rows[row * width + i] : embedding[i];
+    }
+}
+
+static void eitp__embedding_sum(const float *rows, int64_t count, int64_t width, float *embedding) {
+    eitp__embedding_copy(rows, width, embedding);
+    for (int64_t row = 1; row < count; row++) {
+        for (int64_t i = 0; i < width; i++)
+            embedding[i] += rows[row * width + i];
+    }
+}
+
+static void eitp__embedding_divide(float *embedding, int64_t width, double divisor) {
+    for (int64_t i = 0; i < width; i++)
+        embedding[i] = (float)((double)embedding[i] / divisor);
+}
+
+EITP__PRIVATE void eitp__embedding_pool(eitp_embedding_pooling pooling, const float *rows, int64_t count, int64_t width,
+                                        float *embedding) {
+    switch (pooling) {
+    case EITP_EMBEDDING_FIRST:
+        eitp__embedding_copy(rows, width, embedding);
+        break;
+    case EITP_EMBEDDING_LAST:
+        eitp__embedding_copy(rows + (count - 1) * width, width, embedding);
+        break;
+    case EITP_EMBEDDING_MAX:
+        eitp__embedding_max(rows, count, width, embedding);
+        break;
+    default:
+        eitp__embedding_sum(rows, count, width, embedding);
+        eitp__embedding_divide(embedding, width, pooling == EITP_EMBEDDING_MEAN ? (double)count : sqrt((double)count));
+    }
+}
+
+EITP__PRIVATE void eitp__embedding_normalize(float *embedding, int64_t width) {
+    double sum = 0;
+    for (int64_t i = 0; i < width; i++)
+        sum += (double)embedding[i] * (double)embedding[i];
+    eitp__embedding_divide(embedding, width, sum > 1e-24 ? sqrt(sum) : 1e-12);
+}
+/* <<src/task/embedding.c */
+
+/* >>src/task/embedding_files.c */
+/* The files in which sentence-transformers keeps how its embeddings are made of hidden states. */
+
+/* Larger files are refused. */
+#define EITP__EMBEDDING_FILE_LIMIT ((size_t)1 << 20)
+
+/* Reads a JSON file of the directory; *document is NULL if there is none. *path is its name, for messages. */
+static eitp_status eitp__embedding_file(const eitp_host *host, const char *directory, const char *name, char **path,
+                                        eitp__json_document **document, eitp_error *error) {
+    eitp_path_info info;
+    eitp_status status;
+    *document = NULL;
+    *path = eitp__join_path(host, directory, name);
+    if (!*path)
+        return eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
+    status = eitp__path_info(host, *path, &info, error);
+    if (!status && info.kind != EITP_PATH_MISSING)
+        status = eitp__json_read_file(host, *path, EITP__EMBEDDING_FILE_LIMIT, document, error);
+    if (!status)
+        return EITP_OK;
+    eitp__release_text(host, *path);
+    *path = NULL;
+    return status;
+}
+
+/* ---- Pooling ---- */
+
+/* The names of kinds of pooling in "pooling_mode_<name>", and in "pooling_mode" of later versions. */
+typedef struct eitp__pooling_name {
+    const char *member, *word;
+    int pooling; /* -1: not supported */
+} eitp__pooling_name;
+
+static const eitp__pooling_name eitp__pooling_names[] = {
+    {"pooling_mode_mean_tokens", "mean", EITP_EMBEDDING_MEAN},
+    {"pooling_mode_cls_token", "cls", EITP_EMBEDDING_FIRST},
+    {"pooling_mode_max_tokens", "max", EITP_EMBEDDING_MAX},
+    {"pooling_mode_lasttoken", "lasttoken", EITP_EMBEDDING_LAST},
+    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", EITP_EMBEDDING_MEAN_SQRT_LENGTH},
+    {"pooling_mode_weightedmean_tokens", "weightedmean", -1},
+};
+
+/* True if the file chooses this kind. `word`: its "pooling_mode", or NULL. */
+static eitp_status eitp__pooling_is_chosen(const eitp__json *root, const eitp__pooling_name *name, const char *word,
+                                           int *chosen, eitp_error *error) {
+    *chosen = word && !strcmp(word, name->word);
+    return word ? EITP_OK : eitp__json_get_boolean(root, name->member, chosen, error);
+}
+
+static eitp_status eitp__read_pooling(const eitp__json *root, eitp_embedding_pooling *pooling, eitp_error *error) {
+    const eitp__pooling_name *found = NULL;
+    const char *word = NULL;
+    eitp_status status = eitp__json_get_text(root, "pooling_mode", &word, error);
+    for (size_t i = 0; i < EITP__COUNT(eitp__pooling_names) && !status; i++) {
+        const eitp__pooling_name *name = &eitp__pooling_names[i];
+        int chosen = 0;
+        status = eitp__pooling_is_chosen(root, name, word, &chosen, error);
+        if (!status && chosen && found)
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "%s and %s together are not supported; eitp pools in one way at a time", found->member,
+                              name->member);
+        found = chosen ? name : found;
+    }
+    if (status)
+        return status;
+    if (found && found->pooling >= 0) {
+        *pooling = (eitp_embedding_pooling)found->pooling;
+        return EITP_OK;
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "%s is not supported (supported: mean_tokens, cls_token, max_tokens, lasttoken, "
+                      "mean_sqrt_len_tokens)",
+                      found  ? found->member
+                      : word ? word
+                             : "pooling without a pooling_mode");
+}
+
+static eitp_status eitp__read_pooling_file(const eitp_host *host, const char *directory, const char *folder,
+                                           int is_required, eitp_embedding_pooling *pooling, eitp_error *error) {
+    eitp__json_document *document = NULL;
+    char *name = eitp__join_path(host, folder, "config.json"), *path = NULL;
+    eitp_status status = name ? eitp__embedding_file(host, directory, name, &path, &document, error)
+                              : eitp__fail_memory(error, strlen(folder) + 13, "a path");
+    if (!status && document)
+        status = eitp__read_pooling(eitp__json_root(document), pooling, error);
+    else if (!status && is_required)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "the file that modules.json needs is missing");
+    if (status && path)
+        eitp__fail_prefix(error, status, "%s", path);
+    eitp__json_release(document);
+    eitp__release_text(host, path);
+    eitp__release_text(host, name);
+    return status;
+}
+
+/* ---- Modules ---- */
+
+/* The last part of a class's name: "sentence_transformers.models.Pooling". */
+static const char *eitp__module_class(const char *type) {
+    const char *dot = strrchr(type, '.');
+    return dot ? dot + 1 : type;
+}
+
+/* Checks a module, and stores its folder in *folder if it is the one that pools. */
+static eitp_status eitp__read_module(const eitp__json *module, const char **folder, eitp_error *error) {
+    const char *type = NULL, *path = "", *name;
+    eitp_status status = eitp__json_get_text(module, "type", &type, error);
+    if (!status)
+        status = eitp__json_get_text(module, "path", &path, error);
+    if (!status && !type)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the module has no type", module->line);
+    if (status)
+        return status;
+    name = eitp__module_class(type);
+    if (!strcmp(name, "Pooling") && !*folder)
+        *folder = path;
+    else if (strcmp(name, "Transformer") && strcmp(name, "Normalize"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported module %.80s (supported: Transformer, one Pooling, Normalize)",
+                          module->line, name);
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_modules(const eitp__json *root, const char **folder, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (root->kind != EITP__JSON_ARRAY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the modules must be an array", root->line);
+    for (const eitp__json *module = root->first_child; module && !status; module = module->next)
+        status = eitp__read_module(module, folder, error);
+    return status;
+}
+
+static eitp_status eitp__read_module_files(const eitp_host *host, const char *directory,
+                                           eitp_embedding_pooling *pooling, eitp_error *error) {
+    eitp__json_document *document;
+    const char *folder = NULL;
+    char *path;
+    eitp_status status = eitp__embedding_file(host, directory, "modules.json", &path, &document, error);
+    if (status)
+        return status;
+    if (document) {
+        status = eitp__read_modules(eitp__json_root(document), &folder, error);
+        if (status)
+            eitp__fail_prefix(error, status, "%s", path);
+    }
+    if (!status && (folder || !document))
+        status =
+            eitp__read_pooling_file(host, directory, folder ? folder : "1_Pooling", folder != NULL, pooling, error);
+    eitp__json_release(document);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* ---- Lengths ---- */
+
+static eitp_status eitp__read_longest(const eitp_host *host, const char *directory, int64_t positions,
+                                      int64_t *max_length, eitp_error *error) {
+    eitp__json_document *document;
+    char *path;
+    int64_t length = 0;
+    eitp_status status = eitp__embedding_file(host, directory, "sentence_bert_config.json", &path, &document, error);
+    if (status)
+        return status;
+    if (document) {
+        status = eitp__json_get_integer(eitp__json_root(document), "max_seq_length", 1, INT32_MAX, &length, error);
+        if (status)
+            eitp__fail_prefix(error, status, "%s", path);
+    }
+    if (!status && length)
+        *max_length = length < positions ? length : positions;
+    eitp__json_release(document);
+    eitp__release_text(host, path);
+    return status;
+}
+
+eitp_status eitp_embedding_config_read(const eitp_host *host, const char *directory, int64_t positions,
+                                       eitp_predictor_config *config, eitp_error *error) {
+    eitp_predictor_config read;
+    eitp_status status;
+    if (!host || !directory || !config)
+        return eitp__fail_null(error, "eitp_embedding_config_read", "host, directory and config");
+    read = *config;
+    read.prediction = EITP_PREDICT_EMBEDDINGS;
+    status = eitp__read_module_files(host, directory, &read.pooling, error);
+    if (!status)
+        status = eitp__read_longest(host, directory, positions, &read.max_length, error);
+    if (!status)
+        *config = read;
+    return status;
+}
+/* <<src/task/embedding_files.c */
+
+/* >>src/task/predictor.c */
+/* The default of eitp_predictor_config.pass_tokens. */
+#define EITP__PASS_TOKENS ((int64_t)2048)
+
+/* The largest pass_tokens: rows are numbered by int32_t. */
+#define EITP__MAX_PASS_TOKENS ((int64_t)1 << 24)
+
+/* ---- Configuration ---- */
+
+eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer) {
+    const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(tokenizer);
+    const int64_t positions = eitp_model_positions(model);
+    eitp_predictor_config config = EITP__ZERO;
+    if (!model || !tokenizer)
+        return config;
+    config.normalize = 1;
+    config.max_length = defaults.max_length ? defaults.max_length : defaults.model_max_length;
+    if (!config.max_length || config.max_length > positions)
+        config.max_length = positions;
+    config.truncation = defaults.truncation;
+    config.truncate_left = defaults.truncate_left;
+    return config;
+}
+
+static eitp_status eitp__predictor_check_lengths(const eitp_model *model, const eitp_predictor_config *config,
+                                                 eitp_error *error) {
+    const int64_t positions = eitp_model_positions(model);
+    const int64_t max_length = config->max_length ? config->max_length : positions;
+    if (max_length < 1 || max_length > positions)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "max_length must be 0 to the model's %lld positions (got %lld)",
+                          (long long)positions, (long long)config->max_length);
+    if (config->pass_tokens && (config->pass_tokens < max_length || config->pass_tokens > EITP__MAX_PASS_TOKENS))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "pass_tokens must be at least the %lld tokens of a sequence and at most %lld (got %lld)",
+                          (long long)max_length, (long long)EITP__MAX_PASS_TOKENS, (long long)config->pass_tokens);
+    return EITP_OK;
+}
+
+static eitp_status eitp__predictor_check(const eitp_model *model, const eitp_predictor_config *config,
+                                         eitp_error *error) {
+    if ((int)config->prediction < EITP_PREDICT_SCORES || config->prediction > EITP_PREDICT_EMBEDDINGS ||
+        (int)config->pooling < EITP_EMBEDDING_MEAN || (int)config->pooling >= EITP_EMBEDDING_POOLING_COUNT ||
+        (int)config->truncation < EITP_TRUNCATE_LONGEST || config->truncation > EITP_TRUNCATE_NONE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown prediction %d, pooling %d or truncation %d",
+                          (int)config->prediction, (int)config->pooling, (int)config->truncation);
+    if (config->prediction == EITP_PREDICT_SCORES && eitp_model_config(model).head != EITP_HEAD_CLASSIFIER)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "scores need a classifier, and the model has %s; train a classifier first, or ask for "
+                          "embeddings",
+                          eitp_model_config(model).head == EITP_HEAD_LANGUAGE ? "a language head" : "no head");
+    return eitp__predictor_check_lengths(model, config, error);
+}
+
+static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, const eitp_predictor_config *config) {
+    const eitp_transformer_config about = eitp_model_config(model);
+    eitp__predictor_shape shape;
+    const int scores = config->prediction == EITP_PREDICT_SCORES;
+    shape.max_length = config->max_length ? config->max_length : eitp_model_positions(model);
+    shape.pass_tokens = config->pass_tokens                    ? config->pass_tokens
+                        : shape.max_length > EITP__PASS_TOKENS ? shape.max_length
+                                                               : EITP__PASS_TOKENS;
+    /* Passes of shorter texts are not full. What has a value for each text is then small. */
+    shape.pass_texts = (shape.pass_tokens + 7) / 8;
+    shape.window_tokens = 16 * shape.pass_tokens;
+    shape.window_texts = 16 * shape.pass_texts;
+    shape.width = scores ? about.labels : about.width;
+    shape.result_count = shape.width * (scores ? shape.pass_texts : shape.pass_tokens);
+    return shape;
+}
+
+/* ---- Graph ---- */
+
+static eitp_model_inputs eitp__predictor_inputs(const eitp_model *model, eitp_graph *graph,
+                                                const eitp__predictor_shape *shape) {
+    const int64_t offsets = shape->pass_texts + 1, bounds[2] = {shape->pass_texts, 2};
+    eitp_model_inputs inputs = EITP__ZERO;
+    inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &shape->pass_tokens);
+    inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &shape->pass_tokens);
+    inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
+    if (eitp_model_config(model).segments > 1)
+        inputs.segments = eitp_input_rows(graph, "segments", EITP_I32, 1, &shape->pass_tokens);
+    inputs.bounds = eitp_input(graph, "bounds", EITP_I32, 2, bounds);
+    return inputs;
+}
+
+/* Destroy the graph even after a failure. */
+static eitp_status eitp__predictor_build(const eitp_model *model, const eitp_predictor_config *config,
+                                         const eitp__predictor_shape *shape, eitp__predictor_graph *built,
+                                         eitp_error *error) {
+    eitp_tensor *hidden;
+    eitp_status status = eitp_graph_create(eitp_model_context(model), &built->graph, error);
+    if (status)
+        return status;
+    built->inputs = eitp__predictor_inputs(model, built->graph, shape);
+    hidden = eitp_model_hidden(model, built->graph, &built->inputs, shape->max_length);
+    built->output =
+        eitp_output(config->prediction == EITP_PREDICT_SCORES ? eitp_model_scores(model, hidden, &built->inputs)
+                                                              : eitp_cast(hidden, EITP_F32));
+    return eitp_graph_status(built->graph, error);
+}
+
+/* ---- Memory ---- */
+
+typedef struct eitp__predictor_buffer {
+    void **memory;
+    size_t bytes;
+} eitp__predictor_buffer;
+
+enum { EITP__PREDICTOR_BUFFERS = 10 };
+
+static void eitp__predictor_buffers(eitp_predictor *p, eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS]) {
+    const eitp__predictor_shape *shape = &p->shape;
+    const size_t window = (size_t)shape->window_tokens * sizeof(int32_t);
+    const size_t rows = (size_t)shape->pass_tokens * sizeof(int32_t), texts = (size_t)shape->pass_texts;
+    const eitp__predictor_buffer all[EITP__PREDICTOR_BUFFERS] = {
+        {(void **)&p->window_ids, window},
+        {(void **)&p->window_segments, window},
+        {(void **)&p->window, (size_t)shape->window_texts * sizeof *p->window},
+        {(void **)&p->ids, rows},
+        {(void **)&p->segments, rows},
+        {(void **)&p->positions, rows},
+        {(void **)&p->offsets, (texts + 1) * sizeof *p->offsets},
+        {(void **)&p->bounds, 2 * texts * sizeof *p->bounds},
+        {(void **)&p->pass, texts * sizeof *p->pass},
+        {(void **)&p->results, (size_t)shape->result_count * sizeof *p->results},
+    };
+    memcpy(buffers, all, sizeof all);
+}
+
+/* Bytes of a predictor with these passes. */
+static size_t eitp__predictor_size(eitp_predictor *p, const eitp_plan_stats *stats) {
+    eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS];
+    size_t bytes = sizeof *p + stats->arena_bytes + stats->workspace_bytes;
+    eitp__predictor_buffers(p, buffers);
+    for (int i = 0; i < EITP__PREDICTOR_BUFFERS; i++)
+        bytes += buffers[i].bytes;
+    return bytes;
+}
+
+eitp_status eitp_predictor_estimate(const eitp_model *model, const eitp_predictor_config *config, size_t *bytes,
+                                    eitp_error *error) {
+    eitp_predictor planned = EITP__ZERO;
+    eitp_plan_stats stats = EITP__ZERO;
+    eitp_status status;
+    if (!model || !config || !bytes)
+        return eitp__fail_null(error, "eitp_predictor_estimate", "model, config and bytes");
+    status = eitp__predictor_check(model, config, error);
+    if (status)
+        return status;
+    planned.shape = eitp__predictor_shape_of(model, config);
+    status = eitp__predictor_build(model, config, &planned.shape, &planned.built, error);
+    if (!status)
+        status = eitp_plan_estimate(planned.built.graph, NULL, &stats, error);
+    eitp_graph_destroy(planned.built.graph);
+    if (!status)
+        *bytes = eitp__predictor_size(&planned, &stats);
+    return status;
+}
+
+size_t eitp_predictor_bytes(const eitp_predictor *predictor) {
+    eitp_predictor copy;
+    eitp_plan_stats stats;
+    if (!predictor)
+        return 0;
+    copy = *predictor;
+    stats = eitp_plan_statistics(predictor->plan);
+    return eitp__predictor_size(&copy, &stats);
+}
+
+/* ---- Creation ---- */
+
+static eitp_status eitp__predictor_allocate(eitp_predictor *p, eitp_error *error) {
+    eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS];
+    eitp__predictor_buffers(p, buffers);
+    for (int i = 0; i < EITP__PREDICTOR_BUFFERS; i++) {
+        *buffers[i].memory = eitp__allocate(&p->host, buffers[i].bytes);
+        if (!*buffers[i].memory)
+            return eitp__fail_memory(error, buffers[i].bytes, "a predictor");
+    }
+    return EITP_OK;
+}
+
+static eitp_problem eitp__predictor_problem_of(const eitp_transformer_config *config) {
+    if (config->head != EITP_HEAD_CLASSIFIER || config->problem != EITP_PROBLEM_UNKNOWN)
+        return config->problem;
+    return config->labels > 1 ? EITP_PROBLEM_SINGLE_LABEL : EITP_PROBLEM_MULTI_LABEL;
+}
+
+static eitp_status eitp__predictor_check_vocabulary(const eitp_model *model, const eitp_tokenizer *tokenizer,
+                                                    eitp_error *error) {
+    return eitp_tokenizer_size(tokenizer) <= eitp_model_vocabulary(model)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "the tokenizer has %ld tokens, more than the model's vocabulary of %lld; use the model's "
+                            "own tokenizer",
+                            (long)eitp_tokenizer_size(tokenizer), (long long)eitp_model_vocabulary(model));
+}
+
+eitp_status eitp_predictor_create(const eitp_model *model, const eitp_tokenizer *tokenizer,
+                                  const eitp_predictor_config *config, eitp_predictor **predictor, eitp_error *error) {
+    const eitp_host host = eitp_context_host(eitp_model_context(model));
+    eitp_transformer_config about;
+    eitp_predictor *p;
+    eitp_status status;
+    if (!model || !tokenizer || !config || !predictor)
+        return eitp__fail_null(error, "eitp_predictor_create", "model, tokenizer, config and predictor");
+    *predictor = NULL;
+    status = eitp__predictor_check(model, config, error);
+    if (!status)
+        status = eitp__predictor_check_vocabulary(model, tokenizer, error);
+    if (status)
+        return status;
+    p = (eitp_predictor *)eitp__allocate(&host, sizeof *p);
+    if (!p)
+        return eitp__fail_memory(error, sizeof *p, "a predictor");
+    about = eitp_model_config(model);
+    p->host = host;
+    p->model = model;
+    p->tokenizer = tokenizer;
+    p->problem = eitp__predictor_problem_of(&about);
+    p->shape = eitp__predictor_shape_of(model, config);
+    p->config = *config;
+    p->config.max_length = p->shape.max_length;
+    p->config.pass_tokens = p->shape.pass_tokens;
+    status = eitp__predictor_build(model, config, &p->shape, &p->built, error);
+    if (!status)
+        status = eitp_plan_create(p->built.graph, &p->plan, error);
+    if (!status)
+        status = eitp__predictor_allocate(p, error);
+    if (status) {
+        eitp_predictor_destroy(p);
+        return status;
+    }
+    *predictor = p;
+    return EITP_OK;
+}
+
+void eitp_predictor_destroy(eitp_predictor *predictor) {
+    eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS];
+    eitp_host host;
+    if (!predictor)
+        return;
+    host = predictor->host;
+    eitp__predictor_buffers(predictor, buffers);
+    for (int i = 0; i < EITP__PREDICTOR_BUFFERS; i++)
+        eitp__release(&host, *buffers[i].memory, buffers[i].bytes);
+    eitp_plan_destroy(predictor->plan);
+    eitp_graph_destroy(predictor->built.graph);
+    eitp__release(&host, predictor, sizeof *predictor);
+}
+
+int64_t eitp_predictor_width(const eitp_predictor *predictor) {
+    return predictor ? predictor->shape.width : 0;
+}
+
+eitp_predictor_config eitp_predictor_get_config(const eitp_predictor *predictor) {
+    const eitp_predictor_config none = EITP__ZERO;
+    return predictor ? predictor->config : none;
+}
+
+eitp_problem eitp_predictor_problem(const eitp_predictor *predictor) {
+    return predictor ? predictor->problem : EITP_PROBLEM_UNKNOWN;
+}
+/* <<src/task/predictor.c */
+
+/* >>src/task/predict.c */
+/* Texts through a predictor: a window of them is encoded, and packed into passes. */
+
+/* ---- Encoding ---- */
+
+/* Stands in for a text without tokens. */
+static eitp_status eitp__predictor_encode_nothing(const eitp_predictor *p, int32_t *ids, size_t *count,
+                                                  eitp_error *error) {
+    ids[0] = eitp_tokenizer_end_of_text(p->tokenizer);
+    *count = 1;
+    return ids[0] >= 0 ? EITP_OK
+                       : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                                    "the text has no tokens, and the tokenizer no end-of-text to compute instead");
+}
+
+/* Appends a text to the window, which has room for it. */
+static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pair *texts, int64_t text,
+                                          eitp_prediction_report *report, eitp_error *error) {
+    const eitp_text_pair *pair = &texts[text];
+    int32_t *ids = p->window_ids + p->window_used;
+    eitp__encoded_text *encoded = &p->window[p->window_count];
+    eitp_sequence_config config = EITP__ZERO;
+    eitp_sequence_report sequence;
+    eitp_status status;
+    config.max_length = (int32_t)p->shape.max_length;
+    config.truncation = p->config.truncation;
+    config.truncate_left = p->config.truncate_left;
+    status = eitp_tokenizer_encode_sequence(p->tokenizer, &pair->first, pair->second.bytes ? &pair->second : NULL,
+                                            &config, ids, p->window_segments + p->window_used,
+                                            (size_t)p->shape.max_length, &sequence, error);
+    if (!status && !sequence.count)
+        status = eitp__predictor_encode_nothing(p, ids, &sequence.count, error);
+    if (status)
+        return eitp__fail_prefix(error, status, "text %lld", (long long)(p->given + text + 1));
+    encoded->text = text;
+    encoded->first = p->window_used;
+    encoded->length = (int64_t)sequence.count;
+    p->window_count++;
+    p->window_used += encoded->length;
+    report->tokens += encoded->length;
+    report->cut += sequence.cut_first || sequence.cut_second;
+    return EITP_OK;
+}
+
+static int eitp__compare_lengths(const void *a, const void *b) {
+    const eitp__encoded_text *first = (const eitp__encoded_text *)a, *second = (const eitp__encoded_text *)b;
+    if (first->length != second->length)
+        return first->length > second->length ? -1 : 1;
+    return first->text < second->text ? -1 : first->text > second->text;
+}
+
+/* Encodes texts from *next on until the window is full. */
+static eitp_status eitp__predictor_fill_window(eitp_predictor *p, const eitp_text_pair *texts, int64_t count,
+                                               int64_t *next, eitp_prediction_report *report, eitp_error *error) {
+    const eitp__predictor_shape *shape = &p->shape;
+    eitp_status status = EITP_OK;
+    p->window_count = p->window_used = 0;
+    while (!status && *next < count && p->window_count < shape->window_texts &&
+           p->window_used + shape->max_length <= shape->window_tokens)
+        status = eitp__predictor_encode(p, texts, (*next)++, report, error);
+    eitp__sort(p->window, (size_t)p->window_count, sizeof *p->window, eitp__compare_lengths);
+    return status;
+}
+
+/* ---- Passes ---- */
+
+/* Moves a text from the window to the pass. */
+static void eitp__predictor_take(eitp_predictor *p, eitp__encoded_text *encoded) {
+    const size_t bytes = (size_t)encoded->length * sizeof(int32_t);
+    eitp__encoded_text *taken = &p->pass[p->pass_count++];
+    *taken = *encoded;
+    taken->first = p->pass_used;
+    memcpy(p->ids + taken->first, p->window_ids + encoded->first, bytes);
+    memcpy(p->segments + taken->first, p->window_segments + encoded->first, bytes);
+    for (int64_t i = 0; i < taken->length; i++)
+        p->positions[taken->first + i] = (int32_t)i;
+    p->pass_used += taken->length;
+    encoded->length = 0;
+}
+
+/* Fills a pass with the longest texts of the window that fit, from window[*from] on, before which none is left. */
+static void eitp__predictor_fill_pass(eitp_predictor *p, int64_t *from) {
+    p->pass_count = p->pass_used = 0;
+    while (*from < p->window_count && !p->window[*from].length)
+        ++*from;
+    for (int64_t i = *from; i < p->window_count && p->pass_count < p->shape.pass_texts; i++) {
+        if (p->window[i].length && p->pass_used + p->window[i].length <= p->shape.pass_tokens)
+            eitp__predictor_take(p, &p->window[i]);
+    }
+    for (int64_t i = 0; i <= p->shape.pass_texts; i++)
+        p->offsets[i] = (int32_t)(i < p->pass_count ? p->pass[i].first : p->pass_used);
+    for (int64_t i = 0; i < p->shape.pass_texts; i++) {
+        p->bounds[2 * i] = i < p->pass_count ? p->offsets[i] : -1;
+        p->bounds[2 * i + 1] = i < p->pass_count ? p->offsets[i + 1] : -1;
+    }
+}
+
+static eitp_status eitp__predictor_execute(eitp_predictor *p, eitp_error *error) {
+    const eitp_model_inputs *inputs = &p->built.inputs;
+    const size_t rows = (size_t)p->pass_used * sizeof(int32_t), texts = (size_t)p->shape.pass_texts;
+    const int scores = p->config.prediction == EITP_PREDICT_SCORES;
+    const size_t results = (size_t)p->shape.width * (scores ? texts : (size_t)p->pass_used);
+    eitp_status status = eitp_plan_set_rows(p->plan, p->pass_used, error);
+    if (!status)
+        status = eitp_plan_write(p->plan, inputs->tokens, p->ids, rows, error);
+    if (!status)
+        status = eitp_plan_write(p->plan, inputs->positions, p->positions, rows, error);
+    if (!status)
+        status = eitp_plan_write(p->plan, inputs->offsets, p->offsets, (texts + 1) * sizeof *p->offsets, error);
+    if (!status && inputs->segments)
+        status = eitp_plan_write(p->plan, inputs->segments, p->segments, rows, error);
+    if (!status && scores)
+        status = eitp_plan_write(p->plan, inputs->bounds, p->bounds, 2 * texts * sizeof *p->bounds, error);
+    if (!status)
+        status = eitp_plan_execute(p->plan, error);
+    return status ? status : eitp_plan_read(p->plan, p->built.output, p->results, results * sizeof *p->results, error);
+}
+
+/* Stores the values of the texts of a pass in their places. */
+static void eitp__predictor_store(const eitp_predictor *p, float *values) {
+    const int64_t width = p->shape.width;
+    for (int64_t i = 0; i < p->pass_count; i++) {
+        const eitp__encoded_text *text = &p->pass[i];
+        float *value = values + text->text * width;
+        if (p->config.prediction == EITP_PREDICT_SCORES) {
+            memcpy(value, p->results + i * width, (size_t)width * sizeof *value);
+            continue;
+        }
+        eitp__embedding_pool(p->config.pooling, p->results + text->first * width, text->length, width, value);
+        if (p->config.normalize)
+            eitp__embedding_normalize(value, width);
+    }
+}
+
+eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pair *texts, int64_t count, float *values,
+                         eitp_prediction_report *report, eitp_error *error) {
+    eitp_prediction_report done = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    int64_t next = 0;
+    if (!predictor || (count > 0 && (!texts || !values)))
+        return eitp__fail_null(error, "eitp_predict", "predictor, texts and values");
+    if (count < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "count must be at least 0 (got %lld)", (long long)count);
+    while (next < count && !status) {
+        int64_t from = 0;
+        status = eitp__predictor_fill_window(predictor, texts, count, &next, &done, error);
+        while (!status) {
+            eitp__predictor_fill_pass(predictor, &from);
+            if (!predictor->pass_count)
+                break;
+            status = eitp__predictor_execute(predictor, error);
+            if (!status)
+                eitp__predictor_store(predictor, values);
+            done.passes++;
+        }
+    }
+    if (status)
+        return status;
+    predictor->given += count;
+    if (report)
+        *report = done;
+    return EITP_OK;
+}
+
+/* ---- Probabilities ---- */
+
+static void eitp__score_softmax(const float *scores, int64_t count, float *probabilities) {
+    float largest = scores[0];
+    double sum = 0;
+    for (int64_t i = 1; i < count; i++)
+        largest = scores[i] > largest ? scores[i] : largest;
+    for (int64_t i = 0; i < count; i++)
+        sum += exp((double)scores[i] - (double)largest);
+    for (int64_t i = 0; i < count; i++)
+        probabilities[i] = (float)(exp((double)scores[i] - (double)largest) / sum);
+}
+
+void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *scores, int64_t count,
+                                  float *probabilities) {
+    const int64_t width = eitp_predictor_width(predictor);
+    if (!predictor || !scores || !probabilities)
+        return;
+    for (int64_t i = 0; i < count * width; i++) {
+        if (predictor->problem == EITP_PROBLEM_SINGLE_LABEL && i % width == 0)
+            eitp__score_softmax(scores + i, width, probabilities + i);
+        else if (predictor->problem == EITP_PROBLEM_MULTI_LABEL)
+            probabilities[i] = (float)(1 / (1 + exp(-(double)scores[i])));
+        else if (predictor->problem != EITP_PROBLEM_SINGLE_LABEL)
+            probabilities[i] = scores[i];
+    }
+}
+/* <<src/task/predict.c */
 
 /* >>src/train/settings.c */
 #define EITP__SETTING(name, kind, member, min, max, flags, difference, choices, help)                                  \
