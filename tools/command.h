@@ -50,6 +50,8 @@ char *command_format(const char *format, ...) COMMAND_PRINTF(1, 2);
 int command_train(int count, char **arguments);
 int command_eval(int count, char **arguments);
 int command_generate(int count, char **arguments);
+int command_predict(int count, char **arguments);
+int command_embed(int count, char **arguments);
 int command_merge(int count, char **arguments);
 int command_tokenizer(int count, char **arguments);
 int command_pack(int count, char **arguments);

@@ -120,8 +120,8 @@ eitp_status adapt_find_base(const option_set *o, const char *checkpoint, char **
     return status;
 }
 
-eitp_status adapt_open_model(const option_set *o, const char *directory, eitp_context *context, eitp_model **model,
-                             char **base, char **adapter, eitp_error *error) {
+eitp_status adapt_find_model(const option_set *o, const char *directory, char **base, char **adapter,
+                             eitp_error *error) {
     const char *given = options_text(o, OPTION_ADAPTER);
     eitp_status status = EITP_OK;
     *base = *adapter = NULL;
@@ -134,10 +134,6 @@ eitp_status adapt_open_model(const option_set *o, const char *directory, eitp_co
     else if (!status)
         status = find_named_base(*adapter, base, error);
     make_absolute(base);
-    if (!status)
-        status = eitp_model_load(context, *base, model, error);
-    if (!status && *adapter)
-        status = eitp_lora_load(*model, *adapter, NULL, error);
     return status;
 }
 

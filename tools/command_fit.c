@@ -307,16 +307,15 @@ static int is_cheaper(const fit_change *a, const fit_change *b, size_t budget) {
 /* Processes differ in the memory that they start with. A budget that is named is enough for any of them. */
 #define FIT_SPREAD 262144
 
-/* The budget to name for a run that takes `total` bytes, in MB. */
-static double named_budget(size_t total) {
-    return ceil((double)(total + FIT_SPREAD) / 1e6);
+double fit_named_budget(double total) {
+    return ceil((total + FIT_SPREAD) / 1e6);
 }
 
 /* Keeps the changes that need less than `total`; returns how many. */
 static size_t keep_smaller(fit_change *changes, size_t count, size_t total) {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        if (named_budget(changes[i].total) < named_budget(total))
+        if (fit_named_budget((double)changes[i].total) < fit_named_budget((double)total))
             changes[kept++] = changes[i];
     }
     return kept;
@@ -336,10 +335,11 @@ static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_fit_candidate *sm
     }
     for (size_t i = 0; i < count && i < 3; i++)
         text_format(&text, "%s %s (%s%.0fM)", i ? "," : "; or change", changes[i].name,
-                    changes[i].total <= fit->budget ? "fits: " : "", named_budget(changes[i].total));
+                    changes[i].total <= fit->budget ? "fits: " : "", fit_named_budget((double)changes[i].total));
     status = command_fail(error, EITP_ERROR_MEMORY,
                           "the run does not fit in %.0f MB; the smallest --memory-budget that is enough is %.0fM%s",
-                          floor((double)fit->budget / 1e6), named_budget(smallest->total), text.data ? text.data : "");
+                          floor((double)fit->budget / 1e6), fit_named_budget((double)smallest->total),
+                          text.data ? text.data : "");
     text_release(&text);
     return status;
 }

@@ -59,6 +59,9 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
  */
 eitp_status fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error);
 
+/* The budget to name, in MB, for a process that takes `total` bytes. */
+double fit_named_budget(double total);
+
 /* "adamw in bf16, 4 of 4 micro-batches per pass, 120 values recomputed (8 % more arithmetic)" */
 const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidate, char *text, size_t size);
 

@@ -23,14 +23,16 @@ typedef struct option_row {
 #define READS                                                                                                          \
     (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PLAN | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN | OPTIONS_TOKENIZER_ENCODE)
 #define FITS (OPTIONS_TRAIN | OPTIONS_PLAN)
-#define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE)
+#define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
+#define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS)
 #define BENCHES (OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP)
 #define WITH_TOKENIZER (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET))
 #define CONFIGURED (OPTIONS_EVERY & ~(unsigned)OPTIONS_SET)
 
 static const option_row rows[] = {
-    {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS, 1,
-     "text files, directories of text files, or one token file; may be repeated"},
+    {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS | PREDICTS, 1,
+     "text files, directories of text files, or one token file; may be repeated (predict, embed: files with a text in "
+     "each line; -: standard input)"},
     {"val-data", "validation-data validation-file eval-data", KIND_LIST, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
      "validation data, instead of a part of --data"},
     {"val-fraction", "validation-fraction val-split", KIND_NUMBER, 0, 0.9, "0.1", "F", OPTIONS_TRAIN, 1,
@@ -78,7 +80,7 @@ static const option_row rows[] = {
     {"freeze", "", KIND_TEXT, 0, 0, NULL, "PARTS", FITS, 1,
      "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; as embeddings,layers:6"},
     {"adapter", "adapter-path lora-adapter", KIND_TEXT, 0, 0, NULL, "DIR",
-     OPTIONS_EVAL | OPTIONS_GENERATE | OPTIONS_MERGE, 0,
+     OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS | OPTIONS_MERGE, 0,
      "adapters for the model, of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
      "newest)"},
     {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR", OPTIONS_TRAIN | OPTIONS_MERGE, 0,
@@ -94,8 +96,9 @@ static const option_row rows[] = {
     {"batch-size", "per-device-train-batch-size train-batch-size micro-batch-size", KIND_SETTING, 0, 0, NULL, "N",
      FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP, 1, ""},
     {"block-size", "max-length max-sequence-length max-seq-length sequence-length seq-len", KIND_INTEGER, 0, 1 << 24,
-     NULL, "N", FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP | OPTIONS_TOKENIZER_ENCODE, 1,
-     "tokens in a sequence (default: 64; eval: the checkpoint's); 0: the model's positions"},
+     NULL, "N", FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP | OPTIONS_TOKENIZER_ENCODE | PREDICTS, 1,
+     "tokens in a sequence (default: 64; eval: the checkpoint's; predict, embed: the tokenizer's); 0: the model's "
+     "positions"},
     {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_SETTING, 0, 0,
      NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
     {"lr", "learning-rate", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1,
@@ -176,7 +179,7 @@ static const option_row rows[] = {
      "defaults for batch x length x accumulation: 1 x 128 x 16 with the least memory, 4 x 256 x 4, 8 x 512 x 1, or "
      "1 x 32 x 4 of distilgpt2 without evaluation"},
     {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "compare the profiles low-memory, safe and full"},
-    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS | OPTIONS_BENCH_STEP, 0,
+    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS | OPTIONS_BENCH_STEP | PREDICTS, 0,
      "memory limit of the process, as 900M or 1.5Gi (default, and 0: the memory that is free)"},
     {"auto-shrink", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
      "when memory runs short, continue with smaller passes, and stop with a checkpoint if that is not enough (default: "
@@ -197,15 +200,24 @@ static const option_row rows[] = {
     {"samples", "num-samples num-return-sequences", KIND_INTEGER, 1, LARGEST, "1", "N", OPTIONS_GENERATE, 0,
      "texts to generate; text n uses seed + n - 1"},
     {"echo", "", KIND_FLAG, 0, 1, "1", "", OPTIONS_GENERATE, 0, "print the prompt before its continuation"},
-    {"text", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE, 0,
-     "text to encode (default: --data, else standard input)"},
-    {"pair", "text-pair", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE, 0,
-     "second text of a sequence; needs --special-tokens"},
+    {"text", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
+     "one text, instead of --data (tokenizer encode: default: --data, else standard input)"},
+    {"pair", "text-pair", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
+     "second text of a sequence (tokenizer encode: needs --special-tokens)"},
     {"special-tokens", "add-special-tokens", KIND_FLAG, 0, 1, "0", "", OPTIONS_TOKENIZER_ENCODE, 0,
      "encode a sequence for a model: with special tokens around the text, and cut where the tokenizer says so"},
     {"truncation", "", KIND_CHOICE, 0, 0, NULL,
-     "longest-first=longest only-first=first only-second=second none=no=false", OPTIONS_TOKENIZER_ENCODE, 0,
+     "longest-first=longest only-first=first only-second=second none=no=false", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
      "the text that is cut; none: a sequence that is too long is an error (default: the tokenizer's)"},
+    {"pooling", "", KIND_CHOICE, 0, 0, NULL,
+     "mean=mean-tokens cls=cls-token=first max=max-tokens last=lasttoken mean-sqrt-len=mean-sqrt-len-tokens",
+     OPTIONS_EMBED, 0,
+     "how the hidden states of a text become its embedding (default: that of 1_Pooling in the model directory, else "
+     "mean)"},
+    {"normalize", "normalize-embeddings", KIND_FLAG, 0, 1, "1", "", OPTIONS_EMBED, 0,
+     "divide embeddings by their length"},
+    {"pass-tokens", "", KIND_INTEGER, 1, 1 << 24, NULL, "N", PREDICTS, 0,
+     "tokens computed at a time; results do not depend on it (default: 2048, or as many as fit in memory)"},
     {"min-frequency", "minimum-frequency", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TOKENIZER_TRAIN, 0,
      "merge pairs that occur at least this often"},
     {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK, 0,
@@ -234,7 +246,8 @@ static const option_row rows[] = {
      "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
     {"print-config", "", KIND_FLAG, 0, 1, "0", "", CONFIGURED, 0,
      "print each option's value and where it comes from, and exit"},
-    {"json", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "print the result as one JSON object"},
+    {"json", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0,
+     "print the result as one JSON object (predict, embed: as one for each text, in a line)"},
     {"quiet", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-q: print only warnings and errors"},
     {"verbose", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-v: print details"},
     {"help", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-h: print this text"},

@@ -15,6 +15,8 @@ static const struct {
     {"train", command_train, "train a language model, from weights or from scratch"},
     {"eval", command_eval, "loss, perplexity and bits per byte of a model on data"},
     {"generate", command_generate, "generate text with a model"},
+    {"predict", command_predict, "labels that a classifier gives to texts, with probabilities"},
+    {"embed", command_embed, "texts as vectors"},
     {"merge", command_merge, "merge adapters into the weights of their base model"},
     {"set", command_set, "change settings of a checkpoint, as its learning rate"},
     {"tokenizer", command_tokenizer, "train or inspect a tokenizer, encode or decode text"},
