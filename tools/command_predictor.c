@@ -245,7 +245,7 @@ static void report(const predicting *p) {
                        (long long)p->done.cut, (long long)p->texts_done, (long long)longest,
                        (long long)eitp_model_positions(p->trained.model));
     if (seconds > 0 && p->seconds > 0)
-        output_info("%lld texts, %lld tokens, %.2f s: %.1f texts and %.0f tokens per second; %.1f %% of it computing",
+        output_info("%lld texts, %lld tokens, %.3f s: %.1f texts and %.0f tokens per second; %.1f %% of it computing",
                     (long long)p->texts_done, (long long)p->done.tokens, seconds, (double)p->texts_done / seconds,
                     (double)p->done.tokens / seconds, 100 * p->seconds / seconds);
 }

@@ -59,6 +59,7 @@ compare losses-bf16 tools/peers/losses.py --eitp "$BUILD/eitp" --precision bf16
 compare peft tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp"
 compare peft-rslora tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp" --rslora --targets c_attn
 compare encoders tools/peers/encoder_parity.py --work "$work/encoders"
+compare predict tools/peers/predict_parity.py --eitp "$BUILD/eitp" --work "$work/predict"
 compare tokenizer-directories tools/peers/tokenizer_directories.py --eitp "$BUILD/eitp"
 compare tokenizers tools/peers/tokenizers_parity.py --eitp "$BUILD/eitp" --megabytes "$MEGABYTES"
 echo "$passed passed, $failed failed"
