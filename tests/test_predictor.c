@@ -194,8 +194,9 @@ static void passes_of_any_size(void) {
     close_subject(&s);
 }
 
-/* Several calls of one predictor, and none at all. */
+/* Several calls of one predictor, and none at all. Messages number the texts of all calls. */
 static void given_in_parts(void) {
+    eitp_text_pair nothing = EITP__ZERO;
     subject s;
     eitp_predictor *predictor = NULL;
     float *expected, values[TEXTS * LABELS];
@@ -208,6 +209,9 @@ static void given_in_parts(void) {
         CHECK(!eitp_predict(predictor, texts + i, TEXTS - i < 7 ? TEXTS - i : 7, values + i * LABELS, NULL, &error_));
     CHECK(!eitp_predict(predictor, NULL, 0, NULL, NULL, &error_));
     CHECK(expected && !memcmp(values, expected, sizeof values));
+    nothing.first.size = 1;
+    CHECK(eitp_predict(predictor, &nothing, 1, values, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "text 61: ") == error_.message, "%s", error_.message);
     eitp_predictor_destroy(predictor);
     free(expected);
     close_subject(&s);
@@ -538,6 +542,20 @@ static void misuse(void) {
     close_subject(&s);
 }
 
+static void models_may_be_shorter_than_tokenizers(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_transformer_config config = shape(1, EITP_HEAD_CLASSIFIER);
+    eitp_prediction_report report;
+    subject s;
+    config.positions = 20;
+    REQUIRE_OK(open_subject(&s, &host, &config, "fp32", &error_), error_);
+    make_texts(0);
+    CHECK(s.config.max_length == 20);
+    free(predict(&s, texts, TEXTS, &report));
+    CHECK(report.cut > 10);
+    close_subject(&s);
+}
+
 static void vocabularies_must_match(void) {
     const eitp_host host = eitp_host_default();
     eitp_predictor *predictor = NULL;
@@ -666,6 +684,7 @@ int main(int argc, char **argv) {
         TEST(allocations_fail),
         TEST(misuse),
         TEST(vocabularies_must_match),
+        TEST(models_may_be_shorter_than_tokenizers),
         TEST(embedding_files),
         TEST(refused_embedding_files),
         TEST(embedding_files_fail),
