@@ -2565,6 +2565,9 @@ typedef enum eitp_embedding_pooling {
 /* Number of values of eitp_embedding_pooling. */
 #define EITP_EMBEDDING_POOLING_COUNT 5
 
+/* The default of pass_tokens, unless max_length is more. */
+#define EITP_PASS_TOKENS 2048
+
 typedef struct eitp_predictor_config {
     eitp_prediction prediction;
     eitp_embedding_pooling pooling; /* of embeddings */
@@ -2572,8 +2575,8 @@ typedef struct eitp_predictor_config {
     int64_t max_length;             /* tokens of a sequence; longer ones are cut; 0: the model's positions */
     eitp_truncation truncation;     /* what is cut of them */
     int truncate_left;              /* see eitp_sequence_defaults */
-    /* Maximum number of tokens in a pass, at least max_length. More take more memory, and fewer passes. 0: 2048, or
-       max_length if that is more. Results do not depend on it. */
+    /* Maximum number of tokens in a pass, at least max_length. More take more memory, and fewer passes. 0:
+       EITP_PASS_TOKENS, or max_length if that is more. Results do not depend on it. */
     int64_t pass_tokens;
 } eitp_predictor_config;
 
@@ -39310,9 +39313,6 @@ eitp_status eitp_embedding_config_read(const eitp_host *host, const char *direct
 /* <<src/task/embedding_files.c */
 
 /* >>src/task/predictor.c */
-/* The default of eitp_predictor_config.pass_tokens. */
-#define EITP__PASS_TOKENS ((int64_t)2048)
-
 /* The largest pass_tokens: rows are numbered by int32_t. */
 #define EITP__MAX_PASS_TOKENS ((int64_t)1 << 24)
 
@@ -39367,9 +39367,9 @@ static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, c
     eitp__predictor_shape shape;
     const int scores = config->prediction == EITP_PREDICT_SCORES;
     shape.max_length = config->max_length ? config->max_length : eitp_model_positions(model);
-    shape.pass_tokens = config->pass_tokens                    ? config->pass_tokens
-                        : shape.max_length > EITP__PASS_TOKENS ? shape.max_length
-                                                               : EITP__PASS_TOKENS;
+    shape.pass_tokens = config->pass_tokens                   ? config->pass_tokens
+                        : shape.max_length > EITP_PASS_TOKENS ? shape.max_length
+                                                              : EITP_PASS_TOKENS;
     /* Passes of shorter texts are not full. What has a value for each text is then small. */
     shape.pass_texts = (shape.pass_tokens + 7) / 8;
     shape.window_tokens = 16 * shape.pass_tokens;

@@ -87,25 +87,31 @@ static eitp_status read_budget(const option_set *o, double *budget, eitp_error *
     return status;
 }
 
-/* Chooses the largest passes that fit in memory, beside the model, unless their size is given. */
+/* Fails because `total` bytes exceed the budget. */
+static eitp_status fail_to_fit(double total, double budget, eitp_error *error) {
+    return command_fail(error, EITP_ERROR_MEMORY,
+                        "the model does not fit in %.0f MB; the smallest --memory-budget that is enough is %.0fM",
+                        floor(budget / 1e6), fit_named_budget(total));
+}
+
+/* Halves the passes until they fit in memory beside the model, unless their size is given. */
 static eitp_status fit(predicting *p, const planned_model *planned, eitp_error *error) {
     const double others = (double)process_memory() + planned_bytes(p, planned);
     const int64_t longest = p->config.max_length ? p->config.max_length : eitp_model_positions(planned->model);
+    int64_t *tokens = &p->config.pass_tokens;
     double budget, total = 0;
     eitp_status status = read_budget(&p->options, &budget, error);
+    if (!*tokens)
+        *tokens = longest > EITP_PASS_TOKENS ? longest : EITP_PASS_TOKENS;
     while (!status) {
-        const int64_t tokens = p->config.pass_tokens;
         size_t bytes = 0;
         status = eitp_predictor_estimate(planned->model, &p->config, &bytes, error);
         total = others + (double)bytes;
         if (status || !(budget > 0) || total <= budget)
             break;
-        if (options_has(&p->options, OPTION_PASS_TOKENS) || (tokens && tokens <= longest))
-            return command_fail(error, EITP_ERROR_MEMORY,
-                                "the model does not fit in %.0f MB; the smallest --memory-budget that is enough is "
-                                "%.0fM",
-                                floor(budget / 1e6), fit_named_budget(total));
-        p->config.pass_tokens = tokens / 2 > longest ? tokens / 2 : tokens || longest > 1024 ? longest : 1024;
+        if (options_has(&p->options, OPTION_PASS_TOKENS) || *tokens == longest)
+            return fail_to_fit(total, budget, error);
+        *tokens = *tokens / 2 > longest ? *tokens / 2 : longest;
     }
     if (!status)
         output_info("memory: %s for model and passes, budget %s", output_bytes(total), output_bytes(budget));

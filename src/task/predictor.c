@@ -3,9 +3,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/* The default of eitp_predictor_config.pass_tokens. */
-#define EITP__PASS_TOKENS ((int64_t)2048)
-
 /* The largest pass_tokens: rows are numbered by int32_t. */
 #define EITP__MAX_PASS_TOKENS ((int64_t)1 << 24)
 
@@ -60,9 +57,9 @@ static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, c
     eitp__predictor_shape shape;
     const int scores = config->prediction == EITP_PREDICT_SCORES;
     shape.max_length = config->max_length ? config->max_length : eitp_model_positions(model);
-    shape.pass_tokens = config->pass_tokens                    ? config->pass_tokens
-                        : shape.max_length > EITP__PASS_TOKENS ? shape.max_length
-                                                               : EITP__PASS_TOKENS;
+    shape.pass_tokens = config->pass_tokens                   ? config->pass_tokens
+                        : shape.max_length > EITP_PASS_TOKENS ? shape.max_length
+                                                              : EITP_PASS_TOKENS;
     /* Passes of shorter texts are not full. What has a value for each text is then small. */
     shape.pass_texts = (shape.pass_tokens + 7) / 8;
     shape.window_tokens = 16 * shape.pass_tokens;

@@ -29,6 +29,9 @@ typedef enum eitp_embedding_pooling {
 /* Number of values of eitp_embedding_pooling. */
 #define EITP_EMBEDDING_POOLING_COUNT 5
 
+/* The default of pass_tokens, unless max_length is more. */
+#define EITP_PASS_TOKENS 2048
+
 typedef struct eitp_predictor_config {
     eitp_prediction prediction;
     eitp_embedding_pooling pooling; /* of embeddings */
@@ -36,8 +39,8 @@ typedef struct eitp_predictor_config {
     int64_t max_length;             /* tokens of a sequence; longer ones are cut; 0: the model's positions */
     eitp_truncation truncation;     /* what is cut of them */
     int truncate_left;              /* see eitp_sequence_defaults */
-    /* Maximum number of tokens in a pass, at least max_length. More take more memory, and fewer passes. 0: 2048, or
-       max_length if that is more. Results do not depend on it. */
+    /* Maximum number of tokens in a pass, at least max_length. More take more memory, and fewer passes. 0:
+       EITP_PASS_TOKENS, or max_length if that is more. Results do not depend on it. */
     int64_t pass_tokens;
 } eitp_predictor_config;
 
