@@ -10,13 +10,13 @@ static const struct {
     const char *help;
 } texts[] = {
     {OPTION_DATA, OPTIONS_TRAIN,
-     "text files, directories of text files, or one token file; may be repeated (required)"},
+     "text files, tables, directories of them, - for standard input, or one token file; may be repeated (required)"},
     {OPTION_DATA, OPTIONS_EVAL,
-     "text files, directories of text files, or one token file; may be repeated (required "
+     "text files, tables, directories of them, - for standard input, or one token file; may be repeated (required "
      "without --split)"},
     {OPTION_DATA, OPTIONS_PLAN, "data of the run, whose tokenizer decides on the vocabulary of an --init model"},
     {OPTION_DATA, OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN,
-     "text files, or directories of text files; may be repeated (required)"},
+     "text files, tables, directories of them, or - for standard input; may be repeated (required)"},
     {OPTION_DATA, OPTIONS_TOKENIZER_ENCODE, "text files; may be repeated"},
     {OPTION_MODEL, OPTIONS_TRAIN,
      "model to start from: its directory, or an output directory (its best checkpoint, or the newest)"},
