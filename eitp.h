@@ -1959,41 +1959,68 @@ typedef struct eitp_token_file_info {
     uint64_t document_count;        /* number of texts that are not empty */
     uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded the texts */
     uint64_t content_hash;          /* of the ids: equal tokens have equal hashes */
-    uint64_t text_bytes;            /* size of the texts */
-    uint64_t invalid_bytes;         /* of them, bytes that were not valid UTF-8 and became U+FFFD */
+    uint64_t text_bytes;            /* size of the texts in UTF-8 */
+    uint64_t invalid_bytes;         /* bytes that were not valid in the texts' encoding and became U+FFFD */
     double unigram_entropy;         /* in nats per token: the loss of a model that knows only how frequent each id is */
 } eitp_token_file_info;
 
+/* How a file is divided into texts. */
+typedef enum eitp_text_format {
+    EITP_FORMAT_AUTO = 0,   /* by the ending of its name, see eitp_text_files and eitp_table */
+    EITP_FORMAT_TEXT = 1,   /* the file is one text */
+    EITP_FORMAT_LINES = 2,  /* each line is a text */
+    EITP_FORMAT_CSV = 3,    /* RFC 4180; a column is the text */
+    EITP_FORMAT_TSV = 4,    /* the same with tabs */
+    EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, of which a member is the text */
+    EITP_FORMAT_FOLDERS = 6 /* eitp_table: a directory with a directory, or a file, for each label */
+} eitp_text_format;
+
 /*
- * The texts in files, read piece by piece. A path is a text file or a directory, which stands for all regular files in
- * it and below it, in the byte order of their names, level by level; symbolic links are followed. Each file is a
- * document. Empty files, and token files found in a directory, are skipped; the log says so. It belongs to one thread
- * at a time.
+ * The texts in files, read piece by piece as UTF-8. A path is a file or a directory, which stands for all regular files
+ * in it and below it, in the byte order of their names, level by level; symbolic links are followed. Each file, or each
+ * row of a table, is a document. Empty files and texts, and token files found in a directory, are skipped; the log says
+ * so of files. It belongs to one thread at a time.
  */
 typedef struct eitp_text_files eitp_text_files;
 
-/*
- * Checks and copies `paths`. A path that does not exist, and directories nested more than 32 deep (a symbolic link to a
- * parent), are EITP_ERROR_ARGUMENT. `piece_size` is the largest number of bytes read at a time; 0: 65536. Close with
- * eitp_text_files_close.
- */
-EITP_API eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count,
-                                          size_t piece_size, eitp_text_files **files, eitp_error *error);
+/* Zero-initialise it; only `paths` and `path_count` must be set. */
+typedef struct eitp_text_files_config {
+    const char *const *paths; /* "-" is `input` */
+    size_t path_count;
+    size_t piece_size; /* largest number of bytes read at a time; 0: 65536 */
+    /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl or .ndjson, else TEXT. Not
+       FOLDERS. */
+    eitp_text_format format;
+    const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
+    const char *text_column; /* of tables; NULL: "text"; see eitp_table_config */
+    int skip_bad;            /* nonzero: bad rows of tables are skipped; 0: the first is an error */
+    int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
+    eitp_text_source input;  /* what "-" reads, up to the end of its first document; `read` NULL: nothing */
+} eitp_text_files_config;
+
+/* Checks and copies the configuration. A path that does not exist, and directories nested more than 32 deep (a symbolic
+   link to a parent), are EITP_ERROR_ARGUMENT. Close with eitp_text_files_close. */
+EITP_API eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_config *config,
+                                          eitp_text_files **files, eitp_error *error);
 
 /* NULL is harmless. */
 EITP_API void eitp_text_files_close(eitp_text_files *files);
 
-/* Total size of all files in bytes, as of eitp_text_files_open. 0 for NULL. */
+/* Total size of all files in bytes, without "-", as of eitp_text_files_open. 0 for NULL. */
 EITP_API uint64_t eitp_text_files_bytes(const eitp_text_files *files);
 
-/* A source that reads the remaining text of `files`, for instance for eitp_tokenizer_train; valid until `files` is
-   closed. With NULL, reading fails with EITP_ERROR_ARGUMENT. */
+/*
+ * A source that reads the remaining text of `files`, for instance for eitp_tokenizer_train; valid until `files` is
+ * closed. A file that is not text in the encoding is EITP_ERROR_FORMAT, and the message has the command that converts
+ * it: see docs/data.md. So is a bad row of a table. A table without the column is EITP_ERROR_ARGUMENT. With NULL,
+ * reading fails with EITP_ERROR_ARGUMENT.
+ */
 EITP_API eitp_text_source eitp_text_files_source(eitp_text_files *files);
 
 /* Progress of eitp_pack. `path` is the file being read, valid during the call. */
 typedef struct eitp_pack_progress {
     const char *path;
-    uint64_t text_bytes;       /* read so far */
+    uint64_t text_bytes;       /* of the files, read so far */
     uint64_t text_bytes_total; /* eitp_text_files_bytes */
     uint64_t documents;        /* started so far */
     uint64_t tokens;           /* encoded so far */
@@ -2001,10 +2028,15 @@ typedef struct eitp_pack_progress {
 
 /* Zero-initialise it; only `paths` and `path_count` must be set. */
 typedef struct eitp_pack_config {
-    const char *const *paths; /* text files and directories, see eitp_text_files */
+    const char *const *paths; /* text files, tables and directories, see eitp_text_files */
     size_t path_count;
-    int strict_utf8;  /* nonzero: text that is not valid UTF-8 is an error; 0: see eitp_pack */
-    size_t read_size; /* bytes read at a time; 0: 65536. The tokens do not depend on it. */
+    int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
+    size_t read_size;        /* bytes read at a time; 0: 65536. The tokens do not depend on it. */
+    eitp_text_format format; /* this and the next four: see eitp_text_files_config */
+    const char *encoding;
+    const char *text_column;
+    int skip_bad;
+    eitp_text_source input;
     /* Called after each read, by the thread that called eitp_pack; may be NULL. Any result but 0 stops packing with
        EITP_ERROR_INTERRUPTED. */
     int (*progress)(void *user, const eitp_pack_progress *progress);
@@ -2013,18 +2045,22 @@ typedef struct eitp_pack_config {
 
 /*
  * Reads texts, encodes them and writes the ids to the token file `output_path`, with the tokenizer's end-of-text id, if
- * it has one, after each document. The memory needed does not depend on the size of the texts.
+ * it has one, after each document: a file, or a row of a table. The memory needed does not depend on the size of the
+ * texts; of tables, a row of 16 MiB at most is in memory.
  *
  * The file is written as "<output_path>.partial", synced and renamed: after a failure the previous file, if any, is
  * still at `output_path` (or, if only syncing the directory failed, the complete new one).
  *
- * Bytes that are not valid UTF-8 become U+FFFD, one for each maximal subpart of an ill-formed sequence (The Unicode
- * Standard, section 3.9 and table 3-7; Python's errors="replace"). They are counted in info->invalid_bytes, with a
- * warning for each file in the log. With strict_utf8 the first one is EITP_ERROR_FORMAT, with file and position.
+ * Bytes that are not valid in the encoding become U+FFFD; in UTF-8 one for each maximal subpart of an ill-formed
+ * sequence (The Unicode Standard, section 3.9 and table 3-7; Python's errors="replace"). They are counted in
+ * info->invalid_bytes, with a warning for each file in the log. With strict_utf8 the first one is EITP_ERROR_FORMAT,
+ * with file and position.
  * Text that reads "<|endoftext|>" becomes that token, see eitp_tokenizer.
  *
- * A path that does not exist, a token file among `paths`, and texts that are all empty are EITP_ERROR_ARGUMENT. If
- * `info` is not NULL, it receives the new file's eitp_token_file_info.
+ * A path that does not exist, a token file among `paths`, a table without the column, and texts that are all empty are
+ * EITP_ERROR_ARGUMENT. A file that is compressed, binary or mostly not UTF-8 is EITP_ERROR_FORMAT, as docs/data.md
+ * explains, and so is a bad row of a table, unless it is skipped. If `info` is not NULL, it receives the new file's
+ * eitp_token_file_info.
  */
 EITP_API eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
                                const char *output_path, eitp_token_file_info *info, eitp_error *error);
@@ -2173,6 +2209,65 @@ typedef struct eitp_example_source {
     /* Stores the next example in *example; *is_end is 1, and *example unchanged, after the last one. */
     eitp_status (*read)(void *user, eitp_example *example, int *is_end, eitp_error *error);
 } eitp_example_source;
+
+/*
+ * Rows of files, as examples: CSV, TSV, JSON Lines, lines, or directories of texts, as docs/data.md describes. One row
+ * is in memory at a time. It belongs to one thread at a time.
+ */
+typedef struct eitp_table eitp_table;
+
+/* Zero-initialise it; only `paths` and `path_count` must be set. */
+typedef struct eitp_table_config {
+    /*
+     * Files and directories. Their format, with EITP_FORMAT_AUTO: of a directory FOLDERS; of a file CSV (.csv), TSV
+     * (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), and LINES of any other. "-" is `input`. A directory with a format
+     * other than FOLDERS stands for the files in it and below it.
+     */
+    const char *const *paths;
+    size_t path_count;
+    eitp_text_format format;
+    const char *encoding; /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
+    /*
+     * Columns: names in the header of CSV and TSV, or of members in JSON Lines; or, without a header, numbers from "1",
+     * if all columns that are given are numbers. NULL: "text", none, and "label" if a file has it.
+     */
+    const char *text_column, *pair_column, *label_column;
+    int skip_bad;     /* nonzero: rows that cannot be read are skipped, counted and logged; 0: the first is an error */
+    int strict_utf8;  /* nonzero: bytes that are invalid in the encoding are an error; 0: they become U+FFFD, as in
+                        eitp_pack */
+    size_t row_limit; /* largest row in bytes; 0: 16 MiB. A larger one is bad. */
+    size_t read_size; /* bytes read at a time; 0: 65536. The rows do not depend on it. */
+    eitp_text_source input; /* what "-" reads, up to the end of its first document, such as standard input; `read` NULL:
+                               nothing */
+} eitp_table_config;
+
+/* What has been read. */
+typedef struct eitp_table_statistics {
+    uint64_t rows;          /* examples */
+    uint64_t skipped_rows;  /* bad rows */
+    uint64_t bytes;         /* of the files */
+    uint64_t bytes_total;   /* of all files, as of eitp_table_open, without "-" */
+    uint64_t invalid_bytes; /* bytes that were not valid and became U+FFFD */
+} eitp_table_statistics;
+
+/* Copies the configuration, finds the files and checks that they exist; reads none of them. Close with
+   eitp_table_close. */
+EITP_API eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *config, eitp_table **table,
+                                     eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_table_close(eitp_table *table);
+
+/*
+ * The remaining rows, file by file; empty lines are not rows. Valid until `table` is closed. A column that is missing
+ * is EITP_ERROR_ARGUMENT, a bad row EITP_ERROR_FORMAT, with file, line and column, in characters from 1; so are a table
+ * of which all rows were skipped, and a file that is not text in the encoding (docs/data.md). After a failure reading
+ * cannot go on. With NULL, reading fails with EITP_ERROR_ARGUMENT.
+ */
+EITP_API eitp_example_source eitp_table_source(eitp_table *table);
+
+/* All zeros for NULL. */
+EITP_API eitp_table_statistics eitp_table_get_statistics(const eitp_table *table);
 
 EITP_END_DECLARATIONS
 /* <<src/data/examples.h */
@@ -4053,12 +4148,52 @@ EITP__PRIVATE size_t eitp__utf8_next(const unsigned char *text, size_t size, uin
 /* Number of bytes at the end of the text that begin an incomplete but so far well-formed sequence: 0 to 3. */
 EITP__PRIVATE size_t eitp__utf8_incomplete(const unsigned char *text, size_t size);
 
+/* Number of characters of a text: of bytes that do not continue one. */
+EITP__PRIVATE size_t eitp__utf8_count(const char *text, size_t size);
+
 /* Length of the longest prefix that is valid UTF-8. */
 EITP__PRIVATE size_t eitp__utf8_valid_prefix(const unsigned char *text, size_t size);
 
 /* Encodes a code point, which must be below 0x110000 and not a surrogate, and returns its length in bytes. */
 EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[4]);
 /* <<src/base/unicode.h */
+
+/* >>src/base/encoding.h */
+/* Text in other encodings than UTF-8, by the system's iconv. */
+
+/* Receives UTF-8; size > 0. */
+typedef eitp_status (*eitp__decoder_sink)(void *user, const char *text, size_t size, eitp_error *error);
+
+/* The decoder of one text. Zeroed, it is closed. iconv allocates its tables itself, not through the host. */
+typedef struct eitp__decoder {
+    void *handle; /* iconv_t; NULL: closed */
+    size_t unit;  /* bytes of the smallest character: 1, 2 or 4 */
+    eitp__decoder_sink sink;
+    void *user;
+    char input[4096]; /* not converted yet */
+    size_t held;      /* bytes in `input` */
+    uint64_t offset;  /* of input[0] in the text */
+    uint64_t invalid_bytes;
+    uint64_t first_invalid;     /* offset of the first of them */
+    unsigned char invalid_byte; /* and its value */
+} eitp__decoder;
+
+/* True for NULL and the names of UTF-8, which need no decoder: "UTF-8", "utf8", "UTF-8-SIG". */
+EITP__PRIVATE int eitp__is_utf8_name(const char *encoding);
+
+/* A name that iconv does not know is EITP_ERROR_ARGUMENT. */
+EITP__PRIVATE eitp_status eitp__decoder_open(eitp__decoder *decoder, const char *encoding, eitp__decoder_sink sink,
+                                             void *user, eitp_error *error);
+
+/* Decodes the next bytes of the text. What is invalid becomes U+FFFD, one for each unit, and is counted. */
+EITP__PRIVATE eitp_status eitp__decoder_add(eitp__decoder *decoder, const char *bytes, size_t size, eitp_error *error);
+
+/* Ends the text: an incomplete character is invalid. */
+EITP__PRIVATE eitp_status eitp__decoder_finish(eitp__decoder *decoder, eitp_error *error);
+
+/* Harmless if it is closed. */
+EITP__PRIVATE void eitp__decoder_close(eitp__decoder *decoder);
+/* <<src/base/encoding.h */
 
 /* >>src/base/files.h */
 /* File operations through host->files. Every failure names the path, the cause and what to do. */
@@ -4326,11 +4461,13 @@ typedef struct eitp__json {
     int is_integer; /* the number has neither fraction nor exponent and fits `integer` */
     int64_t integer;
     double number;
-    const char *text; /* of a string: UTF-8, unescaped, zero-terminated; may contain zero bytes */
+    const char *text; /* of a string: UTF-8, unescaped, may contain zero bytes; of a number: as it is written.
+                         Zero-terminated; NULL: another kind of value */
     size_t text_size;
     const char *name; /* of a member of an object, else NULL */
     size_t name_size;
     size_t line;  /* of its first character, counted from 1 */
+    size_t begin; /* offset of its first byte in the text that was parsed */
     size_t count; /* number of children */
     struct eitp__json *first_child;
     struct eitp__json *next;
@@ -4339,9 +4476,14 @@ typedef struct eitp__json {
 typedef struct eitp__json_document eitp__json_document;
 
 /* Parses `size` bytes. Nesting deeper than 64, invalid UTF-8, unpaired surrogates, duplicate names and text after the
-   value are EITP_ERROR_FORMAT, with line and column. Memory is bounded by a small multiple of `size`. */
+   value are EITP_ERROR_FORMAT, with line and column, in characters. Memory is bounded by a small multiple of `size`. */
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error);
+
+/* The same for a line of a file, `line`. */
+EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
+                                                eitp__json_document **document, eitp_error *error);
+
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document);
 EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *document);
 
@@ -7488,6 +7630,228 @@ EITP__PRIVATE eitp_status eitp__utf8_repair_add(eitp__utf8_repair *repair, const
 EITP__PRIVATE eitp_status eitp__utf8_repair_finish(eitp__utf8_repair *repair, eitp_error *error);
 /* <<src/data/utf8_repair.h */
 
+/* >>src/data/text_check.h */
+/* Recognizes files that are not text in the encoding they are read in. */
+
+/* Bytes at the beginning of a file that decide. */
+enum { EITP__TEXT_CHECK_SIZE = 65536 };
+
+/*
+ * Refuses, with EITP_ERROR_FORMAT and the command that converts the file, what begins as a compressed, packed or binary
+ * format. Text that is read as UTF-8 (`is_utf8`) is also refused if it is UTF-16 or UTF-32: begins with the mark, or
+ * has zero bytes in most of its even or odd places; if it is binary: more than 3 bytes and one in a hundred are control
+ * characters other than white space, backspace and escape; or if it is mostly not UTF-8: more than 3 bytes and one in a
+ * hundred are invalid, and more than there are in valid characters beyond ASCII.
+ *
+ * `bytes` are the first `size` of the file, all or EITP__TEXT_CHECK_SIZE of them.
+ */
+EITP__PRIVATE eitp_status eitp__check_text(const char *path, const char *bytes, size_t size, int is_utf8,
+                                           eitp_error *error);
+/* <<src/data/text_check.h */
+
+/* >>src/data/text_reader.h */
+/* Reads one file, or the input of a program, as pieces of valid UTF-8. */
+
+/* How texts are read. */
+typedef struct eitp__text_reading {
+    const char *encoding;          /* NULL: UTF-8 */
+    int strict;                    /* invalid bytes are an error, not U+FFFD */
+    size_t read_size;              /* bytes read at a time */
+    const eitp_text_source *input; /* what the path "-" reads; NULL: nothing */
+} eitp__text_reading;
+
+/* An open text. Zeroed, it is closed. It must not move while it is open. */
+typedef struct eitp__text_reader {
+    const eitp_host *host;
+    const char *path;
+    eitp__text_reading how;
+    eitp__file file; /* closed if the text is the input */
+    int is_input, is_utf8;
+    int is_exhausted, has_ended; /* everything is read; everything is passed on */
+    char *raw;                   /* bytes read and not yet passed on: [at, end) */
+    size_t raw_capacity, at, end;
+    eitp__decoder decoder;
+    eitp__utf8_repair repair;
+    eitp__buffer piece;
+    uint64_t file_bytes; /* read from the file */
+    uint64_t used_bytes; /* of these, passed on */
+} eitp__text_reader;
+
+/* Opens a text and reads its beginning, raw[0 .. end), EITP__TEXT_CHECK_SIZE bytes if there are so many. `host`, `path`
+   and what `how` points to must outlive the reader. After a failure it is closed. */
+EITP__PRIVATE eitp_status eitp__text_reader_open(eitp__text_reader *reader, const eitp_host *host, const char *path,
+                                                 const eitp__text_reading *how, eitp_error *error);
+
+/* Refuses what is not text, see eitp__check_text. Before the first piece is read. */
+EITP__PRIVATE eitp_status eitp__text_reader_check(const eitp__text_reader *reader, eitp_error *error);
+
+/* Reads the next piece, valid until the next call and without a byte order mark; *size is 0 at the end, after which
+   invalid bytes are reported in the log. */
+EITP__PRIVATE eitp_status eitp__text_reader_next(eitp__text_reader *reader, const char **text, size_t *size,
+                                                 eitp_error *error);
+
+/* Number of bytes that were not valid and became U+FFFD so far. */
+EITP__PRIVATE uint64_t eitp__text_reader_invalid(const eitp__text_reader *reader);
+
+/* Size so far in UTF-8, where invalid bytes count as they were. */
+EITP__PRIVATE uint64_t eitp__text_reader_bytes(const eitp__text_reader *reader);
+
+EITP__PRIVATE void eitp__text_reader_close(eitp__text_reader *reader);
+/* <<src/data/text_reader.h */
+
+/* >>src/data/text_lines.h */
+/* Reads a text line by line, in bounded memory. */
+
+typedef struct eitp__text_lines {
+    eitp__text_reader *reader;
+    size_t limit;     /* largest size of what lines are added to */
+    const char *text; /* what is left of the reader's piece */
+    size_t left;
+    uint64_t line; /* number of the last line, from 1 */
+    int is_cut;    /* the rest of that line is to be skipped */
+} eitp__text_lines;
+
+/* The lines of an open reader, which the caller closes. */
+EITP__PRIVATE void eitp__text_lines_init(eitp__text_lines *lines, eitp__text_reader *reader, size_t limit);
+
+/*
+ * Appends the next line to `row`, with its line feed if it has one. *is_end is 1, and `row` unchanged, after the last
+ * line. If the row would exceed the limit, this is EITP_ERROR_FORMAT, and the next call begins with the line after it.
+ */
+EITP__PRIVATE eitp_status eitp__text_lines_add(eitp__text_lines *lines, eitp__buffer *row, int *is_end,
+                                               eitp_error *error);
+/* <<src/data/text_lines.h */
+
+/* >>src/data/csv.h */
+/* Rows of CSV and TSV (RFC 4180). */
+
+/* Largest number of fields in a row. */
+enum { EITP__CSV_COLUMNS = 4096 };
+
+typedef struct eitp__csv_field {
+    size_t offset, size; /* of its value in `cells` */
+    size_t begin;        /* of the field in `row` */
+    size_t line_begin;   /* of the line in `row` where it begins */
+    uint64_t line;
+} eitp__csv_field;
+
+typedef struct eitp__csv {
+    eitp__text_lines *lines;
+    char separator;
+    eitp__buffer row;   /* the lines of the row */
+    eitp__buffer cells; /* the values of its fields */
+    eitp__csv_field *fields;
+    size_t count, capacity;
+    size_t at, line_begin; /* offsets in `row`: of what is read next, and of its line */
+} eitp__csv;
+
+EITP__PRIVATE void eitp__csv_init(eitp__csv *csv, eitp__text_lines *lines, char separator);
+EITP__PRIVATE void eitp__csv_release(eitp__csv *csv);
+
+/*
+ * Reads the next row; *is_end is 1 after the last one. Lines without a character are skipped. A quote that is not
+ * closed, text after a closing quote, and more than EITP__CSV_COLUMNS fields are EITP_ERROR_FORMAT, with file, line and
+ * column; the next call reads the next row. A quote inside a field that does not begin with one is a character.
+ */
+EITP__PRIVATE eitp_status eitp__csv_read(eitp__csv *csv, int *is_end, eitp_error *error);
+
+/* The column of a field in its line, in characters from 1. */
+EITP__PRIVATE uint64_t eitp__csv_column(const eitp__csv *csv, const eitp__csv_field *field);
+
+EITP__PRIVATE eitp_text eitp__csv_value(const eitp__csv *csv, size_t field);
+/* <<src/data/csv.h */
+
+/* >>src/data/json_rows.h */
+/* Rows of JSON Lines: an object on each line. */
+
+typedef struct eitp__json_rows {
+    eitp__text_lines *lines;
+    eitp__buffer row;
+    eitp__json_document *document; /* of the row; NULL: none */
+    const eitp__json *object;
+    eitp_text *labels;
+    size_t label_capacity;
+} eitp__json_rows;
+
+EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines *lines);
+EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows);
+
+/* Parses the next line that is not blank; *is_end is 1 after the last one. What is not an object is EITP_ERROR_FORMAT,
+   with file, line and column. */
+EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_end, eitp_error *error);
+
+/* Stores a member that is a string; *value is that member, NULL if it is missing or null, and `text` then unchanged.
+   The text is valid until the next row is read. */
+EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, const char *name, const eitp__json **value,
+                                               eitp_text *text, eitp_error *error);
+
+/* Stores the labels of a member: a string, a number or boolean as it is written, or a list of these; none if it is
+   missing or null. */
+EITP__PRIVATE eitp_status eitp__json_rows_labels(eitp__json_rows *rows, const char *name, eitp_example *example,
+                                                 eitp_error *error);
+
+/* The column of a value in its line, in characters from 1. */
+EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp__json *value);
+/* <<src/data/json_rows.h */
+
+/* >>src/data/table_rows.h */
+/* The rows of one file, in any format, as examples. */
+
+/* Default of row_limit, in bytes. */
+enum { EITP__ROW_LIMIT = 16 << 20 };
+
+/* What a column holds. */
+enum { EITP__COLUMN_TEXT, EITP__COLUMN_PAIR, EITP__COLUMN_LABEL, EITP__COLUMN_KINDS };
+
+/* What rows are made of. */
+typedef struct eitp__row_config {
+    eitp_text_format format;                 /* not AUTO or FOLDERS */
+    const char *columns[EITP__COLUMN_KINDS]; /* names or numbers; NULL: the default */
+    eitp_text label;                         /* of all rows of TEXT and LINES; bytes NULL: none */
+    int skip_bad;
+    size_t row_limit; /* bytes */
+} eitp__row_config;
+
+/* Rows that are being read. Zeroed, they are closed. They must not move while they are open. */
+typedef struct eitp__table_rows {
+    eitp__row_config config;
+    eitp__text_reader reader;
+    eitp__text_lines lines;
+    eitp__csv csv;
+    eitp__json_rows json;
+    eitp__buffer text;                 /* of TEXT and LINES */
+    eitp_text label;                   /* of the row */
+    size_t fields[EITP__COLUMN_KINDS]; /* of CSV and TSV: the places of the columns, from 0; SIZE_MAX: none */
+    size_t field_count;
+    uint64_t first_line;           /* of CSV and TSV: the line that decided on field_count */
+    int has_row;                   /* the first line was read, and is a row */
+    int found[EITP__COLUMN_KINDS]; /* members that a row of JSON Lines had */
+    uint64_t count, skipped;       /* rows that were read and skipped */
+} eitp__table_rows;
+
+/* The format of a file by the ending of its name: CSV (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson); `other` for
+   any other name. */
+EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_format other);
+
+/* Opens a file, refuses what is not text, and finds the columns in the header. The arguments must outlive the rows.
+   After a failure they are closed. */
+EITP__PRIVATE eitp_status eitp__table_rows_open(eitp__table_rows *rows, const eitp_host *host, const char *path,
+                                                const eitp__text_reading *how, const eitp__row_config *config,
+                                                eitp_error *error);
+
+/* Reads the next row, like eitp_example_source. Bad rows are skipped if the configuration says so. */
+EITP__PRIVATE eitp_status eitp__table_rows_next(eitp__table_rows *rows, eitp_example *example, int *is_end,
+                                                eitp_error *error);
+
+/* Closes and zeroes the rows. */
+EITP__PRIVATE void eitp__table_rows_close(eitp__table_rows *rows);
+
+/* Reports the rows of all files that were skipped in the log. That none was read is EITP_ERROR_FORMAT; `path` is the
+   first file or directory. */
+EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const char *path, uint64_t count,
+                                                    uint64_t skipped, eitp_error *error);
+/* <<src/data/table_rows.h */
+
 /* >>src/data/path_walk.h */
 /* Walks all files that a list of paths stands for, in a fixed order. */
 
@@ -7506,6 +7870,7 @@ typedef struct eitp__path_walk {
     const char *const *paths;
     size_t path_count;
     size_t next_path;
+    int has_input; /* the listed path "-" is the input of the program, not a file */
     eitp__path_walk_level levels[EITP__PATH_WALK_DEPTH + 1];
     size_t depth;
     /* The current file. */
@@ -7531,12 +7896,21 @@ EITP__PRIVATE void eitp__path_walk_release(eitp__path_walk *walk);
 /* >>src/data/text_files.h */
 /* Reading text files by document and piece, for eitp_pack and eitp_text_files_source. */
 
+/* What has been read so far. */
+typedef struct eitp__text_progress {
+    uint64_t file_bytes;    /* of the files */
+    uint64_t text_bytes;    /* of the texts, in UTF-8 */
+    uint64_t invalid_bytes; /* that became U+FFFD */
+} eitp__text_progress;
+
 /* Opens the next text that is not empty; *path, valid until the next call, is NULL after the last. */
 EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const char **path, eitp_error *error);
 
 /* Reads the next piece of that text, valid until the next call; *size is 0 at its end. */
 EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const char **text, size_t *size,
                                                  eitp_error *error);
+
+EITP__PRIVATE eitp__text_progress eitp__text_files_counts(const eitp_text_files *files);
 /* <<src/data/text_files.h */
 
 /* >>src/io/safetensors.h */
@@ -10783,6 +11157,13 @@ EITP__PRIVATE size_t eitp__utf8_incomplete(const unsigned char *text, size_t siz
     return 0;
 }
 
+EITP__PRIVATE size_t eitp__utf8_count(const char *text, size_t size) {
+    size_t count = 0;
+    for (size_t i = 0; i < size; i++)
+        count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return count;
+}
+
 EITP__PRIVATE size_t eitp__utf8_valid_prefix(const unsigned char *text, size_t size) {
     size_t i = 0;
     while (i < size) {
@@ -10831,6 +11212,134 @@ EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[
     return 4;
 }
 /* <<src/base/unicode.c */
+
+/* >>src/base/encoding.c */
+#include <iconv.h>
+
+/* Compares names without regard to case, '-' and '_'. */
+static int eitp__same_encoding_name(const char *a, const char *b) {
+    for (;; a++, b++) {
+        while (*a == '-' || *a == '_')
+            a++;
+        while (*b == '-' || *b == '_')
+            b++;
+        const char lower = *a >= 'A' && *a <= 'Z' ? (char)(*a - 'A' + 'a') : *a;
+        if (lower != *b)
+            return 0;
+        if (!*b)
+            return 1;
+    }
+}
+
+EITP__PRIVATE int eitp__is_utf8_name(const char *encoding) {
+    return !encoding || eitp__same_encoding_name(encoding, "utf8") || eitp__same_encoding_name(encoding, "utf8sig");
+}
+
+/* True if the pointer is what iconv_open returns after a failure, (iconv_t)-1. */
+static int eitp__iconv_failed(void *handle) {
+    return (intptr_t)handle == -1;
+}
+
+/* The bytes by which a text grows with one more "A": those of a code unit, whatever mark the encoding begins with. */
+static size_t eitp__encoding_unit(const char *encoding) {
+    size_t sizes[2] = {0, 1};
+    for (size_t i = 0; i < 2; i++) {
+        char text[] = "AA", encoded[32], *in = text, *out = encoded;
+        size_t left = i + 1, room = sizeof encoded;
+        void *handle = iconv_open(encoding, "UTF-8");
+        if (eitp__iconv_failed(handle))
+            return 1;
+        iconv((iconv_t)handle, &in, &left, &out, &room);
+        iconv_close((iconv_t)handle);
+        sizes[i] = sizeof encoded - room;
+    }
+    const size_t unit = sizes[1] - sizes[0];
+    return unit == 2 || unit == 4 ? unit : 1;
+}
+
+EITP__PRIVATE eitp_status eitp__decoder_open(eitp__decoder *decoder, const char *encoding, eitp__decoder_sink sink,
+                                             void *user, eitp_error *error) {
+    memset(decoder, 0, sizeof *decoder);
+    /* "//" begins options of iconv, such as to drop what is invalid. */
+    void *handle = strstr(encoding, "//") ? (void *)(intptr_t)-1 : (void *)iconv_open("UTF-8", encoding);
+    if (eitp__iconv_failed(handle))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "unknown encoding '%.40s': iconv of this system or of this build does not have it; 'iconv "
+                          "-l' lists names, or convert the file: iconv -f %.40s -t UTF-8 FILE > NEW",
+                          encoding, encoding);
+    decoder->handle = handle;
+    decoder->unit = eitp__encoding_unit(encoding);
+    decoder->sink = sink;
+    decoder->user = user;
+    return EITP_OK;
+}
+
+/* Passes on U+FFFD for the `size` bytes at `in`. */
+static eitp_status eitp__decoder_replace(eitp__decoder *decoder, const char *in, size_t size, eitp_error *error) {
+    if (!decoder->invalid_bytes) {
+        decoder->first_invalid = decoder->offset + (uint64_t)(in - decoder->input);
+        decoder->invalid_byte = (unsigned char)*in;
+    }
+    decoder->invalid_bytes += size;
+    return decoder->sink(decoder->user, "\xEF\xBF\xBD", 3, error);
+}
+
+/* Converts what is held, except an incomplete character at its end if more may come. */
+static eitp_status eitp__decoder_convert(eitp__decoder *decoder, int is_last, eitp_error *error) {
+    char *in = decoder->input;
+    size_t left = decoder->held;
+    eitp_status status = EITP_OK;
+    while (left && status == EITP_OK) {
+        char output[8192], *out = output;
+        size_t room = sizeof output;
+        const int code = iconv((iconv_t)decoder->handle, &in, &left, &out, &room) == (size_t)-1 ? errno : 0;
+        if (out > output)
+            status = decoder->sink(decoder->user, output, (size_t)(out - output), error);
+        if (status != EITP_OK || !code || code == E2BIG)
+            continue;
+        if (code == EINVAL && !is_last && left < sizeof decoder->input)
+            break;
+        const size_t skipped = left < decoder->unit ? left : decoder->unit;
+        status = eitp__decoder_replace(decoder, in, skipped, error);
+        in += skipped;
+        left -= skipped;
+    }
+    decoder->offset += (uint64_t)(in - decoder->input);
+    memmove(decoder->input, in, left);
+    decoder->held = left;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__decoder_add(eitp__decoder *decoder, const char *bytes, size_t size, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    while (size && status == EITP_OK) {
+        const size_t room = sizeof decoder->input - decoder->held, taken = size < room ? size : room;
+        memcpy(decoder->input + decoder->held, bytes, taken);
+        decoder->held += taken;
+        bytes += taken;
+        size -= taken;
+        status = eitp__decoder_convert(decoder, 0, error);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__decoder_finish(eitp__decoder *decoder, eitp_error *error) {
+    char output[64], *out = output;
+    size_t room = sizeof output;
+    eitp_status status = eitp__decoder_convert(decoder, 1, error);
+    if (status != EITP_OK)
+        return status;
+    /* Some decoders keep a character until they see whether a combining one follows. */
+    iconv((iconv_t)decoder->handle, NULL, NULL, &out, &room);
+    return out > output ? decoder->sink(decoder->user, output, (size_t)(out - output), error) : EITP_OK;
+}
+
+EITP__PRIVATE void eitp__decoder_close(eitp__decoder *decoder) {
+    if (decoder->handle)
+        iconv_close((iconv_t)decoder->handle);
+    memset(decoder, 0, sizeof *decoder);
+}
+/* <<src/base/encoding.c */
 
 /* >>src/base/files_posix.c */
 /* The default file table: POSIX. A handle is a file descriptor plus one, so that it is never NULL. */
@@ -12944,7 +13453,7 @@ struct eitp__json_document {
     eitp_host host;
     eitp__json *root;
     eitp__json_block *blocks; /* the newest first */
-    char *text;               /* all strings and names, each with its zero byte: never larger than the input */
+    char *text;               /* all strings, names and numbers, each with its zero byte: never larger than the input */
     size_t text_capacity;
 };
 
@@ -12973,7 +13482,7 @@ static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json 
 
 /* Fails at `at`, which is on the current line. */
 static eitp_status eitp__json_fail(eitp__json_parser *parser, const char *at, const char *what) {
-    size_t column = (size_t)(at - parser->line_start) + 1;
+    size_t column = eitp__utf8_count(parser->line_start, (size_t)(at - parser->line_start)) + 1;
     char found[32] = "found the end of the text";
     if (at < parser->end) {
         unsigned char byte = (unsigned char)*at;
@@ -13250,6 +13759,15 @@ static int eitp__json_integer(const char *at, const char *end, int64_t *integer)
     return 1;
 }
 
+/* Copies `size` bytes of the input to the document's text: what separates values makes room for the zero byte. */
+static const char *eitp__json_keep(eitp__json_parser *parser, const char *start, size_t size) {
+    char *kept = parser->document->text + parser->text_used;
+    memcpy(kept, start, size);
+    kept[size] = 0;
+    parser->text_used += size + 1;
+    return kept;
+}
+
 static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json *value) {
     const char *start = parser->at;
     int negative = *start == '-';
@@ -13257,6 +13775,8 @@ static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json
     if (status)
         return status;
     value->kind = EITP__JSON_NUMBER;
+    value->text_size = (size_t)(parser->at - start);
+    value->text = eitp__json_keep(parser, start, value->text_size);
     if (value->is_integer)
         value->is_integer = eitp__json_integer(start, parser->at, &value->integer);
     if (value->is_integer && value->integer)
@@ -13414,6 +13934,7 @@ static eitp_status eitp__json_parse_container(eitp__json_parser *parser, eitp__j
 
 static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json *value) {
     value->line = parser->line;
+    value->begin = (size_t)(parser->at - parser->start);
     if (parser->at == parser->end)
         return eitp__json_fail(parser, parser->at, "expected a value");
     switch (*parser->at) {
@@ -13461,8 +13982,8 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
     return EITP_OK;
 }
 
-static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, int has_names,
-                                         eitp__json_document **document, eitp_error *error) {
+static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, size_t line,
+                                         int has_names, eitp__json_document **document, eitp_error *error) {
     eitp__json_parser parser;
     eitp_status status;
     memset(&parser, 0, sizeof parser);
@@ -13474,7 +13995,7 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
     parser.document->host = *host;
     parser.start = parser.at = parser.line_start = data;
     parser.end = size ? data + size : data;
-    parser.line = 1;
+    parser.line = line;
     parser.has_names = has_names;
     parser.error = error;
     status = eitp__json_parse_document(&parser);
@@ -13488,7 +14009,12 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
 
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error) {
-    return eitp__json_parse_with(host, data, size, 0, document, error);
+    return eitp__json_parse_with(host, data, size, 1, 0, document, error);
+}
+
+EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
+                                                eitp__json_document **document, eitp_error *error) {
+    return eitp__json_parse_with(host, data, size, line, 0, document, error);
 }
 
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
@@ -13516,7 +14042,7 @@ static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *pa
     eitp__buffer_init(&text, host);
     status = eitp__read_file(host, path, limit, &text, error);
     if (!status) {
-        status = eitp__json_parse_with(host, text.data, text.size, has_names, document, error);
+        status = eitp__json_parse_with(host, text.data, text.size, 1, has_names, document, error);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }
@@ -34050,6 +34576,993 @@ EITP__PRIVATE eitp_status eitp__utf8_repair_finish(eitp__utf8_repair *repair, ei
 }
 /* <<src/data/utf8_repair.c */
 
+/* >>src/data/text_check.c */
+/* A format that is not text: its first bytes, and the command that makes text of it. */
+typedef struct eitp__file_magic {
+    const char *name;
+    const char *bytes;
+    size_t size;
+    const char *before, *after; /* of the path in the command; NULL: there is none */
+} eitp__file_magic;
+
+#define EITP__MAGIC(bytes) (bytes), sizeof(bytes) - 1
+
+static const eitp__file_magic eitp__file_magics[] = {
+    {"gzip", EITP__MAGIC("\x1F\x8B"), "gunzip -c '", "' > NEW"},
+    {"zip (as are .docx, .xlsx and .npz)", EITP__MAGIC("PK\3\4"), "unzip -p '", "' > NEW"},
+    {"zip", EITP__MAGIC("PK\5\6"), "unzip -p '", "' > NEW"},
+    {"zstd", EITP__MAGIC("\x28\xB5\x2F\xFD"), "zstd -dc '", "' > NEW"},
+    {"xz", EITP__MAGIC("\xFD\x37zXZ\0"), "xz -dc '", "' > NEW"},
+    {"7-Zip", EITP__MAGIC("7z\xBC\xAF\x27\x1C"), "7z x -so '", "' > NEW"},
+    {"PDF", EITP__MAGIC("%PDF-"), "pdftotext '", "' NEW"},
+    {"Parquet", EITP__MAGIC("PAR1"), "python3 -c \"import pandas; pandas.read_parquet('",
+     "').to_json('data.jsonl', orient='records', lines=True, force_ascii=False)\""},
+    {"SQLite", EITP__MAGIC("SQLite format 3\0"), NULL, NULL},
+    {"ELF",
+     EITP__MAGIC("\x7F"
+                 "ELF"),
+     NULL, NULL},
+    {"PNG", EITP__MAGIC("\x89PNG"), NULL, NULL},
+    {"JPEG", EITP__MAGIC("\xFF\xD8\xFF"), NULL, NULL},
+};
+
+/* bzip2's block size is a digit between its marks. */
+static int eitp__is_bzip2(const char *bytes, size_t size) {
+    return size >= 10 && !memcmp(bytes, "BZh", 3) && bytes[3] >= '1' && bytes[3] <= '9' &&
+           (!memcmp(bytes + 4, "1AY&SY", 6) || !memcmp(bytes + 4, "\x17rE8P\x90", 6));
+}
+
+static const eitp__file_magic *eitp__find_file_magic(const char *bytes, size_t size) {
+    static const eitp__file_magic bzip2 = {"bzip2", NULL, 0, "bzip2 -dc '", "' > NEW"};
+    if (eitp__is_bzip2(bytes, size))
+        return &bzip2;
+    for (size_t i = 0; i < EITP__COUNT(eitp__file_magics); i++) {
+        const eitp__file_magic *magic = &eitp__file_magics[i];
+        if (size >= magic->size && !memcmp(bytes, magic->bytes, magic->size))
+            return magic;
+    }
+    return NULL;
+}
+
+/* What the bytes that decide consist of. */
+typedef struct eitp__text_counts {
+    size_t controls; /* control characters that text does not have */
+    size_t zeros[2]; /* zero bytes in even and in odd places */
+    size_t invalid;  /* bytes that are not UTF-8 */
+    size_t beyond;   /* bytes of valid characters beyond ASCII */
+    size_t high;     /* bytes from 0x80 */
+    size_t paired;   /* of these, in pairs */
+} eitp__text_counts;
+
+static void eitp__count_controls(const unsigned char *bytes, size_t size, eitp__text_counts *counts) {
+    for (size_t i = 0; i < size; i++) {
+        const unsigned char c = bytes[i];
+        counts->zeros[i & 1] += !c;
+        counts->high += c >= 0x80;
+        counts->controls += (c < 0x20 && !(c >= '\b' && c <= '\r') && c != 0x1B) || c == 0x7F;
+    }
+    for (size_t i = 0; i + 1 < size; i++) {
+        if (bytes[i] < 0x80 || bytes[i + 1] < 0x80)
+            continue;
+        counts->paired += 2;
+        i++;
+    }
+}
+
+static void eitp__count_invalid(const unsigned char *bytes, size_t size, eitp__text_counts *counts) {
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point;
+        int valid;
+        if (bytes[i] < 0x80) {
+            i++;
+            continue;
+        }
+        /* The prefix may end inside a character. */
+        if (size - i < 4 && eitp__utf8_incomplete(bytes + i, size - i) == size - i)
+            break;
+        const size_t length = eitp__utf8_next(bytes + i, size - i, &code_point, &valid);
+        *(valid ? &counts->beyond : &counts->invalid) += length;
+        i += length;
+    }
+}
+
+/* The name of a UTF-16 or UTF-32 that the text is in, by its mark or its zero bytes; NULL: neither. */
+static const char *eitp__wide_encoding(const char *bytes, size_t size, const eitp__text_counts *counts) {
+    const size_t most = size / 4 + 1;
+    if (size >= 4 && (!memcmp(bytes, "\xFF\xFE\0\0", 4) || !memcmp(bytes, "\0\0\xFE\xFF", 4)))
+        return "UTF-32";
+    if (size >= 2 && (!memcmp(bytes, "\xFF\xFE", 2) || !memcmp(bytes, "\xFE\xFF", 2)))
+        return "UTF-16";
+    if (size >= 4 && counts->zeros[1] >= most && !counts->zeros[0])
+        return "UTF-16LE";
+    if (size >= 4 && counts->zeros[0] >= most && !counts->zeros[1])
+        return "UTF-16BE";
+    return NULL;
+}
+
+/* True if `count` bytes of `size` are more than a few. */
+static int eitp__is_many(size_t count, size_t size) {
+    return count > 3 && count > size / 100;
+}
+
+static eitp_status eitp__refuse_magic(const char *path, const eitp__file_magic *magic, eitp_error *error) {
+    if (!magic->before)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a %s file, not text; give text files", path, magic->name);
+    return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a %s file; convert it to text first: %s%s%s", path,
+                      magic->name, magic->before, path, magic->after);
+}
+
+/* Pairs of high bytes suggest Chinese, single ones a Western European encoding. */
+static eitp_status eitp__refuse_encoding(const char *path, const eitp__text_counts *counts, size_t size,
+                                         eitp_error *error) {
+    const char *guess = counts->paired >= counts->high / 4 * 3 ? "GB18030" : "WINDOWS-1252";
+    return eitp__fail(error, EITP_ERROR_FORMAT,
+                      "'%s' is not UTF-8: %llu of its first %llu bytes are invalid; set encoding to its encoding, "
+                      "perhaps %s, or convert it: iconv -f %s -t UTF-8 '%s' > NEW",
+                      path, (unsigned long long)counts->invalid, (unsigned long long)size, guess, guess, path);
+}
+
+EITP__PRIVATE eitp_status eitp__check_text(const char *path, const char *bytes, size_t size, int is_utf8,
+                                           eitp_error *error) {
+    eitp__text_counts counts = EITP__ZERO;
+    const eitp__file_magic *magic = eitp__find_file_magic(bytes, size);
+    if (magic)
+        return eitp__refuse_magic(path, magic, error);
+    if (!is_utf8)
+        return EITP_OK;
+    eitp__count_controls((const unsigned char *)bytes, size, &counts);
+    const char *wide = eitp__wide_encoding(bytes, size, &counts);
+    if (wide)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "'%s' is %s, not UTF-8; set encoding to %s, or convert it: iconv -f %s -t UTF-8 '%s' > NEW",
+                          path, wide, wide, wide, path);
+    if (eitp__is_many(counts.controls, size))
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "'%s' is a binary file, not text: %llu of its first %llu bytes are control characters; give "
+                          "text files",
+                          path, (unsigned long long)counts.controls, (unsigned long long)size);
+    eitp__count_invalid((const unsigned char *)bytes, size, &counts);
+    if (eitp__is_many(counts.invalid, size) && counts.invalid > counts.beyond)
+        return eitp__refuse_encoding(path, &counts, size, error);
+    return EITP_OK;
+}
+/* <<src/data/text_check.c */
+
+/* >>src/data/text_reader.c */
+static eitp_status eitp__text_reader_keep(void *user, const char *text, size_t size, eitp_error *error) {
+    eitp__text_reader *reader = (eitp__text_reader *)user;
+    eitp__buffer_add(&reader->piece, text, size);
+    return reader->piece.failed ? eitp__fail_memory(error, reader->piece.size + size, "a piece of text") : EITP_OK;
+}
+
+/* A decoded byte order mark at the beginning is not text. */
+static eitp_status eitp__text_reader_decoded(void *user, const char *text, size_t size, eitp_error *error) {
+    eitp__text_reader *reader = (eitp__text_reader *)user;
+    const size_t mark = !reader->repair.offset && size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    reader->repair.offset += mark;
+    return size > mark ? eitp__utf8_repair_add(&reader->repair, text + mark, size - mark, error) : EITP_OK;
+}
+
+/* Reads up to `size` bytes of the input to raw + end: one piece of a program, or what is left of it. */
+static eitp_status eitp__text_reader_read_input(eitp__text_reader *reader, size_t size, size_t *done,
+                                                eitp_error *error) {
+    const eitp_text_source *input = reader->how.input;
+    const char *text = NULL;
+    eitp_status status = input->read(input->user, &text, done, error);
+    if (status != EITP_OK)
+        return status;
+    *done = text ? *done : 0;
+    if (*done > size) {
+        /* Larger than asked for: room for it is made. */
+        void *raw = reader->raw;
+        if (!eitp__reserve(reader->host, &raw, &reader->raw_capacity, reader->end + *done, 1))
+            return eitp__fail_memory(error, *done, "a piece of the input");
+        reader->raw = (char *)raw;
+    }
+    if (*done)
+        memcpy(reader->raw + reader->end, text, *done);
+    return EITP_OK;
+}
+
+/* Reads more after raw[end]; *done is 0 at the end of the text. */
+static eitp_status eitp__text_reader_read(eitp__text_reader *reader, size_t size, size_t *done, eitp_error *error) {
+    *done = 0;
+    if (reader->is_exhausted)
+        return EITP_OK;
+    eitp_status status = reader->is_input ? eitp__text_reader_read_input(reader, size, done, error)
+                                          : eitp__file_read_some(&reader->file, reader->file_bytes,
+                                                                 reader->raw + reader->end, size, done, error);
+    if (status != EITP_OK)
+        return status;
+    reader->end += *done;
+    reader->file_bytes += *done;
+    reader->is_exhausted = !*done;
+    return EITP_OK;
+}
+
+static eitp_status eitp__text_reader_begin(eitp__text_reader *reader, eitp_error *error) {
+    size_t done = 1;
+    eitp_status status = EITP_OK;
+    if (!reader->is_utf8)
+        status = eitp__decoder_open(&reader->decoder, reader->how.encoding, eitp__text_reader_decoded, reader, error);
+    if (status == EITP_OK && !reader->is_input)
+        status = eitp__file_open(&reader->file, reader->host, reader->path, EITP_FILE_READ, error);
+    while (status == EITP_OK && done && reader->end < EITP__TEXT_CHECK_SIZE)
+        status = eitp__text_reader_read(reader, EITP__TEXT_CHECK_SIZE - reader->end, &done, error);
+    if (status == EITP_OK && reader->is_utf8 && reader->end >= 3 && !memcmp(reader->raw, "\xEF\xBB\xBF", 3))
+        reader->repair.offset = reader->at = 3;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__text_reader_open(eitp__text_reader *reader, const eitp_host *host, const char *path,
+                                                 const eitp__text_reading *how, eitp_error *error) {
+    memset(reader, 0, sizeof *reader);
+    reader->host = host;
+    reader->path = path;
+    reader->how = *how;
+    reader->is_input = how->input && how->input->read && !strcmp(path, "-");
+    reader->is_utf8 = eitp__is_utf8_name(how->encoding);
+    eitp__buffer_init(&reader->piece, host);
+    eitp__utf8_repair_init(&reader->repair, eitp__text_reader_keep, reader);
+    size_t capacity = EITP__TEXT_CHECK_SIZE;
+    if (capacity < how->read_size)
+        capacity = how->read_size;
+    reader->raw = (char *)eitp__allocate_uninitialized(host, capacity);
+    if (!reader->raw)
+        return eitp__fail_memory(error, capacity, "reading a text");
+    reader->raw_capacity = capacity;
+    eitp_status status = eitp__text_reader_begin(reader, error);
+    if (status != EITP_OK)
+        eitp__text_reader_close(reader);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__text_reader_check(const eitp__text_reader *reader, eitp_error *error) {
+    return eitp__check_text(reader->path, reader->raw, reader->end, reader->is_utf8, error);
+}
+
+EITP__PRIVATE uint64_t eitp__text_reader_invalid(const eitp__text_reader *reader) {
+    return reader->repair.invalid_bytes + reader->decoder.invalid_bytes;
+}
+
+EITP__PRIVATE uint64_t eitp__text_reader_bytes(const eitp__text_reader *reader) {
+    return reader->repair.offset;
+}
+
+/* With `strict`, fails at the first invalid byte; else reports them at the end. */
+static eitp_status eitp__text_reader_judge(const eitp__text_reader *reader, eitp_error *error) {
+    const uint64_t count = eitp__text_reader_invalid(reader);
+    if (!count || (!reader->how.strict && !reader->has_ended))
+        return EITP_OK;
+    const int is_decoded = reader->decoder.invalid_bytes > 0;
+    const char *encoding = is_decoded ? reader->how.encoding : "UTF-8";
+    const unsigned long long first = is_decoded ? reader->decoder.first_invalid : reader->repair.first_invalid;
+    const unsigned byte = is_decoded ? reader->decoder.invalid_byte : reader->repair.invalid_byte;
+    if (reader->how.strict)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: invalid %s at byte %llu (0x%02X); set encoding to that of the text, or turn off "
+                          "strict_utf8 to replace such bytes by U+FFFD",
+                          reader->path, encoding, first, byte);
+    eitp__log(reader->host, EITP_LOG_WARNING,
+              "%s: replaced %llu bytes of invalid %s by U+FFFD, the first at byte %llu (0x%02X)", reader->path,
+              (unsigned long long)count, encoding, first, byte);
+    return EITP_OK;
+}
+
+/* Passes on the next bytes, or ends the text. */
+static eitp_status eitp__text_reader_step(eitp__text_reader *reader, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (reader->at == reader->end) {
+        size_t done;
+        reader->at = reader->end = 0;
+        status = eitp__text_reader_read(reader, reader->how.read_size, &done, error);
+        reader->has_ended = status == EITP_OK && !done;
+    }
+    if (status == EITP_OK && reader->has_ended) {
+        if (!reader->is_utf8)
+            status = eitp__decoder_finish(&reader->decoder, error);
+        if (status == EITP_OK)
+            status = eitp__utf8_repair_finish(&reader->repair, error);
+    } else if (status == EITP_OK) {
+        const char *bytes = reader->raw + reader->at;
+        const size_t left = reader->end - reader->at;
+        const size_t size = left < reader->how.read_size ? left : reader->how.read_size;
+        reader->at += size;
+        status = reader->is_utf8 ? eitp__utf8_repair_add(&reader->repair, bytes, size, error)
+                                 : eitp__decoder_add(&reader->decoder, bytes, size, error);
+    }
+    reader->used_bytes = reader->file_bytes - (reader->end - reader->at);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__text_reader_next(eitp__text_reader *reader, const char **text, size_t *size,
+                                                 eitp_error *error) {
+    eitp_status status = EITP_OK;
+    eitp__buffer_clear(&reader->piece);
+    while (status == EITP_OK && !reader->piece.size && !reader->has_ended) {
+        status = eitp__text_reader_step(reader, error);
+        if (status == EITP_OK)
+            status = eitp__text_reader_judge(reader, error);
+    }
+    if (status != EITP_OK)
+        return status;
+    *text = reader->piece.data;
+    *size = reader->piece.size;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__text_reader_close(eitp__text_reader *reader) {
+    if (!reader->host)
+        return;
+    eitp__file_close(&reader->file, NULL);
+    eitp__decoder_close(&reader->decoder);
+    eitp__buffer_release(&reader->piece);
+    eitp__release(reader->host, reader->raw, reader->raw_capacity);
+    memset(reader, 0, sizeof *reader);
+}
+/* <<src/data/text_reader.c */
+
+/* >>src/data/text_lines.c */
+EITP__PRIVATE void eitp__text_lines_init(eitp__text_lines *lines, eitp__text_reader *reader, size_t limit) {
+    memset(lines, 0, sizeof *lines);
+    lines->reader = reader;
+    lines->limit = limit;
+}
+
+/* Takes the bytes of the piece up to the next line feed; *has_ended is 1 if the line ends there. */
+static const char *eitp__text_lines_take(eitp__text_lines *lines, size_t *size, int *has_ended) {
+    const char *text = lines->text, *feed = (const char *)memchr(text, '\n', lines->left);
+    *has_ended = feed != NULL;
+    *size = feed ? (size_t)(feed - text) + 1 : lines->left;
+    lines->text += *size;
+    lines->left -= *size;
+    return text;
+}
+
+/* Reads another piece if nothing is left; lines->left is 0 after it at the end of the text. */
+static eitp_status eitp__text_lines_fill(eitp__text_lines *lines, eitp_error *error) {
+    return lines->left ? EITP_OK : eitp__text_reader_next(lines->reader, &lines->text, &lines->left, error);
+}
+
+/* Skips the rest of a line that was too long. */
+static eitp_status eitp__text_lines_skip(eitp__text_lines *lines, eitp_error *error) {
+    while (lines->is_cut) {
+        size_t size;
+        int has_ended;
+        eitp_status status = eitp__text_lines_fill(lines, error);
+        if (status != EITP_OK)
+            return status;
+        if (!lines->left)
+            break;
+        eitp__text_lines_take(lines, &size, &has_ended);
+        lines->is_cut = !has_ended;
+    }
+    lines->is_cut = 0;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__text_lines_add(eitp__text_lines *lines, eitp__buffer *row, int *is_end,
+                                               eitp_error *error) {
+    int has_ended = 0, has_begun = 0;
+    eitp_status status = eitp__text_lines_skip(lines, error);
+    while (status == EITP_OK && !has_ended) {
+        size_t size;
+        status = eitp__text_lines_fill(lines, error);
+        if (status != EITP_OK || !lines->left)
+            break;
+        lines->line += !has_begun;
+        has_begun = 1;
+        const char *text = eitp__text_lines_take(lines, &size, &has_ended);
+        if (size > lines->limit - row->size) {
+            lines->is_cut = !has_ended;
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: line %llu: the row has more than %llu bytes; set a larger row_limit, or close a "
+                              "quote that is open before",
+                              lines->reader->path, (unsigned long long)lines->line, (unsigned long long)lines->limit);
+        }
+        eitp__buffer_add(row, text, size);
+        if (row->failed)
+            return eitp__fail_memory(error, row->size + size, "a row");
+    }
+    *is_end = status == EITP_OK && !has_begun;
+    return status;
+}
+/* <<src/data/text_lines.c */
+
+/* >>src/data/csv.c */
+EITP__PRIVATE void eitp__csv_init(eitp__csv *csv, eitp__text_lines *lines, char separator) {
+    memset(csv, 0, sizeof *csv);
+    csv->lines = lines;
+    csv->separator = separator;
+    eitp__buffer_init(&csv->row, lines->reader->host);
+    eitp__buffer_init(&csv->cells, lines->reader->host);
+}
+
+EITP__PRIVATE void eitp__csv_release(eitp__csv *csv) {
+    if (!csv->lines)
+        return;
+    eitp__release(csv->row.host, csv->fields, csv->capacity * sizeof *csv->fields);
+    eitp__buffer_release(&csv->row);
+    eitp__buffer_release(&csv->cells);
+    memset(csv, 0, sizeof *csv);
+}
+
+static uint64_t eitp__csv_characters(const eitp__csv *csv, size_t from, size_t to) {
+    return eitp__utf8_count(csv->row.data + from, to - from);
+}
+
+EITP__PRIVATE uint64_t eitp__csv_column(const eitp__csv *csv, const eitp__csv_field *field) {
+    return eitp__csv_characters(csv, field->line_begin, field->begin) + 1;
+}
+
+EITP__PRIVATE eitp_text eitp__csv_value(const eitp__csv *csv, size_t field) {
+    eitp_text value;
+    value.bytes = csv->cells.data ? csv->cells.data + csv->fields[field].offset : "";
+    value.size = csv->fields[field].size;
+    return value;
+}
+
+static eitp_status eitp__csv_fail(const eitp__csv *csv, uint64_t line, uint64_t column, const char *what,
+                                  eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu, column %llu: %s", csv->lines->reader->path,
+                      (unsigned long long)line, (unsigned long long)column, what);
+}
+
+/* True if a line end, or the end of the row, is at `at`. */
+static int eitp__csv_ends(const eitp__csv *csv, size_t at) {
+    const char *text = csv->row.data + at;
+    const size_t left = csv->row.size - at;
+    return !left || *text == '\n' || (*text == '\r' && (left == 1 || text[1] == '\n'));
+}
+
+/* Reads the value of a field in quotes, from after the first one to after the last, over as many lines as it has. */
+static eitp_status eitp__csv_read_quoted(eitp__csv *csv, const eitp__csv_field *field, eitp_error *error) {
+    for (;;) {
+        const char *text = csv->row.data + csv->at;
+        const size_t left = csv->row.size - csv->at;
+        const char *quote = left ? (const char *)memchr(text, '"', left) : NULL;
+        const size_t size = quote ? (size_t)(quote - text) : left;
+        eitp__buffer_add(&csv->cells, text, size);
+        csv->at += size + (quote != NULL);
+        if (!quote) {
+            int is_end;
+            const size_t line_begin = csv->row.size;
+            eitp_status status = eitp__text_lines_add(csv->lines, &csv->row, &is_end, error);
+            if (status == EITP_OK && is_end)
+                status =
+                    eitp__csv_fail(csv, field->line, eitp__csv_column(csv, field),
+                                   "this quote is not closed; close it, or double the quotes inside a field", error);
+            if (status != EITP_OK)
+                return status;
+            csv->line_begin = line_begin;
+        } else if (csv->at < csv->row.size && csv->row.data[csv->at] == '"') {
+            eitp__buffer_add(&csv->cells, "\"", 1);
+            csv->at++;
+        } else if (eitp__csv_ends(csv, csv->at) || csv->row.data[csv->at] == csv->separator) {
+            return EITP_OK;
+        } else {
+            return eitp__csv_fail(csv, csv->lines->line, eitp__csv_characters(csv, csv->line_begin, csv->at) + 1,
+                                  "text after a closing quote; double the quotes inside a field", error);
+        }
+    }
+}
+
+static void eitp__csv_read_plain(eitp__csv *csv) {
+    const size_t begin = csv->at;
+    while (!eitp__csv_ends(csv, csv->at) && csv->row.data[csv->at] != csv->separator)
+        csv->at++;
+    eitp__buffer_add(&csv->cells, csv->row.data + begin, csv->at - begin);
+}
+
+/* A field that begins at csv->at; NULL if out of memory. */
+static eitp__csv_field *eitp__csv_add_field(eitp__csv *csv) {
+    void *fields = csv->fields;
+    const int has_room = eitp__reserve(csv->row.host, &fields, &csv->capacity, csv->count + 1, sizeof *csv->fields);
+    csv->fields = (eitp__csv_field *)fields;
+    if (!has_room)
+        return NULL;
+    eitp__csv_field *field = &csv->fields[csv->count];
+    field->begin = csv->at;
+    field->line_begin = csv->line_begin;
+    field->line = csv->lines->line;
+    field->offset = csv->cells.size;
+    return field;
+}
+
+static eitp_status eitp__csv_read_field(eitp__csv *csv, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    eitp__csv_field *field = eitp__csv_add_field(csv);
+    if (!field)
+        return eitp__fail_memory(error, sizeof *field, "the fields of a row");
+    if (csv->count == EITP__CSV_COLUMNS)
+        return eitp__csv_fail(csv, field->line, eitp__csv_column(csv, field),
+                              "too many fields in a row; check the separator", error);
+    if (csv->at < csv->row.size && csv->row.data[csv->at] == '"') {
+        csv->at++;
+        status = eitp__csv_read_quoted(csv, field, error);
+    } else {
+        eitp__csv_read_plain(csv);
+    }
+    if (status == EITP_OK && csv->cells.failed)
+        status = eitp__fail_memory(error, csv->row.size, "a row");
+    field->size = csv->cells.size - field->offset;
+    csv->count++;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__csv_read(eitp__csv *csv, int *is_end, eitp_error *error) {
+    eitp_status status;
+    do {
+        eitp__buffer_clear(&csv->row);
+        status = eitp__text_lines_add(csv->lines, &csv->row, is_end, error);
+        if (status != EITP_OK || *is_end)
+            return status;
+    } while (eitp__csv_ends(csv, 0));
+    eitp__buffer_clear(&csv->cells);
+    csv->count = csv->at = csv->line_begin = 0;
+    for (;;) {
+        status = eitp__csv_read_field(csv, error);
+        if (status != EITP_OK || eitp__csv_ends(csv, csv->at))
+            return status;
+        csv->at++;
+    }
+}
+/* <<src/data/csv.c */
+
+/* >>src/data/json_rows.c */
+EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines *lines) {
+    memset(rows, 0, sizeof *rows);
+    rows->lines = lines;
+    eitp__buffer_init(&rows->row, lines->reader->host);
+}
+
+EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows) {
+    if (!rows->lines)
+        return;
+    eitp__json_release(rows->document);
+    eitp__release(rows->row.host, rows->labels, rows->label_capacity * sizeof *rows->labels);
+    eitp__buffer_release(&rows->row);
+    memset(rows, 0, sizeof *rows);
+}
+
+EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp__json *value) {
+    return eitp__utf8_count(rows->row.data, value->begin) + 1;
+}
+
+/* Fails at a value; `what` ends with the kind that was expected. */
+static eitp_status eitp__json_rows_fail(const eitp__json_rows *rows, const eitp__json *value, const char *name,
+                                        const char *expected, eitp_error *error) {
+    static const char *const kinds[] = {"null", "a boolean", "a number", "a string", "a list", "an object"};
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu, column %llu: '%.60s' must be %s (got %s)",
+                      rows->lines->reader->path, (unsigned long long)rows->lines->line,
+                      (unsigned long long)eitp__json_rows_column(rows, value), name, expected, kinds[value->kind]);
+}
+
+/* True for a line of white space. */
+static int eitp__json_rows_is_blank(const eitp__buffer *row) {
+    for (size_t i = 0; i < row->size; i++) {
+        if (!strchr(" \t\r\n", row->data[i]) || !row->data[i])
+            return 0;
+    }
+    return 1;
+}
+
+/* A pretty-printed or single JSON text is a frequent mistake, and shows in its first line. */
+static eitp_status eitp__json_rows_advise(const eitp__json_rows *rows, eitp_status status, eitp_error *error) {
+    if (status == EITP_ERROR_FORMAT && rows->lines->line == 1)
+        eitp__fail_advice(error, status,
+                          "each line must be a JSON object; a list is converted by: jq -c '.[]' FILE > NEW");
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_end, eitp_error *error) {
+    const eitp_host *host = rows->row.host;
+    eitp_status status;
+    do {
+        eitp__buffer_clear(&rows->row);
+        status = eitp__text_lines_add(rows->lines, &rows->row, is_end, error);
+        if (status != EITP_OK || *is_end)
+            return status;
+    } while (eitp__json_rows_is_blank(&rows->row));
+    eitp__json_release(rows->document);
+    rows->document = NULL;
+    const size_t feed = rows->row.data[rows->row.size - 1] == '\n';
+    status = eitp__json_parse_line(host, rows->row.data, rows->row.size - feed, (size_t)rows->lines->line,
+                                   &rows->document, error);
+    if (status != EITP_OK) {
+        eitp__fail_prefix(error, status, "%s", rows->lines->reader->path);
+        return eitp__json_rows_advise(rows, status, error);
+    }
+    rows->object = eitp__json_root(rows->document);
+    if (rows->object->kind != EITP__JSON_OBJECT)
+        return eitp__json_rows_advise(rows, eitp__json_rows_fail(rows, rows->object, "the line", "an object", error),
+                                      error);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, const char *name, const eitp__json **value,
+                                               eitp_text *text, eitp_error *error) {
+    const eitp__json *member = eitp__json_member(rows->object, name);
+    *value = member && member->kind != EITP__JSON_NULL ? member : NULL;
+    if (!*value)
+        return EITP_OK;
+    if (member->kind != EITP__JSON_STRING)
+        return eitp__json_rows_fail(rows, member, name, "a string", error);
+    text->bytes = member->text;
+    text->size = member->text_size;
+    return EITP_OK;
+}
+
+/* Stores a label, or returns 0 if it has another kind. */
+static int eitp__json_rows_label(const eitp__json *value, eitp_text *label) {
+    static const char *const booleans[] = {"false", "true"};
+    if (value->kind == EITP__JSON_BOOLEAN) {
+        label->bytes = booleans[value->boolean];
+        label->size = strlen(label->bytes);
+        return 1;
+    }
+    label->bytes = value->text;
+    label->size = value->text_size;
+    return value->kind == EITP__JSON_STRING || value->kind == EITP__JSON_NUMBER;
+}
+
+EITP__PRIVATE eitp_status eitp__json_rows_labels(eitp__json_rows *rows, const char *name, eitp_example *example,
+                                                 eitp_error *error) {
+    const eitp__json *member = eitp__json_member(rows->object, name);
+    void *labels = rows->labels;
+    example->label_count = 0;
+    if (!member || member->kind == EITP__JSON_NULL)
+        return EITP_OK;
+    example->labels_are_list = member->kind == EITP__JSON_ARRAY;
+    const size_t count = example->labels_are_list ? member->count : 1;
+    const int has_room = eitp__reserve(rows->row.host, &labels, &rows->label_capacity, count, sizeof *rows->labels);
+    rows->labels = (eitp_text *)labels;
+    if (!has_room)
+        return eitp__fail_memory(error, count * sizeof *rows->labels, "the labels of a row");
+    const eitp__json *value = example->labels_are_list ? member->first_child : member;
+    for (size_t i = 0; i < count; i++, value = value->next) {
+        if (!eitp__json_rows_label(value, &rows->labels[i]))
+            return eitp__json_rows_fail(rows, value, name, "a string, a number, a boolean or a list of these", error);
+    }
+    example->labels = rows->labels;
+    example->label_count = count;
+    return EITP_OK;
+}
+/* <<src/data/json_rows.c */
+
+/* >>src/data/table_rows.c */
+/* Bad rows that are reported one by one; the others are counted. */
+enum { EITP__REPORTED_ROWS = 10 };
+
+EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_format other) {
+    static const struct {
+        const char *ending;
+        eitp_text_format format;
+    } endings[] = {{".csv", EITP_FORMAT_CSV},
+                   {".tsv", EITP_FORMAT_TSV},
+                   {".tab", EITP_FORMAT_TSV},
+                   {".jsonl", EITP_FORMAT_JSONL},
+                   {".ndjson", EITP_FORMAT_JSONL}};
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < EITP__COUNT(endings); i++) {
+        const size_t size = strlen(endings[i].ending);
+        size_t same = 0;
+        while (length > size && same < size) {
+            const char c = path[length - size + same];
+            if ((c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c) != endings[i].ending[same])
+                break;
+            same++;
+        }
+        if (same == size)
+            return endings[i].format;
+    }
+    return other;
+}
+
+/* ---- Columns of CSV and TSV ---- */
+
+/* The number that a column is given by, from 1; 0: it is a name. */
+static size_t eitp__column_number(const char *column) {
+    size_t number = 0;
+    for (const char *at = column; *at; at++) {
+        if (*at < '0' || *at > '9' || number > EITP__CSV_COLUMNS)
+            return 0;
+        number = number * 10 + (size_t)(*at - '0');
+    }
+    return number;
+}
+
+/* The names in the first line, for a message, cut after `size` bytes. */
+static void eitp__list_columns(const eitp__csv *csv, char *list, size_t size) {
+    size_t used = 0;
+    list[0] = 0;
+    for (size_t i = 0; i < csv->count && used + 1 < size; i++) {
+        const eitp_text name = eitp__csv_value(csv, i);
+        const int length = snprintf(list + used, size - used, "%s%.*s", i ? ", " : "",
+                                    (int)(name.size < 40 ? name.size : 40), name.bytes);
+        used += length > 0 ? (size_t)length : 0;
+    }
+    if (used >= size)
+        memcpy(list + size - 4, "...", 4);
+}
+
+/* Finds a name in the first line; *found is SIZE_MAX if it is not there. */
+static eitp_status eitp__find_name(const eitp__table_rows *rows, const char *name, size_t *found, eitp_error *error) {
+    const size_t size = strlen(name);
+    *found = SIZE_MAX;
+    for (size_t i = 0; i < rows->csv.count; i++) {
+        const eitp_text header = eitp__csv_value(&rows->csv, i);
+        if (header.size != size || memcmp(header.bytes, name, size))
+            continue;
+        if (*found != SIZE_MAX)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: line %llu: columns %llu and %llu are both named '%.60s'; rename one",
+                              rows->reader.path, (unsigned long long)rows->first_line, (unsigned long long)*found + 1,
+                              (unsigned long long)i + 1, name);
+        *found = i;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__fail_column(const eitp__table_rows *rows, const char *column, eitp_error *error) {
+    char list[300];
+    eitp__list_columns(&rows->csv, list, sizeof list);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "%s: line %llu: no column %s'%.60s' (columns: %s); name one of these, or give its number if the "
+                      "first line is a row",
+                      rows->reader.path, (unsigned long long)rows->first_line,
+                      eitp__column_number(column) ? "" : "named ", column, list);
+}
+
+/*
+ * Finds the columns in the first line, which is the header if any of them is given by name, and a row if all are given
+ * by numbers. Only the label may be missing, if it has its default name.
+ */
+static eitp_status eitp__find_columns(eitp__table_rows *rows, eitp_error *error) {
+    static const char *const defaults[EITP__COLUMN_KINDS] = {"text", NULL, "label"};
+    const char *const *columns = rows->config.columns;
+    int has_names = 0;
+    for (size_t i = 0; i < EITP__COLUMN_KINDS; i++) {
+        const char *given = columns[i] ? columns[i] : i == EITP__COLUMN_TEXT ? defaults[i] : NULL;
+        has_names |= given && !eitp__column_number(given);
+    }
+    for (size_t i = 0; i < EITP__COLUMN_KINDS; i++) {
+        const char *column = columns[i] ? columns[i] : defaults[i];
+        const size_t number = column ? eitp__column_number(column) : 0;
+        eitp_status status = EITP_OK;
+        rows->fields[i] = SIZE_MAX;
+        if (!column || (!columns[i] && !has_names))
+            continue;
+        if (number && number <= rows->csv.count)
+            rows->fields[i] = number - 1;
+        else if (!number)
+            status = eitp__find_name(rows, column, &rows->fields[i], error);
+        if (status != EITP_OK)
+            return status;
+        if (rows->fields[i] == SIZE_MAX && (columns[i] || i == EITP__COLUMN_TEXT))
+            return eitp__fail_column(rows, column, error);
+    }
+    rows->has_row = !has_names;
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_header(eitp__table_rows *rows, eitp_error *error) {
+    int is_end;
+    eitp__csv_init(&rows->csv, &rows->lines, rows->config.format == EITP_FORMAT_CSV ? ',' : '\t');
+    eitp_status status = eitp__csv_read(&rows->csv, &is_end, error);
+    if (status != EITP_OK || is_end)
+        return status;
+    rows->field_count = rows->csv.count;
+    rows->first_line = rows->csv.fields[0].line;
+    return eitp__find_columns(rows, error);
+}
+
+/* ---- Rows ---- */
+
+static eitp_status eitp__check_field_count(const eitp__table_rows *rows, eitp_error *error) {
+    const eitp__csv *csv = &rows->csv;
+    if (csv->count == rows->field_count)
+        return EITP_OK;
+    const eitp__csv_field *at = &csv->fields[csv->count < rows->field_count ? csv->count - 1 : rows->field_count];
+    return eitp__fail(
+        error, EITP_ERROR_FORMAT,
+        "%s: line %llu, column %llu: the row has %llu field%s, expected %llu as in line %llu; quote fields "
+        "that contain the separator",
+        rows->reader.path, (unsigned long long)at->line, (unsigned long long)eitp__csv_column(csv, at),
+        (unsigned long long)csv->count, csv->count == 1 ? "" : "s", (unsigned long long)rows->field_count,
+        (unsigned long long)rows->first_line);
+}
+
+static eitp_status eitp__read_csv(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+    const eitp__csv *csv = &rows->csv;
+    eitp_status status = EITP_OK;
+    *is_end = 0;
+    if (!rows->has_row)
+        status = eitp__csv_read(&rows->csv, is_end, error);
+    rows->has_row = 0;
+    if (status == EITP_OK && !*is_end)
+        status = eitp__check_field_count(rows, error);
+    if (status != EITP_OK || *is_end)
+        return status;
+    const eitp__csv_field *text = &csv->fields[rows->fields[EITP__COLUMN_TEXT]];
+    example->text = eitp__csv_value(csv, rows->fields[EITP__COLUMN_TEXT]);
+    example->line = text->line;
+    example->column = eitp__csv_column(csv, text);
+    if (rows->fields[EITP__COLUMN_PAIR] != SIZE_MAX)
+        example->pair = eitp__csv_value(csv, rows->fields[EITP__COLUMN_PAIR]);
+    if (rows->fields[EITP__COLUMN_LABEL] == SIZE_MAX)
+        return EITP_OK;
+    rows->label = eitp__csv_value(csv, rows->fields[EITP__COLUMN_LABEL]);
+    example->labels = &rows->label;
+    example->label_count = rows->label.size > 0;
+    return EITP_OK;
+}
+
+/* A member that is named must be in some row; the default label need not be. */
+static eitp_status eitp__check_found(const eitp__table_rows *rows, eitp_error *error) {
+    for (size_t i = EITP__COLUMN_PAIR; i < EITP__COLUMN_KINDS; i++) {
+        const char *name = rows->config.columns[i];
+        if (name && rows->count && !rows->found[i])
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "%s: no row has a member named '%.60s'; name one that rows have", rows->reader.path,
+                              name);
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_json(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+    const char *const *columns = rows->config.columns;
+    const char *text = columns[EITP__COLUMN_TEXT] ? columns[EITP__COLUMN_TEXT] : "text";
+    const char *pair = columns[EITP__COLUMN_PAIR];
+    const char *label = columns[EITP__COLUMN_LABEL] ? columns[EITP__COLUMN_LABEL] : "label";
+    const eitp__json *value;
+    eitp_status status = eitp__json_rows_read(&rows->json, is_end, error);
+    if (status == EITP_OK && *is_end)
+        return eitp__check_found(rows, error);
+    if (status == EITP_OK)
+        status = eitp__json_rows_text(&rows->json, text, &value, &example->text, error);
+    if (status != EITP_OK)
+        return status;
+    if (!value)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: line %llu: no member named '%.60s' with a text; name the member that has the text",
+                          rows->reader.path, (unsigned long long)rows->lines.line, text);
+    example->line = rows->lines.line;
+    example->column = eitp__json_rows_column(&rows->json, value);
+    if (pair) {
+        rows->found[EITP__COLUMN_PAIR] |= eitp__json_member(rows->json.object, pair) != NULL;
+        status = eitp__json_rows_text(&rows->json, pair, &value, &example->pair, error);
+    }
+    rows->found[EITP__COLUMN_LABEL] |= eitp__json_member(rows->json.object, label) != NULL;
+    return status == EITP_OK ? eitp__json_rows_labels(&rows->json, label, example, error) : status;
+}
+
+static void eitp__take_plain(eitp__table_rows *rows, eitp_example *example, uint64_t line) {
+    example->text.bytes = rows->text.data;
+    example->text.size = rows->text.size;
+    example->line = line;
+    example->column = 1;
+    rows->label = rows->config.label;
+    example->labels = &rows->label;
+    example->label_count = rows->label.bytes != NULL;
+}
+
+static eitp_status eitp__read_line(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+    do {
+        eitp__buffer_clear(&rows->text);
+        eitp_status status = eitp__text_lines_add(&rows->lines, &rows->text, is_end, error);
+        if (status != EITP_OK || *is_end)
+            return status;
+        rows->text.size -= rows->text.size && rows->text.data[rows->text.size - 1] == '\n';
+        rows->text.size -= rows->text.size && rows->text.data[rows->text.size - 1] == '\r';
+    } while (!rows->text.size);
+    eitp__take_plain(rows, example, rows->lines.line);
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_whole(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+    int has_ended = 0;
+    eitp_status status = EITP_OK;
+    eitp__buffer_clear(&rows->text);
+    while (status == EITP_OK && !has_ended)
+        status = eitp__text_lines_add(&rows->lines, &rows->text, &has_ended, error);
+    *is_end = status == EITP_OK && !rows->text.size;
+    if (status == EITP_OK && !*is_end)
+        eitp__take_plain(rows, example, 1);
+    return status;
+}
+
+/* ---- Formats ---- */
+
+static const struct {
+    eitp_status (*open)(eitp__table_rows *rows, eitp_error *error); /* NULL: nothing to do */
+    eitp_status (*read)(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error);
+} eitp__row_formats[] = {{NULL, NULL},
+                         {NULL, eitp__read_whole},
+                         {NULL, eitp__read_line},
+                         {eitp__read_header, eitp__read_csv},
+                         {eitp__read_header, eitp__read_csv},
+                         {NULL, eitp__read_json}};
+
+EITP__PRIVATE eitp_status eitp__table_rows_open(eitp__table_rows *rows, const eitp_host *host, const char *path,
+                                                const eitp__text_reading *how, const eitp__row_config *config,
+                                                eitp_error *error) {
+    memset(rows, 0, sizeof *rows);
+    rows->config = *config;
+    eitp_status status = eitp__text_reader_open(&rows->reader, host, path, how, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__text_lines_init(&rows->lines, &rows->reader, config->row_limit);
+    eitp__json_rows_init(&rows->json, &rows->lines);
+    eitp__buffer_init(&rows->text, host);
+    status = eitp__text_reader_check(&rows->reader, error);
+    if (status == EITP_OK && eitp__row_formats[config->format].open)
+        status = eitp__row_formats[config->format].open(rows, error);
+    if (status != EITP_OK)
+        eitp__table_rows_close(rows);
+    return status;
+}
+
+/* True if the row that failed is bad, rather than the file, and is to be skipped. */
+static int eitp__skips_row(const eitp__table_rows *rows, eitp_status status) {
+    const int is_invalid = rows->reader.how.strict && eitp__text_reader_invalid(&rows->reader);
+    return status == EITP_ERROR_FORMAT && rows->config.skip_bad && !is_invalid;
+}
+
+static void eitp__report_skipped(eitp__table_rows *rows, const eitp_error *error) {
+    rows->skipped++;
+    if (rows->skipped <= EITP__REPORTED_ROWS)
+        eitp__log(rows->reader.host, EITP_LOG_WARNING, "skipped a bad row: %s", error->message);
+    if (rows->skipped == EITP__REPORTED_ROWS)
+        eitp__log(rows->reader.host, EITP_LOG_WARNING, "%s: more bad rows are counted and not reported",
+                  rows->reader.path);
+}
+
+EITP__PRIVATE eitp_status eitp__table_rows_next(eitp__table_rows *rows, eitp_example *example, int *is_end,
+                                                eitp_error *error) {
+    eitp_error bad = EITP__ZERO;
+    eitp_status status;
+    for (;;) {
+        eitp_example next = EITP__ZERO;
+        next.path = rows->reader.path;
+        status = eitp__row_formats[rows->config.format].read(rows, &next, is_end, &bad);
+        if (status == EITP_OK && !*is_end) {
+            *example = next;
+            rows->count++;
+        }
+        if (!eitp__skips_row(rows, status))
+            break;
+        eitp__report_skipped(rows, &bad);
+    }
+    if (status != EITP_OK && error)
+        *error = bad;
+    return status;
+}
+
+EITP__PRIVATE void eitp__table_rows_close(eitp__table_rows *rows) {
+    if (!rows->reader.host)
+        return;
+    eitp__csv_release(&rows->csv);
+    eitp__json_rows_release(&rows->json);
+    eitp__buffer_release(&rows->text);
+    eitp__text_reader_close(&rows->reader);
+    memset(rows, 0, sizeof *rows);
+}
+
+EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const char *path, uint64_t count,
+                                                    uint64_t skipped, eitp_error *error) {
+    if (!skipped)
+        return EITP_OK;
+    if (!count)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: all %llu rows are bad; see the log, and check format and columns", path,
+                          (unsigned long long)skipped);
+    eitp__log(host, EITP_LOG_WARNING, "skipped %llu bad rows of %llu", (unsigned long long)skipped,
+              (unsigned long long)(count + skipped));
+    return EITP_OK;
+}
+/* <<src/data/table_rows.c */
+
 /* >>src/data/token_file.c */
 enum { EITP__TOKEN_READ_BYTES = 8192, EITP__TOKEN_VERIFY_IDS = 2048 };
 
@@ -34368,174 +35881,6 @@ uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, 
 }
 /* <<src/data/windows.c */
 
-/* >>src/data/pack.c */
-/* Packs texts into a token file: reads, repairs invalid UTF-8, encodes, writes. */
-
-typedef struct eitp__packer {
-    const eitp_host *host;
-    const eitp_pack_config *config;
-    eitp_text_files *texts;
-    eitp_encoder *encoder;
-    eitp__token_writer writer;
-    const char *path;         /* of the current text */
-    eitp__utf8_repair repair; /* of the current text */
-} eitp__packer;
-
-static eitp_status eitp__pack_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
-    return eitp__token_writer_add(&((eitp__packer *)user)->writer, ids, count, error);
-}
-
-static eitp_status eitp__pack_utf8(void *user, const char *text, size_t size, eitp_error *error) {
-    return eitp_encoder_add(((eitp__packer *)user)->encoder, text, size, error);
-}
-
-static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    eitp_pack_progress progress;
-    if (!config->progress)
-        return EITP_OK;
-    progress.path = packer->path;
-    progress.text_bytes = packer->writer.info.text_bytes;
-    progress.text_bytes_total = eitp_text_files_bytes(packer->texts);
-    progress.documents = packer->writer.info.document_count;
-    progress.tokens = packer->writer.info.token_count;
-    if (config->progress(config->user, &progress))
-        return eitp__fail(error, EITP_ERROR_INTERRUPTED, "%s: packing was stopped here; no token file was written",
-                          packer->path);
-    return EITP_OK;
-}
-
-/* With strict_utf8 invalid bytes are an error. Checked after each piece. */
-static eitp_status eitp__pack_check_utf8(const eitp__packer *packer, eitp_error *error) {
-    const eitp__utf8_repair *repair = &packer->repair;
-    if (!packer->config->strict_utf8 || !repair->invalid_bytes)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_FORMAT,
-                      "%s: invalid UTF-8 at byte %llu (0x%02X); convert the text to UTF-8, or turn off strict_utf8 to "
-                      "replace such bytes by U+FFFD",
-                      packer->path, (unsigned long long)repair->first_invalid, (unsigned)repair->invalid_byte);
-}
-
-/* Passes all pieces of the current text through repair and encoder. */
-static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
-    for (;;) {
-        const char *text;
-        size_t size = 0;
-        eitp_status status = eitp__text_files_piece(packer->texts, &text, &size, error);
-        if (status == EITP_OK)
-            status = size ? eitp__utf8_repair_add(&packer->repair, text, size, error)
-                          : eitp__utf8_repair_finish(&packer->repair, error);
-        if (status == EITP_OK)
-            status = eitp__pack_check_utf8(packer, error);
-        packer->writer.info.text_bytes += size;
-        if (status == EITP_OK)
-            status = size ? eitp__pack_progress(packer, error) : eitp_encoder_finish(packer->encoder, error);
-        if (status != EITP_OK || !size)
-            return status;
-    }
-}
-
-static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) {
-    eitp_token_file_info *info = &packer->writer.info;
-    const eitp__utf8_repair *repair = &packer->repair;
-    eitp__utf8_repair_init(&packer->repair, eitp__pack_utf8, packer);
-    info->document_count++;
-    eitp_status status = eitp__pack_pieces(packer, error);
-    if (status == EITP_OK && info->end_of_text >= 0)
-        status = eitp__token_writer_add(&packer->writer, &info->end_of_text, 1, error);
-    if (status != EITP_OK || !repair->invalid_bytes)
-        return status;
-    info->invalid_bytes += repair->invalid_bytes;
-    eitp__log(packer->host, EITP_LOG_WARNING,
-              "%s: replaced %llu bytes of invalid UTF-8 by U+FFFD, the first at byte %llu (0x%02X)", packer->path,
-              (unsigned long long)repair->invalid_bytes, (unsigned long long)repair->first_invalid,
-              (unsigned)repair->invalid_byte);
-    return EITP_OK;
-}
-
-/* Fails early if the output cannot be a file. */
-static eitp_status eitp__pack_check_output(const eitp_host *host, const char *path, eitp_error *error) {
-    eitp_path_info output = EITP__ZERO;
-    eitp_status status = eitp__path_info(host, path, &output, error);
-    if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: exists and is not a file; choose another name for the token file", path);
-    return status;
-}
-
-/* A token file has whole texts, whatever the tokenizer says. */
-static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
-    const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
-    if (length)
-        eitp__log(packer->host, EITP_LOG_WARNING,
-                  "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
-}
-
-static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
-                                    eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    eitp_status status = eitp__pack_check_output(packer->host, output_path, error);
-    if (status == EITP_OK)
-        status = eitp_text_files_open(packer->host, config->paths, config->path_count, config->read_size,
-                                      &packer->texts, error);
-    if (status == EITP_OK)
-        status = eitp_encoder_create(tokenizer, eitp__pack_ids, packer, &packer->encoder, error);
-    if (status == EITP_OK)
-        status =
-            eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
-    eitp__pack_warn_truncation(packer, tokenizer);
-    packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
-    packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
-    return status;
-}
-
-static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error) {
-    for (;;) {
-        eitp_status status = eitp__text_files_next(packer->texts, &packer->path, error);
-        if (status != EITP_OK || !packer->path)
-            return status;
-        status = eitp__pack_document(packer, error);
-        if (status != EITP_OK)
-            return status;
-    }
-}
-
-static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    const eitp_token_file_info *info = &packer->writer.info;
-    if (!info->token_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
-                          config->paths[0], config->path_count > 1 ? " and the other paths" : "");
-    if (info->end_of_text < 0 && info->document_count > 1)
-        eitp__log(packer->host, EITP_LOG_WARNING,
-                  "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
-                  "eos_token in its tokenizer_config.json",
-                  (unsigned long long)info->document_count);
-    return eitp__token_writer_finish(&packer->writer, error);
-}
-
-eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
-                      const char *output_path, eitp_token_file_info *info, eitp_error *error) {
-    eitp__packer packer;
-    if (!host || !tokenizer || !config || !output_path)
-        return eitp__fail_null(error, "eitp_pack", "host, tokenizer, config and output_path");
-    memset(&packer, 0, sizeof packer);
-    packer.host = host;
-    packer.config = config;
-    eitp_status status = eitp__pack_begin(&packer, tokenizer, output_path, error);
-    if (status == EITP_OK)
-        status = eitp__pack_documents(&packer, error);
-    if (status == EITP_OK)
-        status = eitp__pack_finish(&packer, error);
-    if (status == EITP_OK && info)
-        *info = packer.writer.info;
-    eitp__token_writer_release(&packer.writer);
-    eitp_encoder_destroy(packer.encoder);
-    eitp_text_files_close(packer.texts);
-    return status;
-}
-/* <<src/data/pack.c */
-
 /* >>src/data/path_walk.c */
 EITP__PRIVATE void eitp__path_walk_init(eitp__path_walk *walk, const eitp_host *host, const char *const *paths,
                                         size_t path_count) {
@@ -34595,6 +35940,10 @@ EITP__PRIVATE eitp_status eitp__path_walk_next(eitp__path_walk *walk, eitp_error
         eitp_status status = eitp__path_walk_step(walk, error);
         if (status != EITP_OK || !walk->path)
             return status;
+        if (walk->has_input && walk->is_listed && !strcmp(walk->path, "-")) {
+            walk->size = 0;
+            return EITP_OK;
+        }
         status = eitp__path_info(walk->host, walk->path, &info, error);
         if (status == EITP_OK && info.kind == EITP_PATH_FILE) {
             walk->size = info.size;
@@ -34624,36 +35973,56 @@ struct eitp_text_files {
     eitp_host host;
     char **paths;
     size_t path_count;
+    char *encoding, *text_column; /* NULL: the default */
+    eitp_text_format format;
+    int skip_bad;
+    eitp_text_source input;
+    eitp__text_reading how;
     eitp__path_walk walk;
-    eitp__file file;
-    uint64_t offset; /* of the next piece in the file */
-    char *piece;
-    size_t piece_size;
-    size_t first_size; /* of the first piece if it has been read but not returned yet, else 0 */
+    eitp__text_reader reader; /* of the current file, if it is a text */
+    eitp__table_rows rows;    /* if it is a table */
+    eitp_text row;            /* the current row; bytes NULL: it has been passed on */
+    uint64_t row_bytes;       /* of all rows of the current file */
+    eitp__text_progress done; /* in the files before the current one */
+    uint64_t row_count, skipped_rows;
     uint64_t total_bytes;
+    int has_begun;
 };
 
-static eitp_status eitp__text_files_copy_paths(eitp_text_files *files, const char *const *paths, size_t path_count,
-                                               eitp_error *error) {
+/* ---- Opening ---- */
+
+/* A copy of a text that may be NULL. */
+static eitp_status eitp__text_files_copy(eitp_text_files *files, const char *text, char **copy, eitp_error *error) {
+    *copy = text ? eitp__copy_text(&files->host, text) : NULL;
+    return text && !*copy ? eitp__fail_memory(error, strlen(text) + 1, "the path of a text file") : EITP_OK;
+}
+
+static eitp_status eitp__text_files_copy_config(eitp_text_files *files, const eitp_text_files_config *config,
+                                                eitp_error *error) {
     size_t bytes = 0;
-    if (eitp__multiply_size(path_count, sizeof *files->paths, &bytes))
+    if (eitp__multiply_size(config->path_count, sizeof *files->paths, &bytes))
         files->paths = (char **)eitp__allocate(&files->host, bytes);
     if (!files->paths)
         return eitp__fail_memory(error, bytes, "the paths of text files");
-    files->path_count = path_count;
-    for (size_t i = 0; i < path_count; i++) {
-        files->paths[i] = eitp__copy_text(&files->host, paths[i]);
-        if (!files->paths[i])
-            return eitp__fail_memory(error, strlen(paths[i]) + 1, "the path of a text file");
-    }
-    return EITP_OK;
+    files->path_count = config->path_count;
+    eitp_status status = eitp__text_files_copy(files, config->encoding, &files->encoding, error);
+    if (status == EITP_OK)
+        status = eitp__text_files_copy(files, config->text_column, &files->text_column, error);
+    for (size_t i = 0; i < config->path_count && status == EITP_OK; i++)
+        status = eitp__text_files_copy(files, config->paths[i], &files->paths[i], error);
+    return status;
+}
+
+static void eitp__text_files_walk(const eitp_text_files *files, eitp__path_walk *walk) {
+    eitp__path_walk_init(walk, &files->host, (const char *const *)files->paths, files->path_count);
+    walk->has_input = files->input.read != NULL;
 }
 
 /* Walks all paths once, to find missing ones early and to sum up the sizes. */
 static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *error) {
     eitp__path_walk walk;
     eitp_status status;
-    eitp__path_walk_init(&walk, &files->host, (const char *const *)files->paths, files->path_count);
+    eitp__text_files_walk(files, &walk);
     do {
         status = eitp__path_walk_next(&walk, error);
         files->total_bytes += status == EITP_OK && walk.path ? walk.size : 0;
@@ -34662,41 +36031,47 @@ static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *
     return status;
 }
 
-static int eitp__all_paths(const char *const *paths, size_t path_count) {
-    for (size_t i = 0; paths && i < path_count; i++) {
-        if (!paths[i])
-            return 0;
+static eitp_status eitp__text_files_check(const eitp_text_files_config *config, eitp_error *error) {
+    if (!config->path_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name text files or directories");
+    if ((unsigned)config->format >= EITP_FORMAT_FOLDERS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown format of texts %d", (int)config->format);
+    for (size_t i = 0; i < config->path_count; i++) {
+        if (!config->paths || !config->paths[i])
+            return eitp__fail_null(error, "eitp_text_files_open", "paths and each of them");
+        if (!strcmp(config->paths[i], "-") && !config->input.read)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'-' has nothing to read; set input, or give ./- for a file");
     }
-    return paths != NULL;
+    return EITP_OK;
 }
 
-eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count, size_t piece_size,
-                                 eitp_text_files **out, eitp_error *error) {
-    if (!host || !out)
-        return eitp__fail_null(error, "eitp_text_files_open", "host and out");
+eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_config *config, eitp_text_files **out,
+                                 eitp_error *error) {
+    if (!host || !config || !out)
+        return eitp__fail_null(error, "eitp_text_files_open", "host, config and out");
     *out = NULL;
-    if (!path_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name text files or directories");
-    if (!eitp__all_paths(paths, path_count))
-        return eitp__fail_null(error, "eitp_text_files_open", "paths and each of them");
+    eitp_status status = eitp__text_files_check(config, error);
+    if (status != EITP_OK)
+        return status;
     eitp_text_files *files = (eitp_text_files *)eitp__allocate(host, sizeof *files);
     if (!files)
         return eitp__fail_memory(error, sizeof *files, "reading text files");
     files->host = *host;
-    files->piece_size = piece_size ? piece_size : 65536;
-    if (files->piece_size < EITP__TOKEN_MAGIC_SIZE)
-        files->piece_size = EITP__TOKEN_MAGIC_SIZE;
-    eitp_status status = eitp__text_files_copy_paths(files, paths, path_count, error);
-    eitp__path_walk_init(&files->walk, &files->host, (const char *const *)files->paths, files->path_count);
-    if (status == EITP_OK) {
-        files->piece = (char *)eitp__allocate_uninitialized(host, files->piece_size);
-        status = files->piece ? eitp__text_files_measure(files, error)
-                              : eitp__fail_memory(error, files->piece_size, "reading text files");
-    }
+    files->format = config->format;
+    files->skip_bad = config->skip_bad;
+    files->input = config->input;
+    status = eitp__text_files_copy_config(files, config, error);
+    files->how.encoding = files->encoding;
+    files->how.strict = config->strict_utf8;
+    files->how.read_size = config->piece_size ? config->piece_size : 65536;
+    files->how.input = config->input.read ? &files->input : NULL;
+    if (status == EITP_OK)
+        status = eitp__text_files_measure(files, error);
     if (status != EITP_OK) {
         eitp_text_files_close(files);
         return status;
     }
+    eitp__text_files_walk(files, &files->walk);
     *out = files;
     return EITP_OK;
 }
@@ -34704,13 +36079,15 @@ eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths
 void eitp_text_files_close(eitp_text_files *files) {
     if (!files)
         return;
-    eitp_host host = files->host;
-    eitp__file_close(&files->file, NULL);
+    const eitp_host host = files->host;
+    eitp__text_reader_close(&files->reader);
+    eitp__table_rows_close(&files->rows);
     eitp__path_walk_release(&files->walk);
     for (size_t i = 0; i < files->path_count; i++)
         eitp__release_text(&host, files->paths[i]);
     eitp__release(&host, files->paths, files->path_count * sizeof *files->paths);
-    eitp__release(&host, files->piece, files->piece_size);
+    eitp__release_text(&host, files->encoding);
+    eitp__release_text(&host, files->text_column);
     eitp__release(&host, files, sizeof *files);
 }
 
@@ -34718,60 +36095,112 @@ uint64_t eitp_text_files_bytes(const eitp_text_files *files) {
     return files ? files->total_bytes : 0;
 }
 
-/* Opens the current file of the walk and reads its first piece; first_size stays 0 if the file is skipped. */
-static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *error) {
+/* ---- Documents ---- */
+
+EITP__PRIVATE eitp__text_progress eitp__text_files_counts(const eitp_text_files *files) {
+    eitp__text_progress counts = files->done;
+    counts.file_bytes += files->reader.used_bytes + files->rows.reader.used_bytes;
+    counts.text_bytes += files->row_bytes + eitp__text_reader_bytes(&files->reader);
+    counts.invalid_bytes += eitp__text_reader_invalid(&files->reader) + eitp__text_reader_invalid(&files->rows.reader);
+    return counts;
+}
+
+/* Closes the current file, if any. */
+static void eitp__text_files_end(eitp_text_files *files) {
+    files->done = eitp__text_files_counts(files);
+    files->row_count += files->rows.count;
+    files->skipped_rows += files->rows.skipped;
+    files->row_bytes = 0;
+    eitp__text_reader_close(&files->reader);
+    eitp__table_rows_close(&files->rows);
+}
+
+/* Opens the current file of the walk as a text; the reader stays closed if it is skipped. */
+static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_error *error) {
     const char *path = files->walk.path;
-    size_t size = 0;
-    eitp_status status = eitp__file_open(&files->file, &files->host, path, EITP_FILE_READ, error);
-    if (status == EITP_OK)
-        status = eitp__file_read_some(&files->file, 0, files->piece, files->piece_size, &size, error);
+    eitp__text_reader *reader = &files->reader;
+    eitp_status status = eitp__text_reader_open(reader, &files->host, path, &files->how, error);
     if (status != EITP_OK)
         return status;
-    if (size == 0) {
+    if (reader->at == reader->end) {
         eitp__log(&files->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", path);
+        eitp__text_reader_close(reader);
         return EITP_OK;
     }
-    if (size >= EITP__TOKEN_MAGIC_SIZE && !memcmp(files->piece, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE)) {
-        if (files->walk.is_listed)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
-        /* In a directory it may be the token file being written. */
-        eitp__log(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
-        return EITP_OK;
-    }
-    files->first_size = size;
-    files->offset = 0;
+    if (reader->end < EITP__TOKEN_MAGIC_SIZE || memcmp(reader->raw, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE))
+        return eitp__text_reader_check(reader, error);
+    if (files->walk.is_listed)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
+    /* In a directory it may be the token file being written. */
+    eitp__log(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
+    eitp__text_reader_close(reader);
+    return EITP_OK;
+}
+
+static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *error) {
+    eitp__row_config config = EITP__ZERO;
+    const char *path = files->walk.path;
+    config.format = files->format;
+    if (config.format == EITP_FORMAT_AUTO)
+        config.format = eitp__format_of_name(path, EITP_FORMAT_TEXT);
+    if (config.format == EITP_FORMAT_TEXT)
+        return eitp__text_files_begin_text(files, error);
+    config.columns[EITP__COLUMN_TEXT] = files->text_column;
+    config.skip_bad = files->skip_bad;
+    config.row_limit = EITP__ROW_LIMIT;
+    return eitp__table_rows_open(&files->rows, &files->host, path, &files->how, &config, error);
+}
+
+/* Reads the next row that is not empty; row.bytes is NULL after the last. */
+static eitp_status eitp__text_files_next_row(eitp_text_files *files, eitp_error *error) {
+    eitp_example example = EITP__ZERO;
+    int is_end;
+    do {
+        eitp_status status = eitp__table_rows_next(&files->rows, &example, &is_end, error);
+        if (status != EITP_OK)
+            return status;
+    } while (!is_end && !example.text.size);
+    files->row.bytes = is_end ? NULL : example.text.bytes;
+    files->row.size = example.text.size;
+    files->row_bytes += is_end ? 0 : example.text.size;
     return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const char **path, eitp_error *error) {
-    eitp_status status;
-    files->first_size = 0;
-    do {
-        eitp__file_close(&files->file, NULL);
+    eitp_status status = EITP_OK;
+    files->has_begun = 1;
+    files->row.bytes = NULL;
+    if (files->reader.host)
+        eitp__text_files_end(files);
+    for (;;) {
+        if (files->rows.reader.host)
+            status = eitp__text_files_next_row(files, error);
+        if (status != EITP_OK)
+            return status;
+        if (files->row.bytes || files->reader.host)
+            break;
+        eitp__text_files_end(files);
         status = eitp__path_walk_next(&files->walk, error);
-        if (status == EITP_OK && files->walk.path)
+        if (status == EITP_OK && !files->walk.path)
+            status =
+                eitp__report_skipped_rows(&files->host, files->paths[0], files->row_count, files->skipped_rows, error);
+        else if (status == EITP_OK)
             status = eitp__text_files_begin(files, error);
-    } while (status == EITP_OK && files->walk.path && !files->first_size);
-    if (status != EITP_OK)
-        eitp__file_close(&files->file, NULL);
-    else
+        if (status != EITP_OK || !files->walk.path)
+            break;
+    }
+    if (status == EITP_OK)
         *path = files->walk.path;
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const char **text, size_t *size,
                                                  eitp_error *error) {
-    size_t done = files->first_size;
-    files->first_size = 0;
-    if (!done) {
-        eitp_status status =
-            eitp__file_read_some(&files->file, files->offset, files->piece, files->piece_size, &done, error);
-        if (status != EITP_OK)
-            return status;
-    }
-    files->offset += done;
-    *text = files->piece;
-    *size = done;
+    if (files->reader.host)
+        return eitp__text_reader_next(&files->reader, text, size, error);
+    *text = files->row.bytes ? files->row.bytes : "";
+    *size = files->row.bytes ? files->row.size : 0;
+    files->row.bytes = NULL;
     return EITP_OK;
 }
 
@@ -34781,7 +36210,7 @@ static eitp_status eitp__text_files_read(void *user, const char **text, size_t *
     eitp_status status = EITP_OK;
     if (!files)
         return eitp__fail_null(error, "eitp_text_files_source", "files");
-    const int first = !files->file.host;
+    const int first = !files->has_begun;
     if (!first) {
         status = eitp__text_files_piece(files, text, size, error);
         if (status != EITP_OK || *size)
@@ -34791,7 +36220,7 @@ static eitp_status eitp__text_files_read(void *user, const char **text, size_t *
     if (status != EITP_OK)
         return status;
     *size = 0;
-    *text = path ? files->piece : NULL;
+    *text = path ? "" : NULL;
     return path && first ? eitp__text_files_piece(files, text, size, error) : EITP_OK;
 }
 
@@ -34802,6 +36231,424 @@ eitp_text_source eitp_text_files_source(eitp_text_files *files) {
     return source;
 }
 /* <<src/data/text_files.c */
+
+/* >>src/data/pack.c */
+/* Packs texts into a token file: reads, encodes, writes. */
+
+typedef struct eitp__packer {
+    const eitp_host *host;
+    const eitp_pack_config *config;
+    eitp_text_files *texts;
+    eitp_encoder *encoder;
+    eitp__token_writer writer;
+    const char *path; /* of the current text */
+} eitp__packer;
+
+static eitp_status eitp__pack_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
+    return eitp__token_writer_add(&((eitp__packer *)user)->writer, ids, count, error);
+}
+
+static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    eitp_pack_progress progress;
+    if (!config->progress)
+        return EITP_OK;
+    progress.path = packer->path;
+    progress.text_bytes = eitp__text_files_counts(packer->texts).file_bytes;
+    progress.text_bytes_total = eitp_text_files_bytes(packer->texts);
+    progress.documents = packer->writer.info.document_count;
+    progress.tokens = packer->writer.info.token_count;
+    if (config->progress(config->user, &progress))
+        return eitp__fail(error, EITP_ERROR_INTERRUPTED, "%s: packing was stopped here; no token file was written",
+                          packer->path);
+    return EITP_OK;
+}
+
+/* Encodes all pieces of the current text. */
+static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
+    for (;;) {
+        const char *text;
+        size_t size = 0;
+        eitp_status status = eitp__text_files_piece(packer->texts, &text, &size, error);
+        if (status == EITP_OK)
+            status = size ? eitp_encoder_add(packer->encoder, text, size, error)
+                          : eitp_encoder_finish(packer->encoder, error);
+        if (status == EITP_OK && size)
+            status = eitp__pack_progress(packer, error);
+        if (status != EITP_OK || !size)
+            return status;
+    }
+}
+
+static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) {
+    eitp_token_file_info *info = &packer->writer.info;
+    info->document_count++;
+    eitp_status status = eitp__pack_pieces(packer, error);
+    if (status == EITP_OK && info->end_of_text >= 0)
+        status = eitp__token_writer_add(&packer->writer, &info->end_of_text, 1, error);
+    return status;
+}
+
+/* Fails early if the output cannot be a file. */
+static eitp_status eitp__pack_check_output(const eitp_host *host, const char *path, eitp_error *error) {
+    eitp_path_info output = EITP__ZERO;
+    eitp_status status = eitp__path_info(host, path, &output, error);
+    if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: exists and is not a file; choose another name for the token file", path);
+    return status;
+}
+
+/* A token file has whole texts, whatever the tokenizer says. */
+static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
+    const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
+    if (length)
+        eitp__log(packer->host, EITP_LOG_WARNING,
+                  "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
+}
+
+static eitp_status eitp__pack_open_texts(eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    eitp_text_files_config texts = EITP__ZERO;
+    texts.paths = config->paths;
+    texts.path_count = config->path_count;
+    texts.piece_size = config->read_size;
+    texts.format = config->format;
+    texts.encoding = config->encoding;
+    texts.text_column = config->text_column;
+    texts.skip_bad = config->skip_bad;
+    texts.strict_utf8 = config->strict_utf8;
+    texts.input = config->input;
+    return eitp_text_files_open(packer->host, &texts, &packer->texts, error);
+}
+
+static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
+                                    eitp_error *error) {
+    eitp_status status = eitp__pack_check_output(packer->host, output_path, error);
+    if (status == EITP_OK)
+        status = eitp__pack_open_texts(packer, error);
+    if (status == EITP_OK)
+        status = eitp_encoder_create(tokenizer, eitp__pack_ids, packer, &packer->encoder, error);
+    if (status == EITP_OK)
+        status =
+            eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
+    eitp__pack_warn_truncation(packer, tokenizer);
+    packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
+    packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
+    return status;
+}
+
+static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error) {
+    for (;;) {
+        eitp_status status = eitp__text_files_next(packer->texts, &packer->path, error);
+        if (status != EITP_OK || !packer->path)
+            return status;
+        status = eitp__pack_document(packer, error);
+        if (status != EITP_OK)
+            return status;
+    }
+}
+
+static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    const eitp__text_progress counts = eitp__text_files_counts(packer->texts);
+    eitp_token_file_info *info = &packer->writer.info;
+    info->text_bytes = counts.text_bytes;
+    info->invalid_bytes = counts.invalid_bytes;
+    if (!info->token_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
+                          config->paths[0], config->path_count > 1 ? " and the other paths" : "");
+    if (info->end_of_text < 0 && info->document_count > 1)
+        eitp__log(packer->host, EITP_LOG_WARNING,
+                  "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
+                  "eos_token in its tokenizer_config.json",
+                  (unsigned long long)info->document_count);
+    return eitp__token_writer_finish(&packer->writer, error);
+}
+
+eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
+                      const char *output_path, eitp_token_file_info *info, eitp_error *error) {
+    eitp__packer packer;
+    if (!host || !tokenizer || !config || !output_path)
+        return eitp__fail_null(error, "eitp_pack", "host, tokenizer, config and output_path");
+    memset(&packer, 0, sizeof packer);
+    packer.host = host;
+    packer.config = config;
+    eitp_status status = eitp__pack_begin(&packer, tokenizer, output_path, error);
+    if (status == EITP_OK)
+        status = eitp__pack_documents(&packer, error);
+    if (status == EITP_OK)
+        status = eitp__pack_finish(&packer, error);
+    if (status == EITP_OK && info)
+        *info = packer.writer.info;
+    eitp__token_writer_release(&packer.writer);
+    eitp_encoder_destroy(packer.encoder);
+    eitp_text_files_close(packer.texts);
+    return status;
+}
+/* <<src/data/pack.c */
+
+/* >>src/data/table.c */
+/* Tables: files one after another, each with its format, and labels from the names of directories and files. */
+
+struct eitp_table {
+    eitp_host host;
+    eitp_table_config config; /* with copies of its texts */
+    char **paths;
+    char *has_folders; /* of each path: 1 for a directory with directories */
+    eitp__text_reading how;
+    eitp__path_walk walk;
+    eitp__table_rows rows; /* of the current file */
+    char *label;           /* of the current file; NULL: none */
+    eitp_table_statistics statistics;
+};
+
+/* ---- Opening ---- */
+
+static eitp_status eitp__table_copy(eitp_table *table, const char **text, eitp_error *error) {
+    if (!*text)
+        return EITP_OK;
+    const size_t size = strlen(*text) + 1;
+    *text = eitp__copy_text(&table->host, *text);
+    return *text ? EITP_OK : eitp__fail_memory(error, size, "the configuration of a table");
+}
+
+static eitp_status eitp__table_copy_config(eitp_table *table, eitp_error *error) {
+    eitp_table_config *config = &table->config;
+    const char **texts[] = {&config->encoding, &config->text_column, &config->pair_column, &config->label_column};
+    const size_t count = config->path_count;
+    size_t bytes = 0;
+    eitp_status status = EITP_OK;
+    /* After a failure, what is not copied is not released. */
+    const eitp_table_config given = *config;
+    config->encoding = config->text_column = config->pair_column = config->label_column = NULL;
+    const char *const sources[] = {given.encoding, given.text_column, given.pair_column, given.label_column};
+    if (eitp__multiply_size(count, sizeof *table->paths, &bytes))
+        table->paths = (char **)eitp__allocate(&table->host, bytes);
+    table->has_folders = (char *)eitp__allocate(&table->host, count);
+    if (!table->paths || !table->has_folders)
+        return eitp__fail_memory(error, bytes, "the paths of a table");
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        const char *path = given.paths[i];
+        status = eitp__table_copy(table, &path, error);
+        table->paths[i] = (char *)(status == EITP_OK ? path : NULL);
+    }
+    for (size_t i = 0; i < EITP__COUNT(texts) && status == EITP_OK; i++) {
+        const char *text = sources[i];
+        status = eitp__table_copy(table, &text, error);
+        *texts[i] = status == EITP_OK ? text : NULL;
+    }
+    config->paths = (const char *const *)table->paths;
+    return status;
+}
+
+static void eitp__table_walk(const eitp_table *table, eitp__path_walk *walk) {
+    eitp__path_walk_init(walk, &table->host, table->config.paths, table->config.path_count);
+    walk->has_input = table->config.input.read != NULL;
+}
+
+/* Walks all paths once, to find missing ones early, and directories with directories. */
+static eitp_status eitp__table_measure(eitp_table *table, eitp_error *error) {
+    eitp__path_walk walk;
+    eitp_status status;
+    eitp__table_walk(table, &walk);
+    do {
+        status = eitp__path_walk_next(&walk, error);
+        if (status == EITP_OK && walk.path) {
+            table->statistics.bytes_total += walk.size;
+            if (walk.depth > 1)
+                table->has_folders[walk.next_path - 1] = 1;
+        }
+    } while (status == EITP_OK && walk.path);
+    eitp__path_walk_release(&walk);
+    return status;
+}
+
+static eitp_status eitp__table_check_config(const eitp_table_config *config, eitp_error *error) {
+    if (!config->path_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no paths given; name files or directories");
+    if ((unsigned)config->format > EITP_FORMAT_FOLDERS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown format %d", (int)config->format);
+    for (size_t i = 0; i < config->path_count; i++) {
+        if (!config->paths || !config->paths[i])
+            return eitp__fail_null(error, "eitp_table_open", "paths and each of them");
+        if (!strcmp(config->paths[i], "-") && !config->input.read)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'-' has nothing to read; set input, or give ./- for a file");
+    }
+    return EITP_OK;
+}
+
+eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *config, eitp_table **out,
+                            eitp_error *error) {
+    if (!host || !config || !out)
+        return eitp__fail_null(error, "eitp_table_open", "host, config and out");
+    *out = NULL;
+    eitp_status status = eitp__table_check_config(config, error);
+    if (status != EITP_OK)
+        return status;
+    eitp_table *table = (eitp_table *)eitp__allocate(host, sizeof *table);
+    if (!table)
+        return eitp__fail_memory(error, sizeof *table, "a table");
+    table->host = *host;
+    table->config = *config;
+    status = eitp__table_copy_config(table, error);
+    table->how.encoding = table->config.encoding;
+    table->how.strict = config->strict_utf8;
+    table->how.read_size = config->read_size ? config->read_size : 65536;
+    table->how.input = config->input.read ? &table->config.input : NULL;
+    if (!table->config.row_limit)
+        table->config.row_limit = EITP__ROW_LIMIT;
+    if (status == EITP_OK)
+        status = eitp__table_measure(table, error);
+    if (status != EITP_OK) {
+        eitp_table_close(table);
+        return status;
+    }
+    eitp__table_walk(table, &table->walk);
+    *out = table;
+    return EITP_OK;
+}
+
+void eitp_table_close(eitp_table *table) {
+    if (!table)
+        return;
+    const eitp_host host = table->host;
+    const eitp_table_config *config = &table->config;
+    const char *const texts[] = {config->encoding, config->text_column, config->pair_column, config->label_column};
+    eitp__table_rows_close(&table->rows);
+    eitp__path_walk_release(&table->walk);
+    eitp__release_text(&host, table->label);
+    for (size_t i = 0; i < EITP__COUNT(texts); i++)
+        eitp__release_text(&host, (char *)(uintptr_t)texts[i]);
+    for (size_t i = 0; table->paths && i < config->path_count; i++)
+        eitp__release_text(&host, table->paths[i]);
+    eitp__release(&host, table->paths, config->path_count * sizeof *table->paths);
+    eitp__release(&host, table->has_folders, config->path_count);
+    eitp__release(&host, table, sizeof *table);
+}
+
+/* ---- Files ---- */
+
+/* A file of FOLDERS: its label, and whether each line or the file is an example. *is_skipped is 1 for what is next to
+   the directories of labels, and for hidden names. */
+static eitp_status eitp__table_find_label(eitp_table *table, eitp__row_config *config, int *is_skipped,
+                                          eitp_error *error) {
+    const eitp__path_walk *walk = &table->walk;
+    const char *name = walk->path + strlen(walk->levels[0].path);
+    name += strspn(name, "/");
+    size_t size = strcspn(name, "/");
+    const int is_folder = name[size] == '/';
+    const char *base = strrchr(walk->path, '/') + 1, *dot = NULL;
+    *is_skipped = *name == '.' || *base == '.' || (!is_folder && table->has_folders[walk->next_path - 1]);
+    if (*is_skipped)
+        return EITP_OK;
+    if (!is_folder && eitp__format_of_name(name, EITP_FORMAT_LINES) != EITP_FORMAT_LINES)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: a table in a directory of labels; give the file itself, or set format to that of the "
+                          "files",
+                          walk->path);
+    for (size_t i = 1; !is_folder && i < size; i++)
+        dot = name[i] == '.' ? name + i : dot;
+    size = dot ? (size_t)(dot - name) : size;
+    config->format = is_folder ? EITP_FORMAT_TEXT : EITP_FORMAT_LINES;
+    table->label = eitp__copy_bytes(&table->host, name, size);
+    config->label.bytes = table->label;
+    config->label.size = size;
+    return table->label ? EITP_OK : eitp__fail_memory(error, size + 1, "the name of a label");
+}
+
+/* The format of the current file, and its label if a directory gives one. */
+static eitp_status eitp__table_find_format(eitp_table *table, eitp__row_config *config, int *is_skipped,
+                                           eitp_error *error) {
+    const char *path = table->walk.path;
+    const size_t length = strlen(path);
+    *is_skipped = 0;
+    config->format = table->config.format;
+    if (!table->walk.is_listed && (config->format == EITP_FORMAT_AUTO || config->format == EITP_FORMAT_FOLDERS))
+        return eitp__table_find_label(table, config, is_skipped, error);
+    if (config->format == EITP_FORMAT_FOLDERS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a file, and format is FOLDERS; give directories", path);
+    if (config->format == EITP_FORMAT_AUTO)
+        config->format = eitp__format_of_name(
+            path, length > 5 && !strcmp(path + length - 5, ".json") ? EITP_FORMAT_JSONL : EITP_FORMAT_LINES);
+    return EITP_OK;
+}
+
+/* Opens the current file of the walk, unless it is skipped. */
+static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
+    eitp__row_config config = EITP__ZERO;
+    int is_skipped;
+    eitp_status status = eitp__table_find_format(table, &config, &is_skipped, error);
+    if (status != EITP_OK)
+        return status;
+    if (is_skipped) {
+        eitp__log(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is not in a directory of a label",
+                  table->walk.path);
+        return EITP_OK;
+    }
+    config.columns[EITP__COLUMN_TEXT] = table->config.text_column;
+    config.columns[EITP__COLUMN_PAIR] = table->config.pair_column;
+    config.columns[EITP__COLUMN_LABEL] = table->config.label_column;
+    config.skip_bad = table->config.skip_bad;
+    config.row_limit = table->config.row_limit;
+    status = eitp__table_rows_open(&table->rows, &table->host, table->walk.path, &table->how, &config, error);
+    if (status == EITP_OK && !table->rows.reader.end)
+        eitp__log(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", table->walk.path);
+    return status;
+}
+
+/* Closes the current file, if any, and adds what it had to the statistics. */
+static void eitp__table_end(eitp_table *table) {
+    table->statistics = eitp_table_get_statistics(table);
+    eitp__table_rows_close(&table->rows);
+    eitp__release_text(&table->host, table->label);
+    table->label = NULL;
+}
+
+static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_end, eitp_error *error) {
+    eitp_table *table = (eitp_table *)user;
+    eitp_status status = EITP_OK;
+    if (!table)
+        return eitp__fail_null(error, "eitp_table_source", "table");
+    for (;;) {
+        int has_ended = 1;
+        if (table->rows.reader.host)
+            status = eitp__table_rows_next(&table->rows, example, &has_ended, error);
+        *is_end = 0;
+        if (status != EITP_OK || !has_ended)
+            return status;
+        eitp__table_end(table);
+        status = eitp__path_walk_next(&table->walk, error);
+        *is_end = status == EITP_OK && !table->walk.path;
+        if (*is_end)
+            return eitp__report_skipped_rows(&table->host, table->paths[0], table->statistics.rows,
+                                             table->statistics.skipped_rows, error);
+        if (status == EITP_OK)
+            status = eitp__table_begin(table, error);
+        if (status != EITP_OK)
+            return status;
+    }
+}
+
+eitp_example_source eitp_table_source(eitp_table *table) {
+    eitp_example_source source;
+    source.user = table;
+    source.read = eitp__table_read;
+    return source;
+}
+
+eitp_table_statistics eitp_table_get_statistics(const eitp_table *table) {
+    eitp_table_statistics statistics = EITP__ZERO;
+    if (!table)
+        return statistics;
+    statistics = table->statistics;
+    statistics.rows += table->rows.count;
+    statistics.skipped_rows += table->rows.skipped;
+    statistics.bytes += table->rows.reader.used_bytes;
+    statistics.invalid_bytes += eitp__text_reader_invalid(&table->rows.reader);
+    return statistics;
+}
+/* <<src/data/table.c */
 
 /* >>src/io/safetensors_header.c */
 /*

@@ -12,7 +12,7 @@ awk 'BEGIN {
     split("a b c d e f g h i j k l m n o p q r", word, " ")
     for (i = 0; i < 700; i++) {
         line = ""
-        for (j = 0; j < (i * 7) % 9; j++)
+        for (j = 0; j <= (i * 7) % 9; j++)
             line = line word[(i * j + i) % 18 + 1] " "
         print line
     }
@@ -49,7 +49,23 @@ sed -n 17p labels.txt >expected
 check "a text alone as among others" same out expected
 printf 'a b\r\n\r\nc' >ends.txt
 exits 0 "line ends" predict --model bert-class --data ends.txt $options
-check "three rows" test "$(lines out)" -eq 3
+check "empty lines are not rows" test "$(lines out)" -eq 2
+printf 'text,second,label\n"a b, c",d,x\n"e\nf",,y\n' >rows.csv
+printf '{"sentence": "a b, c", "other": "d"}\n{"sentence": "e\\nf", "other": ""}\n' >rows.jsonl
+exits 0 "a table" predict --model bert-class --data rows.csv --pair-column second $options
+cp out table.txt
+check "a line for each row" test "$(lines table.txt)" -eq 2
+exits 0 "JSON Lines" predict --model bert-class --data rows.jsonl --text-column sentence --pair-column other $options
+check "the same rows" same out table.txt
+exits 0 "one row as options" predict --model bert-class --text "a b, c" --pair d $options
+head -1 table.txt >expected
+check "the same row" same out expected
+exits 1 "a missing column" predict --model bert-class --data rows.csv --text-column missing $options
+check "it is named" grep -q "^error: .*missing" err
+printf '{"text": "a"}\n{"text": "b"}\n{"text": 3\n' >bad.jsonl
+exits 1 "a bad row" predict --model bert-class --data bad.jsonl $options
+check "the rows before it are written" test "$(lines out)" -eq 2
+check "its line is named" grep -q "^error: .*bad.jsonl.*3" err
 : >empty.txt
 exits 0 "no rows" predict --model bert-class --data empty.txt $options
 check "no lines" test ! -s out
@@ -139,7 +155,7 @@ refuses 1 "model is required" predict --text a
 refuses 1 "data is required" predict --model bert-class
 refuses 1 "exclude each other" predict --model bert-class --text a --data rows.txt
 refuses 1 "pair needs --text" predict --model bert-class --pair a --data rows.txt
-refuses 1 "cannot read 'gone.txt'" predict --model bert-class --data gone.txt
+refuses 1 "gone.txt" predict --model bert-class --data gone.txt
 refuses 1 "max_length must be 0 to the model's" predict --model bert-class --text a --max-length 4000
 refuses 1 "pass_tokens must be at least the" predict --model bert-class --text a --pass-tokens 2
 refuses 2 "smallest --memory-budget that is enough is" predict --model bert-class --text a --memory-budget 1M

@@ -137,8 +137,7 @@ static void lose_power_at_every_change(const whole_variant *variant) {
 }
 
 static void whatever_the_disk_kept_a_checkpoint_is_whole(void) {
-    for (size_t i = 0; i < WHOLE_VARIANTS; i++)
-        lose_power_at_every_change(&whole_variants_[i]);
+    whole_each_variant(lose_power_at_every_change);
 }
 
 static const test_case tests[] = {

@@ -133,8 +133,7 @@ static void fail_every_call(const whole_variant *variant) {
 }
 
 static void every_call_fails_in_every_way(void) {
-    for (size_t i = 0; i < WHOLE_VARIANTS; i++)
-        fail_every_call(&whole_variants_[i]);
+    whole_each_variant(fail_every_call);
 }
 
 static const test_case tests[] = {

@@ -238,8 +238,7 @@ static void kill_at_every_file_call(const whole_variant *variant) {
 }
 
 static void a_kill_at_any_file_call_loses_nothing(void) {
-    for (size_t i = 0; i < WHOLE_VARIANTS; i++)
-        kill_at_every_file_call(&whole_variants_[i]);
+    whole_each_variant(kill_at_every_file_call);
 }
 
 static const test_case tests[] = {

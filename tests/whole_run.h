@@ -41,6 +41,15 @@ static const whole_variant whole_variants_[] = {
 
 enum { WHOLE_VARIANTS = sizeof whole_variants_ / sizeof *whole_variants_ };
 
+/* Calls `test` with each variant, or with the one whose index EITP_TEST_VARIANT gives. */
+static void whole_each_variant(void (*test)(const whole_variant *variant)) {
+    const char *only = getenv("EITP_TEST_VARIANT");
+    for (size_t i = 0; i < WHOLE_VARIANTS; i++) {
+        if (!only || (size_t)atoi(only) == i)
+            test(&whole_variants_[i]);
+    }
+}
+
 /* The weights and optimizer state of each step; and at the end of the run, the evaluations that its last checkpoint
    knows, and the names in its directory. */
 typedef struct whole_bits {

@@ -9,8 +9,10 @@
 
 /* ---- Token files and texts ---- */
 
-/* True if a file begins with `size` bytes, 8 at most. */
-static int starts_with(const char *path, const void *expected, size_t size) {
+/* True if a file begins as one of docs/token-file.md's two kinds. */
+static int starts_as_token_file(const char *path) {
+    static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
+                                              {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
     const eitp_host host = command_host();
     unsigned char bytes[8];
     size_t done = 0;
@@ -20,28 +22,23 @@ static int starts_with(const char *path, const void *expected, size_t size) {
         return 0;
     code = host.files.read(host.files.user, file, 0, bytes, sizeof bytes, &done);
     host.files.close(host.files.user, file);
-    return !code && done >= size && !memcmp(bytes, expected, size);
+    return !code && done == sizeof bytes && (!memcmp(bytes, magics[0], 8) || !memcmp(bytes, magics[1], 8));
 }
 
-/* The first bytes of docs/token-file.md's two kinds. */
-static int starts_as_token_file(const char *path) {
-    static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
-                                              {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
-    return starts_with(path, magics[0], 8) || starts_with(path, magics[1], 8);
+/* True for standard input. */
+static int is_input(const char *path) {
+    return !strcmp(path, "-");
 }
 
 eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_file, eitp_error *error) {
     const option_value *paths = &o->values[id];
     *is_token_file = 0;
     for (size_t i = 0; i < paths->count; i++) {
+        if (is_input(paths->texts[i]))
+            continue;
         if (files_info(paths->texts[i]).kind == EITP_PATH_MISSING)
             return command_fail(error, EITP_ERROR_ARGUMENT, "--%s '%s': no such file or directory; check the path",
                                 options_name(id), paths->texts[i]);
-        if (starts_with(paths->texts[i], "PAR1", 4))
-            return command_fail(error, EITP_ERROR_ARGUMENT,
-                                "'%s' is a Parquet file; convert it to text first: python3 -c \"import pandas; "
-                                "open('data.txt', 'w').write('\\n'.join(pandas.read_parquet('%s')['text']))\"",
-                                paths->texts[i], paths->texts[i]);
         if (!starts_as_token_file(paths->texts[i]))
             continue;
         *is_token_file = 1;
@@ -101,6 +98,17 @@ static int list_path(listing *list) {
     return 0;
 }
 
+/* What decides how texts are read, besides the files. */
+static uint64_t hash_reading(const option_set *o, uint64_t hash) {
+    static const option_id ids[] = {OPTION_ENCODING, OPTION_TEXT_COLUMN, OPTION_DATA_FORMAT, OPTION_ON_BAD_ROW};
+    for (size_t i = 0; i < COMMAND_COUNT(ids); i++) {
+        const char *text = options_text(o, ids[i]);
+        if (text)
+            hash = hash_bytes(hash_bytes(hash, &i, sizeof i), text, strlen(text) + 1);
+    }
+    return hash;
+}
+
 static uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_tokenizer *tokenizer) {
     const option_value *paths = &o->values[id];
     uint64_t hash = 14695981039346656037u, part = eitp_tokenizer_fingerprint(tokenizer);
@@ -108,6 +116,7 @@ static uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_t
     hash = hash_bytes(hash, &part, sizeof part);
     hash = hash_bytes(hash, &end, sizeof end);
     hash = hash_bytes(hash, &strict, sizeof strict);
+    hash = hash_reading(o, hash);
     for (size_t i = 0; i < paths->count; i++) {
         listing list;
         char *absolute = realpath(paths->texts[i], NULL);
@@ -145,17 +154,39 @@ static int pack_progress(void *user, const eitp_pack_progress *progress) {
     return process_stop_signal();
 }
 
+eitp_text_files_config data_texts(const option_set *o, option_id id) {
+    static const eitp_text_format formats[] = {EITP_FORMAT_AUTO, EITP_FORMAT_TEXT, EITP_FORMAT_LINES,
+                                               EITP_FORMAT_CSV,  EITP_FORMAT_TSV,  EITP_FORMAT_JSONL};
+    eitp_text_files_config texts;
+    memset(&texts, 0, sizeof texts);
+    texts.paths = (const char *const *)o->values[id].texts;
+    texts.path_count = o->values[id].count;
+    texts.format = formats[options_choice(o, OPTION_DATA_FORMAT)];
+    texts.encoding = options_text(o, OPTION_ENCODING);
+    texts.text_column = options_text(o, OPTION_TEXT_COLUMN);
+    texts.skip_bad = options_choice(o, OPTION_ON_BAD_ROW) == 1;
+    texts.strict_utf8 = (int)options_integer(o, OPTION_STRICT_UTF8);
+    texts.input = files_input();
+    return texts;
+}
+
 eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *path,
                       eitp_token_file_info *info, eitp_error *error) {
     const eitp_host host = command_host();
+    const eitp_text_files_config texts = data_texts(o, id);
     eitp_pack_config config;
     pack_state state;
     eitp_status status;
     memset(&config, 0, sizeof config);
     state.started = state.shown = process_time();
-    config.paths = (const char *const *)o->values[id].texts;
-    config.path_count = o->values[id].count;
-    config.strict_utf8 = (int)options_integer(o, OPTION_STRICT_UTF8);
+    config.paths = texts.paths;
+    config.path_count = texts.path_count;
+    config.strict_utf8 = texts.strict_utf8;
+    config.format = texts.format;
+    config.encoding = texts.encoding;
+    config.text_column = texts.text_column;
+    config.skip_bad = texts.skip_bad;
+    config.input = texts.input;
     config.progress = pack_progress;
     config.user = &state;
     status = eitp_pack(&host, tokenizer, &config, path, info, error);
@@ -190,6 +221,16 @@ static eitp_status pack_temporary(const option_set *o, option_id id, const eitp_
     return data_pack(o, id, tokenizer, data->path, &info, error);
 }
 
+/* True if what was packed stays valid while files and options are the same. Standard input is another text in each run,
+   and cannot be read again by a run that resumes. */
+static int is_reusable(const option_set *o, option_id id) {
+    const option_value *paths = &o->values[id];
+    int has_input = 0;
+    for (size_t i = 0; i < paths->count; i++)
+        has_input |= is_input(paths->texts[i]);
+    return !has_input || options_has(o, OPTION_RESUME);
+}
+
 /* Packs, unless the file for these texts and this tokenizer exists. */
 static eitp_status pack_in_directory(const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
                                      const char *directory, data_file *data, eitp_error *error) {
@@ -197,7 +238,7 @@ static eitp_status pack_in_directory(const option_set *o, option_id id, const ei
     int made = 0;
     eitp_status status;
     data->path = command_format("%s/%016llx.tokens", directory, (unsigned long long)data_fingerprint(o, id, tokenizer));
-    if (files_info(data->path).kind == EITP_PATH_FILE) {
+    if (is_reusable(o, id) && files_info(data->path).kind == EITP_PATH_FILE) {
         const eitp_host host = command_host();
         eitp_token_file *file;
         status = eitp_token_file_open(&host, data->path, 0, &file, error);

@@ -31,6 +31,9 @@ void data_close(data_file *data);
 /* Sets *is_token_file to 1 if the option names a token file. More than one, or one among texts, is an error. */
 eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_file, eitp_error *error);
 
+/* How the texts of an option are read: --data-format, --encoding, --text-column and what else says so. */
+eitp_text_files_config data_texts(const option_set *o, option_id id);
+
 /* Packs the texts of an option into a file, with progress on a terminal. */
 eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *path,
                       eitp_token_file_info *info, eitp_error *error);

@@ -175,25 +175,19 @@ static eitp_status read_budget(const option_set *o, eitp_fit *fit, eitp_error *e
 /* Creates the task of a fit_plan; see eitp_fit. Its data is never read. */
 static eitp_status create_task(const void *user, eitp_context *context, eitp_task *task, eitp_error *error) {
     const fit_plan *plan = (const fit_plan *)user;
-    eitp_language_config config;
-    eitp_status status;
-    memset(&config, 0, sizeof config);
-    config.block_size = plan->block_size;
-    config.training.count = config.training.range.count = (uint64_t)plan->block_size + 1;
-    if (plan->validates)
-        config.validation = config.training;
-    status = eitp_model_create(context, &plan->model, &config.model, error);
+    eitp_model *model = NULL;
+    eitp_status status = eitp_model_create(context, &plan->model, &model, error);
     if (!status)
-        status = adapt_model(plan->options, config.model, error);
+        status = adapt_model(plan->options, model, error);
     if (!status)
-        status = eitp_language_task(&config, task, error);
+        status = plan->task(plan, model, task, error);
     if (status)
-        eitp_model_destroy(config.model);
+        eitp_model_destroy(model);
     return status;
 }
 
-eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
-                             fit_plan *plan, eitp_fit *fit, eitp_error *error) {
+eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, plan_task task,
+                             const char *numerics, char *isa, fit_plan *plan, eitp_fit *fit, eitp_error *error) {
     /* The choices: none, auto, and the library's. */
     int offload = options_choice(o, OPTION_OFFLOAD);
     eitp_status status;
@@ -202,6 +196,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     memset(plan, 0, sizeof *plan);
     plan->options = o;
     plan->model = *shape;
+    plan->task = task;
     plan->block_size = model_block_size(o, NULL, eitp_transformer_config_positions(shape));
     fit->trainer = eitp_trainer_config_default();
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);

@@ -38,20 +38,27 @@ void fit_set_vocabulary(const option_set *o, const eitp_tokenizer *tokenizer, ei
 /* Sets the options whose defaults follow from the model, for --print-config. `shape` is NULL if it is unknown. */
 void fit_set_defaults(option_set *o, const eitp_transformer_config *shape);
 
-/* The language model whose training is planned. */
-typedef struct fit_plan {
+typedef struct fit_plan fit_plan;
+
+/* Creates the task of a plan, with a model of its shape. */
+typedef eitp_status (*plan_task)(const fit_plan *plan, eitp_model *model, eitp_task *task, eitp_error *error);
+
+/* The training that is planned. */
+struct fit_plan {
     const option_set *options;
     eitp_transformer_config model;
-    int64_t block_size;
+    plan_task task;
+    int64_t block_size; /* tokens of a sample, at most */
     int validates;
-} fit_plan;
+};
 
 /*
- * The run that the options describe, with a model of this shape. `numerics` as for model_context_config. The options,
- * `isa` and `plan` must live as long as the fit. The caller fills in what only training needs.
+ * The run that the options describe, with a model of this shape, trained for `task`. `numerics` as for
+ * model_context_config. The options, `isa` and `plan` must live as long as the fit. The caller fills in what only
+ * training needs.
  */
-eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
-                             fit_plan *plan, eitp_fit *fit, eitp_error *error);
+eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, plan_task task,
+                             const char *numerics, char *isa, fit_plan *plan, eitp_fit *fit, eitp_error *error);
 
 /*
  * The configuration to use. If none fits, the error names the smallest budget that is enough, and up to three changes,

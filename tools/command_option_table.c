@@ -20,10 +20,11 @@ typedef struct option_row {
 #define DEPENDS ""
 #define LARGEST 9007199254740992.0 /* 2^53: integers up to here are exact as double */
 #define PACKS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK)
+#define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
+#define READS_TEXT (PACKS | OPTIONS_TOKENIZER_TRAIN | PREDICTS)
 #define READS                                                                                                          \
     (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PLAN | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN | OPTIONS_TOKENIZER_ENCODE)
 #define FITS (OPTIONS_TRAIN | OPTIONS_PLAN)
-#define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
 #define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS)
 #define BENCHES (OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP)
 #define WITH_TOKENIZER (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET))
@@ -31,8 +32,7 @@ typedef struct option_row {
 
 static const option_row rows[] = {
     {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS | PREDICTS, 1,
-     "text files, directories of text files, or one token file; may be repeated (predict, embed: files with a text in "
-     "each line; -: standard input)"},
+     "text files, tables, directories of them, - for standard input, or one token file; may be repeated"},
     {"val-data", "validation-data validation-file eval-data", KIND_LIST, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
      "validation data, instead of a part of --data"},
     {"val-fraction", "validation-fraction val-split", KIND_NUMBER, 0, 0.9, "0.1", "F", OPTIONS_TRAIN, 1,
@@ -40,8 +40,22 @@ static const option_row rows[] = {
     {"split", "", KIND_CHOICE, 0, 0, NULL, "all training=train validation=val=eval", OPTIONS_EVAL, 0,
      "the part of the run's data to evaluate: what it trained on, what it held out, or all (default: all); without "
      "--data, the data of the run"},
-    {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", PACKS, 1,
-     "fail on text that is not UTF-8 instead of replacing the bytes"},
+    {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", READS_TEXT, 1,
+     "fail on bytes that are invalid in UTF-8, or in --encoding, instead of replacing them"},
+    {"data-format", "", KIND_CHOICE, 0, 0, "auto", "auto text=txt lines csv tsv=tab jsonl=json=ndjson", READS_TEXT, 1,
+     "what a file is: one text; a text on each line; or a table with a text in each row. auto: .csv, .tsv, .tab, "
+     ".jsonl "
+     "and .ndjson are tables"},
+    {"encoding", "file-encoding", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
+     "encoding of the text, as GB18030, UTF-16 or another that 'iconv -l' lists (default: UTF-8)"},
+    {"text-column", "text-field dataset-text-field", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
+     "column of tables that has the text: its name, or its number from 1 if no line has names (default: text)"},
+    {"pair-column", "", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN | PREDICTS, 1,
+     "column of tables that has the second text of a pair (default: none)"},
+    {"label-column", "", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN, 1,
+     "column of tables that has the label (default: label)"},
+    {"on-bad-row", "", KIND_CHOICE, 0, 0, "stop", "stop=error=fail skip=warn", READS_TEXT, 1,
+     "whether a row of a table that cannot be read ends the command, or is skipped and counted"},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
     {"drop-last", "dataloader-drop-last", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 1,
      "drop the last step where the data fill only a part of it (without: its mean is over the tokens it has)"},
@@ -97,8 +111,7 @@ static const option_row rows[] = {
      FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP, 1, ""},
     {"block-size", "max-length max-sequence-length max-seq-length sequence-length seq-len", KIND_INTEGER, 0, 1 << 24,
      NULL, "N", FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP | OPTIONS_TOKENIZER_ENCODE | PREDICTS, 1,
-     "tokens in a sequence (default: 64; eval: the checkpoint's; predict, embed: the tokenizer's); 0: the model's "
-     "positions"},
+     "tokens in a sequence (default: 64; eval: the checkpoint's); 0: the model's positions"},
     {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_SETTING, 0, 0,
      NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
     {"lr", "learning-rate", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1,
@@ -201,9 +214,9 @@ static const option_row rows[] = {
      "texts to generate; text n uses seed + n - 1"},
     {"echo", "", KIND_FLAG, 0, 1, "1", "", OPTIONS_GENERATE, 0, "print the prompt before its continuation"},
     {"text", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
-     "one text, instead of --data (tokenizer encode: default: --data, else standard input)"},
+     "text to encode (default: --data, else standard input)"},
     {"pair", "text-pair", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
-     "second text of a sequence (tokenizer encode: needs --special-tokens)"},
+     "second text of a sequence; needs --special-tokens"},
     {"special-tokens", "add-special-tokens", KIND_FLAG, 0, 1, "0", "", OPTIONS_TOKENIZER_ENCODE, 0,
      "encode a sequence for a model: with special tokens around the text, and cut where the tokenizer says so"},
     {"truncation", "", KIND_CHOICE, 0, 0, NULL,
@@ -246,8 +259,7 @@ static const option_row rows[] = {
      "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
     {"print-config", "", KIND_FLAG, 0, 1, "0", "", CONFIGURED, 0,
      "print each option's value and where it comes from, and exit"},
-    {"json", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0,
-     "print the result as one JSON object (predict, embed: as one for each text, in a line)"},
+    {"json", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "print the result as one JSON object"},
     {"quiet", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-q: print only warnings and errors"},
     {"verbose", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-v: print details"},
     {"help", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "-h: print this text"},

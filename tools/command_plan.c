@@ -5,6 +5,7 @@
 #include "command_json.h"
 #include "command_model.h"
 #include "command_output.h"
+#include "command_task.h"
 
 /* Configurations of each optimizer: as many micro-batches per pass as fit, or one; recomputing; offloading. */
 static const struct {
@@ -101,7 +102,7 @@ static eitp_status prepare(planning *p, eitp_error *error) {
     output_progress("planning memory ...");
     status = read_shape(p, &shape, error);
     if (!status)
-        status = fit_from_options(&p->options, &shape, NULL, p->isa, &p->plan, &p->fit, error);
+        status = fit_from_options(&p->options, &shape, task_language.plan, NULL, p->isa, &p->plan, &p->fit, error);
     p->plan.validates = 1;
     return status ? status : measure_process(p, error);
 }

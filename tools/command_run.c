@@ -9,6 +9,7 @@
 #include "command_record.h"
 #include "command_resume.h"
 #include "command_resume_changes.h"
+#include "command_task.h"
 
 #include <time.h>
 
@@ -239,7 +240,9 @@ static eitp_status read_shape(run *r, eitp_error *error) {
     if (!status && directory)
         status = eitp_model_config_read(&host, directory, &r->shape, error);
     if (!status)
-        status = model_check_language(&r->shape, directory ? directory : options_text(o, OPTION_INIT), error);
+        r->kind = &task_language;
+    if (!status)
+        status = r->kind->set_shape(r, directory ? directory : options_text(o, OPTION_INIT), error);
     if (!status && directory)
         status = fit_check_shape(o, &r->shape, directory, error);
     if (!status && options_has(o, OPTION_DROPOUT) && !(r->checkpoint && !options_is_explicit(o, OPTION_DROPOUT)))
@@ -295,116 +298,33 @@ static eitp_status set_dropout(run *r, eitp_error *error) {
     return eitp_model_set_dropout(r->model, dropout, dropout, dropout, error);
 }
 
-/* Sets *has_text to 1 if some of the data is text rather than a token file. */
-static eitp_status find_text(const run *r, int *has_text, eitp_error *error) {
-    const option_set *o = &r->options;
-    int is_token_file, validation_is_token_file = 1;
-    eitp_status status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
-    if (!status && options_has(o, OPTION_VAL_DATA))
-        status = data_is_token_file(o, OPTION_VAL_DATA, &validation_is_token_file, error);
-    *has_text = !status && !(is_token_file && validation_is_token_file);
-    return status;
-}
-
-/* The tokenizer of --tokenizer or of the model; text without one is read as bytes. */
+/* The tokenizer of --tokenizer or of the model. */
 static eitp_status load_tokenizer(run *r, eitp_error *error) {
     const option_set *o = &r->options;
     const char *given =
         !r->checkpoint || options_is_explicit(o, OPTION_TOKENIZER) ? options_text(o, OPTION_TOKENIZER) : NULL;
     char *directory = NULL;
-    int has_text = 0;
-    eitp_status status = find_text(r, &has_text, error);
-    if (!status && r->checkpoint)
+    eitp_status status = EITP_OK;
+    if (r->checkpoint)
         directory = command_copy(r->checkpoint);
-    else if (!status && starts_from_model(r))
+    else if (starts_from_model(r))
         status = find_model(r, &directory, error);
     if (!status)
         status = model_load_tokenizer(given, directory, &r->tokenizer, error);
-    if (!status && !r->tokenizer && has_text)
-        status = model_use_bytes(&r->tokenizer, error);
     free(directory);
     return status;
 }
 
-static eitp_status set_vocabulary(run *r, eitp_error *error) {
-    (void)error;
+void run_set_vocabulary(run *r) {
     if (!r->checkpoint && !starts_from_model(r))
         fit_set_vocabulary(&r->options, r->tokenizer, &r->shape);
-    return EITP_OK;
-}
-
-/* ---- Data ---- */
-
-/* For a token file without a tokenizer: its tokens may be bytes. Otherwise the model is saved without a tokenizer. */
-static eitp_status recognize_tokenizer(run *r, eitp_error *error) {
-    const eitp_host host = command_host();
-    eitp_token_file_info info = eitp_token_file_get_info(r->training.file);
-    eitp_tokenizer *bytes;
-    eitp_status status = eitp_tokenizer_create_bytes(&host, &bytes, error);
-    if (status)
-        return status;
-    if (info.kind == EITP_TOKEN_FILE_EITP && info.tokenizer_fingerprint == eitp_tokenizer_fingerprint(bytes)) {
-        r->tokenizer = bytes;
-        return EITP_OK;
-    }
-    eitp_tokenizer_destroy(bytes);
-    output_warning("the tokenizer of '%s' is unknown and will not be saved with the model; name it with --tokenizer",
-                   r->training.path);
-    return EITP_OK;
 }
 
 static eitp_status open_data(run *r, eitp_error *error) {
-    const option_set *o = &r->options;
-    int64_t vocabulary = r->shape.vocabulary;
-    char *directory = files_join(r->directory, "data");
-    eitp_status status = EITP_OK;
-    if (r->tokenizer)
-        status = model_check_tokenizer(r->tokenizer, NULL, vocabulary, error);
-    if (!status)
-        status = data_open(o, OPTION_DATA, r->tokenizer, vocabulary, directory, &r->training, error);
-    if (!status)
-        status = changes_keep_data(r, directory, error);
-    if (!status && options_has(o, OPTION_VAL_DATA))
-        status = data_open(o, OPTION_VAL_DATA, r->tokenizer, vocabulary, directory, &r->validation, error);
-    if (!status && !r->tokenizer)
-        status = recognize_tokenizer(r, error);
-    if (!status && r->tokenizer)
-        status = model_check_tokenizer(r->tokenizer, r->training.file, vocabulary, error);
-    if (!status && r->tokenizer && r->validation.file)
-        status = model_check_tokenizer(r->tokenizer, r->validation.file, vocabulary, error);
-    free(directory);
-    return status;
-}
-
-static eitp_status split_data(run *r, int64_t block_size, eitp_error *error) {
-    const double fraction = r->validation.file ? 0 : options_number(&r->options, OPTION_VAL_FRACTION);
-    const uint64_t count = r->kept_tokens ? r->kept_tokens : eitp_token_file_get_info(r->training.file).token_count;
-    eitp_token_range nothing;
-    eitp_status status =
-        eitp_split_tokens(count, fraction, block_size, &r->training_range, &r->validation_range, error);
-    if (!status && r->validation.file)
-        status = eitp_split_tokens(eitp_token_file_get_info(r->validation.file).token_count, 0, block_size,
-                                   &r->validation_range, &nothing, error);
-    r->validates = !status && r->validation_range.count > 0 && options_choice(&r->options, OPTION_EVAL) != 0;
-    return status;
+    return r->kind->open(r, error);
 }
 
 /* ---- The trainer ---- */
-
-static eitp_status create_task(run *r, eitp_error *error) {
-    eitp_language_config config;
-    memset(&config, 0, sizeof config);
-    config.model = r->model;
-    config.training = eitp_token_file_source(r->training.file, r->training_range);
-    if (r->kept_tokens)
-        config.training.hash = r->resumed.data.hash;
-    if (r->validates)
-        config.validation =
-            eitp_token_file_source(r->validation.file ? r->validation.file : r->training.file, r->validation_range);
-    config.block_size = r->plan.block_size;
-    config.tokenizer = r->tokenizer;
-    return eitp_language_task(&config, &r->task, error);
-}
 
 /* For --drop-last: only steps that the data fills. */
 static eitp_status drop_last_step(eitp_trainer_config *config, eitp_error *error) {
@@ -448,7 +368,7 @@ static eitp_status create_trainer(run *r, eitp_error *error) {
     config.micro_batches_per_pass = r->choice.micro_batches_per_pass;
     config.optimizer = r->choice.optimizer;
     config.plan = r->choice.plan;
-    status = create_task(r, error);
+    status = r->kind->create(r, error);
     if (!status)
         status = set_length(r, &config, error);
     if (!status)
@@ -501,6 +421,12 @@ static void log_offload(const run *r) {
                                                                  : r->directory);
 }
 
+double run_epochs(const run *r) {
+    const option_set *o = &r->options;
+    const int64_t samples = options_integer(o, OPTION_BATCH_SIZE) * options_integer(o, OPTION_GRAD_ACCUM);
+    return (double)(r->steps * samples) / (double)r->task.samples[EITP_TRAINING];
+}
+
 static void log_run(const run *r) {
     const option_set *o = &r->options;
     int64_t block = r->task.rows;
@@ -511,9 +437,7 @@ static void log_run(const run *r) {
                 (long long)sequences, (long long)block, (long long)eitp_trainer_micro_batches_per_pass(r->trainer),
                 (long long)options_integer(o, OPTION_GRAD_ACCUM));
     adapt_log(r->model);
-    output_info("data: %llu training windows, %llu validation tokens; %lld steps are %.2f epochs",
-                (unsigned long long)r->task.samples[EITP_TRAINING], (unsigned long long)r->validation_range.count,
-                (long long)r->steps, (double)(r->steps * sequences) / (double)r->task.samples[EITP_TRAINING]);
+    r->kind->log(r);
     if (r->checkpoint && r->resumed.step < r->steps)
         output_info("resuming from '%s' at step %lld of %lld", r->checkpoint, (long long)r->resumed.step,
                     (long long)r->steps);
@@ -540,9 +464,7 @@ static eitp_status write_record(run *r, eitp_error *error) {
     text_json_member_integer(t, "first_step", eitp_trainer_steps_done(r->trainer) + 1);
     text_json_member_integer(t, "last_step", r->steps);
     text_json_member_integer(t, "parameters", eitp_model_parameter_count(r->model));
-    text_json_member_string(t, "token_file", r->training.path);
-    text_json_member_integer(t, "training_tokens", (int64_t)r->training_range.count);
-    text_json_member_integer(t, "validation_tokens", (int64_t)r->validation_range.count);
+    r->kind->record(r, t);
     text_format(t, "},\n\"configuration\": {");
     options_write(&r->options, t);
     text_format(t, "}}\n");
@@ -584,9 +506,9 @@ static eitp_status fit_run(run *r, eitp_error *error) {
     const char *numerics = NULL;
     eitp_status status = r->checkpoint ? changes_find_numerics(r, &numerics, error) : EITP_OK;
     if (!status)
-        status = fit_from_options(o, &r->shape, numerics, r->isa, &r->plan, &r->fit, error);
+        status = fit_from_options(o, &r->shape, r->kind->plan, numerics, r->isa, &r->plan, &r->fit, error);
     if (!status)
-        status = split_data(r, r->plan.block_size, error);
+        status = r->kind->split(r, r->plan.block_size, error);
     r->plan.validates = r->validates;
     process_cancel_on_stop(PROCESS_CANCEL_ALL);
     if (!status)
@@ -637,7 +559,6 @@ eitp_status run_prepare(run *r, eitp_error *error) {
     } stages[] = {{prepare_directory, "preparing", r->directory},
                   {read_shape, "reading the model's configuration", NULL},
                   {load_tokenizer, "loading the tokenizer", NULL},
-                  {set_vocabulary, NULL, NULL},
                   {open_data, "reading", options_text(o, OPTION_DATA)},
                   {fit_run, "planning memory", NULL},
                   {check_best, NULL, NULL},

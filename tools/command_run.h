@@ -10,8 +10,11 @@
 
 EITP_BEGIN_DECLARATIONS
 
+typedef struct task_kind task_kind;
+
 typedef struct run {
     option_set options;
+    const task_kind *kind;        /* what it trains for */
     char *directory;              /* --output-dir */
     char *checkpoint;             /* that it resumes from; NULL: a new run */
     char *model_directory;        /* of --model; NULL: not looked up yet */
@@ -52,6 +55,12 @@ void run_complete_options(run *r);
 
 /* Everything else: directory, model, data, trainer, run.json. The caller sets `listener` before. */
 eitp_status run_prepare(run *r, eitp_error *error);
+
+/* Gives a new model the vocabulary of its tokenizer or data. */
+void run_set_vocabulary(run *r);
+
+/* The epochs that the run's steps are. */
+double run_epochs(const run *r);
 
 /* Memory for a copy of the checkpoint beside that of the plan; 0: saves wait, or there is one only at the end. */
 size_t run_copy_bytes(const run *r);

@@ -22,6 +22,23 @@ static void copy_paths(const option_set *from, option_id from_id, option_set *to
         options_set(to, OPTION_DATA, paths->texts[i], SOURCE_RUN, "", &ignored);
 }
 
+/* Takes from the run how its data are read, where the command line does not say. Standard input is gone. */
+static eitp_status copy_reading(const option_set *run, option_set *o, eitp_error *error) {
+    static const option_id ids[] = {OPTION_DATA_FORMAT, OPTION_ENCODING, OPTION_TEXT_COLUMN, OPTION_ON_BAD_ROW};
+    const option_value *paths = &o->values[OPTION_DATA];
+    for (size_t i = 0; i < COMMAND_COUNT(ids); i++) {
+        if (options_has(run, ids[i]) && !options_is_explicit(o, ids[i]))
+            options_set_text(o, ids[i], options_text(run, ids[i]), SOURCE_RUN);
+    }
+    for (size_t i = 0; i < paths->count; i++) {
+        if (!strcmp(paths->texts[i], "-"))
+            return command_fail(error, EITP_ERROR_ARGUMENT,
+                                "the data of the run came from standard input, which cannot be read again; name it "
+                                "with --data");
+    }
+    return EITP_OK;
+}
+
 /* Reads the options of a run from its run.json; `run` is to be released in any case. */
 static eitp_status read_record(const char *checkpoint, option_set *run, eitp_error *error) {
     int found;
@@ -48,6 +65,8 @@ eitp_status split_find_data(option_set *o, const char *checkpoint, eitp_error *e
     } else if (!status) {
         copy_paths(&run, OPTION_DATA, o);
     }
+    if (!status)
+        status = copy_reading(&run, o, error);
     options_release(&run);
     return status;
 }

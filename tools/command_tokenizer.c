@@ -39,8 +39,8 @@ static eitp_status train_tokenizer(const option_set *o, eitp_tokenizer **tokeniz
     eitp_text_files *files;
     eitp_text_source source;
     stoppable s;
-    eitp_status status = eitp_text_files_open(&host, (const char *const *)o->values[OPTION_DATA].texts,
-                                              o->values[OPTION_DATA].count, 0, &files, error);
+    const eitp_text_files_config texts = data_texts(o, OPTION_DATA);
+    eitp_status status = eitp_text_files_open(&host, &texts, &files, error);
     if (status)
         return status;
     memset(&config, 0, sizeof config);

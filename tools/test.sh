@@ -113,7 +113,10 @@ list_quick() {
 list_torture() {
     all="env EITP_TEST_STRIDE=${STRIDE:-1} EITP_TEST_SEEDS=${SEEDS:-8}"
     for test in test_run_faults test_power_loss test_run_kills; do
-        echo "split/$test@all $BUILD/split/tests/$test $all $BUILD/split/tests/$test"
+        for variant in 0 1 2; do
+            program=$BUILD/split/tests/$test
+            echo "split/$test@all-$variant $program $all EITP_TEST_VARIANT=$variant $program"
+        done
     done
     for seed in 1 2 3 4; do
         killing "$BUILD/examples/run" $(((${KILLS:-1000} + 3) / 4)) $seed

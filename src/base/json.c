@@ -19,7 +19,7 @@ struct eitp__json_document {
     eitp_host host;
     eitp__json *root;
     eitp__json_block *blocks; /* the newest first */
-    char *text;               /* all strings and names, each with its zero byte: never larger than the input */
+    char *text;               /* all strings, names and numbers, each with its zero byte: never larger than the input */
     size_t text_capacity;
 };
 
@@ -48,7 +48,7 @@ static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json 
 
 /* Fails at `at`, which is on the current line. */
 static eitp_status eitp__json_fail(eitp__json_parser *parser, const char *at, const char *what) {
-    size_t column = (size_t)(at - parser->line_start) + 1;
+    size_t column = eitp__utf8_count(parser->line_start, (size_t)(at - parser->line_start)) + 1;
     char found[32] = "found the end of the text";
     if (at < parser->end) {
         unsigned char byte = (unsigned char)*at;
@@ -325,6 +325,15 @@ static int eitp__json_integer(const char *at, const char *end, int64_t *integer)
     return 1;
 }
 
+/* Copies `size` bytes of the input to the document's text: what separates values makes room for the zero byte. */
+static const char *eitp__json_keep(eitp__json_parser *parser, const char *start, size_t size) {
+    char *kept = parser->document->text + parser->text_used;
+    memcpy(kept, start, size);
+    kept[size] = 0;
+    parser->text_used += size + 1;
+    return kept;
+}
+
 static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json *value) {
     const char *start = parser->at;
     int negative = *start == '-';
@@ -332,6 +341,8 @@ static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json
     if (status)
         return status;
     value->kind = EITP__JSON_NUMBER;
+    value->text_size = (size_t)(parser->at - start);
+    value->text = eitp__json_keep(parser, start, value->text_size);
     if (value->is_integer)
         value->is_integer = eitp__json_integer(start, parser->at, &value->integer);
     if (value->is_integer && value->integer)
@@ -489,6 +500,7 @@ static eitp_status eitp__json_parse_container(eitp__json_parser *parser, eitp__j
 
 static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json *value) {
     value->line = parser->line;
+    value->begin = (size_t)(parser->at - parser->start);
     if (parser->at == parser->end)
         return eitp__json_fail(parser, parser->at, "expected a value");
     switch (*parser->at) {
@@ -536,8 +548,8 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
     return EITP_OK;
 }
 
-static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, int has_names,
-                                         eitp__json_document **document, eitp_error *error) {
+static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, size_t line,
+                                         int has_names, eitp__json_document **document, eitp_error *error) {
     eitp__json_parser parser;
     eitp_status status;
     memset(&parser, 0, sizeof parser);
@@ -549,7 +561,7 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
     parser.document->host = *host;
     parser.start = parser.at = parser.line_start = data;
     parser.end = size ? data + size : data;
-    parser.line = 1;
+    parser.line = line;
     parser.has_names = has_names;
     parser.error = error;
     status = eitp__json_parse_document(&parser);
@@ -563,7 +575,12 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
 
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error) {
-    return eitp__json_parse_with(host, data, size, 0, document, error);
+    return eitp__json_parse_with(host, data, size, 1, 0, document, error);
+}
+
+EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
+                                                eitp__json_document **document, eitp_error *error) {
+    return eitp__json_parse_with(host, data, size, line, 0, document, error);
 }
 
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
@@ -591,7 +608,7 @@ static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *pa
     eitp__buffer_init(&text, host);
     status = eitp__read_file(host, path, limit, &text, error);
     if (!status) {
-        status = eitp__json_parse_with(host, text.data, text.size, has_names, document, error);
+        status = eitp__json_parse_with(host, text.data, text.size, 1, has_names, document, error);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }

@@ -1,0 +1,31 @@
+/* What a run trains for: an entry of a table for each value of --task. */
+#ifndef COMMAND_TASK_H
+#define COMMAND_TASK_H
+
+#include "command_run.h"
+
+EITP_BEGIN_DECLARATIONS
+
+struct task_kind {
+    const char *name; /* in --task */
+    /* Gives the model's shape what the task requires of it, such as a head; fails if such a model, which `from` names,
+       cannot be trained for it. */
+    eitp_status (*set_shape)(run *r, const char *from, eitp_error *error);
+    /* Reads the data, with the tokenizer of the model or of --tokenizer, and completes the shape. */
+    eitp_status (*open)(run *r, eitp_error *error);
+    /* Divides the data into training and validation; sets r->validates. */
+    eitp_status (*split)(run *r, int64_t block_size, eitp_error *error);
+    /* The task to plan with, whose data is never read. */
+    plan_task plan;
+    /* Creates r->task. */
+    eitp_status (*create)(run *r, eitp_error *error);
+    /* The line of the log about the data; and members of "run" in run.json. */
+    void (*log)(const run *r);
+    void (*record)(const run *r, text_buffer *t);
+};
+
+extern const task_kind task_language;
+
+EITP_END_DECLARATIONS
+
+#endif
