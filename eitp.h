@@ -2742,8 +2742,8 @@ typedef struct eitp_prediction_report {
 } eitp_prediction_report;
 
 /*
- * Computes values[count][width] for `count` texts, in their order. The values of a text have the same bits whatever
- * texts are computed with it. A text without any token is computed as end-of-text. Fills in *report, which may be NULL.
+ * Computes values[count][width] for `count` texts, in their order. With eitp's own matrix products, the values of a text
+ * have the same bits whatever texts are computed with it. A text without any token is computed as end-of-text. Fills in *report, which may be NULL.
  *
  * Errors name the text by its number, from 1, of all that the predictor has been given: EITP_ERROR_ARGUMENT for a text
  * that cannot be cut, or that has no token where the tokenizer has no end-of-text. *values is undefined after one.
@@ -4480,7 +4480,10 @@ typedef struct eitp__json_document eitp__json_document;
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error);
 
-/* The same for a line of a file, `line`. */
+/* Largest number of values in a line: they need up to 120 MB. */
+enum { EITP__JSON_LINE_VALUES = 1 << 20 };
+
+/* The same for line `line` of a file, with at most EITP__JSON_LINE_VALUES values. */
 EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
                                                 eitp__json_document **document, eitp_error *error);
 
@@ -7647,6 +7650,10 @@ enum { EITP__TEXT_CHECK_SIZE = 65536 };
  */
 EITP__PRIVATE eitp_status eitp__check_text(const char *path, const char *bytes, size_t size, int is_utf8,
                                            eitp_error *error);
+
+/* Refuses text of which more than 3 bytes and one in a hundred are invalid in the encoding that was given for it. */
+EITP__PRIVATE eitp_status eitp__check_decoded(const char *path, const char *encoding, uint64_t invalid, size_t size,
+                                              eitp_error *error);
 /* <<src/data/text_check.h */
 
 /* >>src/data/text_reader.h */
@@ -7794,7 +7801,7 @@ EITP__PRIVATE eitp_status eitp__json_rows_labels(eitp__json_rows *rows, const ch
 EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp__json *value);
 /* <<src/data/json_rows.h */
 
-/* >>src/data/table_rows.h */
+/* >>src/data/row_reader.h */
 /* The rows of one file, in any format, as examples. */
 
 /* Default of row_limit, in bytes. */
@@ -7813,7 +7820,7 @@ typedef struct eitp__row_config {
 } eitp__row_config;
 
 /* Rows that are being read. Zeroed, they are closed. They must not move while they are open. */
-typedef struct eitp__table_rows {
+typedef struct eitp__row_reader {
     eitp__row_config config;
     eitp__text_reader reader;
     eitp__text_lines lines;
@@ -7827,7 +7834,7 @@ typedef struct eitp__table_rows {
     int has_row;                   /* the first line was read, and is a row */
     int found[EITP__COLUMN_KINDS]; /* members that a row of JSON Lines had */
     uint64_t count, skipped;       /* rows that were read and skipped */
-} eitp__table_rows;
+} eitp__row_reader;
 
 /* The format of a file by the ending of its name: CSV (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson); `other` for
    any other name. */
@@ -7835,22 +7842,22 @@ EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_
 
 /* Opens a file, refuses what is not text, and finds the columns in the header. The arguments must outlive the rows.
    After a failure they are closed. */
-EITP__PRIVATE eitp_status eitp__table_rows_open(eitp__table_rows *rows, const eitp_host *host, const char *path,
+EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
                                                 const eitp__text_reading *how, const eitp__row_config *config,
                                                 eitp_error *error);
 
 /* Reads the next row, like eitp_example_source. Bad rows are skipped if the configuration says so. */
-EITP__PRIVATE eitp_status eitp__table_rows_next(eitp__table_rows *rows, eitp_example *example, int *is_end,
+EITP__PRIVATE eitp_status eitp__row_reader_next(eitp__row_reader *rows, eitp_example *example, int *is_end,
                                                 eitp_error *error);
 
 /* Closes and zeroes the rows. */
-EITP__PRIVATE void eitp__table_rows_close(eitp__table_rows *rows);
+EITP__PRIVATE void eitp__row_reader_close(eitp__row_reader *rows);
 
 /* Reports the rows of all files that were skipped in the log. That none was read is EITP_ERROR_FORMAT; `path` is the
    first file or directory. */
 EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const char *path, uint64_t count,
                                                     uint64_t skipped, eitp_error *error);
-/* <<src/data/table_rows.h */
+/* <<src/data/row_reader.h */
 
 /* >>src/data/path_walk.h */
 /* Walks all files that a list of paths stands for, in a fixed order. */
@@ -13475,6 +13482,7 @@ typedef struct eitp__json_parser {
     int has_names; /* lone surrogates are bytes */
     eitp__json_key *keys;
     size_t key_capacity;
+    size_t values_left; /* that may still be parsed */
     eitp_error *error;
 } eitp__json_parser;
 
@@ -13891,6 +13899,8 @@ static eitp_status eitp__json_parse_children(eitp__json_parser *parser, eitp__js
         eitp__json *child = eitp__json_new_value(parser->document, (size_t)(parser->end - parser->start));
         if (!child)
             return eitp__fail_memory(parser->error, sizeof *child * EITP__JSON_LARGEST_BLOCK, "a JSON text");
+        if (!parser->values_left--)
+            return eitp__json_fail(parser, parser->at, "expected fewer values");
         if (parent->kind == EITP__JSON_OBJECT)
             status = eitp__json_parse_name(parser, child);
         if (!status)
@@ -13983,7 +13993,8 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
 }
 
 static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, size_t line,
-                                         int has_names, eitp__json_document **document, eitp_error *error) {
+                                         size_t most_values, int has_names, eitp__json_document **document,
+                                         eitp_error *error) {
     eitp__json_parser parser;
     eitp_status status;
     memset(&parser, 0, sizeof parser);
@@ -13996,6 +14007,7 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
     parser.start = parser.at = parser.line_start = data;
     parser.end = size ? data + size : data;
     parser.line = line;
+    parser.values_left = most_values;
     parser.has_names = has_names;
     parser.error = error;
     status = eitp__json_parse_document(&parser);
@@ -14009,12 +14021,12 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
 
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error) {
-    return eitp__json_parse_with(host, data, size, 1, 0, document, error);
+    return eitp__json_parse_with(host, data, size, 1, SIZE_MAX, 0, document, error);
 }
 
 EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
                                                 eitp__json_document **document, eitp_error *error) {
-    return eitp__json_parse_with(host, data, size, line, 0, document, error);
+    return eitp__json_parse_with(host, data, size, line, EITP__JSON_LINE_VALUES, 0, document, error);
 }
 
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
@@ -14042,7 +14054,7 @@ static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *pa
     eitp__buffer_init(&text, host);
     status = eitp__read_file(host, path, limit, &text, error);
     if (!status) {
-        status = eitp__json_parse_with(host, text.data, text.size, 1, has_names, document, error);
+        status = eitp__json_parse_with(host, text.data, text.size, 1, SIZE_MAX, has_names, document, error);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }
@@ -34726,6 +34738,15 @@ EITP__PRIVATE eitp_status eitp__check_text(const char *path, const char *bytes, 
         return eitp__refuse_encoding(path, &counts, size, error);
     return EITP_OK;
 }
+
+EITP__PRIVATE eitp_status eitp__check_decoded(const char *path, const char *encoding, uint64_t invalid, size_t size,
+                                              eitp_error *error) {
+    if (!eitp__is_many((size_t)invalid, size))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_FORMAT,
+                      "'%s' is not %.40s: %llu of its first %llu bytes are invalid; set encoding to its encoding", path,
+                      encoding, (unsigned long long)invalid, (unsigned long long)size);
+}
 /* <<src/data/text_check.c */
 
 /* >>src/data/text_reader.c */
@@ -34817,8 +34838,26 @@ EITP__PRIVATE eitp_status eitp__text_reader_open(eitp__text_reader *reader, cons
     return status;
 }
 
+static eitp_status eitp__text_reader_drop(void *user, const char *text, size_t size, eitp_error *error) {
+    (void)user, (void)text, (void)size, (void)error;
+    return EITP_OK;
+}
+
+/* Decodes the beginning of the text on trial; what is incomplete at its end counts as valid. */
+static eitp_status eitp__text_reader_try(const eitp__text_reader *reader, eitp_error *error) {
+    eitp__decoder decoder;
+    eitp_status status = eitp__decoder_open(&decoder, reader->how.encoding, eitp__text_reader_drop, NULL, error);
+    if (status == EITP_OK)
+        status = eitp__decoder_add(&decoder, reader->raw, reader->end, error);
+    if (status == EITP_OK)
+        status = eitp__check_decoded(reader->path, reader->how.encoding, decoder.invalid_bytes, reader->end, error);
+    eitp__decoder_close(&decoder);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__text_reader_check(const eitp__text_reader *reader, eitp_error *error) {
-    return eitp__check_text(reader->path, reader->raw, reader->end, reader->is_utf8, error);
+    eitp_status status = eitp__check_text(reader->path, reader->raw, reader->end, reader->is_utf8, error);
+    return status == EITP_OK && !reader->is_utf8 ? eitp__text_reader_try(reader, error) : status;
 }
 
 EITP__PRIVATE uint64_t eitp__text_reader_invalid(const eitp__text_reader *reader) {
@@ -35230,7 +35269,7 @@ EITP__PRIVATE eitp_status eitp__json_rows_labels(eitp__json_rows *rows, const ch
 }
 /* <<src/data/json_rows.c */
 
-/* >>src/data/table_rows.c */
+/* >>src/data/row_reader.c */
 /* Bad rows that are reported one by one; the others are counted. */
 enum { EITP__REPORTED_ROWS = 10 };
 
@@ -35287,7 +35326,7 @@ static void eitp__list_columns(const eitp__csv *csv, char *list, size_t size) {
 }
 
 /* Finds a name in the first line; *found is SIZE_MAX if it is not there. */
-static eitp_status eitp__find_name(const eitp__table_rows *rows, const char *name, size_t *found, eitp_error *error) {
+static eitp_status eitp__find_name(const eitp__row_reader *rows, const char *name, size_t *found, eitp_error *error) {
     const size_t size = strlen(name);
     *found = SIZE_MAX;
     for (size_t i = 0; i < rows->csv.count; i++) {
@@ -35304,7 +35343,7 @@ static eitp_status eitp__find_name(const eitp__table_rows *rows, const char *nam
     return EITP_OK;
 }
 
-static eitp_status eitp__fail_column(const eitp__table_rows *rows, const char *column, eitp_error *error) {
+static eitp_status eitp__fail_column(const eitp__row_reader *rows, const char *column, eitp_error *error) {
     char list[300];
     eitp__list_columns(&rows->csv, list, sizeof list);
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -35318,7 +35357,7 @@ static eitp_status eitp__fail_column(const eitp__table_rows *rows, const char *c
  * Finds the columns in the first line, which is the header if any of them is given by name, and a row if all are given
  * by numbers. Only the label may be missing, if it has its default name.
  */
-static eitp_status eitp__find_columns(eitp__table_rows *rows, eitp_error *error) {
+static eitp_status eitp__find_columns(eitp__row_reader *rows, eitp_error *error) {
     static const char *const defaults[EITP__COLUMN_KINDS] = {"text", NULL, "label"};
     const char *const *columns = rows->config.columns;
     int has_names = 0;
@@ -35346,7 +35385,7 @@ static eitp_status eitp__find_columns(eitp__table_rows *rows, eitp_error *error)
     return EITP_OK;
 }
 
-static eitp_status eitp__read_header(eitp__table_rows *rows, eitp_error *error) {
+static eitp_status eitp__read_header(eitp__row_reader *rows, eitp_error *error) {
     int is_end;
     eitp__csv_init(&rows->csv, &rows->lines, rows->config.format == EITP_FORMAT_CSV ? ',' : '\t');
     eitp_status status = eitp__csv_read(&rows->csv, &is_end, error);
@@ -35359,7 +35398,7 @@ static eitp_status eitp__read_header(eitp__table_rows *rows, eitp_error *error) 
 
 /* ---- Rows ---- */
 
-static eitp_status eitp__check_field_count(const eitp__table_rows *rows, eitp_error *error) {
+static eitp_status eitp__check_field_count(const eitp__row_reader *rows, eitp_error *error) {
     const eitp__csv *csv = &rows->csv;
     if (csv->count == rows->field_count)
         return EITP_OK;
@@ -35373,7 +35412,7 @@ static eitp_status eitp__check_field_count(const eitp__table_rows *rows, eitp_er
         (unsigned long long)rows->first_line);
 }
 
-static eitp_status eitp__read_csv(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+static eitp_status eitp__read_csv(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
     const eitp__csv *csv = &rows->csv;
     eitp_status status = EITP_OK;
     *is_end = 0;
@@ -35399,7 +35438,7 @@ static eitp_status eitp__read_csv(eitp__table_rows *rows, eitp_example *example,
 }
 
 /* A member that is named must be in some row; the default label need not be. */
-static eitp_status eitp__check_found(const eitp__table_rows *rows, eitp_error *error) {
+static eitp_status eitp__check_found(const eitp__row_reader *rows, eitp_error *error) {
     for (size_t i = EITP__COLUMN_PAIR; i < EITP__COLUMN_KINDS; i++) {
         const char *name = rows->config.columns[i];
         if (name && rows->count && !rows->found[i])
@@ -35410,7 +35449,7 @@ static eitp_status eitp__check_found(const eitp__table_rows *rows, eitp_error *e
     return EITP_OK;
 }
 
-static eitp_status eitp__read_json(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
     const char *const *columns = rows->config.columns;
     const char *text = columns[EITP__COLUMN_TEXT] ? columns[EITP__COLUMN_TEXT] : "text";
     const char *pair = columns[EITP__COLUMN_PAIR];
@@ -35437,7 +35476,7 @@ static eitp_status eitp__read_json(eitp__table_rows *rows, eitp_example *example
     return status == EITP_OK ? eitp__json_rows_labels(&rows->json, label, example, error) : status;
 }
 
-static void eitp__take_plain(eitp__table_rows *rows, eitp_example *example, uint64_t line) {
+static void eitp__take_plain(eitp__row_reader *rows, eitp_example *example, uint64_t line) {
     example->text.bytes = rows->text.data;
     example->text.size = rows->text.size;
     example->line = line;
@@ -35447,7 +35486,7 @@ static void eitp__take_plain(eitp__table_rows *rows, eitp_example *example, uint
     example->label_count = rows->label.bytes != NULL;
 }
 
-static eitp_status eitp__read_line(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+static eitp_status eitp__read_line(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
     do {
         eitp__buffer_clear(&rows->text);
         eitp_status status = eitp__text_lines_add(&rows->lines, &rows->text, is_end, error);
@@ -35460,7 +35499,7 @@ static eitp_status eitp__read_line(eitp__table_rows *rows, eitp_example *example
     return EITP_OK;
 }
 
-static eitp_status eitp__read_whole(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+static eitp_status eitp__read_whole(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
     int has_ended = 0;
     eitp_status status = EITP_OK;
     eitp__buffer_clear(&rows->text);
@@ -35475,8 +35514,8 @@ static eitp_status eitp__read_whole(eitp__table_rows *rows, eitp_example *exampl
 /* ---- Formats ---- */
 
 static const struct {
-    eitp_status (*open)(eitp__table_rows *rows, eitp_error *error); /* NULL: nothing to do */
-    eitp_status (*read)(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error);
+    eitp_status (*open)(eitp__row_reader *rows, eitp_error *error); /* NULL: nothing to do */
+    eitp_status (*read)(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error);
 } eitp__row_formats[] = {{NULL, NULL},
                          {NULL, eitp__read_whole},
                          {NULL, eitp__read_line},
@@ -35484,7 +35523,7 @@ static const struct {
                          {eitp__read_header, eitp__read_csv},
                          {NULL, eitp__read_json}};
 
-EITP__PRIVATE eitp_status eitp__table_rows_open(eitp__table_rows *rows, const eitp_host *host, const char *path,
+EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
                                                 const eitp__text_reading *how, const eitp__row_config *config,
                                                 eitp_error *error) {
     memset(rows, 0, sizeof *rows);
@@ -35499,17 +35538,17 @@ EITP__PRIVATE eitp_status eitp__table_rows_open(eitp__table_rows *rows, const ei
     if (status == EITP_OK && eitp__row_formats[config->format].open)
         status = eitp__row_formats[config->format].open(rows, error);
     if (status != EITP_OK)
-        eitp__table_rows_close(rows);
+        eitp__row_reader_close(rows);
     return status;
 }
 
 /* True if the row that failed is bad, rather than the file, and is to be skipped. */
-static int eitp__skips_row(const eitp__table_rows *rows, eitp_status status) {
+static int eitp__skips_row(const eitp__row_reader *rows, eitp_status status) {
     const int is_invalid = rows->reader.how.strict && eitp__text_reader_invalid(&rows->reader);
     return status == EITP_ERROR_FORMAT && rows->config.skip_bad && !is_invalid;
 }
 
-static void eitp__report_skipped(eitp__table_rows *rows, const eitp_error *error) {
+static void eitp__report_skipped(eitp__row_reader *rows, const eitp_error *error) {
     rows->skipped++;
     if (rows->skipped <= EITP__REPORTED_ROWS)
         eitp__log(rows->reader.host, EITP_LOG_WARNING, "skipped a bad row: %s", error->message);
@@ -35518,7 +35557,7 @@ static void eitp__report_skipped(eitp__table_rows *rows, const eitp_error *error
                   rows->reader.path);
 }
 
-EITP__PRIVATE eitp_status eitp__table_rows_next(eitp__table_rows *rows, eitp_example *example, int *is_end,
+EITP__PRIVATE eitp_status eitp__row_reader_next(eitp__row_reader *rows, eitp_example *example, int *is_end,
                                                 eitp_error *error) {
     eitp_error bad = EITP__ZERO;
     eitp_status status;
@@ -35539,7 +35578,7 @@ EITP__PRIVATE eitp_status eitp__table_rows_next(eitp__table_rows *rows, eitp_exa
     return status;
 }
 
-EITP__PRIVATE void eitp__table_rows_close(eitp__table_rows *rows) {
+EITP__PRIVATE void eitp__row_reader_close(eitp__row_reader *rows) {
     if (!rows->reader.host)
         return;
     eitp__csv_release(&rows->csv);
@@ -35561,7 +35600,7 @@ EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const
               (unsigned long long)(count + skipped));
     return EITP_OK;
 }
-/* <<src/data/table_rows.c */
+/* <<src/data/row_reader.c */
 
 /* >>src/data/token_file.c */
 enum { EITP__TOKEN_READ_BYTES = 8192, EITP__TOKEN_VERIFY_IDS = 2048 };
@@ -35980,7 +36019,7 @@ struct eitp_text_files {
     eitp__text_reading how;
     eitp__path_walk walk;
     eitp__text_reader reader; /* of the current file, if it is a text */
-    eitp__table_rows rows;    /* if it is a table */
+    eitp__row_reader rows;    /* if it is a table */
     eitp_text row;            /* the current row; bytes NULL: it has been passed on */
     uint64_t row_bytes;       /* of all rows of the current file */
     eitp__text_progress done; /* in the files before the current one */
@@ -36081,7 +36120,7 @@ void eitp_text_files_close(eitp_text_files *files) {
         return;
     const eitp_host host = files->host;
     eitp__text_reader_close(&files->reader);
-    eitp__table_rows_close(&files->rows);
+    eitp__row_reader_close(&files->rows);
     eitp__path_walk_release(&files->walk);
     for (size_t i = 0; i < files->path_count; i++)
         eitp__release_text(&host, files->paths[i]);
@@ -36112,7 +36151,7 @@ static void eitp__text_files_end(eitp_text_files *files) {
     files->skipped_rows += files->rows.skipped;
     files->row_bytes = 0;
     eitp__text_reader_close(&files->reader);
-    eitp__table_rows_close(&files->rows);
+    eitp__row_reader_close(&files->rows);
 }
 
 /* Opens the current file of the walk as a text; the reader stays closed if it is skipped. */
@@ -36148,7 +36187,7 @@ static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *er
     config.columns[EITP__COLUMN_TEXT] = files->text_column;
     config.skip_bad = files->skip_bad;
     config.row_limit = EITP__ROW_LIMIT;
-    return eitp__table_rows_open(&files->rows, &files->host, path, &files->how, &config, error);
+    return eitp__row_reader_open(&files->rows, &files->host, path, &files->how, &config, error);
 }
 
 /* Reads the next row that is not empty; row.bytes is NULL after the last. */
@@ -36156,7 +36195,7 @@ static eitp_status eitp__text_files_next_row(eitp_text_files *files, eitp_error 
     eitp_example example = EITP__ZERO;
     int is_end;
     do {
-        eitp_status status = eitp__table_rows_next(&files->rows, &example, &is_end, error);
+        eitp_status status = eitp__row_reader_next(&files->rows, &example, &is_end, error);
         if (status != EITP_OK)
             return status;
     } while (!is_end && !example.text.size);
@@ -36398,7 +36437,7 @@ struct eitp_table {
     char *has_folders; /* of each path: 1 for a directory with directories */
     eitp__text_reading how;
     eitp__path_walk walk;
-    eitp__table_rows rows; /* of the current file */
+    eitp__row_reader rows; /* of the current file */
     char *label;           /* of the current file; NULL: none */
     eitp_table_statistics statistics;
 };
@@ -36515,7 +36554,7 @@ void eitp_table_close(eitp_table *table) {
     const eitp_host host = table->host;
     const eitp_table_config *config = &table->config;
     const char *const texts[] = {config->encoding, config->text_column, config->pair_column, config->label_column};
-    eitp__table_rows_close(&table->rows);
+    eitp__row_reader_close(&table->rows);
     eitp__path_walk_release(&table->walk);
     eitp__release_text(&host, table->label);
     for (size_t i = 0; i < EITP__COUNT(texts); i++)
@@ -36591,7 +36630,7 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
     config.columns[EITP__COLUMN_LABEL] = table->config.label_column;
     config.skip_bad = table->config.skip_bad;
     config.row_limit = table->config.row_limit;
-    status = eitp__table_rows_open(&table->rows, &table->host, table->walk.path, &table->how, &config, error);
+    status = eitp__row_reader_open(&table->rows, &table->host, table->walk.path, &table->how, &config, error);
     if (status == EITP_OK && !table->rows.reader.end)
         eitp__log(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", table->walk.path);
     return status;
@@ -36600,7 +36639,7 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
 /* Closes the current file, if any, and adds what it had to the statistics. */
 static void eitp__table_end(eitp_table *table) {
     table->statistics = eitp_table_get_statistics(table);
-    eitp__table_rows_close(&table->rows);
+    eitp__row_reader_close(&table->rows);
     eitp__release_text(&table->host, table->label);
     table->label = NULL;
 }
@@ -36613,7 +36652,7 @@ static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_e
     for (;;) {
         int has_ended = 1;
         if (table->rows.reader.host)
-            status = eitp__table_rows_next(&table->rows, example, &has_ended, error);
+            status = eitp__row_reader_next(&table->rows, example, &has_ended, error);
         *is_end = 0;
         if (status != EITP_OK || !has_ended)
             return status;

@@ -82,6 +82,11 @@ static void test_encodings(void) {
     DECODED("UTF-16", "\xFE\xFF\0\xE4\x4E\x2D\xD8\x3D\xDE\0", MIXED);
     DECODED("UTF-16", "\xFF\xFE\xE4\0\x2D\x4E\x3D\xD8\0\xDE", MIXED);
     DECODED("UTF-16LE", "\xFF\xFE\xE4\0", "\xC3\xA4");
+    DECODED("UTF-16LE",
+            "\xFF\xFE\xFF\xFE"
+            "a\0",
+            "\xEF\xBB\xBF"
+            "a");
     DECODED("UTF-32BE", "\0\0\0\xE4\0\0\x4E\x2D", "\xC3\xA4\xE4\xB8\xAD");
     DECODED("ISO-8859-1", "caf\xE9", "caf\xC3\xA9");
     DECODED("UTF-16", "", "");
@@ -112,6 +117,9 @@ static void test_invalid_in_encodings(void) {
     CHECK(PUT("a", "\xEF\xBB\xBF"
                    "abc\xFFz"));
     CHECK(read_text(&r, "a") == EITP_ERROR_FORMAT && has(&r.error, "invalid UTF-8 at byte 6 (0xFF)"));
+    r.config.encoding = "GBK";
+    CHECK(PUT("a", "\xFF\xFF\xFF\xFFz") && read_text(&r, "a") == EITP_ERROR_FORMAT);
+    CHECK(has(&r.error, "is not GBK: 4 of its first 5 bytes are invalid"));
     r.config.encoding = "nonsense";
     CHECK(read_text(&r, "a") == EITP_ERROR_ARGUMENT && has(&r.error, "unknown encoding 'nonsense'"));
     r.config.encoding = "GBK//IGNORE";

@@ -170,6 +170,28 @@ eitp_text_files_config data_texts(const option_set *o, option_id id) {
     return texts;
 }
 
+eitp_status data_explain(eitp_status status, eitp_error *error) {
+    static const struct {
+        const char *words, *advice;
+    } advice[] = {
+        {"set encoding", "--encoding NAME"},
+        {"strict_utf8", "--no-strict-utf8"},
+        {"no column", "--text-column NAME, or --data-format text for a text that is not a table"},
+        {"no member", "--text-column NAME, or --data-format text for a text that is not a table"},
+        {": line ", "--on-bad-row skip goes on with the next row"},
+        {"invalid JSON", "--on-bad-row skip goes on with the next row"},
+    };
+    for (size_t i = 0; i < COMMAND_COUNT(advice) && (status == EITP_ERROR_FORMAT || status == EITP_ERROR_ARGUMENT);
+         i++) {
+        const size_t used = strlen(error->message);
+        if (!strstr(error->message, advice[i].words))
+            continue;
+        snprintf(error->message + used, sizeof error->message - used, " (%s)", advice[i].advice);
+        break;
+    }
+    return status;
+}
+
 eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *path,
                       eitp_token_file_info *info, eitp_error *error) {
     const eitp_host host = command_host();
@@ -195,7 +217,7 @@ eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *t
                     (unsigned long long)info->document_count, info->document_count == 1 ? "" : "s",
                     output_bytes((double)info->text_bytes), (unsigned long long)info->token_count,
                     (double)info->text_bytes / (double)info->token_count, process_time() - state.started, path);
-    return status;
+    return data_explain(status, error);
 }
 
 /* Creates an empty file with a new name in TMPDIR or /tmp. */

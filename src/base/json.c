@@ -41,6 +41,7 @@ typedef struct eitp__json_parser {
     int has_names; /* lone surrogates are bytes */
     eitp__json_key *keys;
     size_t key_capacity;
+    size_t values_left; /* that may still be parsed */
     eitp_error *error;
 } eitp__json_parser;
 
@@ -457,6 +458,8 @@ static eitp_status eitp__json_parse_children(eitp__json_parser *parser, eitp__js
         eitp__json *child = eitp__json_new_value(parser->document, (size_t)(parser->end - parser->start));
         if (!child)
             return eitp__fail_memory(parser->error, sizeof *child * EITP__JSON_LARGEST_BLOCK, "a JSON text");
+        if (!parser->values_left--)
+            return eitp__json_fail(parser, parser->at, "expected fewer values");
         if (parent->kind == EITP__JSON_OBJECT)
             status = eitp__json_parse_name(parser, child);
         if (!status)
@@ -549,7 +552,8 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
 }
 
 static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, size_t line,
-                                         int has_names, eitp__json_document **document, eitp_error *error) {
+                                         size_t most_values, int has_names, eitp__json_document **document,
+                                         eitp_error *error) {
     eitp__json_parser parser;
     eitp_status status;
     memset(&parser, 0, sizeof parser);
@@ -562,6 +566,7 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
     parser.start = parser.at = parser.line_start = data;
     parser.end = size ? data + size : data;
     parser.line = line;
+    parser.values_left = most_values;
     parser.has_names = has_names;
     parser.error = error;
     status = eitp__json_parse_document(&parser);
@@ -575,12 +580,12 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
 
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error) {
-    return eitp__json_parse_with(host, data, size, 1, 0, document, error);
+    return eitp__json_parse_with(host, data, size, 1, SIZE_MAX, 0, document, error);
 }
 
 EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
                                                 eitp__json_document **document, eitp_error *error) {
-    return eitp__json_parse_with(host, data, size, line, 0, document, error);
+    return eitp__json_parse_with(host, data, size, line, EITP__JSON_LINE_VALUES, 0, document, error);
 }
 
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
@@ -608,7 +613,7 @@ static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *pa
     eitp__buffer_init(&text, host);
     status = eitp__read_file(host, path, limit, &text, error);
     if (!status) {
-        status = eitp__json_parse_with(host, text.data, text.size, 1, has_names, document, error);
+        status = eitp__json_parse_with(host, text.data, text.size, 1, SIZE_MAX, has_names, document, error);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }

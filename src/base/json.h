@@ -40,7 +40,10 @@ typedef struct eitp__json_document eitp__json_document;
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error);
 
-/* The same for a line of a file, `line`. */
+/* Largest number of values in a line: they need up to 120 MB. */
+enum { EITP__JSON_LINE_VALUES = 1 << 20 };
+
+/* The same for line `line` of a file, with at most EITP__JSON_LINE_VALUES values. */
 EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
                                                 eitp__json_document **document, eitp_error *error);
 

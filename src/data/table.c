@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "data/path_walk.h"
-#include "data/table_rows.h"
+#include "data/row_reader.h"
 
 struct eitp_table {
     eitp_host host;
@@ -12,7 +12,7 @@ struct eitp_table {
     char *has_folders; /* of each path: 1 for a directory with directories */
     eitp__text_reading how;
     eitp__path_walk walk;
-    eitp__table_rows rows; /* of the current file */
+    eitp__row_reader rows; /* of the current file */
     char *label;           /* of the current file; NULL: none */
     eitp_table_statistics statistics;
 };
@@ -129,7 +129,7 @@ void eitp_table_close(eitp_table *table) {
     const eitp_host host = table->host;
     const eitp_table_config *config = &table->config;
     const char *const texts[] = {config->encoding, config->text_column, config->pair_column, config->label_column};
-    eitp__table_rows_close(&table->rows);
+    eitp__row_reader_close(&table->rows);
     eitp__path_walk_release(&table->walk);
     eitp__release_text(&host, table->label);
     for (size_t i = 0; i < EITP__COUNT(texts); i++)
@@ -205,7 +205,7 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
     config.columns[EITP__COLUMN_LABEL] = table->config.label_column;
     config.skip_bad = table->config.skip_bad;
     config.row_limit = table->config.row_limit;
-    status = eitp__table_rows_open(&table->rows, &table->host, table->walk.path, &table->how, &config, error);
+    status = eitp__row_reader_open(&table->rows, &table->host, table->walk.path, &table->how, &config, error);
     if (status == EITP_OK && !table->rows.reader.end)
         eitp__log(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", table->walk.path);
     return status;
@@ -214,7 +214,7 @@ static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
 /* Closes the current file, if any, and adds what it had to the statistics. */
 static void eitp__table_end(eitp_table *table) {
     table->statistics = eitp_table_get_statistics(table);
-    eitp__table_rows_close(&table->rows);
+    eitp__row_reader_close(&table->rows);
     eitp__release_text(&table->host, table->label);
     table->label = NULL;
 }
@@ -227,7 +227,7 @@ static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_e
     for (;;) {
         int has_ended = 1;
         if (table->rows.reader.host)
-            status = eitp__table_rows_next(&table->rows, example, &has_ended, error);
+            status = eitp__row_reader_next(&table->rows, example, &has_ended, error);
         *is_end = 0;
         if (status != EITP_OK || !has_ended)
             return status;

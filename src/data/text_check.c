@@ -152,3 +152,12 @@ EITP__PRIVATE eitp_status eitp__check_text(const char *path, const char *bytes, 
         return eitp__refuse_encoding(path, &counts, size, error);
     return EITP_OK;
 }
+
+EITP__PRIVATE eitp_status eitp__check_decoded(const char *path, const char *encoding, uint64_t invalid, size_t size,
+                                              eitp_error *error) {
+    if (!eitp__is_many((size_t)invalid, size))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_FORMAT,
+                      "'%s' is not %.40s: %llu of its first %llu bytes are invalid; set encoding to its encoding", path,
+                      encoding, (unsigned long long)invalid, (unsigned long long)size);
+}

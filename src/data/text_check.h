@@ -19,4 +19,8 @@ enum { EITP__TEXT_CHECK_SIZE = 65536 };
 EITP__PRIVATE eitp_status eitp__check_text(const char *path, const char *bytes, size_t size, int is_utf8,
                                            eitp_error *error);
 
+/* Refuses text of which more than 3 bytes and one in a hundred are invalid in the encoding that was given for it. */
+EITP__PRIVATE eitp_status eitp__check_decoded(const char *path, const char *encoding, uint64_t invalid, size_t size,
+                                              eitp_error *error);
+
 #endif

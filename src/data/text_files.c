@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "data/path_walk.h"
-#include "data/table_rows.h"
+#include "data/row_reader.h"
 #include "data/token_header.h"
 
 struct eitp_text_files {
@@ -16,7 +16,7 @@ struct eitp_text_files {
     eitp__text_reading how;
     eitp__path_walk walk;
     eitp__text_reader reader; /* of the current file, if it is a text */
-    eitp__table_rows rows;    /* if it is a table */
+    eitp__row_reader rows;    /* if it is a table */
     eitp_text row;            /* the current row; bytes NULL: it has been passed on */
     uint64_t row_bytes;       /* of all rows of the current file */
     eitp__text_progress done; /* in the files before the current one */
@@ -117,7 +117,7 @@ void eitp_text_files_close(eitp_text_files *files) {
         return;
     const eitp_host host = files->host;
     eitp__text_reader_close(&files->reader);
-    eitp__table_rows_close(&files->rows);
+    eitp__row_reader_close(&files->rows);
     eitp__path_walk_release(&files->walk);
     for (size_t i = 0; i < files->path_count; i++)
         eitp__release_text(&host, files->paths[i]);
@@ -148,7 +148,7 @@ static void eitp__text_files_end(eitp_text_files *files) {
     files->skipped_rows += files->rows.skipped;
     files->row_bytes = 0;
     eitp__text_reader_close(&files->reader);
-    eitp__table_rows_close(&files->rows);
+    eitp__row_reader_close(&files->rows);
 }
 
 /* Opens the current file of the walk as a text; the reader stays closed if it is skipped. */
@@ -184,7 +184,7 @@ static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *er
     config.columns[EITP__COLUMN_TEXT] = files->text_column;
     config.skip_bad = files->skip_bad;
     config.row_limit = EITP__ROW_LIMIT;
-    return eitp__table_rows_open(&files->rows, &files->host, path, &files->how, &config, error);
+    return eitp__row_reader_open(&files->rows, &files->host, path, &files->how, &config, error);
 }
 
 /* Reads the next row that is not empty; row.bytes is NULL after the last. */
@@ -192,7 +192,7 @@ static eitp_status eitp__text_files_next_row(eitp_text_files *files, eitp_error 
     eitp_example example = EITP__ZERO;
     int is_end;
     do {
-        eitp_status status = eitp__table_rows_next(&files->rows, &example, &is_end, error);
+        eitp_status status = eitp__row_reader_next(&files->rows, &example, &is_end, error);
         if (status != EITP_OK)
             return status;
     } while (!is_end && !example.text.size);

@@ -91,8 +91,26 @@ EITP__PRIVATE eitp_status eitp__text_reader_open(eitp__text_reader *reader, cons
     return status;
 }
 
+static eitp_status eitp__text_reader_drop(void *user, const char *text, size_t size, eitp_error *error) {
+    (void)user, (void)text, (void)size, (void)error;
+    return EITP_OK;
+}
+
+/* Decodes the beginning of the text on trial; what is incomplete at its end counts as valid. */
+static eitp_status eitp__text_reader_try(const eitp__text_reader *reader, eitp_error *error) {
+    eitp__decoder decoder;
+    eitp_status status = eitp__decoder_open(&decoder, reader->how.encoding, eitp__text_reader_drop, NULL, error);
+    if (status == EITP_OK)
+        status = eitp__decoder_add(&decoder, reader->raw, reader->end, error);
+    if (status == EITP_OK)
+        status = eitp__check_decoded(reader->path, reader->how.encoding, decoder.invalid_bytes, reader->end, error);
+    eitp__decoder_close(&decoder);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__text_reader_check(const eitp__text_reader *reader, eitp_error *error) {
-    return eitp__check_text(reader->path, reader->raw, reader->end, reader->is_utf8, error);
+    eitp_status status = eitp__check_text(reader->path, reader->raw, reader->end, reader->is_utf8, error);
+    return status == EITP_OK && !reader->is_utf8 ? eitp__text_reader_try(reader, error) : status;
 }
 
 EITP__PRIVATE uint64_t eitp__text_reader_invalid(const eitp__text_reader *reader) {

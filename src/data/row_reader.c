@@ -1,4 +1,4 @@
-#include "data/table_rows.h"
+#include "data/row_reader.h"
 
 #include "base/log.h"
 
@@ -58,7 +58,7 @@ static void eitp__list_columns(const eitp__csv *csv, char *list, size_t size) {
 }
 
 /* Finds a name in the first line; *found is SIZE_MAX if it is not there. */
-static eitp_status eitp__find_name(const eitp__table_rows *rows, const char *name, size_t *found, eitp_error *error) {
+static eitp_status eitp__find_name(const eitp__row_reader *rows, const char *name, size_t *found, eitp_error *error) {
     const size_t size = strlen(name);
     *found = SIZE_MAX;
     for (size_t i = 0; i < rows->csv.count; i++) {
@@ -75,7 +75,7 @@ static eitp_status eitp__find_name(const eitp__table_rows *rows, const char *nam
     return EITP_OK;
 }
 
-static eitp_status eitp__fail_column(const eitp__table_rows *rows, const char *column, eitp_error *error) {
+static eitp_status eitp__fail_column(const eitp__row_reader *rows, const char *column, eitp_error *error) {
     char list[300];
     eitp__list_columns(&rows->csv, list, sizeof list);
     return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -89,7 +89,7 @@ static eitp_status eitp__fail_column(const eitp__table_rows *rows, const char *c
  * Finds the columns in the first line, which is the header if any of them is given by name, and a row if all are given
  * by numbers. Only the label may be missing, if it has its default name.
  */
-static eitp_status eitp__find_columns(eitp__table_rows *rows, eitp_error *error) {
+static eitp_status eitp__find_columns(eitp__row_reader *rows, eitp_error *error) {
     static const char *const defaults[EITP__COLUMN_KINDS] = {"text", NULL, "label"};
     const char *const *columns = rows->config.columns;
     int has_names = 0;
@@ -117,7 +117,7 @@ static eitp_status eitp__find_columns(eitp__table_rows *rows, eitp_error *error)
     return EITP_OK;
 }
 
-static eitp_status eitp__read_header(eitp__table_rows *rows, eitp_error *error) {
+static eitp_status eitp__read_header(eitp__row_reader *rows, eitp_error *error) {
     int is_end;
     eitp__csv_init(&rows->csv, &rows->lines, rows->config.format == EITP_FORMAT_CSV ? ',' : '\t');
     eitp_status status = eitp__csv_read(&rows->csv, &is_end, error);
@@ -130,7 +130,7 @@ static eitp_status eitp__read_header(eitp__table_rows *rows, eitp_error *error) 
 
 /* ---- Rows ---- */
 
-static eitp_status eitp__check_field_count(const eitp__table_rows *rows, eitp_error *error) {
+static eitp_status eitp__check_field_count(const eitp__row_reader *rows, eitp_error *error) {
     const eitp__csv *csv = &rows->csv;
     if (csv->count == rows->field_count)
         return EITP_OK;
@@ -144,7 +144,7 @@ static eitp_status eitp__check_field_count(const eitp__table_rows *rows, eitp_er
         (unsigned long long)rows->first_line);
 }
 
-static eitp_status eitp__read_csv(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+static eitp_status eitp__read_csv(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
     const eitp__csv *csv = &rows->csv;
     eitp_status status = EITP_OK;
     *is_end = 0;
@@ -170,7 +170,7 @@ static eitp_status eitp__read_csv(eitp__table_rows *rows, eitp_example *example,
 }
 
 /* A member that is named must be in some row; the default label need not be. */
-static eitp_status eitp__check_found(const eitp__table_rows *rows, eitp_error *error) {
+static eitp_status eitp__check_found(const eitp__row_reader *rows, eitp_error *error) {
     for (size_t i = EITP__COLUMN_PAIR; i < EITP__COLUMN_KINDS; i++) {
         const char *name = rows->config.columns[i];
         if (name && rows->count && !rows->found[i])
@@ -181,7 +181,7 @@ static eitp_status eitp__check_found(const eitp__table_rows *rows, eitp_error *e
     return EITP_OK;
 }
 
-static eitp_status eitp__read_json(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
     const char *const *columns = rows->config.columns;
     const char *text = columns[EITP__COLUMN_TEXT] ? columns[EITP__COLUMN_TEXT] : "text";
     const char *pair = columns[EITP__COLUMN_PAIR];
@@ -208,7 +208,7 @@ static eitp_status eitp__read_json(eitp__table_rows *rows, eitp_example *example
     return status == EITP_OK ? eitp__json_rows_labels(&rows->json, label, example, error) : status;
 }
 
-static void eitp__take_plain(eitp__table_rows *rows, eitp_example *example, uint64_t line) {
+static void eitp__take_plain(eitp__row_reader *rows, eitp_example *example, uint64_t line) {
     example->text.bytes = rows->text.data;
     example->text.size = rows->text.size;
     example->line = line;
@@ -218,7 +218,7 @@ static void eitp__take_plain(eitp__table_rows *rows, eitp_example *example, uint
     example->label_count = rows->label.bytes != NULL;
 }
 
-static eitp_status eitp__read_line(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+static eitp_status eitp__read_line(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
     do {
         eitp__buffer_clear(&rows->text);
         eitp_status status = eitp__text_lines_add(&rows->lines, &rows->text, is_end, error);
@@ -231,7 +231,7 @@ static eitp_status eitp__read_line(eitp__table_rows *rows, eitp_example *example
     return EITP_OK;
 }
 
-static eitp_status eitp__read_whole(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error) {
+static eitp_status eitp__read_whole(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
     int has_ended = 0;
     eitp_status status = EITP_OK;
     eitp__buffer_clear(&rows->text);
@@ -246,8 +246,8 @@ static eitp_status eitp__read_whole(eitp__table_rows *rows, eitp_example *exampl
 /* ---- Formats ---- */
 
 static const struct {
-    eitp_status (*open)(eitp__table_rows *rows, eitp_error *error); /* NULL: nothing to do */
-    eitp_status (*read)(eitp__table_rows *rows, eitp_example *example, int *is_end, eitp_error *error);
+    eitp_status (*open)(eitp__row_reader *rows, eitp_error *error); /* NULL: nothing to do */
+    eitp_status (*read)(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error);
 } eitp__row_formats[] = {{NULL, NULL},
                          {NULL, eitp__read_whole},
                          {NULL, eitp__read_line},
@@ -255,7 +255,7 @@ static const struct {
                          {eitp__read_header, eitp__read_csv},
                          {NULL, eitp__read_json}};
 
-EITP__PRIVATE eitp_status eitp__table_rows_open(eitp__table_rows *rows, const eitp_host *host, const char *path,
+EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
                                                 const eitp__text_reading *how, const eitp__row_config *config,
                                                 eitp_error *error) {
     memset(rows, 0, sizeof *rows);
@@ -270,17 +270,17 @@ EITP__PRIVATE eitp_status eitp__table_rows_open(eitp__table_rows *rows, const ei
     if (status == EITP_OK && eitp__row_formats[config->format].open)
         status = eitp__row_formats[config->format].open(rows, error);
     if (status != EITP_OK)
-        eitp__table_rows_close(rows);
+        eitp__row_reader_close(rows);
     return status;
 }
 
 /* True if the row that failed is bad, rather than the file, and is to be skipped. */
-static int eitp__skips_row(const eitp__table_rows *rows, eitp_status status) {
+static int eitp__skips_row(const eitp__row_reader *rows, eitp_status status) {
     const int is_invalid = rows->reader.how.strict && eitp__text_reader_invalid(&rows->reader);
     return status == EITP_ERROR_FORMAT && rows->config.skip_bad && !is_invalid;
 }
 
-static void eitp__report_skipped(eitp__table_rows *rows, const eitp_error *error) {
+static void eitp__report_skipped(eitp__row_reader *rows, const eitp_error *error) {
     rows->skipped++;
     if (rows->skipped <= EITP__REPORTED_ROWS)
         eitp__log(rows->reader.host, EITP_LOG_WARNING, "skipped a bad row: %s", error->message);
@@ -289,7 +289,7 @@ static void eitp__report_skipped(eitp__table_rows *rows, const eitp_error *error
                   rows->reader.path);
 }
 
-EITP__PRIVATE eitp_status eitp__table_rows_next(eitp__table_rows *rows, eitp_example *example, int *is_end,
+EITP__PRIVATE eitp_status eitp__row_reader_next(eitp__row_reader *rows, eitp_example *example, int *is_end,
                                                 eitp_error *error) {
     eitp_error bad = EITP__ZERO;
     eitp_status status;
@@ -310,7 +310,7 @@ EITP__PRIVATE eitp_status eitp__table_rows_next(eitp__table_rows *rows, eitp_exa
     return status;
 }
 
-EITP__PRIVATE void eitp__table_rows_close(eitp__table_rows *rows) {
+EITP__PRIVATE void eitp__row_reader_close(eitp__row_reader *rows) {
     if (!rows->reader.host)
         return;
     eitp__csv_release(&rows->csv);

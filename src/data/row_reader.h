@@ -1,6 +1,6 @@
 /* The rows of one file, in any format, as examples. */
-#ifndef EITP_TABLE_ROWS_H
-#define EITP_TABLE_ROWS_H
+#ifndef EITP_ROW_READER_H
+#define EITP_ROW_READER_H
 
 #include "data/csv.h"
 #include "data/json_rows.h"
@@ -21,7 +21,7 @@ typedef struct eitp__row_config {
 } eitp__row_config;
 
 /* Rows that are being read. Zeroed, they are closed. They must not move while they are open. */
-typedef struct eitp__table_rows {
+typedef struct eitp__row_reader {
     eitp__row_config config;
     eitp__text_reader reader;
     eitp__text_lines lines;
@@ -35,7 +35,7 @@ typedef struct eitp__table_rows {
     int has_row;                   /* the first line was read, and is a row */
     int found[EITP__COLUMN_KINDS]; /* members that a row of JSON Lines had */
     uint64_t count, skipped;       /* rows that were read and skipped */
-} eitp__table_rows;
+} eitp__row_reader;
 
 /* The format of a file by the ending of its name: CSV (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson); `other` for
    any other name. */
@@ -43,16 +43,16 @@ EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_
 
 /* Opens a file, refuses what is not text, and finds the columns in the header. The arguments must outlive the rows.
    After a failure they are closed. */
-EITP__PRIVATE eitp_status eitp__table_rows_open(eitp__table_rows *rows, const eitp_host *host, const char *path,
+EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
                                                 const eitp__text_reading *how, const eitp__row_config *config,
                                                 eitp_error *error);
 
 /* Reads the next row, like eitp_example_source. Bad rows are skipped if the configuration says so. */
-EITP__PRIVATE eitp_status eitp__table_rows_next(eitp__table_rows *rows, eitp_example *example, int *is_end,
+EITP__PRIVATE eitp_status eitp__row_reader_next(eitp__row_reader *rows, eitp_example *example, int *is_end,
                                                 eitp_error *error);
 
 /* Closes and zeroes the rows. */
-EITP__PRIVATE void eitp__table_rows_close(eitp__table_rows *rows);
+EITP__PRIVATE void eitp__row_reader_close(eitp__row_reader *rows);
 
 /* Reports the rows of all files that were skipped in the log. That none was read is EITP_ERROR_FORMAT; `path` is the
    first file or directory. */
