@@ -2742,8 +2742,9 @@ typedef struct eitp_prediction_report {
 } eitp_prediction_report;
 
 /*
- * Computes values[count][width] for `count` texts, in their order. With eitp's own matrix products, the values of a text
- * have the same bits whatever texts are computed with it. A text without any token is computed as end-of-text. Fills in *report, which may be NULL.
+ * Computes values[count][width] for `count` texts, in their order. With eitp's own matrix products, the values of a
+ * text have the same bits whatever texts are computed with it. A text without any token is computed as end-of-text.
+ * Fills in *report, which may be NULL.
  *
  * Errors name the text by its number, from 1, of all that the predictor has been given: EITP_ERROR_ARGUMENT for a text
  * that cannot be cut, or that has no token where the tokenizer has no end-of-text. *values is undefined after one.
