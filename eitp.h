@@ -501,6 +501,20 @@ EITP_API uint64_t eitp_memory_floor(const eitp_memory_info *info);
 /* 1 if `left` is below eitp_memory_floor; else 0, also if `usable` is unknown or info is NULL. */
 EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
 
+/* The processors of the machine and of this process; hardware threads count singly. */
+typedef struct eitp_processor_info {
+    int online;   /* of the machine */
+    int allowed;  /* that this process may run on (affinity) */
+    double quota; /* processors' worth of time that its control groups (version 1 or 2) allow; 0: no limit */
+    int usable;   /* the lower of `allowed` and `quota` rounded up, at least 1: how many threads compute at a time */
+} eitp_processor_info;
+
+/*
+ * Reads /proc and the control groups through host->files, which must be complete. Missing or malformed values are
+ * unknown, not errors: besides a NULL argument, only EITP_ERROR_MEMORY can happen. Without /proc `allowed` is `online`.
+ */
+EITP_API eitp_status eitp_processor_info_read(const eitp_host *host, eitp_processor_info *info, eitp_error *error);
+
 EITP_END_DECLARATIONS
 /* <<src/base/base.h */
 
@@ -4042,7 +4056,7 @@ EITP__PRIVATE uint64_t eitp__find_bytes(const char *text, const char *name);
 /* <<src/base/system_text.h */
 
 /* >>src/base/cgroups.h */
-/* Memory limits of the process's control groups (cgroups), of version 1 and 2. */
+/* Limits of the process's control groups (cgroups), of version 1 and 2: memory and processor time. */
 
 /* In bytes. */
 typedef struct eitp__cgroup_memory {
@@ -4057,6 +4071,10 @@ typedef struct eitp__cgroup_memory {
 EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
                                               void (*visit)(void *visitor, const eitp__cgroup_memory *memory),
                                               void *visitor, eitp_error *error);
+
+/* The least processor time that the process's cgroup or one of its mounted parents allows, as a number of processors
+   such as 1.5; 0 if none has a limit. Only EITP_ERROR_MEMORY is an error. */
+EITP__PRIVATE eitp_status eitp__cgroup_processors(const eitp_host *host, double *processors, eitp_error *error);
 /* <<src/base/cgroups.h */
 
 /* >>src/base/machine.h */
@@ -12381,7 +12399,7 @@ static int eitp__list_contains(const char *list, const char *word) {
 }
 
 /* Parses /proc/self/cgroup: lines like "0::/path" and "4:cpu,memory:/path". Stores pointers into `text`. */
-static void eitp__find_cgroups(char *text, eitp__cgroup_location *locations) {
+static void eitp__find_cgroups(char *text, const char *controller, eitp__cgroup_location *locations) {
     char *line;
     while ((line = eitp__split_off(&text, '\n')) != NULL) {
         const char *number = eitp__split_off(&line, ':');
@@ -12390,7 +12408,7 @@ static void eitp__find_cgroups(char *text, eitp__cgroup_location *locations) {
             continue;
         if (*controllers == ':' && !strcmp(number, "0"))
             locations[EITP__CGROUP_V2].path = line;
-        else if (eitp__list_contains(controllers, "memory"))
+        else if (eitp__list_contains(controllers, controller))
             locations[EITP__CGROUP_V1].path = line;
     }
 }
@@ -12436,7 +12454,7 @@ static void eitp__keep_mount(eitp__cgroup_location *location, char *root, char *
 
 /* Parses /proc/self/mountinfo: lines like "31 23 0:26 /root /point rw - cgroup2 cgroup2 rw". The number of fields
    between the mount point and the dash varies; the last field lists the controllers of version 1. */
-static void eitp__find_mounts(char *text, eitp__cgroup_location *locations) {
+static void eitp__find_mounts(char *text, const char *controller, eitp__cgroup_location *locations) {
     char *line;
     while ((line = eitp__split_off(&text, '\n')) != NULL) {
         char *fields[5] = {NULL, NULL, NULL, NULL, NULL}, *word = NULL, *type;
@@ -12451,7 +12469,7 @@ static void eitp__find_mounts(char *text, eitp__cgroup_location *locations) {
             continue;
         if (!strcmp(type, "cgroup2"))
             eitp__keep_mount(&locations[EITP__CGROUP_V2], fields[3], fields[4]);
-        else if (!strcmp(type, "cgroup") && eitp__list_contains(line, "memory"))
+        else if (!strcmp(type, "cgroup") && eitp__list_contains(line, controller))
             eitp__keep_mount(&locations[EITP__CGROUP_V1], fields[3], fields[4]);
     }
 }
@@ -12507,11 +12525,14 @@ static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version
     return status;
 }
 
-/* Visits the process's cgroup of one version and its mounted parents. */
-static eitp_status eitp__visit_hierarchy(const eitp_host *host, eitp__cgroup_version version,
-                                         const eitp__cgroup_location *location,
-                                         void (*visit)(void *visitor, const eitp__cgroup_memory *memory), void *visitor,
-                                         eitp_error *error) {
+/* Reads one cgroup's files in `directory`, for the owner of `user`. */
+typedef eitp_status (*eitp__cgroup_reader)(void *user, const eitp_host *host, eitp__cgroup_version version,
+                                           const char *directory, eitp_error *error);
+
+/* Reads the process's cgroup of one version and its mounted parents. */
+static eitp_status eitp__read_hierarchy(const eitp_host *host, eitp__cgroup_version version,
+                                        const eitp__cgroup_location *location, eitp__cgroup_reader read, void *user,
+                                        eitp_error *error) {
     const char *below = eitp__path_below(location->mount_root, location->path);
     eitp_status status = EITP_OK;
     eitp__buffer directory;
@@ -12523,11 +12544,7 @@ static eitp_status eitp__visit_hierarchy(const eitp_host *host, eitp__cgroup_ver
     if (directory.failed)
         status = eitp__fail_memory(error, top, "the path of a control group");
     while (!status) {
-        eitp__cgroup_memory memory;
-        int has_limit = 0;
-        status = eitp__read_cgroup(host, version, directory.data, &memory, &has_limit, error);
-        if (!status && has_limit)
-            visit(visitor, &memory);
+        status = read(user, host, version, directory.data, error);
         if (directory.size == top)
             break;
         while (directory.size > top && directory.data[--directory.size] != '/') {
@@ -12538,9 +12555,9 @@ static eitp_status eitp__visit_hierarchy(const eitp_host *host, eitp__cgroup_ver
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
-                                              void (*visit)(void *visitor, const eitp__cgroup_memory *memory),
-                                              void *visitor, eitp_error *error) {
+/* Reads the process's cgroups of both versions that have this controller, and their mounted parents. */
+static eitp_status eitp__read_cgroups(const eitp_host *host, const char *controller, eitp__cgroup_reader read,
+                                      void *user, eitp_error *error) {
     eitp__cgroup_location locations[EITP__CGROUP_VERSIONS];
     eitp__buffer paths, mounts;
     eitp_status status;
@@ -12551,16 +12568,93 @@ EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
     if (!status)
         status = eitp__read_system_text(host, "/proc/self/mountinfo", &mounts, error);
     if (!status) {
-        eitp__find_cgroups(paths.data, locations);
-        eitp__find_mounts(mounts.data, locations);
+        eitp__find_cgroups(paths.data, controller, locations);
+        eitp__find_mounts(mounts.data, controller, locations);
     }
     for (int i = 0; i < EITP__CGROUP_VERSIONS && !status; i++) {
         if (locations[i].mount_point)
-            status = eitp__visit_hierarchy(host, (eitp__cgroup_version)i, &locations[i], visit, visitor, error);
+            status = eitp__read_hierarchy(host, (eitp__cgroup_version)i, &locations[i], read, user, error);
     }
     eitp__buffer_release(&paths);
     eitp__buffer_release(&mounts);
     return status;
+}
+
+/* ---- Memory ---- */
+
+typedef struct eitp__cgroup_visit {
+    void (*visit)(void *visitor, const eitp__cgroup_memory *memory);
+    void *visitor;
+} eitp__cgroup_visit;
+
+static eitp_status eitp__visit_cgroup(void *user, const eitp_host *host, eitp__cgroup_version version,
+                                      const char *directory, eitp_error *error) {
+    const eitp__cgroup_visit *v = (const eitp__cgroup_visit *)user;
+    eitp__cgroup_memory memory;
+    int has_limit = 0;
+    eitp_status status = eitp__read_cgroup(host, version, directory, &memory, &has_limit, error);
+    if (!status && has_limit)
+        v->visit(v->visitor, &memory);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
+                                              void (*visit)(void *visitor, const eitp__cgroup_memory *memory),
+                                              void *visitor, eitp_error *error) {
+    eitp__cgroup_visit v;
+    v.visit = visit;
+    v.visitor = visitor;
+    return eitp__read_cgroups(host, "memory", eitp__visit_cgroup, &v, error);
+}
+
+/* ---- Processor time ---- */
+
+/* Reads up to two numbers, as of "150000 100000", from a cgroup's file; returns how many in *count. */
+static eitp_status eitp__read_cgroup_numbers(const eitp_host *host, const char *directory, const char *file,
+                                             double numbers[2], int *count, eitp_error *error) {
+    eitp__buffer text;
+    eitp_status status;
+    char *path = eitp__join_path(host, directory, file), *at, *end;
+    *count = 0;
+    if (!path)
+        return eitp__fail_memory(error, strlen(directory) + strlen(file) + 2, "the path of a control group");
+    eitp__buffer_init(&text, host);
+    status = eitp__read_system_text(host, path, &text, error);
+    eitp__release_text(host, path);
+    for (at = text.data; !status && at && *count < 2; at = end, ++*count) {
+        const long long number = strtoll(at, &end, 10);
+        if (end == at)
+            break;
+        numbers[*count] = (double)number;
+    }
+    eitp__buffer_release(&text);
+    return status;
+}
+
+/* Lowers *user, a number of processors (0: no limit yet), to what one cgroup allows: microseconds of all processors in
+   a period. A quota of "max" or -1 is no limit. */
+static eitp_status eitp__read_quota(void *user, const eitp_host *host, eitp__cgroup_version version,
+                                    const char *directory, eitp_error *error) {
+    double *least = (double *)user, numbers[2] = {0, 0};
+    int count = 0;
+    eitp_status status;
+    if (version == EITP__CGROUP_V2) {
+        status = eitp__read_cgroup_numbers(host, directory, "cpu.max", numbers, &count, error);
+    } else {
+        status = eitp__read_cgroup_numbers(host, directory, "cpu.cfs_period_us", numbers, &count, error);
+        numbers[1] = numbers[0];
+        if (!status && count)
+            status = eitp__read_cgroup_numbers(host, directory, "cpu.cfs_quota_us", numbers, &count, error);
+        count += count == 1;
+    }
+    if (!status && count == 2 && numbers[0] > 0 && numbers[1] > 0 && (*least <= 0 || numbers[0] / numbers[1] < *least))
+        *least = numbers[0] / numbers[1];
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__cgroup_processors(const eitp_host *host, double *processors, eitp_error *error) {
+    *processors = 0;
+    return eitp__read_cgroups(host, "cpu", eitp__read_quota, processors, error);
 }
 /* <<src/base/cgroups.c */
 
@@ -12737,6 +12831,66 @@ int eitp_memory_is_short(const eitp_memory_info *info) {
     return info && info->usable && info->left < eitp_memory_floor(info);
 }
 /* <<src/base/machine.c */
+
+/* >>src/base/processors.c */
+/* Processors available to the process: affinity, and the quota of control groups. */
+
+#include <math.h>
+#include <unistd.h>
+
+/* Counts the bits of a mask of processors, as "f,ffffffff": hexadecimal words of 32. */
+static int eitp__count_mask(const char *mask) {
+    static const char digits[] = "0123456789abcdef";
+    int count = 0;
+    for (; *mask; mask++) {
+        const char *digit = strchr(digits, *mask);
+        if (!digit && *mask != ',')
+            break;
+        for (size_t bits = digit ? (size_t)(digit - digits) : 0; bits; bits &= bits - 1)
+            count++;
+    }
+    return count;
+}
+
+/* The number of processors that the process may run on; 0 if it is unknown. */
+static eitp_status eitp__read_affinity(const eitp_host *host, int *allowed, eitp_error *error) {
+    static const char name[] = "\nCpus_allowed:";
+    eitp__buffer text;
+    const char *line;
+    eitp_status status;
+    *allowed = 0;
+    eitp__buffer_init(&text, host);
+    status = eitp__read_system_text(host, "/proc/self/status", &text, error);
+    line = !status && text.data ? strstr(text.data, name) : NULL;
+    if (line)
+        *allowed = eitp__count_mask(line + strlen(name) + strspn(line + strlen(name), " \t"));
+    eitp__buffer_release(&text);
+    return status;
+}
+
+eitp_status eitp_processor_info_read(const eitp_host *host, eitp_processor_info *info, eitp_error *error) {
+    eitp_processor_info found;
+    eitp_status status;
+    long online;
+    if (!host || !info)
+        return eitp__fail_null(error, "eitp_processor_info_read", "host and info");
+    memset(&found, 0, sizeof found);
+    online = sysconf(_SC_NPROCESSORS_ONLN);
+    found.online = online > 0 ? (int)online : 1;
+    status = eitp__read_affinity(host, &found.allowed, error);
+    if (!status)
+        status = eitp__cgroup_processors(host, &found.quota, error);
+    if (status)
+        return status;
+    if (!found.allowed)
+        found.allowed = found.online;
+    found.usable = found.allowed;
+    if (found.quota > 0 && found.quota < found.allowed)
+        found.usable = (int)ceil(found.quota);
+    *info = found;
+    return EITP_OK;
+}
+/* <<src/base/processors.c */
 
 /* >>src/base/json.c */
 #include <float.h>

@@ -481,6 +481,7 @@ static void files_with_null(void) {
     eitp_model *model = NULL;
     eitp_checkpoint_info info;
     eitp_memory_info memory;
+    eitp_processor_info processors;
     int64_t step;
     CHECK(names_null(eitp_variables_save(NULL, "x", EITP_PARAMETER, EITP_F32, NULL, &error_), "context"));
     CHECK(names_null(eitp_variables_save(context, NULL, EITP_PARAMETER, EITP_F32, NULL, &error_), "path"));
@@ -506,6 +507,8 @@ static void files_with_null(void) {
     CHECK(names_null(eitp_checkpoint_read_info(NULL, "x", &info, &error_), "host"));
     CHECK(names_null(eitp_memory_info_read(NULL, &memory, &error_), "host"));
     CHECK(names_null(eitp_memory_info_read(&host, NULL, &error_), "info"));
+    CHECK(names_null(eitp_processor_info_read(NULL, &processors, &error_), "host"));
+    CHECK(names_null(eitp_processor_info_read(&host, NULL, &error_), "info"));
     eitp_context_destroy(context);
 }
 

@@ -6,15 +6,6 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The batch size of --profile; 0: it has none. */
-int64_t fit_profile_batch(const option_set *o);
-
-/* Sets batch size, length, accumulation and --auto-shrink by --profile, where they are not given. */
-void fit_set_profile(option_set *o);
-
-/* True if the configuration with the least memory is used even if a faster one fits: --profile low-memory. */
-int fit_wants_least(const option_set *o);
-
 /* The optimizer of --optimizer; for auto the first that is tried. */
 eitp_optimizer fit_optimizer(const option_set *o);
 
@@ -24,6 +15,10 @@ double fit_default_weight_decay(const option_set *o);
 
 /* Reads the shape or the config.json of --init, with the sizes that --vocab-size, --layers and the like replace. */
 eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error);
+
+/* Reads the shape of --model, which is a directory (found, in a new text) or the name of a shape, else of --init, else
+   gpt2. *directory is NULL if no directory is meant. */
+eitp_status fit_read_model(option_set *o, char **directory, eitp_transformer_config *shape, eitp_error *error);
 
 /* Fails if --layers, --heads, --width or --positions differ from a model that is read from a directory. */
 eitp_status fit_check_shape(const option_set *o, const eitp_transformer_config *config, const char *directory,

@@ -172,9 +172,11 @@ static const option_row rows[] = {
      "variables to keep in a file, which wears out a disk; auto: as few as needed where nothing else fits"},
     {"offload-file", "stream-file", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
      "that file, removed after the run (default: in the output directory)"},
-    {"profile", "preset", KIND_CHOICE, 0, 0, "auto", "auto low-memory safe full tiny", FITS, 0,
-     "defaults for batch x length x accumulation: 1 x 128 x 16 with the least memory, 4 x 256 x 4, 8 x 512 x 1, or "
-     "1 x 32 x 4 of distilgpt2 without evaluation"},
+    {"profile", "preset", KIND_CHOICE, 0, 0, "none",
+     "none=no auto low-memory safe full tiny quick max=maximum low-ram=memory-limited debug", FITS, 0,
+     "defaults for batch x length x accumulation: auto is the largest of full (8 x 512 x 1), safe (4 x 256 x 4) and "
+     "low-memory (1 x 128 x 16, with the least memory) that fits; tiny (1 x 32 x 4, distilgpt2, no evaluation), quick "
+     "and max (4 x 1000 x 2), low-ram (2 x 500 x 2), debug (1 x 100 x 2)"},
     {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "compare the profiles low-memory, safe and full"},
     {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS | OPTIONS_BENCH_STEP, 0,
      "memory limit of the process, as 900M or 1.5Gi (default, and 0: the memory that is free)"},

@@ -156,6 +156,11 @@ long process_processors(void) {
     return count > 0 ? count : 1;
 }
 
+int64_t process_data_workers(void) {
+    const int64_t workers = process_processors() / 4;
+    return workers < 1 ? 1 : workers > 16 ? 16 : workers;
+}
+
 size_t process_memory(void) {
     char content[128];
     unsigned long pages = 0;

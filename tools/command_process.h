@@ -61,6 +61,9 @@ void process_reset_peak_memory(void);
 /* Online processors, at least 1. */
 long process_processors(void);
 
+/* Data workers that leave the processors to training: one for every four, 1 to 16. */
+int64_t process_data_workers(void);
+
 /* Seconds since an arbitrary time. */
 double process_time(void);
 

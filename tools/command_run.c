@@ -1,11 +1,13 @@
 #include "command_run.h"
 
 #include "command_adapt.h"
+#include "command_advice.h"
 #include "command_directory.h"
 #include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
+#include "command_profile.h"
 #include "command_record.h"
 #include "command_resume.h"
 #include "command_resume_changes.h"
@@ -101,7 +103,7 @@ eitp_status run_resolve(run *r, eitp_error *error) {
         status = resume_take_options(r, error);
     if (status)
         return status;
-    fit_set_profile(o);
+    profile_apply(o);
     if (!options_has(o, OPTION_LR))
         options_set_number(o, OPTION_LR, default_rate(r), SOURCE_DEFAULT);
     options_set_number(o, OPTION_WEIGHT_DECAY, fit_default_weight_decay(o), SOURCE_DEFAULT);
@@ -252,7 +254,10 @@ void run_complete_options(run *r) {
     eitp_error error;
     const int has_model =
         r->checkpoint || options_has(&r->options, OPTION_MODEL) || options_has(&r->options, OPTION_INIT);
-    fit_set_defaults(&r->options, has_model && !read_shape(r, &error) ? &r->shape : NULL);
+    const eitp_transformer_config *shape = has_model && !read_shape(r, &error) ? &r->shape : NULL;
+    if (shape)
+        advice_settle_profile(&r->options, shape, &error);
+    fit_set_defaults(&r->options, shape);
 }
 
 static eitp_status create_model(run *r, eitp_error *error) {
@@ -480,7 +485,7 @@ static void log_memory(const run *r) {
     output_info("configuration: %s", fit_describe(&r->fit, &r->choice, text, sizeof text));
     if (optimizer->fidelity == EITP_SAME_BITS || !r->fit.any_optimizer)
         return;
-    if (fit_wants_least(&r->options))
+    if (profile_takes_least(&r->options))
         output_warning("the profile low-memory uses %s (%s) instead of adamw in full precision", optimizer->name,
                        optimizer->state);
     else
@@ -583,6 +588,8 @@ static eitp_status fit_run(run *r, eitp_error *error) {
     option_set *o = &r->options;
     const char *numerics = NULL;
     eitp_status status = r->checkpoint ? changes_find_numerics(r, &numerics, error) : EITP_OK;
+    if (!status)
+        status = advice_settle_profile(o, &r->shape, error);
     if (!status)
         status = fit_from_options(o, &r->shape, numerics, r->isa, &r->plan, &r->fit, error);
     if (!status)
