@@ -56,6 +56,7 @@ int command_pack(int count, char **arguments);
 int command_bench(int count, char **arguments);
 int command_set(int count, char **arguments);
 int command_plan(int count, char **arguments);
+int command_check_system(int count, char **arguments);
 
 EITP_END_DECLARATIONS
 

@@ -15,6 +15,10 @@ static const struct {
      "text files, directories of text files, or one token file; may be repeated (required "
      "without --split)"},
     {OPTION_DATA, OPTIONS_PLAN, "data of the run, whose tokenizer decides on the vocabulary of an --init model"},
+    {OPTION_DATA, OPTIONS_CHECK_SYSTEM, "data of the command that is printed (default: a text of this directory)"},
+    {OPTION_MODEL, OPTIONS_CHECK_SYSTEM,
+     "check this model directory, output directory or shape, and print its command"},
+    {OPTION_OUTPUT_DIR, OPTIONS_CHECK_SYSTEM, "output directory of the command that is printed"},
     {OPTION_DATA, OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN,
      "text files, or directories of text files; may be repeated (required)"},
     {OPTION_DATA, OPTIONS_TOKENIZER_ENCODE, "text files; may be repeated"},

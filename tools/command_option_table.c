@@ -21,12 +21,14 @@ typedef struct option_row {
 #define LARGEST 9007199254740992.0 /* 2^53: integers up to here are exact as double */
 #define PACKS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK)
 #define READS                                                                                                          \
-    (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PLAN | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN | OPTIONS_TOKENIZER_ENCODE)
+    (OPTIONS_CHECK_SYSTEM | OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PLAN | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN |     \
+     OPTIONS_TOKENIZER_ENCODE)
 #define FITS (OPTIONS_TRAIN | OPTIONS_PLAN)
 #define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE)
 #define BENCHES (OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP)
-#define WITH_TOKENIZER (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET))
-#define CONFIGURED (OPTIONS_EVERY & ~(unsigned)OPTIONS_SET)
+#define WITH_TOKENIZER                                                                                                 \
+    (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET | OPTIONS_CHECK_SYSTEM))
+#define CONFIGURED (OPTIONS_EVERY & ~(unsigned)(OPTIONS_SET | OPTIONS_CHECK_SYSTEM))
 
 static const option_row rows[] = {
     {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS, 1,
@@ -47,10 +49,10 @@ static const option_row rows[] = {
      "; auto: one for every four processors, 1 to 16"},
     {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"model", "model-name model-name-or-path model-path", KIND_TEXT, 0, 0, NULL, "DIR",
-     RUNS | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_MERGE, 1,
+     RUNS | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 1,
      "model directory, or output directory (its best checkpoint, or the newest); plan, bench: or a shape (default: "
      "gpt2)"},
-    {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS, 1,
+    {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS | OPTIONS_CHECK_SYSTEM, 1,
      "random weights in the shape of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, or a config.json; plan "
      "takes bert-base, bert-large, minilm, roberta-base, roberta-large and distilbert-base too"},
     {"vocab-size", "vocabulary-size", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS | OPTIONS_TOKENIZER_TRAIN, 1,
@@ -81,7 +83,7 @@ static const option_row rows[] = {
      OPTIONS_EVAL | OPTIONS_GENERATE | OPTIONS_MERGE, 0,
      "adapters for the model, of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
      "newest)"},
-    {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR", OPTIONS_TRAIN | OPTIONS_MERGE, 0,
+    {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR", OPTIONS_TRAIN | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0,
      "directory of checkpoints, metrics.jsonl, run.json and packed data; merge: of the model (required)"},
     {"overwrite-output-dir", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
      "start a new run in an output directory that has one, which is moved to a directory replaced-N in it"},
@@ -178,7 +180,8 @@ static const option_row rows[] = {
      "low-memory (1 x 128 x 16, with the least memory) that fits; tiny (1 x 32 x 4, distilgpt2, no evaluation), quick "
      "and max (4 x 1000 x 2), low-ram (2 x 500 x 2), debug (1 x 100 x 2)"},
     {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "compare the profiles low-memory, safe and full"},
-    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS | OPTIONS_BENCH_STEP, 0,
+    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE",
+     FITS | OPTIONS_BENCH_STEP | OPTIONS_CHECK_SYSTEM, 0,
      "memory limit of the process, as 900M or 1.5Gi (default, and 0: the memory that is free)"},
     {"auto-shrink", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
      "when memory runs short, continue with smaller passes, and stop with a checkpoint if that is not enough (default: "
@@ -228,10 +231,11 @@ static const option_row rows[] = {
      "only off: there is no monitor to measure yet"},
     {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_GENERATE, 1,
      ", of initial weights, of the windows of --eval-windows, and of sampling"},
-    {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu", RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE, 0,
-     "where to compute"},
+    {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu",
+     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0, "where to compute"},
     {"threads", "num-threads cpu-threads", KIND_INTEGER, 0, 4096, "0", "N",
-     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE, 0, "threads; results do not depend on it; 0: one per processor"},
+     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0,
+     "threads; results do not depend on it; 0: one per processor"},
     {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", CONFIGURED, 0,
      "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
     {"print-config", "", KIND_FLAG, 0, 1, "0", "", CONFIGURED, 0,

@@ -22,7 +22,8 @@ enum {
     OPTIONS_PLAN = 1024,
     OPTIONS_MERGE = 2048,
     OPTIONS_SET = 4096,
-    OPTIONS_EVERY = 8191
+    OPTIONS_CHECK_SYSTEM = 8192,
+    OPTIONS_EVERY = 16383
 };
 
 /* In the order of the table. */

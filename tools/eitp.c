@@ -11,6 +11,7 @@ static const struct {
     int (*run)(int count, char **arguments);
     const char *help;
 } commands[] = {
+    {"check-system", command_check_system, "what this machine has, what fits in its memory, the command to run"},
     {"plan", command_plan, "memory that training needs, and configurations that fit"},
     {"train", command_train, "train a language model, from weights or from scratch"},
     {"eval", command_eval, "loss, perplexity and bits per byte of a model on data"},
