@@ -100,10 +100,15 @@ static void add_advice(text_buffer *t, const system_report *r) {
     }
     text_format(t, "profile      %s for %s: the largest whose plan fits, which decides over the tier\n",
                 model->advice.profile, model->name);
-    text_format(t,
-                "batch        %lld x %lld tokens fit at once with adamw and nothing recomputed; accumulation makes a "
-                "step larger at no memory\n",
-                (long long)r->largest_batch, (long long)model->advice.block_size);
+    if (r->largest_batch)
+        text_format(
+            t,
+            "batch        %lld x %lld tokens fit at once with adamw and nothing recomputed; accumulation makes a "
+            "step larger at no memory\n",
+            (long long)r->largest_batch, (long long)model->advice.block_size);
+    else
+        text_format(t, "batch        not above %lld x %lld tokens, for which values are recomputed already\n",
+                    (long long)model->advice.batch_size, (long long)model->advice.block_size);
     text_format(t,
                 "workers      --data-workers %lld at most, one for every four processors; more would take time from "
                 "training\n",
