@@ -39,6 +39,7 @@ static eitp_status choose_with(const eitp_fit *fit, eitp_optimizer optimizer, ei
     memset(chosen, 0, sizeof *chosen);
     chosen->optimizer = optimizer;
     chosen->micro_batches_per_pass = one.trainer.micro_batches_per_pass;
+    chosen->plan.recompute = EITP_RECOMPUTE_NONE;
     chosen->offload = one.context.offload;
     status = eitp_fit_measure(&one, chosen, error);
     if (!status && !one.any_offload && fit->budget && chosen->parameters + chosen->states > fit->budget)
@@ -154,6 +155,7 @@ eitp_status advice_largest_batch(option_set *o, const eitp_transformer_config *s
         run.fit.trainer.batch_size = batch;
         run.fit.trainer.grad_accum = 1;
         candidate.optimizer = EITP_ADAMW;
+        candidate.plan.recompute = EITP_RECOMPUTE_NONE;
         status = eitp_fit_measure(&run.fit, &candidate, error);
         if (status || !candidate.fits)
             break;
