@@ -57,19 +57,29 @@ for pair in 7.999G:low-memory 8G:safe 12G:safe 16G:safe 16.001G:full 64G:full; d
 done
 # The plan decides on the profile, by the memory that the model needs.
 is profile full
-exits 0 "little memory" check-system --init large.json --memory-budget 105M --json
-is tier low-memory
-for budget in 400M 105M 70M 40M; do
-    exits 0 "train --profile auto in $budget" train --data text.txt --init large.json --profile auto --print-config \
-        --memory-budget $budget
-    chosen=$(sed -n 's/^profile  *"\(.*\)" .*/\1/p' out)
-    exits 0 "plan --profile $chosen in $budget" plan --init large.json --profile "$chosen" --memory-budget $budget --json
-    check "auto is no profile that approximates, but for low-memory: $budget" sh -c \
-        '[ "$1" = low-memory ] || ! grep -q "\"chosen\": {\"optimizer\": \"factored\"" out' sh "$chosen"
-    echo "$chosen" >>chosen
+
+# auto is the largest that fits without approximation. What the optimizers need at least for a profile, in MB:
+needs() {
+    "$eitp" plan --init large.json --threads 1 --precision "$precision" --profile "$1" --optimizer "$2" --memory-budget 5M 2>&1 |
+        sed -n 's/.*that is enough is \([0-9]*\)M.*/\1/p'
+}
+
+chooses() { # profile, MB
+    exits 0 "train --profile auto in $2 MB" train --data text.txt --init large.json --threads 1 --precision "$precision" \
+        --profile auto --memory-budget "$2M" --print-config
+    check "$1 in $2 MB; not $(grep '^profile ' out)" grep -q "^profile  *\"$1\" " out
+}
+
+larger=full
+for profile in safe low-memory; do
+    exact=$(needs $larger adamw8-sr)
+    approximate=$(needs $larger factored)
+    check "$larger: factored needs less: $exact, $approximate" test $((approximate + 2)) -lt "$exact"
+    chooses $larger $((exact + 1))
+    chooses $profile $(((exact + approximate) / 2))
+    larger=$profile
 done
-check "less memory, a smaller profile; $(tr '\n' ' ' <chosen)" sh -c \
-    'head -n 1 chosen | grep -q full && tail -n 1 chosen | grep -q low-memory'
+chooses low-memory 20
 
 exits 1 "nothing fits" check-system --init large.json --memory-budget 5M --json
 check "nothing fits: why" grep -q '"why": "the run does not fit in 5 MB; the smallest --memory-budget' out
@@ -107,14 +117,14 @@ exits 0 "again" check-system --init tiny.json --json --threads 1
 check "again: another directory" grep -q -e '--data sample.txt .*--output-dir eitp_results-2' out
 cd ../texts || exit 1
 cp ../small.txt "my own.txt"
-head -c 500 ../small.txt >short.txt
+head -c 500 ../small.txt >another.txt
 printf '\000\001' >binary.txt
 cat ../small.txt >>binary.txt
 cp ../tiny.json .
 exits 0 "a text" check-system --init tiny.json --json --threads 1
 check "a text: the one that is long enough" grep -q -e "--data 'my own.txt' " out
 runs "a text"
-exits 0 "a short text" check-system --init tiny.json --data short.txt --output-dir "it's" --json --threads 1
+exits 0 "a short text" check-system --init tiny.json --data another.txt --output-dir "it's" --json --threads 1
 check "a short text: shorter sequences" grep -q -e '--block-size 32 ' out
 runs "a short text"
 check "a short text: its output directory" test -e "it's/latest_model"

@@ -3,6 +3,7 @@
 #include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
+#include "command_process.h"
 #include "command_profile.h"
 
 static const char *const from_the_largest[] = {"full", "safe", "low-memory"};
@@ -19,11 +20,12 @@ typedef struct advised_run {
 } advised_run;
 
 /* `run` must stay where it is. */
-static eitp_status describe_run(const option_set *o, const eitp_transformer_config *shape, advised_run *run,
-                                eitp_error *error) {
+static eitp_status describe_run(const option_set *o, const eitp_transformer_config *shape, size_t process,
+                                advised_run *run, eitp_error *error) {
     const int64_t positions = eitp_transformer_config_positions(shape);
     eitp_status status = fit_from_options(o, shape, NULL, run->isa, &run->plan, &run->fit, error);
     run->plan.validates = 1;
+    run->fit.process = process;
     if (run->plan.block_size > positions)
         run->plan.block_size = positions;
     return status;
@@ -76,13 +78,13 @@ static eitp_status choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen,
     return EITP_OK;
 }
 
-static eitp_status try_profile(option_set *o, const eitp_transformer_config *shape, const char *profile, advice *found,
-                               eitp_error *error) {
+static eitp_status try_profile(option_set *o, const eitp_transformer_config *shape, size_t process, const char *profile,
+                               advice *found, eitp_error *error) {
     advised_run run;
     eitp_status status;
     options_set_text(o, OPTION_PROFILE, profile, o->values[OPTION_PROFILE].source);
     profile_apply(o);
-    status = describe_run(o, shape, &run, error);
+    status = describe_run(o, shape, process, &run, error);
     if (status)
         return status;
     found->profile = profile;
@@ -108,7 +110,7 @@ static eitp_status read_budget(option_set *o, uint64_t *total, eitp_error *error
     return status;
 }
 
-eitp_status advice_choose_profile(option_set *o, const eitp_transformer_config *shape, advice *found,
+eitp_status advice_choose_profile(option_set *o, const eitp_transformer_config *shape, size_t process, advice *found,
                                   eitp_error *error) {
     const int has_budget = options_integer(o, OPTION_MEMORY_BUDGET) > 0;
     uint64_t total;
@@ -118,9 +120,9 @@ eitp_status advice_choose_profile(option_set *o, const eitp_transformer_config *
     if (status)
         return status;
     if (!options_integer(o, OPTION_MEMORY_BUDGET))
-        return try_profile(o, shape, advice_tier((double)total), found, error);
+        return try_profile(o, shape, process, advice_tier((double)total), found, error);
     do {
-        status = try_profile(o, shape, from_the_largest[i], found, error);
+        status = try_profile(o, shape, process, from_the_largest[i], found, error);
     } while (status == EITP_ERROR_MEMORY && ++i < COMMAND_COUNT(from_the_largest));
     if (!has_budget)
         options_clear(o, OPTION_MEMORY_BUDGET);
@@ -131,9 +133,10 @@ eitp_status advice_settle_profile(option_set *o, const eitp_transformer_config *
     advice found;
     eitp_status status = EITP_OK;
     if (profile_is_auto(o)) {
-        status = advice_choose_profile(o, shape, &found, error);
+        status = advice_choose_profile(o, shape, process_memory(), &found, error);
         if (status)
             return status;
+        process_trim_memory(); /* so that the plan of the run finds the process as it was */
         output_info("profile auto: %s (%lld x %lld x %lld), the largest that %s in %s (%s: %s)", found.profile,
                     (long long)found.batch_size, (long long)found.block_size, (long long)found.grad_accum,
                     found.chosen.fits ? "fits" : "may fit",
@@ -144,10 +147,10 @@ eitp_status advice_settle_profile(option_set *o, const eitp_transformer_config *
     return EITP_OK;
 }
 
-eitp_status advice_largest_batch(option_set *o, const eitp_transformer_config *shape, int64_t most, int64_t *largest,
-                                 eitp_error *error) {
+eitp_status advice_largest_batch(option_set *o, const eitp_transformer_config *shape, size_t process, int64_t most,
+                                 int64_t *largest, eitp_error *error) {
     advised_run run;
-    eitp_status status = describe_run(o, shape, &run, error);
+    eitp_status status = describe_run(o, shape, process, &run, error);
     *largest = 0;
     for (int64_t batch = 1; batch <= most && !status; batch *= 2) {
         eitp_fit_candidate candidate;

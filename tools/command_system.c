@@ -151,7 +151,7 @@ static eitp_status examine_model(const option_set *o, system_report *report, con
     model->is_given = is_given;
     status = read_model(o, report, model, &plan, &shape, error);
     if (!status)
-        status = advice_choose_profile(&plan, &shape, &model->advice, error);
+        status = advice_choose_profile(&plan, &shape, (size_t)report->memory.resident, &model->advice, error);
     options_release(&plan);
     return status;
 }
@@ -213,9 +213,11 @@ static eitp_status look_closer(const option_set *o, system_report *report, eitp_
     profile_apply(&plan);
     if (!status && model->advice.chosen.fits) {
         report->model = model;
-        status = advice_largest_batch(&plan, &shape, 64, &report->largest_batch, error);
+        status =
+            advice_largest_batch(&plan, &shape, (size_t)report->memory.resident, 64, &report->largest_batch, error);
     } else if (!status) {
         status = fit_from_options(&plan, &shape, NULL, isa, &run, &fit, error);
+        fit.process = (size_t)report->memory.resident;
         if (!status && fit_choose(&fit, &ignored, error))
             snprintf(report->why, sizeof report->why, "%s", error->message);
     }
