@@ -127,7 +127,7 @@ shows 'grad-accum 4  (default)'
 shows 'data-workers 8  (command line)' --dataloader-num-workers 8
 shows 'data-workers 3  (command line)' --num_workers 3
 shows 'prefetch 4  (command line)' --dataloader_prefetch_factor 4
-workers=$(($(getconf _NPROCESSORS_ONLN) / 4))
+workers=$(($(usable_processors) / 4))
 [ "$workers" -ge 1 ] || workers=1
 [ "$workers" -le 16 ] || workers=16
 shows "data-workers $workers  (command line)" --data-workers auto

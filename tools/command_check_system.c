@@ -19,7 +19,7 @@ static void add_processor(text_buffer *t, const system_report *r) {
     for (size_t i = 0; i < r->cache_count; i++)
         text_format(t, "%s L%d %s %s", i ? "," : "\ncaches      ", r->caches[i].level, r->caches[i].type,
                     output_bytes((double)r->caches[i].bytes));
-    text_format(t, "\nkernels      %s, of ", r->kernels);
+    text_format(t, "\nkernels      %s, of ", *r->kernels ? r->kernels : "none");
     for (size_t i = 0; i < r->set_count; i++)
         text_format(t, "%s%s", i ? ", " : "", r->sets[i]);
     text_format(t, "; precision auto is %s", r->precision);
@@ -181,7 +181,7 @@ static void add_json_processor(text_buffer *t, const system_report *r) {
     for (size_t i = 0; i < r->set_count; i++)
         text_format(t, "%s\"%s\"", i ? ", " : "", r->sets[i]);
     text_format(t, "]");
-    text_json_member_string(t, "kernels", r->kernels);
+    add_text(t, "kernels", r->kernels);
     add_text(t, "forced", getenv("EITP_ISA"));
     text_json_member_string(t, "precision", r->precision);
     text_json_member_string(t, "device", r->device);

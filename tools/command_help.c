@@ -18,6 +18,7 @@ static const struct {
     {OPTION_DATA, OPTIONS_CHECK_SYSTEM, "data of the command that is printed (default: a text of this directory)"},
     {OPTION_MODEL, OPTIONS_CHECK_SYSTEM,
      "check this model directory, output directory or shape, and print its command"},
+    {OPTION_INIT, OPTIONS_CHECK_SYSTEM, "check this shape, or the shape of a config.json, and print its command"},
     {OPTION_OUTPUT_DIR, OPTIONS_CHECK_SYSTEM, "output directory of the command that is printed"},
     {OPTION_DATA, OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN,
      "text files, or directories of text files; may be repeated (required)"},

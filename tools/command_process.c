@@ -152,8 +152,10 @@ const char *process_stop_name(void) {
 /* ---- Memory and time ---- */
 
 long process_processors(void) {
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 0 ? count : 1;
+    const eitp_host host = command_host();
+    eitp_processor_info info;
+    eitp_error ignored;
+    return eitp_processor_info_read(&host, &info, &ignored) ? 1 : info.usable;
 }
 
 int64_t process_data_workers(void) {

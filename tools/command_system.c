@@ -29,6 +29,7 @@ static void list_sets(const option_set *o, system_report *report) {
         const size_t length = strcspn(at, ", ");
         char *name = report->sets[report->set_count];
         snprintf(name, sizeof report->sets[0], "%.*s", (int)length, at);
+        config.device = "cpu";
         config.isa = name;
         config.plans_only = 1;
         config.threads = 1;
