@@ -466,6 +466,7 @@ EITP_API eitp_host eitp_host_default(void);
 typedef struct eitp_memory_info {
     uint64_t total;        /* of the machine (MemTotal) */
     uint64_t available;    /* of the machine, for new allocations without swapping (MemAvailable) */
+    uint64_t swap_total;   /* of the machine */
     uint64_t swap_free;    /* not part of `usable` */
     uint64_t cgroup_limit; /* memory.max or memory.high, the lower; version 1: memory.limit_in_bytes; 0: no limit */
     uint64_t cgroup_used;  /* by that cgroup, without the page cache that is reclaimed first (inactive_file) */
@@ -12707,6 +12708,7 @@ static eitp_status eitp__read_machine(const eitp_host *host, eitp_memory_info *i
         return status;
     info->total = eitp__find_bytes(text.data, "MemTotal:");
     info->available = eitp__find_bytes(text.data, "MemAvailable:");
+    info->swap_total = eitp__find_bytes(text.data, "SwapTotal:");
     info->swap_free = eitp__find_bytes(text.data, "SwapFree:");
     eitp__buffer_release(&text);
 #if !defined(__linux__) && defined(_SC_PHYS_PAGES)

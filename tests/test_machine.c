@@ -107,6 +107,7 @@ static void without_limits_the_machine_is_the_bound(void) {
     const eitp_memory_info info = read_prepared(files);
     CHECK_BYTES(info.total, 8192 * MIB);
     CHECK_BYTES(info.available, 6144 * MIB);
+    CHECK_BYTES(info.swap_total, 2048 * MIB);
     CHECK_BYTES(info.swap_free, 1024 * MIB);
     CHECK_BYTES(info.resident, 10 * MIB);
     CHECK_BYTES(info.peak, 20 * MIB);

@@ -40,7 +40,7 @@ static void add_memory(text_buffer *t, const system_report *r) {
     text_format(t, "budget       %s, %s\n", r->budget ? output_bytes((double)r->budget) : "unknown",
                 r->has_budget ? "as given" : "which leaves a margin");
     text_format(t, "swap         %s free of %s; eitp does not count on it\n", output_bytes((double)m->swap_free),
-                output_bytes((double)r->swap));
+                output_bytes((double)m->swap_total));
 }
 
 static void add_gpus(text_buffer *t, const system_report *r) {
@@ -200,7 +200,7 @@ static void add_json_memory(text_buffer *t, const system_report *r) {
     add_size(t, "usable", m->usable, m->usable > 0);
     text_json_member_string(t, "limited_by", m->source);
     add_size(t, "budget", r->budget, r->budget > 0);
-    text_json_member_integer(t, "swap_total", r->swap);
+    text_json_member_integer(t, "swap_total", (int64_t)m->swap_total);
     text_json_member_integer(t, "swap_free", (int64_t)m->swap_free);
     text_format(t, "}");
 }

@@ -66,19 +66,6 @@ static eitp_status examine_device(const option_set *o, system_report *report, ei
 
 /* ---- Memory and disk ---- */
 
-/* Bytes of swap (SwapTotal); 0 if unknown. */
-static int64_t read_swap(void) {
-    text_buffer content = {NULL, 0, 0};
-    eitp_error ignored;
-    const char *line = files_read("/proc/meminfo", 65536, &content, &ignored) ? NULL : content.data;
-    int64_t bytes = 0;
-    line = line ? strstr(line, "SwapTotal:") : NULL;
-    if (line)
-        bytes = strtoll(line + strlen("SwapTotal:"), NULL, 10) * 1024;
-    text_release(&content);
-    return bytes;
-}
-
 static eitp_status examine_memory(const option_set *o, system_report *report, eitp_error *error) {
     const eitp_host host = command_host();
     eitp_status status = eitp_memory_info_read(&host, &report->memory, error);
@@ -86,7 +73,6 @@ static eitp_status examine_memory(const option_set *o, system_report *report, ei
     report->has_budget = report->budget > 0;
     if (!report->has_budget)
         report->budget = (size_t)eitp_memory_budget_default(&report->memory);
-    report->swap = read_swap();
     report->tier = advice_tier(report->has_budget ? (double)report->budget : (double)report->memory.usable);
     return status;
 }

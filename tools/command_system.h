@@ -30,7 +30,6 @@ typedef struct system_report {
     char device[200];  /* see eitp_context_description */
     char precision[8]; /* the one that auto chooses */
     eitp_memory_info memory;
-    int64_t swap; /* bytes of swap, in use or free */
     int has_budget;
     size_t budget; /* --memory-budget, else the default */
     machine_gpu gpus[MACHINE_GPUS];

@@ -220,6 +220,7 @@ EITP_API eitp_host eitp_host_default(void);
 typedef struct eitp_memory_info {
     uint64_t total;        /* of the machine (MemTotal) */
     uint64_t available;    /* of the machine, for new allocations without swapping (MemAvailable) */
+    uint64_t swap_total;   /* of the machine */
     uint64_t swap_free;    /* not part of `usable` */
     uint64_t cgroup_limit; /* memory.max or memory.high, the lower; version 1: memory.limit_in_bytes; 0: no limit */
     uint64_t cgroup_used;  /* by that cgroup, without the page cache that is reclaimed first (inactive_file) */
