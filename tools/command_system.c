@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+/* In the order of the report, after the model that is given. */
 static const char *const usual[] = {"tiny",   "distilgpt2",      "gpt2",      "gpt2-medium",
                                     "minilm", "distilbert-base", "bert-base", "roberta-large"};
 
@@ -167,8 +168,8 @@ int system_has_room(const system_report *report, const system_model *model) {
     return report->disk_free / SYSTEM_CHECKPOINTS >= model->advice.chosen.checkpoint;
 }
 
-/* The one that was given, or the first of the preferred ones that fits, if possible with its checkpoints on the disk;
-   otherwise the smallest one that fits. */
+/* The one that was given, or the first of the preferred ones that fits, if possible with its checkpoints on the disk.
+   If none fits, the smallest. */
 static system_model *choose_model(system_report *report) {
     system_model *chosen = NULL;
     if (report->models[0].is_given)
@@ -183,7 +184,7 @@ static system_model *choose_model(system_report *report) {
                 return model;
         }
     }
-    return chosen ? chosen : &report->models[0];
+    return chosen ? chosen : &report->models[0]; /* the first of the usual ones is the smallest */
 }
 
 /* The batch that has room, or why there is none. */
