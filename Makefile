@@ -254,7 +254,7 @@ quickstart:
 	@BUILD='$(BUILD)' CC='$(CC)' sh tools/quickstart.sh
 
 check: $(BUILD)/amalgamate
-	@BUILD='$(BUILD)' sh tools/check.sh
+	@BUILD='$(BUILD)' CC='$(CC)' sh tools/check.sh
 
 check-all: check
 	@BUILD='$(BUILD)' sh tools/check.sh analysis

@@ -86,7 +86,8 @@
  *       differentiated again
  *     - trains tasks of your own: samples, weighted loss terms, metrics
  *     - reads Hugging Face's tokenizers (byte-level BPE, WordPiece) with identical ids, and learns the former from text
- *     - packs text of any size into a token file once, and reads it in windows
+ *     - packs text of any size into a token file once, and reads it in windows; packs labelled texts into a labelled
+ *       file, and reads samples of it
  *     - AdamW with f32 or compact states, a factored optimizer with almost no state, SGD with momentum; gradient
  *       accumulation, clipping by global norm, schedules, dropout; LoRA adapters and frozen layers
  *     - fits a run into a memory budget before anything is loaded; can offload variables to a file, and shrink a run
@@ -94,6 +95,7 @@
  *     - whole runs: resume, evaluation, checkpoints, best checkpoint, early stopping, records
  *     - bit-identical results for any number of threads, and across stop and resume
  *     - generates text with a key-value cache, temperature, top-k and top-p
+ *     - classifies texts, and turns them into embeddings, packed without padding
  *
  * WHAT EITP DOES NOT DO
  *     - print, exit, abort, install signal handlers, or keep global state
@@ -131,6 +133,8 @@
  *   signal handlers. Destroy the run last. See examples/run.c.
  *   Generate: eitp_generator_create, then alternate eitp_generator_feed and eitp_generator_sample;
  *   eitp_tokenizer_token gives the bytes of a token. See examples/generate.c.
+ *   Predict: eitp_predictor_config_default, eitp_predictor_create, then eitp_predict with any number of texts gives the
+ *   scores of a classifier, or embeddings. eitp_embedding_config_read reads the files of sentence-transformers.
  *   Models and tasks of your own: fill in an eitp_task. Its `build` adds inputs (eitp_pass_row_input), parameters
  *   (eitp_parameter), ops, Transformer blocks (eitp_block), loss terms (eitp_pass_term) and metrics
  *   (eitp_pass_metric) to a graph; its `read` fills in a sample. Trainer, planner and run work with it unchanged. See
@@ -171,10 +175,11 @@
  *
  * THREADS
  *   A context and everything created from it belong to one thread at a time. Different contexts are independent.
- *   Tokenizers and open token files may be shared between threads. Callbacks (allocator, files, log, progress, tasks,
- *   sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an offload file (and
- *   `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file functions that it
- *   calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads threads.
+ *   Tokenizers and open token and labelled files may be shared between threads. Callbacks (allocator, files, log,
+ *   progress, tasks, sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an
+ *   offload file (and `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file
+ *   functions that it calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads
+ *   threads.
  *
  * SWITCHES: define them before the #include, or with -D
  *   EITP_IMPLEMENTATION    undefined   creates the implementation; in exactly one file.
@@ -466,6 +471,7 @@ EITP_API eitp_host eitp_host_default(void);
 typedef struct eitp_memory_info {
     uint64_t total;        /* of the machine (MemTotal) */
     uint64_t available;    /* of the machine, for new allocations without swapping (MemAvailable) */
+    uint64_t swap_total;   /* of the machine */
     uint64_t swap_free;    /* not part of `usable` */
     uint64_t cgroup_limit; /* memory.max or memory.high, the lower; version 1: memory.limit_in_bytes; 0: no limit */
     uint64_t cgroup_used;  /* by that cgroup, without the page cache that is reclaimed first (inactive_file) */
@@ -500,6 +506,20 @@ EITP_API uint64_t eitp_memory_floor(const eitp_memory_info *info);
 
 /* 1 if `left` is below eitp_memory_floor; else 0, also if `usable` is unknown or info is NULL. */
 EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
+
+/* The processors of the machine and of this process; hardware threads count singly. */
+typedef struct eitp_processor_info {
+    int online;   /* of the machine */
+    int allowed;  /* that this process may run on (affinity) */
+    double quota; /* processors' worth of time that its control groups (version 1 or 2) allow; 0: no limit */
+    int usable;   /* the lower of `allowed` and `quota` rounded up, at least 1: how many threads compute at a time */
+} eitp_processor_info;
+
+/*
+ * Reads /proc and the control groups through host->files, which must be complete. Missing or malformed values are
+ * unknown, not errors: besides a NULL argument, only EITP_ERROR_MEMORY can happen. Without /proc `allowed` is `online`.
+ */
+EITP_API eitp_status eitp_processor_info_read(const eitp_host *host, eitp_processor_info *info, eitp_error *error);
 
 EITP_END_DECLARATIONS
 /* <<src/base/base.h */
@@ -1595,13 +1615,17 @@ typedef struct eitp_optimizer_config {
      * Precision Training", arXiv 1710.03740). NULL: 1. */
     eitp_tensor *loss_scale;
     int skips; /* 1: the update has the input eitp_update.skip_norm */
+    /* The factor of the learning rate for a parameter, above 0 and finite; NULL: 1 for all. Called while the graph is
+     * built. `user` is rate_user. */
+    double (*rate_factor)(void *user, const char *parameter);
+    void *rate_user;
     /* For eitp_apply_gradients, if gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the
      * same graph. NULL: they were not. */
     eitp_tensor *unique;
 } eitp_optimizer_config;
 
-/* Betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, no unique
-   ids. */
+/* Betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, the same
+   rate for all parameters, no unique ids. */
 EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 
 /* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */
@@ -1956,41 +1980,68 @@ typedef struct eitp_token_file_info {
     uint64_t document_count;        /* number of texts that are not empty */
     uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded the texts */
     uint64_t content_hash;          /* of the ids: equal tokens have equal hashes */
-    uint64_t text_bytes;            /* size of the texts */
-    uint64_t invalid_bytes;         /* of them, bytes that were not valid UTF-8 and became U+FFFD */
+    uint64_t text_bytes;            /* size of the texts in UTF-8 */
+    uint64_t invalid_bytes;         /* bytes that were not valid in the texts' encoding and became U+FFFD */
     double unigram_entropy;         /* in nats per token: the loss of a model that knows only how frequent each id is */
 } eitp_token_file_info;
 
+/* How a file is divided into texts. */
+typedef enum eitp_text_format {
+    EITP_FORMAT_AUTO = 0,   /* by the ending of its name, see eitp_text_files and eitp_table */
+    EITP_FORMAT_TEXT = 1,   /* the file is one text */
+    EITP_FORMAT_LINES = 2,  /* each line is a text */
+    EITP_FORMAT_CSV = 3,    /* RFC 4180; a column is the text */
+    EITP_FORMAT_TSV = 4,    /* the same with tabs */
+    EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, of which a member is the text */
+    EITP_FORMAT_FOLDERS = 6 /* eitp_table: a directory with a directory, or a file, for each label */
+} eitp_text_format;
+
 /*
- * The texts in files, read piece by piece. A path is a text file or a directory, which stands for all regular files in
- * it and below it, in the byte order of their names, level by level; symbolic links are followed. Each file is a
- * document. Empty files, and token files found in a directory, are skipped; the log says so. It belongs to one thread
- * at a time.
+ * The texts in files, read piece by piece as UTF-8. A path is a file or a directory, which stands for all regular files
+ * in it and below it, in the byte order of their names, level by level; symbolic links are followed. Each file, or each
+ * row of a table, is a document. Empty files and texts, and token files found in a directory, are skipped; the log says
+ * so of files. It belongs to one thread at a time.
  */
 typedef struct eitp_text_files eitp_text_files;
 
-/*
- * Checks and copies `paths`. A path that does not exist, and directories nested more than 32 deep (a symbolic link to a
- * parent), are EITP_ERROR_ARGUMENT. `piece_size` is the largest number of bytes read at a time; 0: 65536. Close with
- * eitp_text_files_close.
- */
-EITP_API eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count,
-                                          size_t piece_size, eitp_text_files **files, eitp_error *error);
+/* Zero-initialise it; only `paths` and `path_count` must be set. */
+typedef struct eitp_text_files_config {
+    const char *const *paths; /* "-" is `input` */
+    size_t path_count;
+    size_t piece_size; /* largest number of bytes read at a time; 0: 65536 */
+    /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl or .ndjson, else TEXT. Not
+       FOLDERS. */
+    eitp_text_format format;
+    const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
+    const char *text_column; /* of tables; NULL: "text"; see eitp_table_config */
+    int skip_bad;            /* nonzero: bad rows of tables are skipped; 0: the first is an error */
+    int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
+    eitp_text_source input;  /* what "-" reads, up to the end of its first document; `read` NULL: nothing */
+} eitp_text_files_config;
+
+/* Checks and copies the configuration. A path that does not exist, and directories nested more than 32 deep (a symbolic
+   link to a parent), are EITP_ERROR_ARGUMENT. Close with eitp_text_files_close. */
+EITP_API eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_config *config,
+                                          eitp_text_files **files, eitp_error *error);
 
 /* NULL is harmless. */
 EITP_API void eitp_text_files_close(eitp_text_files *files);
 
-/* Total size of all files in bytes, as of eitp_text_files_open. 0 for NULL. */
+/* Total size of all files in bytes, without "-", as of eitp_text_files_open. 0 for NULL. */
 EITP_API uint64_t eitp_text_files_bytes(const eitp_text_files *files);
 
-/* A source that reads the remaining text of `files`, for instance for eitp_tokenizer_train; valid until `files` is
-   closed. With NULL, reading fails with EITP_ERROR_ARGUMENT. */
+/*
+ * A source that reads the remaining text of `files`, for instance for eitp_tokenizer_train; valid until `files` is
+ * closed. A file that is not text in the encoding is EITP_ERROR_FORMAT, and the message has the command that converts
+ * it: see docs/data.md. So is a bad row of a table. A table without the column is EITP_ERROR_ARGUMENT. With NULL,
+ * reading fails with EITP_ERROR_ARGUMENT.
+ */
 EITP_API eitp_text_source eitp_text_files_source(eitp_text_files *files);
 
 /* Progress of eitp_pack. `path` is the file being read, valid during the call. */
 typedef struct eitp_pack_progress {
     const char *path;
-    uint64_t text_bytes;       /* read so far */
+    uint64_t text_bytes;       /* of the files, read so far */
     uint64_t text_bytes_total; /* eitp_text_files_bytes */
     uint64_t documents;        /* started so far */
     uint64_t tokens;           /* encoded so far */
@@ -1998,10 +2049,15 @@ typedef struct eitp_pack_progress {
 
 /* Zero-initialise it; only `paths` and `path_count` must be set. */
 typedef struct eitp_pack_config {
-    const char *const *paths; /* text files and directories, see eitp_text_files */
+    const char *const *paths; /* text files, tables and directories, see eitp_text_files */
     size_t path_count;
-    int strict_utf8;  /* nonzero: text that is not valid UTF-8 is an error; 0: see eitp_pack */
-    size_t read_size; /* bytes read at a time; 0: 65536. The tokens do not depend on it. */
+    int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
+    size_t read_size;        /* bytes read at a time; 0: 65536. The tokens do not depend on it. */
+    eitp_text_format format; /* this and the next four: see eitp_text_files_config */
+    const char *encoding;
+    const char *text_column;
+    int skip_bad;
+    eitp_text_source input;
     /* Called after each read, by the thread that called eitp_pack; may be NULL. Any result but 0 stops packing with
        EITP_ERROR_INTERRUPTED. */
     int (*progress)(void *user, const eitp_pack_progress *progress);
@@ -2010,18 +2066,22 @@ typedef struct eitp_pack_config {
 
 /*
  * Reads texts, encodes them and writes the ids to the token file `output_path`, with the tokenizer's end-of-text id, if
- * it has one, after each document. The memory needed does not depend on the size of the texts.
+ * it has one, after each document: a file, or a row of a table. The memory needed does not depend on the size of the
+ * texts; of tables, a row of 16 MiB at most is in memory.
  *
  * The file is written as "<output_path>.partial", synced and renamed: after a failure the previous file, if any, is
  * still at `output_path` (or, if only syncing the directory failed, the complete new one).
  *
- * Bytes that are not valid UTF-8 become U+FFFD, one for each maximal subpart of an ill-formed sequence (The Unicode
- * Standard, section 3.9 and table 3-7; Python's errors="replace"). They are counted in info->invalid_bytes, with a
- * warning for each file in the log. With strict_utf8 the first one is EITP_ERROR_FORMAT, with file and position.
+ * Bytes that are not valid in the encoding become U+FFFD; in UTF-8 one for each maximal subpart of an ill-formed
+ * sequence (The Unicode Standard, section 3.9 and table 3-7; Python's errors="replace"). They are counted in
+ * info->invalid_bytes, with a warning for each file in the log. With strict_utf8 the first one is EITP_ERROR_FORMAT,
+ * with file and position.
  * Text that reads "<|endoftext|>" becomes that token, see eitp_tokenizer.
  *
- * A path that does not exist, a token file among `paths`, and texts that are all empty are EITP_ERROR_ARGUMENT. If
- * `info` is not NULL, it receives the new file's eitp_token_file_info.
+ * A path that does not exist, a token file among `paths`, a table without the column, and texts that are all empty are
+ * EITP_ERROR_ARGUMENT. A file that is compressed, binary or mostly not UTF-8 is EITP_ERROR_FORMAT, as docs/data.md
+ * explains, and so is a bad row of a table, unless it is skipped. If `info` is not NULL, it receives the new file's
+ * eitp_token_file_info.
  */
 EITP_API eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
                                const char *output_path, eitp_token_file_info *info, eitp_error *error);
@@ -2171,17 +2231,77 @@ typedef struct eitp_example_source {
     eitp_status (*read)(void *user, eitp_example *example, int *is_end, eitp_error *error);
 } eitp_example_source;
 
+/*
+ * Rows of files, as examples: CSV, TSV, JSON Lines, lines, or directories of texts, as docs/data.md describes. One row
+ * is in memory at a time. It belongs to one thread at a time.
+ */
+typedef struct eitp_table eitp_table;
+
+/* Zero-initialise it; only `paths` and `path_count` must be set. */
+typedef struct eitp_table_config {
+    /*
+     * Files and directories. Their format, with EITP_FORMAT_AUTO: of a directory FOLDERS; of a file CSV (.csv), TSV
+     * (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), and LINES of any other. "-" is `input`. A directory with a format
+     * other than FOLDERS stands for the files in it and below it.
+     */
+    const char *const *paths;
+    size_t path_count;
+    eitp_text_format format;
+    const char *encoding; /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
+    /*
+     * Columns: names in the header of CSV and TSV, or of members in JSON Lines; or, without a header, numbers from "1",
+     * if all columns that are given are numbers. NULL: "text", none, and "label" if a file has it.
+     */
+    const char *text_column, *pair_column, *label_column;
+    int skip_bad;     /* nonzero: rows that cannot be read are skipped, counted and logged; 0: the first is an error */
+    int strict_utf8;  /* nonzero: bytes that are invalid in the encoding are an error; 0: they become U+FFFD, as in
+                        eitp_pack */
+    size_t row_limit; /* largest row in bytes; 0: 16 MiB. A larger one is bad. */
+    size_t read_size; /* bytes read at a time; 0: 65536. The rows do not depend on it. */
+    eitp_text_source input; /* what "-" reads, up to the end of its first document, such as standard input; `read` NULL:
+                               nothing */
+} eitp_table_config;
+
+/* What has been read. */
+typedef struct eitp_table_statistics {
+    uint64_t rows;          /* examples */
+    uint64_t skipped_rows;  /* bad rows */
+    uint64_t bytes;         /* of the files */
+    uint64_t bytes_total;   /* of all files, as of eitp_table_open, without "-" */
+    uint64_t invalid_bytes; /* bytes that were not valid and became U+FFFD */
+} eitp_table_statistics;
+
+/* Copies the configuration, finds the files and checks that they exist; reads none of them. Close with
+   eitp_table_close. */
+EITP_API eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *config, eitp_table **table,
+                                     eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_table_close(eitp_table *table);
+
+/*
+ * The remaining rows, file by file; empty lines are not rows. Valid until `table` is closed. A column that is missing
+ * is EITP_ERROR_ARGUMENT, a bad row EITP_ERROR_FORMAT, with file, line and column, in characters from 1; so are a table
+ * of which all rows were skipped, and a file that is not text in the encoding (docs/data.md). After a failure reading
+ * cannot go on. With NULL, reading fails with EITP_ERROR_ARGUMENT.
+ */
+EITP_API eitp_example_source eitp_table_source(eitp_table *table);
+
+/* All zeros for NULL. */
+EITP_API eitp_table_statistics eitp_table_get_statistics(const eitp_table *table);
+
 EITP_END_DECLARATIONS
 /* <<src/data/examples.h */
 
 /* >>src/data/labelled.h */
-/* Labelled samples: examples as token ids and numbers, as tasks read them. */
+/* Labelled samples: examples as token ids and numbers, as tasks read them, and the file that they are packed into
+   (docs/labelled-file.md). */
 
 EITP_BEGIN_DECLARATIONS
 
 /* A labelled sample, for `read` of a source to fill in. */
 typedef struct eitp_labelled_sample {
-    int32_t *ids;      /* room for max_length ids of the source */
+    int32_t *ids;      /* room for max_length ids of the source; NULL: not wanted */
     int32_t *segments; /* the segment of each id, the same number; NULL: not wanted */
     int64_t length;    /* number of ids, at least 1 */
     int32_t label;     /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
@@ -2190,7 +2310,7 @@ typedef struct eitp_labelled_sample {
 } eitp_labelled_sample;
 
 /* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
-   outlive the users of the source. */
+   outlive the users of the source. A source without `read` has no samples. */
 typedef struct eitp_labelled_source {
     void *user;
     uint64_t count;            /* number of samples */
@@ -2202,6 +2322,191 @@ typedef struct eitp_labelled_source {
     /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
     eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
 } eitp_labelled_source;
+
+/* ---- Packing examples into a labelled file ---- */
+
+/* A labelled file. */
+typedef struct eitp_labelled_info {
+    int32_t element_size;           /* bytes of an id: 2 or 4 */
+    int32_t vocabulary_size;        /* every id is below it */
+    eitp_problem problem;           /* EITP_PROBLEM_UNKNOWN: samples have no labels */
+    int64_t label_count;            /* labels, or numbers to predict */
+    uint64_t sample_count;          /* at least 1 */
+    uint64_t id_count;              /* of all samples */
+    int64_t max_length;             /* ids of the longest sample */
+    uint64_t pair_count;            /* samples of two texts */
+    uint64_t cut_samples;           /* samples that were too long and were cut, */
+    uint64_t cut_ids;               /* and the tokens that they lost */
+    uint64_t skipped;               /* bad examples, which are not in the file */
+    uint64_t repeated;              /* examples with the texts and labels of an earlier one */
+    uint64_t ambiguous;             /* examples with texts that occur with different labels */
+    int dedup;                      /* nonzero: repeated and ambiguous examples are not in the file */
+    eitp_sequence_config sequence;  /* how texts were encoded */
+    uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded them */
+    uint64_t content_hash;          /* of samples and labels; the order of samples matters */
+} eitp_labelled_info;
+
+/* Progress of eitp_labelled_pack. */
+typedef struct eitp_labelled_progress {
+    const char *path;  /* of the last example, valid during the call; NULL: unknown */
+    uint64_t line;     /* its line there; 0: unknown */
+    uint64_t examples; /* read so far */
+    uint64_t ids;      /* written so far */
+} eitp_labelled_progress;
+
+/* Zero-initialise it and set what you need. */
+typedef struct eitp_labelled_pack_config {
+    /* How texts become ids. With max_length 0, max_length, truncation and truncate_left are those of the tokenizer's
+       files: "truncation" in tokenizer.json, or else model_max_length in tokenizer_config.json; if they have neither,
+       sequences are not cut. */
+    eitp_sequence_config sequence;
+    eitp_problem problem;      /* EITP_PROBLEM_UNKNOWN: as eitp_labelled_pack finds */
+    const char *const *labels; /* label_count names, those of a model; NULL: the labels are those of the examples */
+    int64_t label_count;
+    int skip_bad; /* nonzero: bad examples are counted and logged; 0: the first one is an error */
+    int dedup;    /* nonzero: drops repeats, see eitp_labelled_pack */
+    /* Called after each example, by the thread that called eitp_labelled_pack; may be NULL. Any result but 0 stops
+       packing with EITP_ERROR_INTERRUPTED. */
+    int (*progress)(void *user, const eitp_labelled_progress *progress);
+    void *user;
+} eitp_labelled_pack_config;
+
+/*
+ * Encodes the remaining examples of a source and writes them to the labelled file `output_path`, as
+ * "<output_path>.partial", which is synced and renamed: after a failure the previous file, if any, is still at
+ * `output_path` (or, if only syncing the directory failed, the complete new one). Ids go to the file as they come; the
+ * memory needed is about 100 bytes for each example and 10 for each of its labels, and the text of different labels.
+ *
+ * Labels: with EITP_PROBLEM_SINGLE_LABEL an example has exactly one. With EITP_PROBLEM_MULTI_LABEL it has any number of
+ * different ones, from a list or as names separated by '|'; a missing or empty label stands for none. With
+ * EITP_PROBLEM_REGRESSION they are one or more finite numbers, as many in every example. With EITP_PROBLEM_UNKNOWN the
+ * problem is
+ *   - EITP_PROBLEM_UNKNOWN if no example has a label (whatever config->problem says),
+ *   - EITP_PROBLEM_MULTI_LABEL if the labels of an example come from a list or contain a '|' (and are not, as a whole,
+ *     one of config->labels),
+ *   - EITP_PROBLEM_REGRESSION if config->labels is NULL, all labels are numbers, and one of them is not whole,
+ *   - EITP_PROBLEM_SINGLE_LABEL otherwise: whole numbers are names.
+ * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not:
+ * the order of the examples does not matter. config->labels of a regression only name its numbers.
+ *
+ * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels are none of
+ * these, or unknown, or if it has none where others have some (with EITP_PROBLEM_UNKNOWN and without config->labels,
+ * examples without labels that come before the first one with labels are an error even with skip_bad). It is
+ * EITP_ERROR_FORMAT, with file, line and column.
+ *
+ * Repeats are found by a 64-bit hash of the texts, before they are cut. With `dedup` the first of several examples with
+ * the same texts and labels is kept; if their labels differ, none is.
+ *
+ * A source without a usable example is EITP_ERROR_ARGUMENT. If `info` is not NULL, it receives the new file's
+ * eitp_labelled_info.
+ */
+EITP_API eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,
+                                        const eitp_labelled_pack_config *config, const eitp_example_source *source,
+                                        const char *output_path, eitp_labelled_info *info, eitp_error *error);
+
+/* ---- Reading a labelled file ---- */
+
+/* A labelled file opened for reading. Any number of threads may read it at the same time, if the host's files allow
+   it. */
+typedef struct eitp_labelled_file eitp_labelled_file;
+
+/*
+ * Opens a labelled file and checks its header, size, index and labels, which it reads once; they and the ids stay on
+ * disk. Ids are checked when they are read: they must be below the file's vocabulary size and, unless it is 0, below
+ * the caller's `vocabulary_size`. Close with eitp_labelled_file_close.
+ */
+EITP_API eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
+                                             eitp_labelled_file **file, eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_labelled_file_close(eitp_labelled_file *file);
+
+/* All zeros for NULL. */
+EITP_API eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file *file);
+
+/* Fills in sample `number`. A number outside the file is EITP_ERROR_ARGUMENT, damaged content EITP_ERROR_FORMAT, and a
+   file that has become shorter EITP_ERROR_IO. After a failure the content of *sample is unspecified. */
+EITP_API eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number,
+                                             eitp_labelled_sample *sample, eitp_error *error);
+
+/* Reads all ids: EITP_ERROR_FORMAT if one is outside the vocabulary or the checksum of a sample does not match. */
+EITP_API eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error);
+
+/* All samples of a file, which must stay open. NULL gives a source without samples. */
+EITP_API eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file);
+
+/* ---- Parts of a labelled file ---- */
+
+/* Samples of a labelled file, which must stay open: a list of their numbers, 8 bytes each. Does not change after
+   creation: any number of threads may read it. */
+typedef struct eitp_labelled_part eitp_labelled_part;
+
+/* Copies `count` sample numbers, whose order and repetitions are kept; `samples` NULL and `count` 0: all samples. A
+   number outside the file is EITP_ERROR_ARGUMENT. Release with eitp_labelled_part_destroy. */
+EITP_API eitp_status eitp_labelled_part_create(const eitp_labelled_file *file, const uint64_t *samples, uint64_t count,
+                                               eitp_labelled_part **part, eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_labelled_part_destroy(eitp_labelled_part *part);
+
+/* The samples of a part, which must stay alive. Its hash is that of the file's content and the numbers. NULL gives a
+   source without samples. */
+EITP_API eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part);
+
+/*
+ * Splits a file into a training and a validation part, each in the order of the file. With n samples and fraction f,
+ * validation has n * f, rounded to the nearest number from 1 to n - 1. With f = 0 training has all samples, validation
+ * none.
+ *
+ * EITP_PROBLEM_SINGLE_LABEL: each label has about its share of the validation part (Webster's method); each with two or
+ * more samples is in both parts if validation has as many samples as there are such labels, else the more frequent ones
+ * are. A label with one sample is in training. For other problems samples are drawn at random. The split
+ * depends on labels, seed and fraction only.
+ *
+ * EITP_ERROR_ARGUMENT if f is outside [0, 1), or above 0 with one sample. Needs 24 bytes of memory for each sample
+ * besides the parts.
+ */
+EITP_API eitp_status eitp_labelled_split(const eitp_labelled_file *file, double validation_fraction, uint64_t seed,
+                                         eitp_labelled_part **training, eitp_labelled_part **validation,
+                                         eitp_error *error);
+
+/* Sets *count to the number of samples of `validation` whose texts, before they were cut, are those of a sample of
+   `training`. The parts may be of different files. Needs 8 bytes of memory for each sample of `training`. */
+EITP_API eitp_status eitp_labelled_overlap(const eitp_labelled_part *training, const eitp_labelled_part *validation,
+                                           uint64_t *count, eitp_error *error);
+
+/* ---- Labelled samples in memory, and counts ---- */
+
+/* Labelled samples in arrays of the program. Sample i has ids [starts[i], starts[i + 1]). */
+typedef struct eitp_labelled_arrays {
+    uint64_t count;          /* number of samples */
+    const uint64_t *starts;  /* count + 1 */
+    const int32_t *ids;      /* starts[count] */
+    const int32_t *segments; /* of each id; NULL: all 0 */
+    eitp_problem problem;
+    int64_t label_count;
+    const char *const *names; /* label_count names; NULL: none */
+    const int32_t *labels;    /* EITP_PROBLEM_SINGLE_LABEL: [count] numbers; -1: the sample has none */
+    const float *targets;     /* EITP_PROBLEM_MULTI_LABEL and EITP_PROBLEM_REGRESSION: [count, label_count] */
+} eitp_labelled_arrays;
+
+/*
+ * A source of samples in memory. *arrays and what it points to are not copied, and must outlive the users of the
+ * source. Reads everything once to check it and to compute the hash. EITP_ERROR_ARGUMENT: a sample without ids, a
+ * negative id, a label outside [-1, label_count), a target that is not finite or, with EITP_PROBLEM_MULTI_LABEL,
+ * neither 0 nor 1.
+ */
+EITP_API eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp_labelled_source *source,
+                                                 eitp_error *error);
+
+/* Counts the samples of each label in counts[label_count], by reading all samples without their ids. A regression or a
+   source without labels is EITP_ERROR_ARGUMENT. */
+EITP_API eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source,
+                                                uint64_t *counts, eitp_error *error);
+
+/* Sets weights[label_count] from eitp_labelled_class_counts: n / (k * count), with n samples in k labels that have any,
+   as class_weight="balanced" of scikit-learn. A label without samples has weight 1. NULL is harmless. */
+EITP_API void eitp_labelled_balanced_weights(const uint64_t *counts, int64_t label_count, float *weights);
 
 EITP_END_DECLARATIONS
 /* <<src/data/labelled.h */
@@ -2252,6 +2557,10 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
  */
 EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
                                             eitp_transformer_config *config, eitp_error *error);
+
+/* Takes the names of a classifier's labels from the config.json of a directory, if it has one with as many; they can be
+   read without the weights. */
+EITP_API eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eitp_error *error);
 
 /* How eitp_model_load_weights_with reads the head. */
 typedef struct eitp_load_config {
@@ -2365,6 +2674,8 @@ EITP_BEGIN_DECLARATIONS
 
 #define EITP_MAX_PASS_INPUTS 16    /* row and sample inputs of a pass */
 #define EITP_MAX_PASS_QUANTITIES 8 /* loss terms and metrics of a pass */
+#define EITP_MAX_PASS_OUTPUTS 4    /* outputs of a pass for `observe` */
+#define EITP_MAX_TASK_METRICS 16   /* metrics that a task computes from whole evaluations */
 #define EITP_QUANTITY_NAME_SIZE 32 /* bytes of their names, with the terminating zero */
 
 typedef enum eitp_split { EITP_TRAINING = 0, EITP_VALIDATION = 1 } eitp_split;
@@ -2450,16 +2761,51 @@ EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *val
    The name "loss" is reserved for the weighted sum of the terms. */
 EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values);
 
+/*
+ * Adds an output that evaluation hands to eitp_task.observe, and training ignores: for each row, [n, shape...], or for
+ * each sample, [samples, shape...]. It is converted to F32. The order of outputs is that of eitp_observation.outputs.
+ */
+EITP_API void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values);
+
 /* ---- Tasks ---- */
 
 /* A sample, for `read` to fill in. */
 typedef struct eitp_sample {
     void **values; /* for each input in the order of build: a buffer for `rows` values, or for one of a sample input */
     int64_t rows;  /* the task's rows; a shorter sample sets its own number */
+    /* For random choices, such as masks: the trainer's seed, and how often training has gone through all samples before
+       this one. Both are 0 in evaluation, which reads the same sample each time. Set before `read`. */
+    uint64_t seed, epoch;
     /* For each term and metric in the order of build: the number of items that it is a mean over, 0 or more.
        Initially 1 for each. */
     int64_t items[EITP_MAX_PASS_QUANTITIES];
+    /* The weight of these items in a weighted mean, 0 or more: sums are divided by the sum of weights instead of the
+       number of items. Initially negative: the number of items. */
+    double weights[EITP_MAX_PASS_QUANTITIES];
 } eitp_sample;
+
+/* The mean of a loss term or a metric over the samples of an evaluation, or a metric of the whole evaluation. */
+typedef struct eitp_metric {
+    char name[EITP_QUANTITY_NAME_SIZE];
+    double mean; /* over its items; not finite if the value of any item is not. Or the metric's value; NaN: undefined */
+    double error; /* its standard error, over samples; 0 if it is unknown, because there is no value per sample */
+    int64_t items;
+} eitp_metric;
+
+/* A metric that is not a mean over samples, such as F1: eitp_task.judge computes it from all samples. */
+typedef struct eitp_task_metric {
+    const char *name;     /* as of eitp_pass_metric */
+    int higher_is_better; /* decides which checkpoint is the best (eitp_run_config.keep_best) */
+} eitp_task_metric;
+
+/* A sample of an evaluation, after the pass that it was in. Valid during the call. */
+typedef struct eitp_observation {
+    uint64_t index, samples;     /* which sample of the evaluation it is, from 0; and how many there are */
+    uint64_t number;             /* of the sample in its split */
+    int64_t rows;                /* of the sample */
+    const void *const *values;   /* for each input in the order of build: what `read` stored */
+    const float *const *outputs; /* for each eitp_pass_output: the values of the sample, or of each of its rows */
+} eitp_observation;
 
 /* What a resumed run compares with its checkpoint. */
 typedef struct eitp_task_identity {
@@ -2509,6 +2855,17 @@ typedef struct eitp_task {
     eitp_status (*save)(void *user, const char *directory, eitp_error *error);
     /* Frees `user`. */
     void (*release)(void *user);
+    /*
+     * Metrics of whole evaluations, in addition to those of build; metric_count 0: none. An evaluation of up to
+     * `samples` samples gets observation_bytes(user, samples) bytes of `memory`, which are allocated with its plan. It
+     * calls `observe` for each sample, in order. At the end it calls `judge`; `results` has metric_count elements whose
+     * names are set.
+     */
+    const eitp_task_metric *metrics;
+    int metric_count;
+    size_t (*observation_bytes)(void *user, uint64_t samples);
+    void (*observe)(void *user, void *memory, const eitp_observation *observation);
+    void (*judge)(void *user, void *memory, eitp_metric *results);
 } eitp_task;
 
 /* Calls release, if any, and clears the struct. NULL is fine. */
@@ -2532,8 +2889,237 @@ typedef struct eitp_language_config {
  */
 EITP_API eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *task, eitp_error *error);
 
+/* ---- Masked language modelling ---- */
+
+/* Windows of a token source as samples without labels, each between the special tokens of a tokenizer's template.
+   Filled in by eitp_text_windows_init; needs no release. */
+typedef struct eitp_text_windows {
+    eitp_token_source source;
+    int64_t text_length; /* tokens of the source in a window; the last one may have fewer */
+    eitp_token_ids before, after;
+} eitp_text_windows;
+
+/* `max_length` is that of a window with its special tokens. `tokenizer` NULL: there are none. EITP_ERROR_ARGUMENT if
+   the range has no tokens or is not within the source, or max_length leaves no room for one. */
+EITP_API eitp_status eitp_text_windows_init(eitp_text_windows *windows, const eitp_token_source *source,
+                                            const eitp_tokenizer *tokenizer, int64_t max_length, eitp_error *error);
+
+/* The windows as a source, which `windows` must outlive. NULL gives a source without samples. */
+EITP_API eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows);
+
+/* Predicting tokens that are hidden (Devlin et al., arXiv 1810.04805). Zero-initialise it. */
+typedef struct eitp_masked_config {
+    eitp_model *model;                         /* bidirectional, with EITP_HEAD_LANGUAGE */
+    eitp_labelled_source training, validation; /* labels are ignored; validation.count 0: no validation */
+    const eitp_tokenizer *tokenizer;           /* saved with checkpoints; not copied; NULL: none */
+    double probability;                        /* of a token to be chosen; 0: 0.15 */
+    /* Without a tokenizer, which otherwise gives them: */
+    int32_t mask_token;
+    eitp_token_ids special; /* other tokens that are never chosen */
+} eitp_masked_config;
+
+/*
+ * Creates a task that chooses tokens of each sample, special ones excepted, with a probability. Of them 80 % become the
+ * mask token, 10 % a random token, and 10 % stay, as DataCollatorForLanguageModeling of transformers does. The one
+ * term, "loss", is the mean over the chosen tokens; its unit is "masked_tokens". A sample without any counts nothing.
+ * Which are chosen is a function of the trainer's seed, the epoch, the number of the sample and the token's place; in
+ * evaluations they are always the same. EITP_ERROR_ARGUMENT if the model, the mask token or the lengths of the sources
+ * do not fit.
+ */
+EITP_API eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, eitp_error *error);
+
+/* ---- Classification and regression ---- */
+
+/* Labels or numbers for whole samples, by the classifier of a model. Zero-initialise it. */
+typedef struct eitp_classification_config {
+    eitp_model *model;                         /* with EITP_HEAD_CLASSIFIER */
+    eitp_labelled_source training, validation; /* validation.count 0: no validation */
+    const eitp_tokenizer *tokenizer;           /* saved with checkpoints; not copied; NULL: none */
+    double label_smoothing;                    /* 0 to 1, with a single label: see eitp_cross_entropy_config */
+    const float *class_weights; /* one for each label of the model, with a single label; copied; NULL: 1 each */
+} eitp_classification_config;
+
+/*
+ * Creates a task whose samples are those of the sources. Its one term is called "loss"; its unit is "samples". The loss
+ * is that of transformers for the problem of the sources: with a single label the cross-entropy, with several the
+ * binary cross-entropy of each label's sigmoid, for numbers the squared error; the last two are means over the labels.
+ * With class weights the mean over samples is weighted by the weights of their labels, as in torch.nn.CrossEntropyLoss.
+ * Samples without a label are not counted.
+ *
+ * Evaluations have these metrics too. Standard errors are those of a proportion for accuracies, else of the jackknife
+ * over 50 groups of samples (Kott, "The Delete-a-Group Jackknife", Journal of Official Statistics 17, 2001).
+ * - Single label: accuracy, macro_f1, micro_f1, macro_precision, macro_recall, mcc (Gorodkin, "Comparing two K-category
+ *   assignments by a K-category correlation coefficient", 2004), auroc (of each label against the others, then the
+ *   mean), calibration_error (with 15 bins: Guo et al., arXiv 1706.04599).
+ * - Several labels: subset_accuracy, macro_f1, micro_f1, macro_precision, macro_recall, auroc. A label is predicted if
+ *   its probability is above 0.5.
+ * - Numbers: mse, mae, pearson, spearman; the mean over the numbers of a sample.
+ * Means over labels leave out, with a single label, those that neither occur nor are predicted, and in auroc those that
+ * all samples or none have. 0 / 0 is 0, but for auroc and correlations, where it is undefined: NaN.
+ *
+ * A checkpoint's config.json gets the problem, and the names of the labels if the sources have them.
+ * EITP_ERROR_ARGUMENT if the model has no classifier, or problem, labels or lengths of the sources do not fit it.
+ * Release the task before the model and tokenizer.
+ */
+EITP_API eitp_status eitp_classification_task(const eitp_classification_config *config, eitp_task *task,
+                                              eitp_error *error);
+
+/* The results for one label. Precision is the fraction of samples predicted to have it that do, recall that of samples
+   having it that are predicted to, F1 their harmonic mean; 0 / 0 is 0. */
+typedef struct eitp_label_result {
+    const char *name; /* belongs to the model or the source */
+    double precision, recall, f1;
+    int64_t support;   /* samples that have the label */
+    int64_t predicted; /* samples that are predicted to have it */
+} eitp_label_result;
+
+/* Largest number of labels with a confusion matrix. */
+#define EITP_MAX_CONFUSION_LABELS 256
+
+/* The last evaluation of a classification task in detail. What it points to belongs to the task, until its next
+   evaluation. */
+typedef struct eitp_classification_report {
+    eitp_problem problem;
+    int64_t samples; /* that have a label */
+    int64_t label_count;
+    const eitp_label_result *labels; /* NULL for numbers */
+    const int64_t *confusion; /* [label_count, label_count]: samples with the label of the row, predicted to have that
+                                 of the column; NULL unless there is a single label, of up to the number above */
+} eitp_classification_report;
+
+/* EITP_ERROR_ARGUMENT if the task is not one of eitp_classification_task, or was not evaluated yet. */
+EITP_API eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classification_report *report,
+                                                    eitp_error *error);
+
 EITP_END_DECLARATIONS
 /* <<src/task/task.h */
+
+/* >>src/task/predictor.h */
+/*
+ * Prediction: the scores of a classifier, or embeddings, for any number of texts. Texts are encoded, and packed without
+ * padding into passes of bounded size.
+ */
+
+EITP_BEGIN_DECLARATIONS
+
+/* What is computed for each text. */
+typedef enum eitp_prediction {
+    EITP_PREDICT_SCORES = 0,    /* what a classifier says of the labels: eitp_model_scores */
+    EITP_PREDICT_EMBEDDINGS = 1 /* one vector, the pooled hidden states; a head is ignored */
+} eitp_prediction;
+
+/* How the hidden states of a text's tokens, special tokens included, become its embedding; in parentheses, the words of
+   sentence-transformers (Reimers and Gurevych, "Sentence-BERT", arXiv 1908.10084). */
+typedef enum eitp_embedding_pooling {
+    EITP_EMBEDDING_MEAN = 0,            /* ("mean_tokens") */
+    EITP_EMBEDDING_FIRST = 1,           /* that of the first token ("cls_token") */
+    EITP_EMBEDDING_MAX = 2,             /* of each element the largest ("max_tokens") */
+    EITP_EMBEDDING_LAST = 3,            /* that of the last token ("lasttoken") */
+    EITP_EMBEDDING_MEAN_SQRT_LENGTH = 4 /* their sum, divided by the root of their number ("mean_sqrt_len_tokens") */
+} eitp_embedding_pooling;
+
+/* Number of values of eitp_embedding_pooling. */
+#define EITP_EMBEDDING_POOLING_COUNT 5
+
+/* The default of pass_tokens, unless max_length is more. */
+#define EITP_PASS_TOKENS 2048
+
+typedef struct eitp_predictor_config {
+    eitp_prediction prediction;
+    eitp_embedding_pooling pooling; /* of embeddings */
+    int normalize;                  /* divide embeddings by their Euclidean norm */
+    int64_t max_length;             /* tokens of a sequence; longer ones are cut; 0: the model's positions */
+    eitp_truncation truncation;     /* what is cut of them */
+    int truncate_left;              /* see eitp_sequence_defaults */
+    /* Maximum number of tokens in a pass, at least max_length. More take more memory, and fewer passes. 0:
+       EITP_PASS_TOKENS, or max_length if that is more. Results do not depend on it. */
+    int64_t pass_tokens;
+} eitp_predictor_config;
+
+/*
+ * Scores, or the normalized mean, of sequences as the tokenizer's files have them (eitp_tokenizer_sequence_defaults):
+ * cut to the length of "truncation", else to model_max_length, and never longer than the model's positions. Zeros for
+ * NULL.
+ */
+EITP_API eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer);
+
+/*
+ * Sets what a directory of sentence-transformers says of embeddings: `prediction`, `pooling` from the config.json of
+ * the directory that modules.json names, "1_Pooling" without one, and max_length from sentence_bert_config.json, at
+ * most `positions`. A directory without these files only sets `prediction`. Modules other than Transformer, Pooling and
+ * Normalize, and other kinds of pooling or several at a time, are EITP_ERROR_UNSUPPORTED and named. `normalize` is not
+ * changed.
+ */
+EITP_API eitp_status eitp_embedding_config_read(const eitp_host *host, const char *directory, int64_t positions,
+                                                eitp_predictor_config *config, eitp_error *error);
+
+/*
+ * A predictor. After its creation it allocates only what eitp_tokenizer_encode_sequence does. Model and tokenizer must
+ * outlive it; it belongs to the context's thread.
+ */
+typedef struct eitp_predictor eitp_predictor;
+
+/*
+ * EITP_ERROR_UNSUPPORTED if the configuration asks for scores and the model has no classifier; EITP_ERROR_ARGUMENT
+ * names an invalid member, and tells if the tokenizer has more tokens than the model's vocabulary.
+ */
+EITP_API eitp_status eitp_predictor_create(const eitp_model *model, const eitp_tokenizer *tokenizer,
+                                           const eitp_predictor_config *config, eitp_predictor **predictor,
+                                           eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_predictor_destroy(eitp_predictor *predictor);
+
+/*
+ * The bytes that a predictor of this configuration takes besides the model and the tokenizer: those of its passes,
+ * which it shares with other plans of the context, and its buffers. The model may be one of a context with plans_only.
+ */
+EITP_API eitp_status eitp_predictor_estimate(const eitp_model *model, const eitp_predictor_config *config,
+                                             size_t *bytes, eitp_error *error);
+
+/* The same of a predictor; 0 for NULL. */
+EITP_API size_t eitp_predictor_bytes(const eitp_predictor *predictor);
+
+/* Number of values for each text: the labels of the classifier, or the width of the model. 0 for NULL. */
+EITP_API int64_t eitp_predictor_width(const eitp_predictor *predictor);
+
+/* The configuration, with max_length and pass_tokens as they are used. Zeros for NULL. */
+EITP_API eitp_predictor_config eitp_predictor_get_config(const eitp_predictor *predictor);
+
+/* What a classifier's scores stand for. Where its config.json does not say: EITP_PROBLEM_SINGLE_LABEL with several
+   labels, EITP_PROBLEM_MULTI_LABEL with one, as in the pipelines of transformers. */
+EITP_API eitp_problem eitp_predictor_problem(const eitp_predictor *predictor);
+
+/* A text, or a pair of texts. */
+typedef struct eitp_text_pair {
+    eitp_text first;
+    eitp_text second; /* `bytes` NULL: there is one text */
+} eitp_text_pair;
+
+typedef struct eitp_prediction_report {
+    int64_t tokens; /* computed */
+    int64_t cut;    /* texts that lost tokens */
+    int64_t passes;
+} eitp_prediction_report;
+
+/*
+ * Computes values[count][width] for `count` texts, in their order. With eitp's own matrix products, the values of a
+ * text have the same bits whatever texts are computed with it. A text without any token is computed as end-of-text.
+ * Fills in *report, which may be NULL.
+ *
+ * Errors name the text by its number, from 1, of all that the predictor has been given: EITP_ERROR_ARGUMENT for a text
+ * that cannot be cut, or that has no token where the tokenizer has no end-of-text. *values is undefined after one.
+ */
+EITP_API eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pair *texts, int64_t count, float *values,
+                                  eitp_prediction_report *report, eitp_error *error);
+
+/* Turns scores[count][width] into probabilities, by the problem: their softmax, or the sigmoid of each; predicted
+   numbers stay. Both may be the same array. */
+EITP_API void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *scores, int64_t count,
+                                           float *probabilities);
+
+EITP_END_DECLARATIONS
+/* <<src/task/predictor.h */
 
 /* >>src/train/train.h */
 /*
@@ -2607,6 +3193,13 @@ typedef struct eitp_trainer_config {
     eitp_optimizer_config optimizer_config;
     eitp_schedule schedule;
     /*
+     * Layer-wise learning-rate decay (Clark et al., "ELECTRA", arXiv 2003.10555): the learning rate of what is above
+     * the blocks is that of the schedule, and from there down each block and then the embeddings have that of the one
+     * above times this factor, above 0 and at most 1. Adapters have the rate of their block. 1: all have the same. With
+     * another value the task must have a model with blocks.
+     */
+    double layer_lr_decay;
+    /*
      * Micro-batches per forward and backward pass, 0 to grad_accum. More of them read each weight less often and need a
      * larger arena; the gradient is the same. 0: chosen by the trainer, for passes of about 1024 rows, if they fit an
      * arena of EITP_PASS_BYTES, gradients excluded.
@@ -2643,8 +3236,8 @@ typedef struct eitp_trainer_config {
     void *user; /* first argument of `rate` and `after_step` */
 } eitp_trainer_config;
 
-/* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5,
-   shuffled windows, no workers, prefetch 2. */
+/* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5
+   for all layers, shuffled windows, no workers, prefetch 2. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*
@@ -2714,21 +3307,17 @@ EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 
 /* ---- Evaluation ---- */
 
-/* The mean of a loss term or a metric over the samples of an evaluation. */
-typedef struct eitp_metric {
-    char name[EITP_QUANTITY_NAME_SIZE];
-    double mean;  /* over its items; not finite if the value of any item is not */
-    double error; /* standard error of the mean, over samples; 0 if the quantity has no value per sample */
-    int64_t items;
-} eitp_metric;
+/* Maximum number of loss terms and metrics of an evaluation. */
+#define EITP_MAX_METRICS (EITP_MAX_PASS_QUANTITIES + EITP_MAX_TASK_METRICS)
 
 typedef struct eitp_evaluation {
     double loss;   /* weighted sum of the terms; for a language model in nats per token */
     double error;  /* standard error of the loss, over samples; 0 if a term has no value per sample */
     int64_t items; /* of the first term; for a language model, tokens */
     int term_count, metric_count;
-    /* metric_count of them: first the terms, then the metrics, in the order of the task's `build`. */
-    eitp_metric metrics[EITP_MAX_PASS_QUANTITIES];
+    /* metric_count of them: first the terms, then the metrics, in the order of the task's `build`, then those of its
+       `metrics`. */
+    eitp_metric metrics[EITP_MAX_METRICS];
 } eitp_evaluation;
 
 /*
@@ -2744,6 +3333,10 @@ EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t sample
  * NULL, and for a task without validation samples.
  */
 EITP_API int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name);
+
+/* 1 if higher values of the metric are better, -1 if lower ones are; 0 if the task does not say (see eitp_task_metric),
+   and for NULL. */
+EITP_API int eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name);
 
 /*
  * Evaluates `samples` samples of a split of a task without a trainer, `batch_size` at a time; 0, or more than there
@@ -3175,7 +3768,7 @@ typedef struct eitp_run_config {
        that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL: the best
        checkpoint is not kept. */
     const char *keep_best;
-    int higher_is_better;  /* for keep_best */
+    int higher_is_better;  /* for keep_best, unless the task says it (eitp_task_metric) */
     int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
                               loss if it is NULL); 0: never */
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
@@ -3586,7 +4179,8 @@ EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const 
 /* <<src/base/log.h */
 
 /* >>src/base/checksum.h */
-/* CRC32C (Castagnoli; RFC 3720, section 12.1): detects all error bursts of up to 32 bits. */
+/* CRC32C (Castagnoli; RFC 3720, section 12.1), which detects all error bursts of up to 32 bits, and 64-bit FNV-1a
+   (Fowler, Noll, Vo), which identifies content. */
 
 /* Extends the checksum `crc` by `size` bytes at `data`. Start with 0. */
 EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size);
@@ -3596,6 +4190,10 @@ EITP__PRIVATE uint32_t eitp__crc32c_by_table(uint32_t inverted, const unsigned c
 
 /* The checksum of two pieces one after the other, from the checksum of each and the `size` of the second. */
 EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64_t size);
+
+/* Extends an FNV-1a hash by `size` bytes at `data`. Start with EITP__FNV_START. */
+#define EITP__FNV_START ((uint64_t)0xCBF29CE484222325u)
+EITP__PRIVATE uint64_t eitp__fnv1a(uint64_t hash, const void *data, size_t size);
 
 /* The size and the checksum of a whole file. */
 typedef struct eitp__file_sum {
@@ -3750,6 +4348,8 @@ enum {
     EITP__RNG_STREAM_SHUFFLE = 2,
     EITP__RNG_STREAM_SAMPLE = 3,
     EITP__RNG_STREAM_EVALUATE = 4,
+    EITP__RNG_STREAM_SPLIT = 5,
+    EITP__RNG_STREAM_MASK = 6,
     EITP__RNG_STREAM_FIRST_OP = 1024
 };
 
@@ -3924,12 +4524,52 @@ EITP__PRIVATE size_t eitp__utf8_next(const unsigned char *text, size_t size, uin
 /* Number of bytes at the end of the text that begin an incomplete but so far well-formed sequence: 0 to 3. */
 EITP__PRIVATE size_t eitp__utf8_incomplete(const unsigned char *text, size_t size);
 
+/* Number of characters of a text: of bytes that do not continue one. */
+EITP__PRIVATE size_t eitp__utf8_count(const char *text, size_t size);
+
 /* Length of the longest prefix that is valid UTF-8. */
 EITP__PRIVATE size_t eitp__utf8_valid_prefix(const unsigned char *text, size_t size);
 
 /* Encodes a code point, which must be below 0x110000 and not a surrogate, and returns its length in bytes. */
 EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[4]);
 /* <<src/base/unicode.h */
+
+/* >>src/base/encoding.h */
+/* Text in other encodings than UTF-8, by the system's iconv. */
+
+/* Receives UTF-8; size > 0. */
+typedef eitp_status (*eitp__decoder_sink)(void *user, const char *text, size_t size, eitp_error *error);
+
+/* The decoder of one text. Zeroed, it is closed. iconv allocates its tables itself, not through the host. */
+typedef struct eitp__decoder {
+    void *handle; /* iconv_t; NULL: closed */
+    size_t unit;  /* bytes of the smallest character: 1, 2 or 4 */
+    eitp__decoder_sink sink;
+    void *user;
+    char input[4096]; /* not converted yet */
+    size_t held;      /* bytes in `input` */
+    uint64_t offset;  /* of input[0] in the text */
+    uint64_t invalid_bytes;
+    uint64_t first_invalid;     /* offset of the first of them */
+    unsigned char invalid_byte; /* and its value */
+} eitp__decoder;
+
+/* True for NULL and the names of UTF-8, which need no decoder: "UTF-8", "utf8", "UTF-8-SIG". */
+EITP__PRIVATE int eitp__is_utf8_name(const char *encoding);
+
+/* A name that iconv does not know is EITP_ERROR_ARGUMENT. */
+EITP__PRIVATE eitp_status eitp__decoder_open(eitp__decoder *decoder, const char *encoding, eitp__decoder_sink sink,
+                                             void *user, eitp_error *error);
+
+/* Decodes the next bytes of the text. What is invalid becomes U+FFFD, one for each unit, and is counted. */
+EITP__PRIVATE eitp_status eitp__decoder_add(eitp__decoder *decoder, const char *bytes, size_t size, eitp_error *error);
+
+/* Ends the text: an incomplete character is invalid. */
+EITP__PRIVATE eitp_status eitp__decoder_finish(eitp__decoder *decoder, eitp_error *error);
+
+/* Harmless if it is closed. */
+EITP__PRIVATE void eitp__decoder_close(eitp__decoder *decoder);
+/* <<src/base/encoding.h */
 
 /* >>src/base/files.h */
 /* File operations through host->files. Every failure names the path, the cause and what to do. */
@@ -4042,7 +4682,7 @@ EITP__PRIVATE uint64_t eitp__find_bytes(const char *text, const char *name);
 /* <<src/base/system_text.h */
 
 /* >>src/base/cgroups.h */
-/* Memory limits of the process's control groups (cgroups), of version 1 and 2. */
+/* Limits of the process's control groups (cgroups), of version 1 and 2: memory and processor time. */
 
 /* In bytes. */
 typedef struct eitp__cgroup_memory {
@@ -4057,6 +4697,10 @@ typedef struct eitp__cgroup_memory {
 EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
                                               void (*visit)(void *visitor, const eitp__cgroup_memory *memory),
                                               void *visitor, eitp_error *error);
+
+/* The least processor time that the process's cgroup or one of its mounted parents allows, as a number of processors
+   such as 1.5; 0 if none has a limit. Only EITP_ERROR_MEMORY is an error. */
+EITP__PRIVATE eitp_status eitp__cgroup_processors(const eitp_host *host, double *processors, eitp_error *error);
 /* <<src/base/cgroups.h */
 
 /* >>src/base/machine.h */
@@ -4197,11 +4841,13 @@ typedef struct eitp__json {
     int is_integer; /* the number has neither fraction nor exponent and fits `integer` */
     int64_t integer;
     double number;
-    const char *text; /* of a string: UTF-8, unescaped, zero-terminated; may contain zero bytes */
+    const char *text; /* of a string: UTF-8, unescaped, may contain zero bytes; of a number: as it is written.
+                         Zero-terminated; NULL: another kind of value */
     size_t text_size;
     const char *name; /* of a member of an object, else NULL */
     size_t name_size;
     size_t line;  /* of its first character, counted from 1 */
+    size_t begin; /* offset of its first byte in the text that was parsed */
     size_t count; /* number of children */
     struct eitp__json *first_child;
     struct eitp__json *next;
@@ -4210,9 +4856,17 @@ typedef struct eitp__json {
 typedef struct eitp__json_document eitp__json_document;
 
 /* Parses `size` bytes. Nesting deeper than 64, invalid UTF-8, unpaired surrogates, duplicate names and text after the
-   value are EITP_ERROR_FORMAT, with line and column. Memory is bounded by a small multiple of `size`. */
+   value are EITP_ERROR_FORMAT, with line and column, in characters. Memory is bounded by a small multiple of `size`. */
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error);
+
+/* Largest number of values in a line: they need up to 120 MB. */
+enum { EITP__JSON_LINE_VALUES = 1 << 20 };
+
+/* The same for line `line` of a file, with at most EITP__JSON_LINE_VALUES values. */
+EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
+                                                eitp__json_document **document, eitp_error *error);
+
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document);
 EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *document);
 
@@ -4226,6 +4880,10 @@ EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char
  */
 EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
                                                           eitp__json_document **document, eitp_error *error);
+
+/* Stores the number that `text` is, as JSON writes numbers, and returns 1; 0 if it is anything else. Allocates
+   nothing. */
+EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *number);
 
 /* Finds a member by name. Returns NULL if it is missing, or if `object` is NULL or another kind of value. */
 EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name);
@@ -6504,6 +7162,10 @@ EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *co
 EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__json *root, eitp__labels **labels,
                                             eitp_error *error);
 
+/* The same of the file config.json. */
+EITP__PRIVATE eitp_status eitp__labels_read_file(const eitp_host *host, const char *path, eitp__labels **labels,
+                                                 eitp_error *error);
+
 /* Adds id2label and label2id as members of an object, each with a comma and a line feed after it. */
 EITP__PRIVATE void eitp__labels_write(eitp__buffer *text, const eitp__labels *labels);
 /* <<src/model/labels.h */
@@ -6627,6 +7289,10 @@ struct eitp_model {
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
                                                    const eitp_model_inputs *inputs, const eitp_block_inputs *attention);
 
+/* The number of layers above a parameter: 0 for heads, final norms and variables that are not the model's, 1 for the
+   last block, layers + 1 for embeddings. Adapters are in their block. */
+EITP__PRIVATE int64_t eitp__layers_above(const eitp_model *model, const char *name);
+
 /* True if the token embedding is trained and tied to the output head: its gradient has terms of both. */
 EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
 /* <<src/model/transformer.h */
@@ -6641,6 +7307,8 @@ EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
 typedef struct eitp__update_piece {
     eitp_tensor *parameter, *gradient;
     int64_t begin, end;
+    double rate_factor;
+    eitp_tensor *rate_and_step; /* those of the step, the rate times rate_factor */
     /* Sums of squares of the gradient of this and earlier pieces: by blocks, or by rows of a factored update. */
     eitp_tensor *squares;
     /* Factored updates only, of this and earlier pieces: the squares of the gradient by columns, and its products with
@@ -7277,6 +7945,49 @@ EITP__PRIVATE eitp_status eitp__load_tokenizer_json(const eitp_host *host, const
 EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position);
 /* <<src/data/permutation.h */
 
+/* >>src/data/little_endian.h */
+/* Numbers as bytes, the lowest first, as files of this project store them. */
+
+static inline EITP__UNUSED void eitp__put_number(unsigned char *bytes, size_t size, uint64_t value) {
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (unsigned char)(value >> 8 * i);
+}
+
+static inline EITP__UNUSED uint64_t eitp__get_number(const unsigned char *bytes, size_t size) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)bytes[i] << 8 * i;
+    return value;
+}
+/* <<src/data/little_endian.h */
+
+/* >>src/data/partial_file.h */
+/* A file that appears under its path complete and synced, or not at all. */
+
+/* A file while it is written, as "<path>.partial". */
+typedef struct eitp__partial_file {
+    const eitp_host *host;
+    char *path;
+    char *partial_path;
+    int exists; /* the partial file does */
+    eitp__file file;
+} eitp__partial_file;
+
+/* Fails early if something other than a file has the path. `what` is for the message: "token file". */
+EITP__PRIVATE eitp_status eitp__partial_file_check(const eitp_host *host, const char *path, const char *what,
+                                                   eitp_error *error);
+
+/* Creates the partial file. Call eitp__partial_file_release even after a failure. */
+EITP__PRIVATE eitp_status eitp__partial_file_open(eitp__partial_file *partial, const eitp_host *host, const char *path,
+                                                  eitp_error *error);
+
+/* Syncs and closes the file, renames it to its path, and syncs the directory. */
+EITP__PRIVATE eitp_status eitp__partial_file_commit(eitp__partial_file *partial, eitp_error *error);
+
+/* Removes a file that was not committed and releases the memory. Harmless if zeroed. */
+EITP__PRIVATE void eitp__partial_file_release(eitp__partial_file *partial);
+/* <<src/data/partial_file.h */
+
 /* >>src/data/token_header.h */
 /* The 256-byte header of a token file; docs/token-file.md describes it. */
 
@@ -7304,10 +8015,7 @@ EITP__PRIVATE uint64_t eitp__token_hash(uint64_t hash, const int32_t *ids, size_
 
 typedef struct eitp__token_writer {
     const eitp_host *host;
-    char *path;
-    char *partial_path; /* of the file while it is written */
-    int unfinished;     /* the partial file exists */
-    eitp__file file;
+    eitp__partial_file output;
     unsigned char *buffer;
     size_t buffered;
     uint64_t offset;  /* of the buffer in the file */
@@ -7359,6 +8067,232 @@ EITP__PRIVATE eitp_status eitp__utf8_repair_add(eitp__utf8_repair *repair, const
 EITP__PRIVATE eitp_status eitp__utf8_repair_finish(eitp__utf8_repair *repair, eitp_error *error);
 /* <<src/data/utf8_repair.h */
 
+/* >>src/data/text_check.h */
+/* Recognizes files that are not text in the encoding they are read in. */
+
+/* Bytes at the beginning of a file that decide. */
+enum { EITP__TEXT_CHECK_SIZE = 65536 };
+
+/*
+ * Refuses, with EITP_ERROR_FORMAT and the command that converts the file, what begins as a compressed, packed or binary
+ * format. Text that is read as UTF-8 (`is_utf8`) is also refused if it is UTF-16 or UTF-32: begins with the mark, or
+ * has zero bytes in most of its even or odd places; if it is binary: more than 3 bytes and one in a hundred are control
+ * characters other than white space, backspace and escape; or if it is mostly not UTF-8: more than 3 bytes and one in a
+ * hundred are invalid, and more than there are in valid characters beyond ASCII.
+ *
+ * `bytes` are the first `size` of the file, all or EITP__TEXT_CHECK_SIZE of them.
+ */
+EITP__PRIVATE eitp_status eitp__check_text(const char *path, const char *bytes, size_t size, int is_utf8,
+                                           eitp_error *error);
+
+/* Refuses text of which more than 3 bytes and one in a hundred are invalid in the encoding that was given for it. */
+EITP__PRIVATE eitp_status eitp__check_decoded(const char *path, const char *encoding, uint64_t invalid, size_t size,
+                                              eitp_error *error);
+/* <<src/data/text_check.h */
+
+/* >>src/data/text_reader.h */
+/* Reads one file, or the input of a program, as pieces of valid UTF-8. */
+
+/* How texts are read. */
+typedef struct eitp__text_reading {
+    const char *encoding;          /* NULL: UTF-8 */
+    int strict;                    /* invalid bytes are an error, not U+FFFD */
+    size_t read_size;              /* bytes read at a time */
+    const eitp_text_source *input; /* what the path "-" reads; NULL: nothing */
+} eitp__text_reading;
+
+/* An open text. Zeroed, it is closed. It must not move while it is open. */
+typedef struct eitp__text_reader {
+    const eitp_host *host;
+    const char *path;
+    eitp__text_reading how;
+    eitp__file file; /* closed if the text is the input */
+    int is_input, is_utf8;
+    int is_exhausted, has_ended; /* everything is read; everything is passed on */
+    char *raw;                   /* bytes read and not yet passed on: [at, end) */
+    size_t raw_capacity, at, end;
+    eitp__decoder decoder;
+    eitp__utf8_repair repair;
+    eitp__buffer piece;
+    uint64_t file_bytes; /* read from the file */
+    uint64_t used_bytes; /* of these, passed on */
+} eitp__text_reader;
+
+/* Opens a text and reads its beginning, raw[0 .. end), EITP__TEXT_CHECK_SIZE bytes if there are so many. `host`, `path`
+   and what `how` points to must outlive the reader. After a failure it is closed. */
+EITP__PRIVATE eitp_status eitp__text_reader_open(eitp__text_reader *reader, const eitp_host *host, const char *path,
+                                                 const eitp__text_reading *how, eitp_error *error);
+
+/* Refuses what is not text, see eitp__check_text. Before the first piece is read. */
+EITP__PRIVATE eitp_status eitp__text_reader_check(const eitp__text_reader *reader, eitp_error *error);
+
+/* Reads the next piece, valid until the next call and without a byte order mark; *size is 0 at the end, after which
+   invalid bytes are reported in the log. */
+EITP__PRIVATE eitp_status eitp__text_reader_next(eitp__text_reader *reader, const char **text, size_t *size,
+                                                 eitp_error *error);
+
+/* Number of bytes that were not valid and became U+FFFD so far. */
+EITP__PRIVATE uint64_t eitp__text_reader_invalid(const eitp__text_reader *reader);
+
+/* Size so far in UTF-8, where invalid bytes count as they were. */
+EITP__PRIVATE uint64_t eitp__text_reader_bytes(const eitp__text_reader *reader);
+
+EITP__PRIVATE void eitp__text_reader_close(eitp__text_reader *reader);
+/* <<src/data/text_reader.h */
+
+/* >>src/data/text_lines.h */
+/* Reads a text line by line, in bounded memory. */
+
+typedef struct eitp__text_lines {
+    eitp__text_reader *reader;
+    size_t limit;     /* largest size of what lines are added to */
+    const char *text; /* what is left of the reader's piece */
+    size_t left;
+    uint64_t line; /* number of the last line, from 1 */
+    int is_cut;    /* the rest of that line is to be skipped */
+} eitp__text_lines;
+
+/* The lines of an open reader, which the caller closes. */
+EITP__PRIVATE void eitp__text_lines_init(eitp__text_lines *lines, eitp__text_reader *reader, size_t limit);
+
+/*
+ * Appends the next line to `row`, with its line feed if it has one. *is_end is 1, and `row` unchanged, after the last
+ * line. If the row would exceed the limit, this is EITP_ERROR_FORMAT, and the next call begins with the line after it.
+ */
+EITP__PRIVATE eitp_status eitp__text_lines_add(eitp__text_lines *lines, eitp__buffer *row, int *is_end,
+                                               eitp_error *error);
+/* <<src/data/text_lines.h */
+
+/* >>src/data/csv.h */
+/* Rows of CSV and TSV (RFC 4180). */
+
+/* Largest number of fields in a row. */
+enum { EITP__CSV_COLUMNS = 4096 };
+
+typedef struct eitp__csv_field {
+    size_t offset, size; /* of its value in `cells` */
+    size_t begin;        /* of the field in `row` */
+    size_t line_begin;   /* of the line in `row` where it begins */
+    uint64_t line;
+} eitp__csv_field;
+
+typedef struct eitp__csv {
+    eitp__text_lines *lines;
+    char separator;
+    eitp__buffer row;   /* the lines of the row */
+    eitp__buffer cells; /* the values of its fields */
+    eitp__csv_field *fields;
+    size_t count, capacity;
+    size_t at, line_begin; /* offsets in `row`: of what is read next, and of its line */
+} eitp__csv;
+
+EITP__PRIVATE void eitp__csv_init(eitp__csv *csv, eitp__text_lines *lines, char separator);
+EITP__PRIVATE void eitp__csv_release(eitp__csv *csv);
+
+/*
+ * Reads the next row; *is_end is 1 after the last one. Lines without a character are skipped. A quote that is not
+ * closed, text after a closing quote, and more than EITP__CSV_COLUMNS fields are EITP_ERROR_FORMAT, with file, line and
+ * column; the next call reads the next row. A quote inside a field that does not begin with one is a character.
+ */
+EITP__PRIVATE eitp_status eitp__csv_read(eitp__csv *csv, int *is_end, eitp_error *error);
+
+/* The column of a field in its line, in characters from 1. */
+EITP__PRIVATE uint64_t eitp__csv_column(const eitp__csv *csv, const eitp__csv_field *field);
+
+EITP__PRIVATE eitp_text eitp__csv_value(const eitp__csv *csv, size_t field);
+/* <<src/data/csv.h */
+
+/* >>src/data/json_rows.h */
+/* Rows of JSON Lines: an object on each line. */
+
+typedef struct eitp__json_rows {
+    eitp__text_lines *lines;
+    eitp__buffer row;
+    eitp__json_document *document; /* of the row; NULL: none */
+    const eitp__json *object;
+    eitp_text *labels;
+    size_t label_capacity;
+} eitp__json_rows;
+
+EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines *lines);
+EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows);
+
+/* Parses the next line that is not blank; *is_end is 1 after the last one. What is not an object is EITP_ERROR_FORMAT,
+   with file, line and column. */
+EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_end, eitp_error *error);
+
+/* Stores a member that is a string; *value is that member, NULL if it is missing or null, and `text` then unchanged.
+   The text is valid until the next row is read. */
+EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, const char *name, const eitp__json **value,
+                                               eitp_text *text, eitp_error *error);
+
+/* Stores the labels of a member: a string, a number or boolean as it is written, or a list of these; none if it is
+   missing or null. */
+EITP__PRIVATE eitp_status eitp__json_rows_labels(eitp__json_rows *rows, const char *name, eitp_example *example,
+                                                 eitp_error *error);
+
+/* The column of a value in its line, in characters from 1. */
+EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp__json *value);
+/* <<src/data/json_rows.h */
+
+/* >>src/data/row_reader.h */
+/* The rows of one file, in any format, as examples. */
+
+/* Default of row_limit, in bytes. */
+enum { EITP__ROW_LIMIT = 16 << 20 };
+
+/* What a column holds. */
+enum { EITP__COLUMN_TEXT, EITP__COLUMN_PAIR, EITP__COLUMN_LABEL, EITP__COLUMN_KINDS };
+
+/* What rows are made of. */
+typedef struct eitp__row_config {
+    eitp_text_format format;                 /* not AUTO or FOLDERS */
+    const char *columns[EITP__COLUMN_KINDS]; /* names or numbers; NULL: the default */
+    eitp_text label;                         /* of all rows of TEXT and LINES; bytes NULL: none */
+    int skip_bad;
+    size_t row_limit; /* bytes */
+} eitp__row_config;
+
+/* Rows that are being read. Zeroed, they are closed. They must not move while they are open. */
+typedef struct eitp__row_reader {
+    eitp__row_config config;
+    eitp__text_reader reader;
+    eitp__text_lines lines;
+    eitp__csv csv;
+    eitp__json_rows json;
+    eitp__buffer text;                 /* of TEXT and LINES */
+    eitp_text label;                   /* of the row */
+    size_t fields[EITP__COLUMN_KINDS]; /* of CSV and TSV: the places of the columns, from 0; SIZE_MAX: none */
+    size_t field_count;
+    uint64_t first_line;           /* of CSV and TSV: the line that decided on field_count */
+    int has_row;                   /* the first line was read, and is a row */
+    int found[EITP__COLUMN_KINDS]; /* members that a row of JSON Lines had */
+    uint64_t count, skipped;       /* rows that were read and skipped */
+} eitp__row_reader;
+
+/* The format of a file by the ending of its name: CSV (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson); `other` for
+   any other name. */
+EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_format other);
+
+/* Opens a file, refuses what is not text, and finds the columns in the header. The arguments must outlive the rows.
+   After a failure they are closed. */
+EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
+                                                const eitp__text_reading *how, const eitp__row_config *config,
+                                                eitp_error *error);
+
+/* Reads the next row, like eitp_example_source. Bad rows are skipped if the configuration says so. */
+EITP__PRIVATE eitp_status eitp__row_reader_next(eitp__row_reader *rows, eitp_example *example, int *is_end,
+                                                eitp_error *error);
+
+/* Closes and zeroes the rows. */
+EITP__PRIVATE void eitp__row_reader_close(eitp__row_reader *rows);
+
+/* Reports the rows of all files that were skipped in the log. That none was read is EITP_ERROR_FORMAT; `path` is the
+   first file or directory. */
+EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const char *path, uint64_t count,
+                                                    uint64_t skipped, eitp_error *error);
+/* <<src/data/row_reader.h */
+
 /* >>src/data/path_walk.h */
 /* Walks all files that a list of paths stands for, in a fixed order. */
 
@@ -7377,6 +8311,7 @@ typedef struct eitp__path_walk {
     const char *const *paths;
     size_t path_count;
     size_t next_path;
+    int has_input; /* the listed path "-" is the input of the program, not a file */
     eitp__path_walk_level levels[EITP__PATH_WALK_DEPTH + 1];
     size_t depth;
     /* The current file. */
@@ -7402,13 +8337,273 @@ EITP__PRIVATE void eitp__path_walk_release(eitp__path_walk *walk);
 /* >>src/data/text_files.h */
 /* Reading text files by document and piece, for eitp_pack and eitp_text_files_source. */
 
+/* What has been read so far. */
+typedef struct eitp__text_progress {
+    uint64_t file_bytes;    /* of the files */
+    uint64_t text_bytes;    /* of the texts, in UTF-8 */
+    uint64_t invalid_bytes; /* that became U+FFFD */
+} eitp__text_progress;
+
 /* Opens the next text that is not empty; *path, valid until the next call, is NULL after the last. */
 EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const char **path, eitp_error *error);
 
 /* Reads the next piece of that text, valid until the next call; *size is 0 at its end. */
 EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const char **text, size_t *size,
                                                  eitp_error *error);
+
+EITP__PRIVATE eitp__text_progress eitp__text_files_counts(const eitp_text_files *files);
 /* <<src/data/text_files.h */
+
+/* >>src/data/label_table.h */
+/* Different texts of labels, numbered in the order in which they were added. */
+
+typedef struct eitp__label_table {
+    eitp__buffer text;                /* the labels, a zero byte after each */
+    size_t *offsets, offset_capacity; /* of each label in `text` */
+    uint32_t count;
+    uint32_t *slots, slot_count; /* hash table of numbers plus 1; 0: free */
+} eitp__label_table;
+
+EITP__PRIVATE void eitp__label_table_init(eitp__label_table *table, const eitp_host *host);
+EITP__PRIVATE void eitp__label_table_release(eitp__label_table *table);
+
+/* Finds a label, which must not contain zero bytes. Returns 0 if it is not there. */
+EITP__PRIVATE int eitp__label_table_find(const eitp__label_table *table, const char *text, size_t size,
+                                         uint32_t *number);
+
+/* Finds a label, or adds it, which must not contain zero bytes. */
+EITP__PRIVATE eitp_status eitp__label_table_add(eitp__label_table *table, const char *text, size_t size,
+                                                uint32_t *number, eitp_error *error);
+
+/* Removes the labels from number `count` on. */
+EITP__PRIVATE void eitp__label_table_truncate(eitp__label_table *table, uint32_t count);
+
+EITP__PRIVATE const char *eitp__label_table_name(const eitp__label_table *table, uint32_t number);
+
+/* Stores the numbers of all labels in order[count]: by value if all are numbers, else by bytes. */
+EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table, uint32_t *order, eitp_error *error);
+/* <<src/data/label_table.h */
+
+/* >>src/data/example_labels.h */
+/* What the labels of examples mean: names or numbers, one or several, and how they are numbered. */
+
+typedef struct eitp__example_labels {
+    const eitp_host *host;
+    const eitp_labelled_pack_config *config;
+    eitp__label_table table;       /* config->labels of a classification, and what examples add */
+    int has_several;               /* an example may have several labels */
+    int64_t target_count;          /* of a regression that was asked for; 0: not known yet */
+    uint64_t labelled, unlabelled; /* examples */
+    uint64_t label_count;          /* labels of all examples */
+    uint32_t *numbers;             /* of the last example, in `table` */
+    size_t count, capacity;
+} eitp__example_labels;
+
+/* Checks config->problem and config->labels. Call eitp__example_labels_release even after a failure. */
+EITP__PRIVATE eitp_status eitp__example_labels_init(eitp__example_labels *labels, const eitp_host *host,
+                                                    const eitp_labelled_pack_config *config, eitp_error *error);
+EITP__PRIVATE void eitp__example_labels_release(eitp__example_labels *labels);
+
+/* Sets labels->numbers to the labels of an example. EITP_ERROR_ARGUMENT: the example is bad, and the table is
+   unchanged. */
+EITP__PRIVATE eitp_status eitp__example_labels_add(eitp__example_labels *labels, const eitp_example *example,
+                                                   eitp_error *error);
+
+/* What the labels of all examples are. */
+typedef struct eitp__label_meaning {
+    eitp_problem problem;
+    int64_t label_count;
+    uint32_t *values;   /* by number in the table: the number of the label, or the bits of the float to predict */
+    size_t value_count; /* labels of the table */
+    eitp__buffer names; /* label_count names, a zero byte after each; empty: they have none */
+} eitp__label_meaning;
+
+/* Decides what the labels are. Call eitp__label_meaning_release even after a failure. */
+EITP__PRIVATE eitp_status eitp__example_labels_finish(const eitp__example_labels *labels, eitp__label_meaning *meaning,
+                                                      eitp_error *error);
+EITP__PRIVATE void eitp__label_meaning_release(eitp__label_meaning *meaning);
+/* <<src/data/example_labels.h */
+
+/* >>src/data/labelled_format.h */
+/* The bytes of a labelled file; docs/labelled-file.md describes them. */
+
+enum { EITP__LABELLED_HEADER_SIZE = 256, EITP__LABELLED_RECORD_SIZE = 40, EITP__LABELLED_VALUE_SIZE = 4 };
+
+/* Samples have numbers below this, so that products of two counts fit 64 bits. */
+#define EITP__MAX_SAMPLES ((uint64_t)INT32_MAX)
+
+/* What the header says, and where the sections begin that follow the ids. */
+typedef struct eitp__labelled_layout {
+    eitp_labelled_info info;
+    uint64_t value_count; /* labels of all samples, or numbers to predict */
+    uint64_t names_size;  /* bytes of the names of labels */
+    uint64_t records, values, names;
+} eitp__labelled_layout;
+
+/* A sample in the index. */
+typedef struct eitp__labelled_record {
+    uint64_t first;       /* position of its first id among all ids */
+    uint64_t first_value; /* position of its first value among all values */
+    uint64_t text_hash;   /* of its texts, before they were cut */
+    uint32_t length;      /* number of ids */
+    uint32_t boundary;    /* ids from here on are of segment 1; length: none is */
+    uint32_t value_count;
+    uint32_t crc; /* CRC32C of its ids, as stored */
+} eitp__labelled_record;
+
+/* The magic with version 0, which marks a file that is not complete. */
+EITP__PRIVATE void eitp__labelled_header_unfinished(unsigned char bytes[EITP__LABELLED_HEADER_SIZE]);
+EITP__PRIVATE void eitp__labelled_header_write(unsigned char bytes[EITP__LABELLED_HEADER_SIZE],
+                                               const eitp__labelled_layout *layout);
+
+/* Reads and checks the header of a file: its first `size` <= EITP__LABELLED_HEADER_SIZE bytes of `file_size` bytes.
+   Messages do not name the file. */
+EITP__PRIVATE eitp_status eitp__labelled_header_read(const unsigned char *bytes, size_t size, uint64_t file_size,
+                                                     eitp__labelled_layout *layout, eitp_error *error);
+
+/* Sets the beginnings of the sections from the counts, which must be those of a file, and returns its size. */
+EITP__PRIVATE uint64_t eitp__labelled_place(eitp__labelled_layout *layout);
+
+EITP__PRIVATE void eitp__labelled_record_write(unsigned char bytes[EITP__LABELLED_RECORD_SIZE],
+                                               const eitp__labelled_record *record);
+EITP__PRIVATE eitp__labelled_record eitp__labelled_record_read(const unsigned char bytes[EITP__LABELLED_RECORD_SIZE]);
+
+/* True if ids and values of a record are within the file, and as many as its problem has. */
+EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record, const eitp__labelled_layout *layout);
+
+/* True if a stored value is one that samples of the file can have: the number of a label, or the bits of a finite
+   float. */
+EITP__PRIVATE int eitp__labelled_value_fits(uint32_t value, const eitp_labelled_info *info);
+/* <<src/data/labelled_format.h */
+
+/* >>src/data/labelled_index.h */
+/* The index of a labelled file while it is packed: what is kept of each example besides its ids. */
+
+/* A packed example. */
+typedef struct eitp__labelled_entry {
+    eitp__labelled_record record;
+    uint32_t cut; /* tokens that it lost */
+    int is_pair;
+} eitp__labelled_entry;
+
+typedef struct eitp__labelled_index {
+    const eitp_host *host;
+    eitp__labelled_entry *entries;
+    size_t count, capacity;
+    uint32_t *values; /* labels: their numbers in the table of labels, then their meaning */
+    size_t value_count, value_capacity;
+} eitp__labelled_index;
+
+EITP__PRIVATE void eitp__labelled_index_init(eitp__labelled_index *index, const eitp_host *host);
+EITP__PRIVATE void eitp__labelled_index_release(eitp__labelled_index *index);
+
+/* Makes room for an entry with `value_count` values. */
+EITP__PRIVATE eitp_status eitp__labelled_index_reserve(eitp__labelled_index *index, size_t value_count,
+                                                       eitp_error *error);
+
+/* Adds an entry, whose first_value and value_count are set, in the room that was made. */
+EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__labelled_entry entry,
+                                            const uint32_t *values, size_t value_count);
+
+/* Replaces the numbers of labels by their meaning. */
+EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, const eitp__label_meaning *meaning);
+
+/* Counts repeated and ambiguous samples in *info, by the hashes of their texts and by their values; drops them if
+   info->dedup is set. */
+EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_labelled_info *info,
+                                                       eitp_error *error);
+
+/* Sets the counts of *info that depend on the entries. */
+EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_labelled_info *info);
+/* <<src/data/labelled_index.h */
+
+/* >>src/data/labelled_writer.h */
+/* Writes a labelled file: ids as they come, then the index, all or nothing. */
+
+typedef struct eitp__labelled_writer {
+    const eitp_host *host;
+    eitp__partial_file output;
+    int32_t vocabulary_size;
+    size_t element_size;
+    unsigned char *buffer;
+    size_t buffered;
+    uint64_t offset;   /* of the buffer in the file */
+    uint64_t id_count; /* written */
+} eitp__labelled_writer;
+
+/* Creates the partial file; ids must be below `vocabulary_size`. Call eitp__labelled_writer_release even after a
+   failure. */
+EITP__PRIVATE eitp_status eitp__labelled_writer_open(eitp__labelled_writer *writer, const eitp_host *host,
+                                                     const char *path, int32_t vocabulary_size, eitp_error *error);
+
+/* Appends the ids of a sample; sets *crc to the checksum of their bytes. */
+EITP__PRIVATE eitp_status eitp__labelled_writer_add(eitp__labelled_writer *writer, const int32_t *ids, size_t count,
+                                                    uint32_t *crc, eitp_error *error);
+
+/* Closes the gaps that dropped samples left among the ids, writes index, values and names, sets the content hash, and
+   renames the file to its path. *info has everything else. */
+EITP__PRIVATE eitp_status eitp__labelled_writer_finish(eitp__labelled_writer *writer, eitp__labelled_index *index,
+                                                       const eitp__buffer *names, eitp_labelled_info *info,
+                                                       eitp_error *error);
+
+/* Removes an unfinished file and releases the memory. */
+EITP__PRIVATE void eitp__labelled_writer_release(eitp__labelled_writer *writer);
+/* <<src/data/labelled_writer.h */
+
+/* >>src/data/labelled_file.h */
+/* What reads an open labelled file: parts and splits go through its index. */
+
+struct eitp_labelled_file {
+    eitp_host host;
+    eitp__file file;
+    eitp__labelled_layout layout;
+    uint32_t limit;      /* ids must be below it */
+    const char **labels; /* label_count names, which are in `names`; NULL: none */
+    char *names;
+};
+
+enum { EITP__LABELLED_CHUNK = 8000 }; /* whole records and values */
+
+/* Part of the index, read at once. */
+typedef struct eitp__labelled_window {
+    const eitp_labelled_file *file;
+    uint64_t first, count;
+    unsigned char bytes[EITP__LABELLED_CHUNK];
+} eitp__labelled_window;
+
+EITP__PRIVATE void eitp__labelled_window_init(eitp__labelled_window *window, const eitp_labelled_file *file);
+
+/* Reads the record of a sample of the file. Fast in ascending order. */
+EITP__PRIVATE eitp_status eitp__labelled_window_record(eitp__labelled_window *window, uint64_t number,
+                                                       eitp__labelled_record *record, eitp_error *error);
+
+/* Reads `size` bytes; a shorter file is EITP_ERROR_IO, since its size was checked when it was opened. */
+EITP__PRIVATE eitp_status eitp__labelled_read_bytes(const eitp_labelled_file *file, uint64_t offset, void *bytes,
+                                                    size_t size, eitp_error *error);
+
+/* Reads values [first, first + count) of the file and checks them. At most EITP__LABELLED_CHUNK / 4. */
+EITP__PRIVATE eitp_status eitp__labelled_read_values(const eitp_labelled_file *file, uint64_t first, size_t count,
+                                                     uint32_t *values, eitp_error *error);
+/* <<src/data/labelled_file.h */
+
+/* >>src/data/labelled_part.h */
+/* Parts of labelled files. */
+
+struct eitp_labelled_part {
+    eitp_host host;
+    const eitp_labelled_file *file;
+    uint64_t *samples, count; /* the list */
+    int64_t max_length;       /* ids of the longest sample */
+    uint64_t hash;
+};
+
+/* Creates a part with room for `count` samples, which the caller writes before eitp__labelled_part_finish. */
+EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_labelled_file *file, uint64_t count,
+                                                       eitp_labelled_part **part, eitp_error *error);
+
+/* Finds the longest sample and the hash. */
+EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, eitp_error *error);
+/* <<src/data/labelled_part.h */
 
 /* >>src/io/safetensors.h */
 /* Reading safetensors: one file, or the files that a model.safetensors.index.json names, as one collection of
@@ -7944,6 +9139,13 @@ typedef struct eitp__quantity {
     eitp_tensor *weight;    /* input F32 [1] of a term in training: the factor of its sum */
 } eitp__quantity;
 
+/* An output of an evaluation. */
+typedef struct eitp__pass_output {
+    eitp_tensor *values; /* output F32 [n, shape...] or [places, shape...] */
+    int is_per_row;
+    int64_t width; /* values of a row or sample */
+} eitp__pass_output;
+
 struct eitp_pass {
     const eitp_task *task;
     eitp_graph *graph;
@@ -7954,6 +9156,8 @@ struct eitp_pass {
     int input_count;
     eitp__quantity quantities[EITP_MAX_PASS_QUANTITIES];
     int quantity_count;
+    eitp__pass_output outputs[EITP_MAX_PASS_OUTPUTS]; /* none in training */
+    int output_count;
     eitp_tensor *positions, *offsets, *bounds, *key, *sample_key; /* NULL: not used */
     eitp_tensor *unique, *inverse;                                /* from eitp_pass_unique */
     int lookup;                                                   /* index of the input whose ids they are */
@@ -7982,16 +9186,202 @@ EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step)
 EITP__PRIVATE void eitp__pass_input_clear(const eitp__pass_input *input, void *values, int64_t first, int64_t count);
 /* <<src/task/pass.h */
 
+/* >>src/task/labelled.h */
+/* What tasks over labelled sources share: the inputs of token ids and segments, and checks. */
+
+/* Checks what a source must have whatever its labels are. One without samples passes. */
+EITP__PRIVATE eitp_status eitp__labelled_check(const eitp_labelled_source *source, const eitp_model *model,
+                                               eitp_error *error);
+
+/* Adds the inputs that the model needs: the first are the token ids and, if it has them, the segments. */
+EITP__PRIVATE eitp_model_inputs eitp__labelled_inputs(eitp_pass *pass, const eitp_model *model);
+
+/* Their number. */
+EITP__PRIVATE int eitp__labelled_input_count(const eitp_model *model);
+
+/* Reads sample `number` into these inputs, with the targets that *read wants, sets sample->rows, and checks the ids. */
+EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source, const eitp_model *model,
+                                              uint64_t number, eitp_sample *sample, eitp_labelled_sample *read,
+                                              eitp_error *error);
+
+/* Describes a source for eitp_task.identify. */
+EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, eitp_task_identity *identity);
+
+/* Fills in what follows from the sources and the model: context, model, rows, samples. */
+EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], eitp_model *model, eitp_task *task);
+
+/* Saves a tokenizer, if there is one, and sets the model's special tokens to its. */
+EITP__PRIVATE eitp_status eitp__save_tokenizer(const eitp_tokenizer *tokenizer, eitp_model *model,
+                                               const char *directory, eitp_error *error);
+/* <<src/task/labelled.h */
+
+/* >>src/task/outcomes.h */
+/*
+ * The outcomes of an evaluation: for each sample what a classifier predicted and what is true, and the metrics of them.
+ * All of it lives in memory of a known size.
+ */
+
+/* Groups of samples that standard errors leave out one at a time. */
+enum { EITP__GROUPS = 50 };
+
+/* A number, and the sample that it belongs to. */
+typedef struct eitp__ranked {
+    float value;
+    int32_t sample;
+} eitp__ranked;
+
+/* How often a label is true, predicted, and both. */
+typedef struct eitp__label_counts {
+    int64_t is_true, is_predicted, is_both;
+} eitp__label_counts;
+
+typedef struct eitp__outcomes {
+    eitp_problem problem;
+    int64_t labels;
+    int64_t count;                /* samples that have labels */
+    int is_finite;                /* all scores are */
+    int32_t *is_true, *predicted; /* [count]: the label, with a single label */
+    unsigned char *groups;        /* [count]: of EITP__GROUPS */
+    float *scores;  /* [count, labels]: the logarithm of the odds of each label, or the predicted numbers */
+    float *targets; /* [count, labels]: 0 or 1, or the numbers; NULL with a single label */
+    eitp__ranked *order, *other;  /* [count]: scratch memory to sort in; the second, and ranks, for numbers only */
+    double *ranks, *other_ranks;  /* [count] */
+    eitp__label_counts *by_label; /* [labels]: scratch memory */
+} eitp__outcomes;
+
+/* Bytes of memory for the outcomes of `samples` samples. */
+EITP__PRIVATE size_t eitp__outcomes_bytes(eitp_problem problem, int64_t labels, uint64_t samples);
+
+/* Lays out outcomes in such memory. They are empty. */
+EITP__PRIVATE eitp__outcomes *eitp__outcomes_begin(void *memory, eitp_problem problem, int64_t labels,
+                                                   uint64_t samples);
+
+/* Adds a sample with a single label, and the classifier's scores of all labels. */
+EITP__PRIVATE void eitp__outcomes_add_label(eitp__outcomes *outcomes, const float *scores, int32_t label);
+
+/* Adds a sample with several labels, or with numbers. */
+EITP__PRIVATE void eitp__outcomes_add_targets(eitp__outcomes *outcomes, const float *scores, const float *targets);
+
+/* Called once, when all samples were added: divides them into groups. */
+EITP__PRIVATE void eitp__outcomes_end(eitp__outcomes *outcomes);
+
+/* The group of a sample that a metric leaves out; of value 0 of a metric none, of value 1 + g group g. */
+EITP__PRIVATE int eitp__is_left_out(const eitp__outcomes *outcomes, int64_t sample, int value);
+
+/* True if a sample is predicted to have a label. */
+EITP__PRIVATE int eitp__is_predicted(const eitp__outcomes *outcomes, int64_t sample, int64_t label);
+
+/* True if it has the label. */
+EITP__PRIVATE int eitp__has_label(const eitp__outcomes *outcomes, int64_t sample, int64_t label);
+
+/* Counts labels in by_label; returns the number of samples. */
+EITP__PRIVATE int64_t eitp__count_labels(const eitp__outcomes *outcomes, int value);
+
+/* Sorts column `label` of scores or targets into `order`. */
+EITP__PRIVATE void eitp__sort_column(const eitp__outcomes *outcomes, const float *values, int64_t label,
+                                     eitp__ranked *order);
+
+/* Computes a metric of all samples, and without each group: values[1 + EITP__GROUPS]. */
+typedef void (*eitp__metric_values)(const eitp__outcomes *outcomes, double *values);
+
+EITP__PRIVATE void eitp__accuracy(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__macro_f1(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__micro_f1(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__macro_precision(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__macro_recall(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__matthews_correlation(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__calibration_error(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__area_under_roc(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__mean_squared_error(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__mean_absolute_error(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__pearson_correlation(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__spearman_correlation(const eitp__outcomes *outcomes, double *values);
+
+/* Stores the metrics of a problem in metrics[EITP_MAX_TASK_METRICS]; returns their number. */
+EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, eitp_task_metric *metrics);
+
+/* Computes them, with standard errors. */
+EITP__PRIVATE void eitp__judge_outcomes(const eitp__outcomes *outcomes, eitp_metric *results);
+/* <<src/task/outcomes.h */
+
+/* >>src/task/embedding.h */
+/* Pooling: the hidden states of a text become its embedding. */
+
+/* Pools `count` rows, at least 1, of `width` values into `embedding`. */
+EITP__PRIVATE void eitp__embedding_pool(eitp_embedding_pooling pooling, const float *rows, int64_t count, int64_t width,
+                                        float *embedding);
+
+/* Divides by the Euclidean norm, or by 1e-12 if that is more, as in PyTorch. */
+EITP__PRIVATE void eitp__embedding_normalize(float *embedding, int64_t width);
+/* <<src/task/embedding.h */
+
+/* >>src/task/predictor_state.h */
+/* A predictor: its capacities, its graph, and its buffers. */
+
+/* Capacities. A window is what is encoded before its texts are packed, the longest first, into passes. */
+typedef struct eitp__predictor_shape {
+    int64_t max_length;
+    int64_t pass_tokens, pass_texts;
+    int64_t window_tokens, window_texts;
+    int64_t width;        /* values of a text */
+    int64_t result_count; /* values of a pass: of its texts, or of its tokens */
+} eitp__predictor_shape;
+
+typedef struct eitp__predictor_graph {
+    eitp_graph *graph;
+    eitp_model_inputs inputs;
+    eitp_tensor *output; /* scores [pass_texts, labels], or hidden states [pass_tokens, width], F32 */
+} eitp__predictor_graph;
+
+/* An encoded text. */
+typedef struct eitp__encoded_text {
+    int64_t text;  /* of those given to eitp_predict */
+    int64_t first; /* of its ids in the window */
+    int64_t length;
+} eitp__encoded_text;
+
+struct eitp_predictor {
+    eitp_host host;
+    const eitp_model *model;
+    const eitp_tokenizer *tokenizer;
+    eitp_predictor_config config;
+    eitp_problem problem;
+    eitp__predictor_shape shape;
+    eitp__predictor_graph built;
+    eitp_plan *plan;
+    int64_t given; /* texts so far, for messages */
+    /* The window. */
+    int32_t *window_ids, *window_segments; /* [window_tokens] */
+    eitp__encoded_text *window;            /* [window_texts], longest first; length 0: it was computed */
+    int64_t window_count, window_used;     /* texts and tokens */
+    /* A pass. */
+    int32_t *ids, *segments, *positions; /* [pass_tokens] */
+    int32_t *offsets;                    /* [pass_texts + 1] */
+    int32_t *bounds;                     /* [pass_texts, 2] */
+    eitp__encoded_text *pass;            /* [pass_texts]; `first` is that of its rows */
+    int64_t pass_count, pass_used;
+    float *results; /* [result_count] */
+};
+/* <<src/task/predictor_state.h */
+
 /* >>src/train/batch.h */
 /* A batch: the samples of a pass, in buffers that are written to the inputs of its plan. */
 
 /* The largest batch_size and grad_accum. */
 #define EITP__MAX_BATCH (1 << 20)
 
-/* Items of a sample, for each quantity. */
+/* Items of a sample, or of all samples of a step, for each quantity. */
 typedef struct eitp__sample_items {
     int64_t of[EITP_MAX_PASS_QUANTITIES];
+    double
+        weights[EITP_MAX_PASS_QUANTITIES]; /* what means are divided by: the number of items unless they have weights */
 } eitp__sample_items;
+
+/* Which sample to read, and what `read` is told of it: see eitp_sample. */
+typedef struct eitp__draw {
+    eitp_split split;
+    uint64_t number, seed, epoch;
+} eitp__draw;
 
 typedef struct eitp__batch {
     eitp_host host;
@@ -8003,6 +9393,7 @@ typedef struct eitp__batch {
     int32_t *bounds;                    /* [places, 2] */
     int32_t *inverse;                   /* [rows]: see eitp_embedding_unique; -1 in padding */
     int64_t *starts, *lengths;          /* [samples]: first row, and number of rows */
+    uint64_t *numbers;                  /* [samples]: in their split */
     eitp__sample_items *items;          /* [samples] */
 } eitp__batch;
 
@@ -8015,10 +9406,13 @@ EITP__PRIVATE void eitp__batch_release(eitp__batch *batch);
 EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch);
 
 /* Reads a sample and appends it; the batch must not be full. */
-EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *draw, eitp_error *error);
 
-/* Adds the items of all samples to items[], for each quantity. */
-EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items);
+/* Adds the items of all samples to *items, one sample after another. */
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items);
+
+/* What the sum of a quantity is divided by. */
+EITP__PRIVATE double eitp__mean_divisor(const eitp__sample_items *items, int quantity);
 
 /* Writes the batch to the inputs of the pass's plan, and sets the plan's number of rows. */
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error);
@@ -8029,6 +9423,16 @@ EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass);
 /* Reads the values of a quantity after an execution. */
 EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
                                                   const eitp__quantity *quantity, float *values, eitp_error *error);
+
+/* The number of values of an output; and reading them after an execution. */
+EITP__PRIVATE int64_t eitp__batch_output_count(const eitp_pass *pass, const eitp__pass_output *output);
+EITP__PRIVATE eitp_status eitp__batch_read_output(const eitp__batch *batch, eitp_plan *plan,
+                                                  const eitp__pass_output *output, float *values, eitp_error *error);
+
+/* The values that `read` stored for an input of a sample, and the sample's values of an output. */
+EITP__PRIVATE const void *eitp__batch_input_of(const eitp__batch *batch, int input, int64_t sample);
+EITP__PRIVATE const float *eitp__batch_output_of(const eitp__batch *batch, const eitp__pass_output *output,
+                                                 const float *values, int64_t sample);
 
 /* Adds a sample's values to *sum. A total belongs to the first sample. */
 EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
@@ -8168,14 +9572,20 @@ typedef struct eitp__evaluator {
     eitp__batch batch;
     float *values;  /* of one quantity */
     double *losses; /* [samples] */
+    float *outputs[EITP_MAX_PASS_OUTPUTS];
+    void *memory; /* of eitp_task.observe */
+    size_t memory_bytes;
 } eitp__evaluator;
 
+/* The number of samples that an evaluation takes if it is asked for `samples`: see eitp__evaluator_run. */
+EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split split, int64_t samples);
+
 /*
- * Creates an evaluator of `samples` samples per pass. The task must outlive it, and it must not be moved. Release it
- * after a failure too.
+ * Creates an evaluator of `samples` samples per pass, and up to `most` in an evaluation. The task must outlive it, and
+ * it must not be moved. Release it after a failure too.
  */
-EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
-                                                 eitp_error *error);
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, uint64_t most,
+                                                 eitp__evaluator *evaluator, eitp_error *error);
 
 /* Estimates the arena and workspace bytes of such an evaluator. */
 EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
@@ -8385,7 +9795,7 @@ struct eitp_trainer {
 };
 
 /* Checks a configuration: its settings, and the optimizer in this context. */
-EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
+EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error);
 
 /* EITP_ERROR_TORN, with the way out, if the trainer is torn. */
@@ -9430,6 +10840,13 @@ EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64
         power = eitp__crc32c_multiply(power, power);
     }
     return first ^ second;
+}
+
+EITP__PRIVATE uint64_t eitp__fnv1a(uint64_t hash, const void *data, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001B3u;
+    return hash;
 }
 /* <<src/base/checksum.c */
 
@@ -10594,6 +12011,13 @@ EITP__PRIVATE size_t eitp__utf8_incomplete(const unsigned char *text, size_t siz
     return 0;
 }
 
+EITP__PRIVATE size_t eitp__utf8_count(const char *text, size_t size) {
+    size_t count = 0;
+    for (size_t i = 0; i < size; i++)
+        count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return count;
+}
+
 EITP__PRIVATE size_t eitp__utf8_valid_prefix(const unsigned char *text, size_t size) {
     size_t i = 0;
     while (i < size) {
@@ -10642,6 +12066,134 @@ EITP__PRIVATE size_t eitp__utf8_encode(uint32_t code_point, unsigned char bytes[
     return 4;
 }
 /* <<src/base/unicode.c */
+
+/* >>src/base/encoding.c */
+#include <iconv.h>
+
+/* Compares names without regard to case, '-' and '_'. */
+static int eitp__same_encoding_name(const char *a, const char *b) {
+    for (;; a++, b++) {
+        while (*a == '-' || *a == '_')
+            a++;
+        while (*b == '-' || *b == '_')
+            b++;
+        const char lower = *a >= 'A' && *a <= 'Z' ? (char)(*a - 'A' + 'a') : *a;
+        if (lower != *b)
+            return 0;
+        if (!*b)
+            return 1;
+    }
+}
+
+EITP__PRIVATE int eitp__is_utf8_name(const char *encoding) {
+    return !encoding || eitp__same_encoding_name(encoding, "utf8") || eitp__same_encoding_name(encoding, "utf8sig");
+}
+
+/* True if the pointer is what iconv_open returns after a failure, (iconv_t)-1. */
+static int eitp__iconv_failed(void *handle) {
+    return (intptr_t)handle == -1;
+}
+
+/* The bytes by which a text grows with one more "A": those of a code unit, whatever mark the encoding begins with. */
+static size_t eitp__encoding_unit(const char *encoding) {
+    size_t sizes[2] = {0, 1};
+    for (size_t i = 0; i < 2; i++) {
+        char text[] = "AA", encoded[32], *in = text, *out = encoded;
+        size_t left = i + 1, room = sizeof encoded;
+        void *handle = iconv_open(encoding, "UTF-8");
+        if (eitp__iconv_failed(handle))
+            return 1;
+        iconv((iconv_t)handle, &in, &left, &out, &room);
+        iconv_close((iconv_t)handle);
+        sizes[i] = sizeof encoded - room;
+    }
+    const size_t unit = sizes[1] - sizes[0];
+    return unit == 2 || unit == 4 ? unit : 1;
+}
+
+EITP__PRIVATE eitp_status eitp__decoder_open(eitp__decoder *decoder, const char *encoding, eitp__decoder_sink sink,
+                                             void *user, eitp_error *error) {
+    memset(decoder, 0, sizeof *decoder);
+    /* "//" begins options of iconv, such as to drop what is invalid. */
+    void *handle = strstr(encoding, "//") ? (void *)(intptr_t)-1 : (void *)iconv_open("UTF-8", encoding);
+    if (eitp__iconv_failed(handle))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "unknown encoding '%.40s': iconv of this system or of this build does not have it; 'iconv "
+                          "-l' lists names, or convert the file: iconv -f %.40s -t UTF-8 FILE > NEW",
+                          encoding, encoding);
+    decoder->handle = handle;
+    decoder->unit = eitp__encoding_unit(encoding);
+    decoder->sink = sink;
+    decoder->user = user;
+    return EITP_OK;
+}
+
+/* Passes on U+FFFD for the `size` bytes at `in`. */
+static eitp_status eitp__decoder_replace(eitp__decoder *decoder, const char *in, size_t size, eitp_error *error) {
+    if (!decoder->invalid_bytes) {
+        decoder->first_invalid = decoder->offset + (uint64_t)(in - decoder->input);
+        decoder->invalid_byte = (unsigned char)*in;
+    }
+    decoder->invalid_bytes += size;
+    return decoder->sink(decoder->user, "\xEF\xBF\xBD", 3, error);
+}
+
+/* Converts what is held, except an incomplete character at its end if more may come. */
+static eitp_status eitp__decoder_convert(eitp__decoder *decoder, int is_last, eitp_error *error) {
+    char *in = decoder->input;
+    size_t left = decoder->held;
+    eitp_status status = EITP_OK;
+    while (left && status == EITP_OK) {
+        char output[8192], *out = output;
+        size_t room = sizeof output;
+        const int code = iconv((iconv_t)decoder->handle, &in, &left, &out, &room) == (size_t)-1 ? errno : 0;
+        if (out > output)
+            status = decoder->sink(decoder->user, output, (size_t)(out - output), error);
+        if (status != EITP_OK || !code || code == E2BIG)
+            continue;
+        if (code == EINVAL && !is_last && left < sizeof decoder->input)
+            break;
+        const size_t skipped = left < decoder->unit ? left : decoder->unit;
+        status = eitp__decoder_replace(decoder, in, skipped, error);
+        in += skipped;
+        left -= skipped;
+    }
+    decoder->offset += (uint64_t)(in - decoder->input);
+    memmove(decoder->input, in, left);
+    decoder->held = left;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__decoder_add(eitp__decoder *decoder, const char *bytes, size_t size, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    while (size && status == EITP_OK) {
+        const size_t room = sizeof decoder->input - decoder->held, taken = size < room ? size : room;
+        memcpy(decoder->input + decoder->held, bytes, taken);
+        decoder->held += taken;
+        bytes += taken;
+        size -= taken;
+        status = eitp__decoder_convert(decoder, 0, error);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__decoder_finish(eitp__decoder *decoder, eitp_error *error) {
+    char output[64], *out = output;
+    size_t room = sizeof output;
+    eitp_status status = eitp__decoder_convert(decoder, 1, error);
+    if (status != EITP_OK)
+        return status;
+    /* Some decoders keep a character until they see whether a combining one follows. */
+    iconv((iconv_t)decoder->handle, NULL, NULL, &out, &room);
+    return out > output ? decoder->sink(decoder->user, output, (size_t)(out - output), error) : EITP_OK;
+}
+
+EITP__PRIVATE void eitp__decoder_close(eitp__decoder *decoder) {
+    if (decoder->handle)
+        iconv_close((iconv_t)decoder->handle);
+    memset(decoder, 0, sizeof *decoder);
+}
+/* <<src/base/encoding.c */
 
 /* >>src/base/files_posix.c */
 /* The default file table: POSIX. A handle is a file descriptor plus one, so that it is never NULL. */
@@ -12381,7 +13933,7 @@ static int eitp__list_contains(const char *list, const char *word) {
 }
 
 /* Parses /proc/self/cgroup: lines like "0::/path" and "4:cpu,memory:/path". Stores pointers into `text`. */
-static void eitp__find_cgroups(char *text, eitp__cgroup_location *locations) {
+static void eitp__find_cgroups(char *text, const char *controller, eitp__cgroup_location *locations) {
     char *line;
     while ((line = eitp__split_off(&text, '\n')) != NULL) {
         const char *number = eitp__split_off(&line, ':');
@@ -12390,7 +13942,7 @@ static void eitp__find_cgroups(char *text, eitp__cgroup_location *locations) {
             continue;
         if (*controllers == ':' && !strcmp(number, "0"))
             locations[EITP__CGROUP_V2].path = line;
-        else if (eitp__list_contains(controllers, "memory"))
+        else if (eitp__list_contains(controllers, controller))
             locations[EITP__CGROUP_V1].path = line;
     }
 }
@@ -12436,7 +13988,7 @@ static void eitp__keep_mount(eitp__cgroup_location *location, char *root, char *
 
 /* Parses /proc/self/mountinfo: lines like "31 23 0:26 /root /point rw - cgroup2 cgroup2 rw". The number of fields
    between the mount point and the dash varies; the last field lists the controllers of version 1. */
-static void eitp__find_mounts(char *text, eitp__cgroup_location *locations) {
+static void eitp__find_mounts(char *text, const char *controller, eitp__cgroup_location *locations) {
     char *line;
     while ((line = eitp__split_off(&text, '\n')) != NULL) {
         char *fields[5] = {NULL, NULL, NULL, NULL, NULL}, *word = NULL, *type;
@@ -12451,7 +14003,7 @@ static void eitp__find_mounts(char *text, eitp__cgroup_location *locations) {
             continue;
         if (!strcmp(type, "cgroup2"))
             eitp__keep_mount(&locations[EITP__CGROUP_V2], fields[3], fields[4]);
-        else if (!strcmp(type, "cgroup") && eitp__list_contains(line, "memory"))
+        else if (!strcmp(type, "cgroup") && eitp__list_contains(line, controller))
             eitp__keep_mount(&locations[EITP__CGROUP_V1], fields[3], fields[4]);
     }
 }
@@ -12507,11 +14059,14 @@ static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version
     return status;
 }
 
-/* Visits the process's cgroup of one version and its mounted parents. */
-static eitp_status eitp__visit_hierarchy(const eitp_host *host, eitp__cgroup_version version,
-                                         const eitp__cgroup_location *location,
-                                         void (*visit)(void *visitor, const eitp__cgroup_memory *memory), void *visitor,
-                                         eitp_error *error) {
+/* Reads one cgroup's files in `directory`, for the owner of `user`. */
+typedef eitp_status (*eitp__cgroup_reader)(void *user, const eitp_host *host, eitp__cgroup_version version,
+                                           const char *directory, eitp_error *error);
+
+/* Reads the process's cgroup of one version and its mounted parents. */
+static eitp_status eitp__read_hierarchy(const eitp_host *host, eitp__cgroup_version version,
+                                        const eitp__cgroup_location *location, eitp__cgroup_reader read, void *user,
+                                        eitp_error *error) {
     const char *below = eitp__path_below(location->mount_root, location->path);
     eitp_status status = EITP_OK;
     eitp__buffer directory;
@@ -12523,11 +14078,7 @@ static eitp_status eitp__visit_hierarchy(const eitp_host *host, eitp__cgroup_ver
     if (directory.failed)
         status = eitp__fail_memory(error, top, "the path of a control group");
     while (!status) {
-        eitp__cgroup_memory memory;
-        int has_limit = 0;
-        status = eitp__read_cgroup(host, version, directory.data, &memory, &has_limit, error);
-        if (!status && has_limit)
-            visit(visitor, &memory);
+        status = read(user, host, version, directory.data, error);
         if (directory.size == top)
             break;
         while (directory.size > top && directory.data[--directory.size] != '/') {
@@ -12538,9 +14089,9 @@ static eitp_status eitp__visit_hierarchy(const eitp_host *host, eitp__cgroup_ver
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
-                                              void (*visit)(void *visitor, const eitp__cgroup_memory *memory),
-                                              void *visitor, eitp_error *error) {
+/* Reads the process's cgroups of both versions that have this controller, and their mounted parents. */
+static eitp_status eitp__read_cgroups(const eitp_host *host, const char *controller, eitp__cgroup_reader read,
+                                      void *user, eitp_error *error) {
     eitp__cgroup_location locations[EITP__CGROUP_VERSIONS];
     eitp__buffer paths, mounts;
     eitp_status status;
@@ -12551,16 +14102,93 @@ EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
     if (!status)
         status = eitp__read_system_text(host, "/proc/self/mountinfo", &mounts, error);
     if (!status) {
-        eitp__find_cgroups(paths.data, locations);
-        eitp__find_mounts(mounts.data, locations);
+        eitp__find_cgroups(paths.data, controller, locations);
+        eitp__find_mounts(mounts.data, controller, locations);
     }
     for (int i = 0; i < EITP__CGROUP_VERSIONS && !status; i++) {
         if (locations[i].mount_point)
-            status = eitp__visit_hierarchy(host, (eitp__cgroup_version)i, &locations[i], visit, visitor, error);
+            status = eitp__read_hierarchy(host, (eitp__cgroup_version)i, &locations[i], read, user, error);
     }
     eitp__buffer_release(&paths);
     eitp__buffer_release(&mounts);
     return status;
+}
+
+/* ---- Memory ---- */
+
+typedef struct eitp__cgroup_visit {
+    void (*visit)(void *visitor, const eitp__cgroup_memory *memory);
+    void *visitor;
+} eitp__cgroup_visit;
+
+static eitp_status eitp__visit_cgroup(void *user, const eitp_host *host, eitp__cgroup_version version,
+                                      const char *directory, eitp_error *error) {
+    const eitp__cgroup_visit *v = (const eitp__cgroup_visit *)user;
+    eitp__cgroup_memory memory;
+    int has_limit = 0;
+    eitp_status status = eitp__read_cgroup(host, version, directory, &memory, &has_limit, error);
+    if (!status && has_limit)
+        v->visit(v->visitor, &memory);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
+                                              void (*visit)(void *visitor, const eitp__cgroup_memory *memory),
+                                              void *visitor, eitp_error *error) {
+    eitp__cgroup_visit v;
+    v.visit = visit;
+    v.visitor = visitor;
+    return eitp__read_cgroups(host, "memory", eitp__visit_cgroup, &v, error);
+}
+
+/* ---- Processor time ---- */
+
+/* Reads up to two numbers, as of "150000 100000", from a cgroup's file; returns how many in *count. */
+static eitp_status eitp__read_cgroup_numbers(const eitp_host *host, const char *directory, const char *file,
+                                             double numbers[2], int *count, eitp_error *error) {
+    eitp__buffer text;
+    eitp_status status;
+    char *path = eitp__join_path(host, directory, file), *at, *end;
+    *count = 0;
+    if (!path)
+        return eitp__fail_memory(error, strlen(directory) + strlen(file) + 2, "the path of a control group");
+    eitp__buffer_init(&text, host);
+    status = eitp__read_system_text(host, path, &text, error);
+    eitp__release_text(host, path);
+    for (at = text.data; !status && at && *count < 2; at = end, ++*count) {
+        const long long number = strtoll(at, &end, 10);
+        if (end == at)
+            break;
+        numbers[*count] = (double)number;
+    }
+    eitp__buffer_release(&text);
+    return status;
+}
+
+/* Lowers *user, a number of processors (0: no limit yet), to what one cgroup allows: microseconds of all processors in
+   a period. A quota of "max" or -1 is no limit. */
+static eitp_status eitp__read_quota(void *user, const eitp_host *host, eitp__cgroup_version version,
+                                    const char *directory, eitp_error *error) {
+    double *least = (double *)user, numbers[2] = {0, 0};
+    int count = 0;
+    eitp_status status;
+    if (version == EITP__CGROUP_V2) {
+        status = eitp__read_cgroup_numbers(host, directory, "cpu.max", numbers, &count, error);
+    } else {
+        status = eitp__read_cgroup_numbers(host, directory, "cpu.cfs_period_us", numbers, &count, error);
+        numbers[1] = numbers[0];
+        if (!status && count)
+            status = eitp__read_cgroup_numbers(host, directory, "cpu.cfs_quota_us", numbers, &count, error);
+        count += count == 1;
+    }
+    if (!status && count == 2 && numbers[0] > 0 && numbers[1] > 0 && (*least <= 0 || numbers[0] / numbers[1] < *least))
+        *least = numbers[0] / numbers[1];
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__cgroup_processors(const eitp_host *host, double *processors, eitp_error *error) {
+    *processors = 0;
+    return eitp__read_cgroups(host, "cpu", eitp__read_quota, processors, error);
 }
 /* <<src/base/cgroups.c */
 
@@ -12613,6 +14241,7 @@ static eitp_status eitp__read_machine(const eitp_host *host, eitp_memory_info *i
         return status;
     info->total = eitp__find_bytes(text.data, "MemTotal:");
     info->available = eitp__find_bytes(text.data, "MemAvailable:");
+    info->swap_total = eitp__find_bytes(text.data, "SwapTotal:");
     info->swap_free = eitp__find_bytes(text.data, "SwapFree:");
     eitp__buffer_release(&text);
 #if !defined(__linux__) && defined(_SC_PHYS_PAGES)
@@ -12738,6 +14367,66 @@ int eitp_memory_is_short(const eitp_memory_info *info) {
 }
 /* <<src/base/machine.c */
 
+/* >>src/base/processors.c */
+/* Processors available to the process: affinity, and the quota of control groups. */
+
+#include <math.h>
+#include <unistd.h>
+
+/* Counts the bits of a mask of processors, as "f,ffffffff": hexadecimal words of 32. */
+static int eitp__count_mask(const char *mask) {
+    static const char digits[] = "0123456789abcdef";
+    int count = 0;
+    for (; *mask; mask++) {
+        const char *digit = strchr(digits, *mask);
+        if (!digit && *mask != ',')
+            break;
+        for (size_t bits = digit ? (size_t)(digit - digits) : 0; bits; bits &= bits - 1)
+            count++;
+    }
+    return count;
+}
+
+/* The number of processors that the process may run on; 0 if it is unknown. */
+static eitp_status eitp__read_affinity(const eitp_host *host, int *allowed, eitp_error *error) {
+    static const char name[] = "\nCpus_allowed:";
+    eitp__buffer text;
+    const char *line;
+    eitp_status status;
+    *allowed = 0;
+    eitp__buffer_init(&text, host);
+    status = eitp__read_system_text(host, "/proc/self/status", &text, error);
+    line = !status && text.data ? strstr(text.data, name) : NULL;
+    if (line)
+        *allowed = eitp__count_mask(line + strlen(name) + strspn(line + strlen(name), " \t"));
+    eitp__buffer_release(&text);
+    return status;
+}
+
+eitp_status eitp_processor_info_read(const eitp_host *host, eitp_processor_info *info, eitp_error *error) {
+    eitp_processor_info found;
+    eitp_status status;
+    long online;
+    if (!host || !info)
+        return eitp__fail_null(error, "eitp_processor_info_read", "host and info");
+    memset(&found, 0, sizeof found);
+    online = sysconf(_SC_NPROCESSORS_ONLN);
+    found.online = online > 0 ? (int)online : 1;
+    status = eitp__read_affinity(host, &found.allowed, error);
+    if (!status)
+        status = eitp__cgroup_processors(host, &found.quota, error);
+    if (status)
+        return status;
+    if (!found.allowed)
+        found.allowed = found.online;
+    found.usable = found.allowed;
+    if (found.quota > 0 && found.quota < found.allowed)
+        found.usable = (int)ceil(found.quota);
+    *info = found;
+    return EITP_OK;
+}
+/* <<src/base/processors.c */
+
 /* >>src/base/json.c */
 #include <float.h>
 
@@ -12755,7 +14444,7 @@ struct eitp__json_document {
     eitp_host host;
     eitp__json *root;
     eitp__json_block *blocks; /* the newest first */
-    char *text;               /* all strings and names, each with its zero byte: never larger than the input */
+    char *text;               /* all strings, names and numbers, each with its zero byte: never larger than the input */
     size_t text_capacity;
 };
 
@@ -12777,6 +14466,7 @@ typedef struct eitp__json_parser {
     int has_names; /* lone surrogates are bytes */
     eitp__json_key *keys;
     size_t key_capacity;
+    size_t values_left; /* that may still be parsed */
     eitp_error *error;
 } eitp__json_parser;
 
@@ -12784,7 +14474,7 @@ static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json 
 
 /* Fails at `at`, which is on the current line. */
 static eitp_status eitp__json_fail(eitp__json_parser *parser, const char *at, const char *what) {
-    size_t column = (size_t)(at - parser->line_start) + 1;
+    size_t column = eitp__utf8_count(parser->line_start, (size_t)(at - parser->line_start)) + 1;
     char found[32] = "found the end of the text";
     if (at < parser->end) {
         unsigned char byte = (unsigned char)*at;
@@ -13061,6 +14751,15 @@ static int eitp__json_integer(const char *at, const char *end, int64_t *integer)
     return 1;
 }
 
+/* Copies `size` bytes of the input to the document's text: what separates values makes room for the zero byte. */
+static const char *eitp__json_keep(eitp__json_parser *parser, const char *start, size_t size) {
+    char *kept = parser->document->text + parser->text_used;
+    memcpy(kept, start, size);
+    kept[size] = 0;
+    parser->text_used += size + 1;
+    return kept;
+}
+
 static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json *value) {
     const char *start = parser->at;
     int negative = *start == '-';
@@ -13068,6 +14767,8 @@ static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json
     if (status)
         return status;
     value->kind = EITP__JSON_NUMBER;
+    value->text_size = (size_t)(parser->at - start);
+    value->text = eitp__json_keep(parser, start, value->text_size);
     if (value->is_integer)
         value->is_integer = eitp__json_integer(start, parser->at, &value->integer);
     if (value->is_integer && value->integer)
@@ -13182,6 +14883,8 @@ static eitp_status eitp__json_parse_children(eitp__json_parser *parser, eitp__js
         eitp__json *child = eitp__json_new_value(parser->document, (size_t)(parser->end - parser->start));
         if (!child)
             return eitp__fail_memory(parser->error, sizeof *child * EITP__JSON_LARGEST_BLOCK, "a JSON text");
+        if (!parser->values_left--)
+            return eitp__json_fail(parser, parser->at, "expected fewer values");
         if (parent->kind == EITP__JSON_OBJECT)
             status = eitp__json_parse_name(parser, child);
         if (!status)
@@ -13225,6 +14928,7 @@ static eitp_status eitp__json_parse_container(eitp__json_parser *parser, eitp__j
 
 static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json *value) {
     value->line = parser->line;
+    value->begin = (size_t)(parser->at - parser->start);
     if (parser->at == parser->end)
         return eitp__json_fail(parser, parser->at, "expected a value");
     switch (*parser->at) {
@@ -13272,8 +14976,9 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
     return EITP_OK;
 }
 
-static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, int has_names,
-                                         eitp__json_document **document, eitp_error *error) {
+static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, size_t line,
+                                         size_t most_values, int has_names, eitp__json_document **document,
+                                         eitp_error *error) {
     eitp__json_parser parser;
     eitp_status status;
     memset(&parser, 0, sizeof parser);
@@ -13285,7 +14990,8 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
     parser.document->host = *host;
     parser.start = parser.at = parser.line_start = data;
     parser.end = size ? data + size : data;
-    parser.line = 1;
+    parser.line = line;
+    parser.values_left = most_values;
     parser.has_names = has_names;
     parser.error = error;
     status = eitp__json_parse_document(&parser);
@@ -13297,9 +15003,33 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
     return status;
 }
 
+EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *number) {
+    const int is_negative = size && *text == '-';
+    eitp__json_parser parser;
+    int is_integer;
+    double value;
+    memset(&parser, 0, sizeof parser);
+    if (!size)
+        return 0;
+    parser.start = parser.at = parser.line_start = text;
+    parser.end = text + size;
+    if (eitp__json_scan_number(&parser, &is_integer) || parser.at != parser.end)
+        return 0;
+    value = eitp__decimal_value(text + is_negative, parser.end) * (is_negative ? -1.0 : 1.0);
+    if (value > DBL_MAX || value < -DBL_MAX)
+        return 0;
+    *number = value;
+    return 1;
+}
+
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error) {
-    return eitp__json_parse_with(host, data, size, 0, document, error);
+    return eitp__json_parse_with(host, data, size, 1, SIZE_MAX, 0, document, error);
+}
+
+EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
+                                                eitp__json_document **document, eitp_error *error) {
+    return eitp__json_parse_with(host, data, size, line, EITP__JSON_LINE_VALUES, 0, document, error);
 }
 
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
@@ -13327,7 +15057,7 @@ static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *pa
     eitp__buffer_init(&text, host);
     status = eitp__read_file(host, path, limit, &text, error);
     if (!status) {
-        status = eitp__json_parse_with(host, text.data, text.size, has_names, document, error);
+        status = eitp__json_parse_with(host, text.data, text.size, 1, SIZE_MAX, has_names, document, error);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }
@@ -20075,7 +21805,7 @@ EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
 }
 
 /* The ids relative to the first row of EMBEDDING_BACKWARD's result. */
-static eitp_tensor *eitp__table_rows(const eitp__node *node) {
+static eitp_tensor *eitp__embedding_rows(const eitp__node *node) {
     int64_t first = node->attributes.integers[0];
     eitp_tensor *ids = node->inputs[0];
     eitp_tensor *numbers;
@@ -20087,7 +21817,7 @@ static eitp_tensor *eitp__table_rows(const eitp__node *node) {
 }
 
 EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[1], eitp_embedding(dy[0], eitp__table_rows(node)));
+    eitp__add_gradient(&dx[1], eitp_embedding(dy[0], eitp__embedding_rows(node)));
 }
 
 /* Repeats ids [n] for each column: [n, columns]. */
@@ -20108,7 +21838,7 @@ EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **
 }
 
 EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__table_rows(node), dy->shape[1]);
+    eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__embedding_rows(node), dy->shape[1]);
     if (indices)
         outputs[0] = eitp__scatter_add_axis(dy, indices, 0, node->attributes.shape[0], node->outputs[0]->rows);
 }
@@ -26388,6 +28118,21 @@ EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__j
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__labels_read_file(const eitp_host *host, const char *path, eitp__labels **labels,
+                                                 eitp_error *error) {
+    enum { LIMIT = 16 << 20 };
+    eitp__json_document *document = NULL;
+    eitp_status status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
+    *labels = NULL;
+    if (status)
+        return status;
+    status = eitp__labels_read(host, eitp__json_root(document), labels, error);
+    if (status)
+        status = eitp__fail_prefix(error, status, "%s", path);
+    eitp__json_release(document);
+    return status;
+}
+
 EITP__PRIVATE void eitp__labels_write(eitp__buffer *text, const eitp__labels *labels) {
     for (int by_name = 0; by_name < 2; by_name++) {
         eitp__buffer_format(text, "  \"%s\": {\n", by_name ? "label2id" : "id2label");
@@ -28105,6 +29850,32 @@ int64_t eitp_model_trained_parameter_count(const eitp_model *model) {
 }
 /* <<src/model/freeze.c */
 
+/* >>src/model/depth.c */
+/* Where in a model a parameter is, for learning rates by layer. */
+
+/* Finds a parameter or an adapter; 0 if the model has none of this name. */
+static int eitp__find_in_model(const eitp_model *model, const char *name, eitp__parameter *parameter) {
+    const int64_t adapters = eitp__lora_parameter_count(&model->config, &model->lora);
+    if (eitp__parameter_find(&model->config, name, parameter))
+        return 1;
+    for (int64_t i = 0; i < adapters; i++) {
+        *parameter = eitp__lora_parameter(&model->config, &model->lora, i);
+        if (!strcmp(parameter->name, name))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE int64_t eitp__layers_above(const eitp_model *model, const char *name) {
+    eitp__parameter parameter;
+    if (!eitp__find_in_model(model, name, &parameter))
+        return 0;
+    if (parameter.layer >= 0)
+        return model->config.layers - parameter.layer;
+    return parameter.row && parameter.row->place == EITP__BEFORE_BLOCKS ? model->config.layers + 1 : 0;
+}
+/* <<src/model/depth.c */
+
 /* >>src/model/generate.c */
 /* Generation with a key-value cache. One plan processes the prompt and the generated tokens, up to `chunk` at a
    time. */
@@ -28436,7 +30207,7 @@ EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, cons
     attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;
-    inputs[4] = update->rate_and_step;
+    inputs[4] = piece->rate_and_step;
     inputs[5] = update->commit;
     inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
     return eitp__is_rounded(parameter) ? update->key : NULL;
@@ -28682,6 +30453,8 @@ eitp_optimizer_config eitp_optimizer_config_default(void) {
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
     config.skips = 0;
+    config.rate_factor = NULL;
+    config.rate_user = NULL;
     config.unique = NULL;
     return config;
 }
@@ -28781,6 +30554,40 @@ static eitp_status eitp__check_optimizer_config(const eitp_optimizer_config *con
     return EITP_OK;
 }
 
+/* ---- Learning rates ---- */
+
+/* [rate, step] with the rate times `factor`. */
+static eitp_tensor *eitp__scaled_rate(eitp_tensor *rate_and_step, double factor) {
+    const int64_t one = 1;
+    eitp_tensor *factors[2];
+    if (!rate_and_step)
+        return NULL;
+    factors[0] = eitp_fill(rate_and_step->graph, EITP_F32, 1, &one, factor);
+    factors[1] = eitp_fill(rate_and_step->graph, EITP_F32, 1, &one, 1);
+    return eitp_multiply(rate_and_step, eitp_concat(factors, 2, 0));
+}
+
+/* Sets the rate of each piece. Pieces with the same factor share a tensor. */
+static eitp_status eitp__set_rates(const eitp_optimizer_config *config, const eitp__update_pieces *list,
+                                   eitp_tensor *rate_and_step, eitp_error *error) {
+    for (size_t i = 0; i < list->count; i++) {
+        eitp__update_piece *piece = &list->pieces[i];
+        const char *name = eitp__variable_name(piece->parameter);
+        size_t same = i;
+        piece->rate_factor = config->rate_factor ? config->rate_factor(config->rate_user, name) : 1;
+        if (!(piece->rate_factor > 0) || !isfinite(piece->rate_factor))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "optimizer: the rate factor of '%.60s' is %g; it must be above 0 and finite", name,
+                              piece->rate_factor);
+        while (same > 0 && fabs(list->pieces[same - 1].rate_factor - piece->rate_factor) > 0)
+            same--;
+        piece->rate_and_step = same                               ? list->pieces[same - 1].rate_and_step
+                               : fabs(piece->rate_factor - 1) > 0 ? eitp__scaled_rate(rate_and_step, piece->rate_factor)
+                                                                  : rate_and_step;
+    }
+    return EITP_OK;
+}
+
 /* ---- Checks of the inputs of an update ---- */
 
 static eitp_status eitp__check_hyper_values(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
@@ -28832,6 +30639,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
     eitp_tensor *inputs[4];
     eitp__node *commit;
+    eitp_status status;
     int64_t two = 2, one = 1, three = 3;
     for (size_t i = 0; i < list->count && !update->key; i++) {
         if (eitp__is_rounded(list->pieces[i].parameter))
@@ -28841,6 +30649,9 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     update->max_norm = eitp_input(graph, "maximum gradient norm", EITP_F32, 1, &one);
     eitp__add_check(update->rate_and_step, eitp__check_hyper_values);
     eitp__add_check(update->max_norm, eitp__check_limit_value);
+    status = eitp__set_rates(config, list, update->rate_and_step, error);
+    if (status)
+        return status;
     if (config->skips) {
         update->skip_norm = eitp_input(graph, "norm of skipped gradients", EITP_F32, 1, &one);
         eitp__add_check(update->skip_norm, eitp__check_limit_value);
@@ -33453,6 +35264,72 @@ EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t siz
 }
 /* <<src/data/permutation.c */
 
+/* >>src/data/partial_file.c */
+EITP__PRIVATE eitp_status eitp__partial_file_check(const eitp_host *host, const char *path, const char *what,
+                                                   eitp_error *error) {
+    eitp_path_info output = EITP__ZERO;
+    eitp_status status = eitp__path_info(host, path, &output, error);
+    if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: exists and is not a file; choose another name for the %s",
+                          path, what);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__partial_file_open(eitp__partial_file *partial, const eitp_host *host, const char *path,
+                                                  eitp_error *error) {
+    eitp__buffer name;
+    eitp_status status;
+    memset(partial, 0, sizeof *partial);
+    partial->host = host;
+    eitp__buffer_init(&name, host);
+    eitp__buffer_add_text(&name, path);
+    eitp__buffer_add_text(&name, ".partial");
+    if (!name.failed)
+        partial->partial_path = eitp__copy_text(host, name.data);
+    eitp__buffer_release(&name);
+    partial->path = eitp__copy_text(host, path);
+    if (!partial->partial_path || !partial->path)
+        return eitp__fail_memory(error, strlen(path), "the path of a file");
+    status = eitp__file_open(&partial->file, host, partial->partial_path, EITP_FILE_REPLACE, error);
+    partial->exists = status == EITP_OK;
+    return status;
+}
+
+/* Syncs the directory of `path`, so that the rename is durable. */
+static eitp_status eitp__partial_file_sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
+    char *directory = eitp__parent_directory(host, path);
+    if (!directory)
+        return eitp__fail_memory(error, strlen(path), "the path of a file");
+    eitp_status status = eitp__sync_directory(host, directory, error);
+    eitp__release_text(host, directory);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__partial_file_commit(eitp__partial_file *partial, eitp_error *error) {
+    eitp_status status = eitp__file_sync(&partial->file, error);
+    if (status == EITP_OK)
+        status = eitp__file_close(&partial->file, error);
+    if (status == EITP_OK)
+        status = eitp__rename_path(partial->host, partial->partial_path, partial->path, error);
+    if (status != EITP_OK)
+        return status;
+    partial->exists = 0;
+    return eitp__partial_file_sync_directory(partial->host, partial->path, error);
+}
+
+EITP__PRIVATE void eitp__partial_file_release(eitp__partial_file *partial) {
+    const eitp_host *host = partial->host;
+    if (!host)
+        return;
+    eitp__file_close(&partial->file, NULL);
+    if (partial->exists)
+        host->files.remove(host->files.user, partial->partial_path);
+    eitp__release_text(host, partial->path);
+    eitp__release_text(host, partial->partial_path);
+    memset(partial, 0, sizeof *partial);
+}
+/* <<src/data/partial_file.c */
+
 /* >>src/data/token_header.c */
 enum { EITP__TOKEN_VERSION = 1 };
 enum { EITP__TOKEN_LLMC_MAGIC = 20240520, EITP__TOKEN_LLMC_VERSION = 1 };
@@ -33477,18 +35354,6 @@ EITP__PRIVATE const char *eitp__token_magic(void) {
     return "EITPTOK"; /* including its zero byte */
 }
 
-static void eitp__token_put(unsigned char *bytes, size_t size, uint64_t value) {
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (unsigned char)(value >> 8 * i);
-}
-
-static uint64_t eitp__token_get(const unsigned char *bytes, size_t size) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)bytes[i] << 8 * i;
-    return value;
-}
-
 EITP__PRIVATE uint64_t eitp__token_hash_start(void) {
     return 0xCBF29CE484222325u;
 }
@@ -33505,18 +35370,18 @@ EITP__PRIVATE void eitp__token_header_write(unsigned char bytes[EITP__TOKEN_HEAD
     memcpy(&entropy, &info->unigram_entropy, sizeof entropy);
     memset(bytes, 0, EITP__TOKEN_HEADER_SIZE);
     memcpy(bytes, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE);
-    eitp__token_put(bytes + EITP__TOKEN_AT_VERSION, 4, EITP__TOKEN_VERSION);
-    eitp__token_put(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4, (uint64_t)info->element_size);
-    eitp__token_put(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8, info->token_count);
-    eitp__token_put(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8, info->document_count);
-    eitp__token_put(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4, (uint64_t)info->vocabulary_size);
-    eitp__token_put(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4, (uint32_t)info->end_of_text);
-    eitp__token_put(bytes + EITP__TOKEN_AT_FINGERPRINT, 8, info->tokenizer_fingerprint);
-    eitp__token_put(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8, info->content_hash);
-    eitp__token_put(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8, info->text_bytes);
-    eitp__token_put(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8, info->invalid_bytes);
-    eitp__token_put(bytes + EITP__TOKEN_AT_ENTROPY, 8, entropy);
-    eitp__token_put(bytes + EITP__TOKEN_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC));
+    eitp__put_number(bytes + EITP__TOKEN_AT_VERSION, 4, EITP__TOKEN_VERSION);
+    eitp__put_number(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4, (uint64_t)info->element_size);
+    eitp__put_number(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8, info->token_count);
+    eitp__put_number(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8, info->document_count);
+    eitp__put_number(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4, (uint64_t)info->vocabulary_size);
+    eitp__put_number(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4, (uint32_t)info->end_of_text);
+    eitp__put_number(bytes + EITP__TOKEN_AT_FINGERPRINT, 8, info->tokenizer_fingerprint);
+    eitp__put_number(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8, info->content_hash);
+    eitp__put_number(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8, info->text_bytes);
+    eitp__put_number(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8, info->invalid_bytes);
+    eitp__put_number(bytes + EITP__TOKEN_AT_ENTROPY, 8, entropy);
+    eitp__put_number(bytes + EITP__TOKEN_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC));
 }
 
 /* Compares the number of tokens in the header with the size of the file. */
@@ -33537,10 +35402,10 @@ static eitp_status eitp__token_check_size(const eitp_token_file_info *info, uint
 
 static eitp_status eitp__token_header_fields(const unsigned char *bytes, eitp_token_file_info *info,
                                              eitp_error *error) {
-    uint64_t element_size = eitp__token_get(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4);
-    uint64_t vocabulary_size = eitp__token_get(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4);
-    uint64_t end_of_text = eitp__token_get(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4);
-    uint64_t entropy = eitp__token_get(bytes + EITP__TOKEN_AT_ENTROPY, 8);
+    uint64_t element_size = eitp__get_number(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4);
+    uint64_t vocabulary_size = eitp__get_number(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4);
+    uint64_t end_of_text = eitp__get_number(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4);
+    uint64_t entropy = eitp__get_number(bytes + EITP__TOKEN_AT_ENTROPY, 8);
     if (element_size != 2 && element_size != 4)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "the header says %llu bytes per id, expected 2 or 4: pack the text again",
@@ -33558,12 +35423,12 @@ static eitp_status eitp__token_header_fields(const unsigned char *bytes, eitp_to
     info->element_size = (int32_t)element_size;
     info->vocabulary_size = (int32_t)vocabulary_size;
     info->end_of_text = end_of_text == UINT32_MAX ? -1 : (int32_t)end_of_text;
-    info->token_count = eitp__token_get(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8);
-    info->document_count = eitp__token_get(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8);
-    info->tokenizer_fingerprint = eitp__token_get(bytes + EITP__TOKEN_AT_FINGERPRINT, 8);
-    info->content_hash = eitp__token_get(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8);
-    info->text_bytes = eitp__token_get(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8);
-    info->invalid_bytes = eitp__token_get(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8);
+    info->token_count = eitp__get_number(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8);
+    info->document_count = eitp__get_number(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8);
+    info->tokenizer_fingerprint = eitp__get_number(bytes + EITP__TOKEN_AT_FINGERPRINT, 8);
+    info->content_hash = eitp__get_number(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8);
+    info->text_bytes = eitp__get_number(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8);
+    info->invalid_bytes = eitp__get_number(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8);
     memcpy(&info->unigram_entropy, &entropy, sizeof entropy);
     if (!(info->unigram_entropy >= 0 && info->unigram_entropy < 64)) /* at most ln 2^31 = 21.5; also false for NaN */
         return eitp__fail(error, EITP_ERROR_FORMAT,
@@ -33579,7 +35444,7 @@ static eitp_status eitp__token_header_own(const unsigned char *bytes, size_t siz
                           "the file is truncated: it ends after %llu bytes, within its header of %d; copy the file or "
                           "pack the text again",
                           (unsigned long long)size, (int)EITP__TOKEN_HEADER_SIZE);
-    uint64_t version = eitp__token_get(bytes + EITP__TOKEN_AT_VERSION, 4);
+    uint64_t version = eitp__get_number(bytes + EITP__TOKEN_AT_VERSION, 4);
     if (!version)
         return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: pack the text again");
     if (version != EITP__TOKEN_VERSION)
@@ -33587,7 +35452,7 @@ static eitp_status eitp__token_header_own(const unsigned char *bytes, size_t siz
                           "unsupported token file version %llu (supported: %d): pack the text again",
                           (unsigned long long)version, (int)EITP__TOKEN_VERSION);
     uint32_t crc = eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC);
-    uint32_t expected = (uint32_t)eitp__token_get(bytes + EITP__TOKEN_AT_CRC, 4);
+    uint32_t expected = (uint32_t)eitp__get_number(bytes + EITP__TOKEN_AT_CRC, 4);
     if (crc != expected)
         return eitp__fail(
             error, EITP_ERROR_FORMAT,
@@ -33598,8 +35463,8 @@ static eitp_status eitp__token_header_own(const unsigned char *bytes, size_t siz
 
 static eitp_status eitp__token_header_llmc(const unsigned char *bytes, size_t size, eitp_token_file_info *info,
                                            eitp_error *error) {
-    uint64_t version = size >= 8 ? eitp__token_get(bytes + 4, 4) : 0;
-    uint64_t count = size >= 12 ? eitp__token_get(bytes + 8, 4) : 0;
+    uint64_t version = size >= 8 ? eitp__get_number(bytes + 4, 4) : 0;
+    uint64_t count = size >= 12 ? eitp__get_number(bytes + 8, 4) : 0;
     if (size < 12)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "the file is truncated: it ends after %llu bytes, within llm.c's header of %d; copy it again",
@@ -33626,7 +35491,7 @@ EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, si
     if (size >= EITP__TOKEN_MAGIC_SIZE && !memcmp(bytes, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE)) {
         status = eitp__token_header_own(bytes, size, &found, error);
         begin = EITP__TOKEN_HEADER_SIZE;
-    } else if (size >= 4 && eitp__token_get(bytes, 4) == EITP__TOKEN_LLMC_MAGIC) {
+    } else if (size >= 4 && eitp__get_number(bytes, 4) == EITP__TOKEN_LLMC_MAGIC) {
         status = eitp__token_header_llmc(bytes, size, &found, error);
         begin = EITP__TOKEN_LLMC_HEADER_SIZE;
     } else {
@@ -33647,20 +35512,12 @@ EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, si
 /* >>src/data/token_writer.c */
 enum { EITP__TOKEN_WRITE_BYTES = 65536 };
 
-static eitp_status eitp__token_writer_allocate(eitp__token_writer *writer, const char *path, eitp_error *error) {
+static eitp_status eitp__token_writer_allocate(eitp__token_writer *writer, eitp_error *error) {
     const eitp_host *host = writer->host;
     size_t counts_size = (size_t)writer->info.vocabulary_size * sizeof *writer->counts;
-    eitp__buffer partial;
-    eitp__buffer_init(&partial, host);
-    eitp__buffer_add_text(&partial, path);
-    eitp__buffer_add_text(&partial, ".partial");
-    if (!partial.failed)
-        writer->partial_path = eitp__copy_text(host, partial.data);
-    eitp__buffer_release(&partial);
-    writer->path = eitp__copy_text(host, path);
     writer->buffer = (unsigned char *)eitp__allocate_uninitialized(host, EITP__TOKEN_WRITE_BYTES);
     writer->counts = (uint64_t *)eitp__allocate(host, counts_size);
-    if (!writer->partial_path || !writer->path || !writer->buffer || !writer->counts)
+    if (!writer->buffer || !writer->counts)
         return eitp__fail_memory(error, EITP__TOKEN_WRITE_BYTES + counts_size, "writing a token file");
     return EITP_OK;
 }
@@ -33676,19 +35533,19 @@ EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, co
     writer->info.end_of_text = -1;
     writer->info.content_hash = eitp__token_hash_start();
     writer->offset = EITP__TOKEN_HEADER_SIZE;
-    eitp_status status = eitp__token_writer_allocate(writer, path, error);
+    eitp_status status = eitp__token_writer_allocate(writer, error);
     if (status == EITP_OK)
-        status = eitp__file_open(&writer->file, host, writer->partial_path, EITP_FILE_REPLACE, error);
+        status = eitp__partial_file_open(&writer->output, host, path, error);
     if (status != EITP_OK)
         return status;
-    writer->unfinished = 1;
     /* The magic with version 0 marks a file that is not complete. */
     memcpy(header, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE);
-    return eitp__file_write(&writer->file, 0, header, sizeof header, error);
+    return eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
 }
 
 static eitp_status eitp__token_writer_flush(eitp__token_writer *writer, eitp_error *error) {
-    eitp_status status = eitp__file_write(&writer->file, writer->offset, writer->buffer, writer->buffered, error);
+    eitp_status status =
+        eitp__file_write(&writer->output.file, writer->offset, writer->buffer, writer->buffered, error);
     if (status == EITP_OK) {
         writer->offset += writer->buffered;
         writer->buffered = 0;
@@ -33734,47 +35591,21 @@ static double eitp__token_writer_entropy(const eitp__token_writer *writer) {
     return entropy > 0 ? entropy : 0;
 }
 
-/* Syncs the directory of `path`, so that the rename is durable. */
-static eitp_status eitp__token_writer_sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return eitp__sync_directory(host, ".", error);
-    char *directory = eitp__copy_bytes(host, path, slash == path ? 1 : (size_t)(slash - path));
-    if (!directory)
-        return eitp__fail_memory(error, strlen(path), "the path of a token file");
-    eitp_status status = eitp__sync_directory(host, directory, error);
-    eitp__release_text(host, directory);
-    return status;
-}
-
 EITP__PRIVATE eitp_status eitp__token_writer_finish(eitp__token_writer *writer, eitp_error *error) {
     unsigned char header[EITP__TOKEN_HEADER_SIZE];
     writer->info.unigram_entropy = eitp__token_writer_entropy(writer);
     eitp__token_header_write(header, &writer->info);
     eitp_status status = eitp__token_writer_flush(writer, error);
     if (status == EITP_OK)
-        status = eitp__file_write(&writer->file, 0, header, sizeof header, error);
-    if (status == EITP_OK)
-        status = eitp__file_sync(&writer->file, error);
-    if (status == EITP_OK)
-        status = eitp__file_close(&writer->file, error);
-    if (status == EITP_OK)
-        status = eitp__rename_path(writer->host, writer->partial_path, writer->path, error);
-    if (status != EITP_OK)
-        return status;
-    writer->unfinished = 0;
-    return eitp__token_writer_sync_directory(writer->host, writer->path, error);
+        status = eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
+    return status == EITP_OK ? eitp__partial_file_commit(&writer->output, error) : status;
 }
 
 EITP__PRIVATE void eitp__token_writer_release(eitp__token_writer *writer) {
     const eitp_host *host = writer->host;
     if (!host)
         return;
-    eitp__file_close(&writer->file, NULL);
-    if (writer->unfinished)
-        host->files.remove(host->files.user, writer->partial_path);
-    eitp__release_text(host, writer->path);
-    eitp__release_text(host, writer->partial_path);
+    eitp__partial_file_release(&writer->output);
     eitp__release(host, writer->buffer, EITP__TOKEN_WRITE_BYTES);
     eitp__release(host, writer->counts, (size_t)writer->info.vocabulary_size * sizeof *writer->counts);
     memset(writer, 0, sizeof *writer);
@@ -33860,6 +35691,1025 @@ EITP__PRIVATE eitp_status eitp__utf8_repair_finish(eitp__utf8_repair *repair, ei
     return eitp__utf8_repair_replace(repair, repair->offset - count, repair->pending[0], count, error);
 }
 /* <<src/data/utf8_repair.c */
+
+/* >>src/data/text_check.c */
+/* A format that is not text: its first bytes, and the command that makes text of it. */
+typedef struct eitp__file_magic {
+    const char *name;
+    const char *bytes;
+    size_t size;
+    const char *before, *after; /* of the path in the command; NULL: there is none */
+} eitp__file_magic;
+
+#define EITP__MAGIC(bytes) (bytes), sizeof(bytes) - 1
+
+static const eitp__file_magic eitp__file_magics[] = {
+    {"gzip", EITP__MAGIC("\x1F\x8B"), "gunzip -c '", "' > NEW"},
+    {"zip (as are .docx, .xlsx and .npz)", EITP__MAGIC("PK\3\4"), "unzip -p '", "' > NEW"},
+    {"zip", EITP__MAGIC("PK\5\6"), "unzip -p '", "' > NEW"},
+    {"zstd", EITP__MAGIC("\x28\xB5\x2F\xFD"), "zstd -dc '", "' > NEW"},
+    {"xz", EITP__MAGIC("\xFD\x37zXZ\0"), "xz -dc '", "' > NEW"},
+    {"7-Zip", EITP__MAGIC("7z\xBC\xAF\x27\x1C"), "7z x -so '", "' > NEW"},
+    {"PDF", EITP__MAGIC("%PDF-"), "pdftotext '", "' NEW"},
+    {"Parquet", EITP__MAGIC("PAR1"), "python3 -c \"import pandas; pandas.read_parquet('",
+     "').to_json('data.jsonl', orient='records', lines=True, force_ascii=False)\""},
+    {"SQLite", EITP__MAGIC("SQLite format 3\0"), NULL, NULL},
+    {"ELF",
+     EITP__MAGIC("\x7F"
+                 "ELF"),
+     NULL, NULL},
+    {"PNG", EITP__MAGIC("\x89PNG"), NULL, NULL},
+    {"JPEG", EITP__MAGIC("\xFF\xD8\xFF"), NULL, NULL},
+};
+
+/* bzip2's block size is a digit between its marks. */
+static int eitp__is_bzip2(const char *bytes, size_t size) {
+    return size >= 10 && !memcmp(bytes, "BZh", 3) && bytes[3] >= '1' && bytes[3] <= '9' &&
+           (!memcmp(bytes + 4, "1AY&SY", 6) || !memcmp(bytes + 4, "\x17rE8P\x90", 6));
+}
+
+static const eitp__file_magic *eitp__find_file_magic(const char *bytes, size_t size) {
+    static const eitp__file_magic bzip2 = {"bzip2", NULL, 0, "bzip2 -dc '", "' > NEW"};
+    if (eitp__is_bzip2(bytes, size))
+        return &bzip2;
+    for (size_t i = 0; i < EITP__COUNT(eitp__file_magics); i++) {
+        const eitp__file_magic *magic = &eitp__file_magics[i];
+        if (size >= magic->size && !memcmp(bytes, magic->bytes, magic->size))
+            return magic;
+    }
+    return NULL;
+}
+
+/* What the bytes that decide consist of. */
+typedef struct eitp__text_counts {
+    size_t controls; /* control characters that text does not have */
+    size_t zeros[2]; /* zero bytes in even and in odd places */
+    size_t invalid;  /* bytes that are not UTF-8 */
+    size_t beyond;   /* bytes of valid characters beyond ASCII */
+    size_t high;     /* bytes from 0x80 */
+    size_t paired;   /* of these, in pairs */
+} eitp__text_counts;
+
+static void eitp__count_controls(const unsigned char *bytes, size_t size, eitp__text_counts *counts) {
+    for (size_t i = 0; i < size; i++) {
+        const unsigned char c = bytes[i];
+        counts->zeros[i & 1] += !c;
+        counts->high += c >= 0x80;
+        counts->controls += (c < 0x20 && !(c >= '\b' && c <= '\r') && c != 0x1B) || c == 0x7F;
+    }
+    for (size_t i = 0; i + 1 < size; i++) {
+        if (bytes[i] < 0x80 || bytes[i + 1] < 0x80)
+            continue;
+        counts->paired += 2;
+        i++;
+    }
+}
+
+static void eitp__count_invalid(const unsigned char *bytes, size_t size, eitp__text_counts *counts) {
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point;
+        int valid;
+        if (bytes[i] < 0x80) {
+            i++;
+            continue;
+        }
+        /* The prefix may end inside a character. */
+        if (size - i < 4 && eitp__utf8_incomplete(bytes + i, size - i) == size - i)
+            break;
+        const size_t length = eitp__utf8_next(bytes + i, size - i, &code_point, &valid);
+        *(valid ? &counts->beyond : &counts->invalid) += length;
+        i += length;
+    }
+}
+
+/* The name of a UTF-16 or UTF-32 that the text is in, by its mark or its zero bytes; NULL: neither. */
+static const char *eitp__wide_encoding(const char *bytes, size_t size, const eitp__text_counts *counts) {
+    const size_t most = size / 4 + 1;
+    if (size >= 4 && (!memcmp(bytes, "\xFF\xFE\0\0", 4) || !memcmp(bytes, "\0\0\xFE\xFF", 4)))
+        return "UTF-32";
+    if (size >= 2 && (!memcmp(bytes, "\xFF\xFE", 2) || !memcmp(bytes, "\xFE\xFF", 2)))
+        return "UTF-16";
+    if (size >= 4 && counts->zeros[1] >= most && !counts->zeros[0])
+        return "UTF-16LE";
+    if (size >= 4 && counts->zeros[0] >= most && !counts->zeros[1])
+        return "UTF-16BE";
+    return NULL;
+}
+
+/* True if `count` bytes of `size` are more than a few. */
+static int eitp__is_many(size_t count, size_t size) {
+    return count > 3 && count > size / 100;
+}
+
+static eitp_status eitp__refuse_magic(const char *path, const eitp__file_magic *magic, eitp_error *error) {
+    if (!magic->before)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a %s file, not text; give text files", path, magic->name);
+    return eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is a %s file; convert it to text first: %s%s%s", path,
+                      magic->name, magic->before, path, magic->after);
+}
+
+/* Pairs of high bytes suggest Chinese, single ones a Western European encoding. */
+static eitp_status eitp__refuse_encoding(const char *path, const eitp__text_counts *counts, size_t size,
+                                         eitp_error *error) {
+    const char *guess = counts->paired >= counts->high / 4 * 3 ? "GB18030" : "WINDOWS-1252";
+    return eitp__fail(error, EITP_ERROR_FORMAT,
+                      "'%s' is not UTF-8: %llu of its first %llu bytes are invalid; set encoding to its encoding, "
+                      "perhaps %s, or convert it: iconv -f %s -t UTF-8 '%s' > NEW",
+                      path, (unsigned long long)counts->invalid, (unsigned long long)size, guess, guess, path);
+}
+
+EITP__PRIVATE eitp_status eitp__check_text(const char *path, const char *bytes, size_t size, int is_utf8,
+                                           eitp_error *error) {
+    eitp__text_counts counts = EITP__ZERO;
+    const eitp__file_magic *magic = eitp__find_file_magic(bytes, size);
+    if (magic)
+        return eitp__refuse_magic(path, magic, error);
+    if (!is_utf8)
+        return EITP_OK;
+    eitp__count_controls((const unsigned char *)bytes, size, &counts);
+    const char *wide = eitp__wide_encoding(bytes, size, &counts);
+    if (wide)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "'%s' is %s, not UTF-8; set encoding to %s, or convert it: iconv -f %s -t UTF-8 '%s' > NEW",
+                          path, wide, wide, wide, path);
+    if (eitp__is_many(counts.controls, size))
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "'%s' is a binary file, not text: %llu of its first %llu bytes are control characters; give "
+                          "text files",
+                          path, (unsigned long long)counts.controls, (unsigned long long)size);
+    eitp__count_invalid((const unsigned char *)bytes, size, &counts);
+    if (eitp__is_many(counts.invalid, size) && counts.invalid > counts.beyond)
+        return eitp__refuse_encoding(path, &counts, size, error);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__check_decoded(const char *path, const char *encoding, uint64_t invalid, size_t size,
+                                              eitp_error *error) {
+    if (!eitp__is_many((size_t)invalid, size))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_FORMAT,
+                      "'%s' is not %.40s: %llu of its first %llu bytes are invalid; set encoding to its encoding", path,
+                      encoding, (unsigned long long)invalid, (unsigned long long)size);
+}
+/* <<src/data/text_check.c */
+
+/* >>src/data/text_reader.c */
+static eitp_status eitp__text_reader_keep(void *user, const char *text, size_t size, eitp_error *error) {
+    eitp__text_reader *reader = (eitp__text_reader *)user;
+    eitp__buffer_add(&reader->piece, text, size);
+    return reader->piece.failed ? eitp__fail_memory(error, reader->piece.size + size, "a piece of text") : EITP_OK;
+}
+
+/* A decoded byte order mark at the beginning is not text. */
+static eitp_status eitp__text_reader_decoded(void *user, const char *text, size_t size, eitp_error *error) {
+    eitp__text_reader *reader = (eitp__text_reader *)user;
+    const size_t mark = !reader->repair.offset && size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    reader->repair.offset += mark;
+    return size > mark ? eitp__utf8_repair_add(&reader->repair, text + mark, size - mark, error) : EITP_OK;
+}
+
+/* Reads up to `size` bytes of the input to raw + end: one piece of a program, or what is left of it. */
+static eitp_status eitp__text_reader_read_input(eitp__text_reader *reader, size_t size, size_t *done,
+                                                eitp_error *error) {
+    const eitp_text_source *input = reader->how.input;
+    const char *text = NULL;
+    eitp_status status = input->read(input->user, &text, done, error);
+    if (status != EITP_OK)
+        return status;
+    *done = text ? *done : 0;
+    if (*done > size) {
+        /* Larger than asked for: room for it is made. */
+        void *raw = reader->raw;
+        if (!eitp__reserve(reader->host, &raw, &reader->raw_capacity, reader->end + *done, 1))
+            return eitp__fail_memory(error, *done, "a piece of the input");
+        reader->raw = (char *)raw;
+    }
+    if (*done)
+        memcpy(reader->raw + reader->end, text, *done);
+    return EITP_OK;
+}
+
+/* Reads more after raw[end]; *done is 0 at the end of the text. */
+static eitp_status eitp__text_reader_read(eitp__text_reader *reader, size_t size, size_t *done, eitp_error *error) {
+    *done = 0;
+    if (reader->is_exhausted)
+        return EITP_OK;
+    eitp_status status = reader->is_input ? eitp__text_reader_read_input(reader, size, done, error)
+                                          : eitp__file_read_some(&reader->file, reader->file_bytes,
+                                                                 reader->raw + reader->end, size, done, error);
+    if (status != EITP_OK)
+        return status;
+    reader->end += *done;
+    reader->file_bytes += *done;
+    reader->is_exhausted = !*done;
+    return EITP_OK;
+}
+
+static eitp_status eitp__text_reader_begin(eitp__text_reader *reader, eitp_error *error) {
+    size_t done = 1;
+    eitp_status status = EITP_OK;
+    if (!reader->is_utf8)
+        status = eitp__decoder_open(&reader->decoder, reader->how.encoding, eitp__text_reader_decoded, reader, error);
+    if (status == EITP_OK && !reader->is_input)
+        status = eitp__file_open(&reader->file, reader->host, reader->path, EITP_FILE_READ, error);
+    while (status == EITP_OK && done && reader->end < EITP__TEXT_CHECK_SIZE)
+        status = eitp__text_reader_read(reader, EITP__TEXT_CHECK_SIZE - reader->end, &done, error);
+    if (status == EITP_OK && reader->is_utf8 && reader->end >= 3 && !memcmp(reader->raw, "\xEF\xBB\xBF", 3))
+        reader->repair.offset = reader->at = 3;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__text_reader_open(eitp__text_reader *reader, const eitp_host *host, const char *path,
+                                                 const eitp__text_reading *how, eitp_error *error) {
+    memset(reader, 0, sizeof *reader);
+    reader->host = host;
+    reader->path = path;
+    reader->how = *how;
+    reader->is_input = how->input && how->input->read && !strcmp(path, "-");
+    reader->is_utf8 = eitp__is_utf8_name(how->encoding);
+    eitp__buffer_init(&reader->piece, host);
+    eitp__utf8_repair_init(&reader->repair, eitp__text_reader_keep, reader);
+    size_t capacity = EITP__TEXT_CHECK_SIZE;
+    if (capacity < how->read_size)
+        capacity = how->read_size;
+    reader->raw = (char *)eitp__allocate_uninitialized(host, capacity);
+    if (!reader->raw)
+        return eitp__fail_memory(error, capacity, "reading a text");
+    reader->raw_capacity = capacity;
+    eitp_status status = eitp__text_reader_begin(reader, error);
+    if (status != EITP_OK)
+        eitp__text_reader_close(reader);
+    return status;
+}
+
+static eitp_status eitp__text_reader_drop(void *user, const char *text, size_t size, eitp_error *error) {
+    (void)user, (void)text, (void)size, (void)error;
+    return EITP_OK;
+}
+
+/* Decodes the beginning of the text on trial; what is incomplete at its end counts as valid. */
+static eitp_status eitp__text_reader_try(const eitp__text_reader *reader, eitp_error *error) {
+    eitp__decoder decoder;
+    eitp_status status = eitp__decoder_open(&decoder, reader->how.encoding, eitp__text_reader_drop, NULL, error);
+    if (status == EITP_OK)
+        status = eitp__decoder_add(&decoder, reader->raw, reader->end, error);
+    if (status == EITP_OK)
+        status = eitp__check_decoded(reader->path, reader->how.encoding, decoder.invalid_bytes, reader->end, error);
+    eitp__decoder_close(&decoder);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__text_reader_check(const eitp__text_reader *reader, eitp_error *error) {
+    eitp_status status = eitp__check_text(reader->path, reader->raw, reader->end, reader->is_utf8, error);
+    return status == EITP_OK && !reader->is_utf8 ? eitp__text_reader_try(reader, error) : status;
+}
+
+EITP__PRIVATE uint64_t eitp__text_reader_invalid(const eitp__text_reader *reader) {
+    return reader->repair.invalid_bytes + reader->decoder.invalid_bytes;
+}
+
+EITP__PRIVATE uint64_t eitp__text_reader_bytes(const eitp__text_reader *reader) {
+    return reader->repair.offset;
+}
+
+/* With `strict`, fails at the first invalid byte; else reports them at the end. */
+static eitp_status eitp__text_reader_judge(const eitp__text_reader *reader, eitp_error *error) {
+    const uint64_t count = eitp__text_reader_invalid(reader);
+    if (!count || (!reader->how.strict && !reader->has_ended))
+        return EITP_OK;
+    const int is_decoded = reader->decoder.invalid_bytes > 0;
+    const char *encoding = is_decoded ? reader->how.encoding : "UTF-8";
+    const unsigned long long first = is_decoded ? reader->decoder.first_invalid : reader->repair.first_invalid;
+    const unsigned byte = is_decoded ? reader->decoder.invalid_byte : reader->repair.invalid_byte;
+    if (reader->how.strict)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: invalid %s at byte %llu (0x%02X); set encoding to that of the text, or turn off "
+                          "strict_utf8 to replace such bytes by U+FFFD",
+                          reader->path, encoding, first, byte);
+    eitp__log(reader->host, EITP_LOG_WARNING,
+              "%s: replaced %llu bytes of invalid %s by U+FFFD, the first at byte %llu (0x%02X)", reader->path,
+              (unsigned long long)count, encoding, first, byte);
+    return EITP_OK;
+}
+
+/* Passes on the next bytes, or ends the text. */
+static eitp_status eitp__text_reader_step(eitp__text_reader *reader, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (reader->at == reader->end) {
+        size_t done;
+        reader->at = reader->end = 0;
+        status = eitp__text_reader_read(reader, reader->how.read_size, &done, error);
+        reader->has_ended = status == EITP_OK && !done;
+    }
+    if (status == EITP_OK && reader->has_ended) {
+        if (!reader->is_utf8)
+            status = eitp__decoder_finish(&reader->decoder, error);
+        if (status == EITP_OK)
+            status = eitp__utf8_repair_finish(&reader->repair, error);
+    } else if (status == EITP_OK) {
+        const char *bytes = reader->raw + reader->at;
+        const size_t left = reader->end - reader->at;
+        const size_t size = left < reader->how.read_size ? left : reader->how.read_size;
+        reader->at += size;
+        status = reader->is_utf8 ? eitp__utf8_repair_add(&reader->repair, bytes, size, error)
+                                 : eitp__decoder_add(&reader->decoder, bytes, size, error);
+    }
+    reader->used_bytes = reader->file_bytes - (reader->end - reader->at);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__text_reader_next(eitp__text_reader *reader, const char **text, size_t *size,
+                                                 eitp_error *error) {
+    eitp_status status = EITP_OK;
+    eitp__buffer_clear(&reader->piece);
+    while (status == EITP_OK && !reader->piece.size && !reader->has_ended) {
+        status = eitp__text_reader_step(reader, error);
+        if (status == EITP_OK)
+            status = eitp__text_reader_judge(reader, error);
+    }
+    if (status != EITP_OK)
+        return status;
+    *text = reader->piece.data;
+    *size = reader->piece.size;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__text_reader_close(eitp__text_reader *reader) {
+    if (!reader->host)
+        return;
+    eitp__file_close(&reader->file, NULL);
+    eitp__decoder_close(&reader->decoder);
+    eitp__buffer_release(&reader->piece);
+    eitp__release(reader->host, reader->raw, reader->raw_capacity);
+    memset(reader, 0, sizeof *reader);
+}
+/* <<src/data/text_reader.c */
+
+/* >>src/data/text_lines.c */
+EITP__PRIVATE void eitp__text_lines_init(eitp__text_lines *lines, eitp__text_reader *reader, size_t limit) {
+    memset(lines, 0, sizeof *lines);
+    lines->reader = reader;
+    lines->limit = limit;
+}
+
+/* Takes the bytes of the piece up to the next line feed; *has_ended is 1 if the line ends there. */
+static const char *eitp__text_lines_take(eitp__text_lines *lines, size_t *size, int *has_ended) {
+    const char *text = lines->text, *feed = (const char *)memchr(text, '\n', lines->left);
+    *has_ended = feed != NULL;
+    *size = feed ? (size_t)(feed - text) + 1 : lines->left;
+    lines->text += *size;
+    lines->left -= *size;
+    return text;
+}
+
+/* Reads another piece if nothing is left; lines->left is 0 after it at the end of the text. */
+static eitp_status eitp__text_lines_fill(eitp__text_lines *lines, eitp_error *error) {
+    return lines->left ? EITP_OK : eitp__text_reader_next(lines->reader, &lines->text, &lines->left, error);
+}
+
+/* Skips the rest of a line that was too long. */
+static eitp_status eitp__text_lines_skip(eitp__text_lines *lines, eitp_error *error) {
+    while (lines->is_cut) {
+        size_t size;
+        int has_ended;
+        eitp_status status = eitp__text_lines_fill(lines, error);
+        if (status != EITP_OK)
+            return status;
+        if (!lines->left)
+            break;
+        eitp__text_lines_take(lines, &size, &has_ended);
+        lines->is_cut = !has_ended;
+    }
+    lines->is_cut = 0;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__text_lines_add(eitp__text_lines *lines, eitp__buffer *row, int *is_end,
+                                               eitp_error *error) {
+    int has_ended = 0, has_begun = 0;
+    eitp_status status = eitp__text_lines_skip(lines, error);
+    while (status == EITP_OK && !has_ended) {
+        size_t size;
+        status = eitp__text_lines_fill(lines, error);
+        if (status != EITP_OK || !lines->left)
+            break;
+        lines->line += !has_begun;
+        has_begun = 1;
+        const char *text = eitp__text_lines_take(lines, &size, &has_ended);
+        if (size > lines->limit - row->size) {
+            lines->is_cut = !has_ended;
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: line %llu: the row has more than %llu bytes; set a larger row_limit, or close a "
+                              "quote that is open before",
+                              lines->reader->path, (unsigned long long)lines->line, (unsigned long long)lines->limit);
+        }
+        eitp__buffer_add(row, text, size);
+        if (row->failed)
+            return eitp__fail_memory(error, row->size + size, "a row");
+    }
+    *is_end = status == EITP_OK && !has_begun;
+    return status;
+}
+/* <<src/data/text_lines.c */
+
+/* >>src/data/csv.c */
+EITP__PRIVATE void eitp__csv_init(eitp__csv *csv, eitp__text_lines *lines, char separator) {
+    memset(csv, 0, sizeof *csv);
+    csv->lines = lines;
+    csv->separator = separator;
+    eitp__buffer_init(&csv->row, lines->reader->host);
+    eitp__buffer_init(&csv->cells, lines->reader->host);
+}
+
+EITP__PRIVATE void eitp__csv_release(eitp__csv *csv) {
+    if (!csv->lines)
+        return;
+    eitp__release(csv->row.host, csv->fields, csv->capacity * sizeof *csv->fields);
+    eitp__buffer_release(&csv->row);
+    eitp__buffer_release(&csv->cells);
+    memset(csv, 0, sizeof *csv);
+}
+
+static uint64_t eitp__csv_characters(const eitp__csv *csv, size_t from, size_t to) {
+    return eitp__utf8_count(csv->row.data + from, to - from);
+}
+
+EITP__PRIVATE uint64_t eitp__csv_column(const eitp__csv *csv, const eitp__csv_field *field) {
+    return eitp__csv_characters(csv, field->line_begin, field->begin) + 1;
+}
+
+EITP__PRIVATE eitp_text eitp__csv_value(const eitp__csv *csv, size_t field) {
+    eitp_text value;
+    value.bytes = csv->cells.data ? csv->cells.data + csv->fields[field].offset : "";
+    value.size = csv->fields[field].size;
+    return value;
+}
+
+static eitp_status eitp__csv_fail(const eitp__csv *csv, uint64_t line, uint64_t column, const char *what,
+                                  eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu, column %llu: %s", csv->lines->reader->path,
+                      (unsigned long long)line, (unsigned long long)column, what);
+}
+
+/* True if a line end, or the end of the row, is at `at`. */
+static int eitp__csv_ends(const eitp__csv *csv, size_t at) {
+    const char *text = csv->row.data + at;
+    const size_t left = csv->row.size - at;
+    return !left || *text == '\n' || (*text == '\r' && (left == 1 || text[1] == '\n'));
+}
+
+/* Reads the value of a field in quotes, from after the first one to after the last, over as many lines as it has. */
+static eitp_status eitp__csv_read_quoted(eitp__csv *csv, const eitp__csv_field *field, eitp_error *error) {
+    for (;;) {
+        const char *text = csv->row.data + csv->at;
+        const size_t left = csv->row.size - csv->at;
+        const char *quote = left ? (const char *)memchr(text, '"', left) : NULL;
+        const size_t size = quote ? (size_t)(quote - text) : left;
+        eitp__buffer_add(&csv->cells, text, size);
+        csv->at += size + (quote != NULL);
+        if (!quote) {
+            int is_end;
+            const size_t line_begin = csv->row.size;
+            eitp_status status = eitp__text_lines_add(csv->lines, &csv->row, &is_end, error);
+            if (status == EITP_OK && is_end)
+                status =
+                    eitp__csv_fail(csv, field->line, eitp__csv_column(csv, field),
+                                   "this quote is not closed; close it, or double the quotes inside a field", error);
+            if (status != EITP_OK)
+                return status;
+            csv->line_begin = line_begin;
+        } else if (csv->at < csv->row.size && csv->row.data[csv->at] == '"') {
+            eitp__buffer_add(&csv->cells, "\"", 1);
+            csv->at++;
+        } else if (eitp__csv_ends(csv, csv->at) || csv->row.data[csv->at] == csv->separator) {
+            return EITP_OK;
+        } else {
+            return eitp__csv_fail(csv, csv->lines->line, eitp__csv_characters(csv, csv->line_begin, csv->at) + 1,
+                                  "text after a closing quote; double the quotes inside a field", error);
+        }
+    }
+}
+
+static void eitp__csv_read_plain(eitp__csv *csv) {
+    const size_t begin = csv->at;
+    while (!eitp__csv_ends(csv, csv->at) && csv->row.data[csv->at] != csv->separator)
+        csv->at++;
+    eitp__buffer_add(&csv->cells, csv->row.data + begin, csv->at - begin);
+}
+
+/* A field that begins at csv->at; NULL if out of memory. */
+static eitp__csv_field *eitp__csv_add_field(eitp__csv *csv) {
+    void *fields = csv->fields;
+    const int has_room = eitp__reserve(csv->row.host, &fields, &csv->capacity, csv->count + 1, sizeof *csv->fields);
+    csv->fields = (eitp__csv_field *)fields;
+    if (!has_room)
+        return NULL;
+    eitp__csv_field *field = &csv->fields[csv->count];
+    field->begin = csv->at;
+    field->line_begin = csv->line_begin;
+    field->line = csv->lines->line;
+    field->offset = csv->cells.size;
+    return field;
+}
+
+static eitp_status eitp__csv_read_field(eitp__csv *csv, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    eitp__csv_field *field = eitp__csv_add_field(csv);
+    if (!field)
+        return eitp__fail_memory(error, sizeof *field, "the fields of a row");
+    if (csv->count == EITP__CSV_COLUMNS)
+        return eitp__csv_fail(csv, field->line, eitp__csv_column(csv, field),
+                              "too many fields in a row; check the separator", error);
+    if (csv->at < csv->row.size && csv->row.data[csv->at] == '"') {
+        csv->at++;
+        status = eitp__csv_read_quoted(csv, field, error);
+    } else {
+        eitp__csv_read_plain(csv);
+    }
+    if (status == EITP_OK && csv->cells.failed)
+        status = eitp__fail_memory(error, csv->row.size, "a row");
+    field->size = csv->cells.size - field->offset;
+    csv->count++;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__csv_read(eitp__csv *csv, int *is_end, eitp_error *error) {
+    eitp_status status;
+    do {
+        eitp__buffer_clear(&csv->row);
+        status = eitp__text_lines_add(csv->lines, &csv->row, is_end, error);
+        if (status != EITP_OK || *is_end)
+            return status;
+    } while (eitp__csv_ends(csv, 0));
+    eitp__buffer_clear(&csv->cells);
+    csv->count = csv->at = csv->line_begin = 0;
+    for (;;) {
+        status = eitp__csv_read_field(csv, error);
+        if (status != EITP_OK || eitp__csv_ends(csv, csv->at))
+            return status;
+        csv->at++;
+    }
+}
+/* <<src/data/csv.c */
+
+/* >>src/data/json_rows.c */
+EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines *lines) {
+    memset(rows, 0, sizeof *rows);
+    rows->lines = lines;
+    eitp__buffer_init(&rows->row, lines->reader->host);
+}
+
+EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows) {
+    if (!rows->lines)
+        return;
+    eitp__json_release(rows->document);
+    eitp__release(rows->row.host, rows->labels, rows->label_capacity * sizeof *rows->labels);
+    eitp__buffer_release(&rows->row);
+    memset(rows, 0, sizeof *rows);
+}
+
+EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp__json *value) {
+    return eitp__utf8_count(rows->row.data, value->begin) + 1;
+}
+
+/* Fails at a value; `what` ends with the kind that was expected. */
+static eitp_status eitp__json_rows_fail(const eitp__json_rows *rows, const eitp__json *value, const char *name,
+                                        const char *expected, eitp_error *error) {
+    static const char *const kinds[] = {"null", "a boolean", "a number", "a string", "a list", "an object"};
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu, column %llu: '%.60s' must be %s (got %s)",
+                      rows->lines->reader->path, (unsigned long long)rows->lines->line,
+                      (unsigned long long)eitp__json_rows_column(rows, value), name, expected, kinds[value->kind]);
+}
+
+/* True for a line of white space. */
+static int eitp__json_rows_is_blank(const eitp__buffer *row) {
+    for (size_t i = 0; i < row->size; i++) {
+        if (!strchr(" \t\r\n", row->data[i]) || !row->data[i])
+            return 0;
+    }
+    return 1;
+}
+
+/* A pretty-printed or single JSON text is a frequent mistake, and shows in its first line. */
+static eitp_status eitp__json_rows_advise(const eitp__json_rows *rows, eitp_status status, eitp_error *error) {
+    if (status == EITP_ERROR_FORMAT && rows->lines->line == 1)
+        eitp__fail_advice(error, status,
+                          "each line must be a JSON object; a list is converted by: jq -c '.[]' FILE > NEW");
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_end, eitp_error *error) {
+    const eitp_host *host = rows->row.host;
+    eitp_status status;
+    do {
+        eitp__buffer_clear(&rows->row);
+        status = eitp__text_lines_add(rows->lines, &rows->row, is_end, error);
+        if (status != EITP_OK || *is_end)
+            return status;
+    } while (eitp__json_rows_is_blank(&rows->row));
+    eitp__json_release(rows->document);
+    rows->document = NULL;
+    const size_t feed = rows->row.data[rows->row.size - 1] == '\n';
+    status = eitp__json_parse_line(host, rows->row.data, rows->row.size - feed, (size_t)rows->lines->line,
+                                   &rows->document, error);
+    if (status != EITP_OK) {
+        eitp__fail_prefix(error, status, "%s", rows->lines->reader->path);
+        return eitp__json_rows_advise(rows, status, error);
+    }
+    rows->object = eitp__json_root(rows->document);
+    if (rows->object->kind != EITP__JSON_OBJECT)
+        return eitp__json_rows_advise(rows, eitp__json_rows_fail(rows, rows->object, "the line", "an object", error),
+                                      error);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, const char *name, const eitp__json **value,
+                                               eitp_text *text, eitp_error *error) {
+    const eitp__json *member = eitp__json_member(rows->object, name);
+    *value = member && member->kind != EITP__JSON_NULL ? member : NULL;
+    if (!*value)
+        return EITP_OK;
+    if (member->kind != EITP__JSON_STRING)
+        return eitp__json_rows_fail(rows, member, name, "a string", error);
+    text->bytes = member->text;
+    text->size = member->text_size;
+    return EITP_OK;
+}
+
+/* Stores a label, or returns 0 if it has another kind. */
+static int eitp__json_rows_label(const eitp__json *value, eitp_text *label) {
+    static const char *const booleans[] = {"false", "true"};
+    if (value->kind == EITP__JSON_BOOLEAN) {
+        label->bytes = booleans[value->boolean];
+        label->size = strlen(label->bytes);
+        return 1;
+    }
+    label->bytes = value->text;
+    label->size = value->text_size;
+    return value->kind == EITP__JSON_STRING || value->kind == EITP__JSON_NUMBER;
+}
+
+EITP__PRIVATE eitp_status eitp__json_rows_labels(eitp__json_rows *rows, const char *name, eitp_example *example,
+                                                 eitp_error *error) {
+    const eitp__json *member = eitp__json_member(rows->object, name);
+    void *labels = rows->labels;
+    example->label_count = 0;
+    if (!member || member->kind == EITP__JSON_NULL)
+        return EITP_OK;
+    example->labels_are_list = member->kind == EITP__JSON_ARRAY;
+    const size_t count = example->labels_are_list ? member->count : 1;
+    const int has_room = eitp__reserve(rows->row.host, &labels, &rows->label_capacity, count, sizeof *rows->labels);
+    rows->labels = (eitp_text *)labels;
+    if (!has_room)
+        return eitp__fail_memory(error, count * sizeof *rows->labels, "the labels of a row");
+    const eitp__json *value = example->labels_are_list ? member->first_child : member;
+    for (size_t i = 0; i < count; i++, value = value->next) {
+        if (!eitp__json_rows_label(value, &rows->labels[i]))
+            return eitp__json_rows_fail(rows, value, name, "a string, a number, a boolean or a list of these", error);
+    }
+    example->labels = rows->labels;
+    example->label_count = count;
+    return EITP_OK;
+}
+/* <<src/data/json_rows.c */
+
+/* >>src/data/row_reader.c */
+/* Bad rows that are reported one by one; the others are counted. */
+enum { EITP__REPORTED_ROWS = 10 };
+
+EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_format other) {
+    static const struct {
+        const char *ending;
+        eitp_text_format format;
+    } endings[] = {{".csv", EITP_FORMAT_CSV},
+                   {".tsv", EITP_FORMAT_TSV},
+                   {".tab", EITP_FORMAT_TSV},
+                   {".jsonl", EITP_FORMAT_JSONL},
+                   {".ndjson", EITP_FORMAT_JSONL}};
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < EITP__COUNT(endings); i++) {
+        const size_t size = strlen(endings[i].ending);
+        size_t same = 0;
+        while (length > size && same < size) {
+            const char c = path[length - size + same];
+            if ((c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c) != endings[i].ending[same])
+                break;
+            same++;
+        }
+        if (same == size)
+            return endings[i].format;
+    }
+    return other;
+}
+
+/* ---- Columns of CSV and TSV ---- */
+
+/* The number that a column is given by, from 1; 0: it is a name. */
+static size_t eitp__column_number(const char *column) {
+    size_t number = 0;
+    for (const char *at = column; *at; at++) {
+        if (*at < '0' || *at > '9' || number > EITP__CSV_COLUMNS)
+            return 0;
+        number = number * 10 + (size_t)(*at - '0');
+    }
+    return number;
+}
+
+/* The names in the first line, on one line of a message, cut after `size` bytes. */
+static void eitp__list_columns(const eitp__csv *csv, char *list, size_t size) {
+    size_t used = 0;
+    list[0] = 0;
+    for (size_t i = 0; i < csv->count && used + 1 < size; i++) {
+        const eitp_text name = eitp__csv_value(csv, i);
+        const size_t shown =
+            eitp__utf8_valid_prefix((const unsigned char *)name.bytes, name.size < 40 ? name.size : 40);
+        const int length = snprintf(list + used, size - used, "%s%.*s", i ? ", " : "", (int)shown, name.bytes);
+        used += length > 0 ? (size_t)length : 0;
+    }
+    if (used >= size) {
+        used = eitp__utf8_valid_prefix((const unsigned char *)list, size - 4);
+        memcpy(list + used, "...", 4);
+    }
+    for (char *at = list; *at; at++)
+        *at = (unsigned char)*at < ' ' ? ' ' : *at;
+}
+
+/* Finds a name in the first line; *found is SIZE_MAX if it is not there. */
+static eitp_status eitp__find_name(const eitp__row_reader *rows, const char *name, size_t *found, eitp_error *error) {
+    const size_t size = strlen(name);
+    *found = SIZE_MAX;
+    for (size_t i = 0; i < rows->csv.count; i++) {
+        const eitp_text header = eitp__csv_value(&rows->csv, i);
+        if (header.size != size || memcmp(header.bytes, name, size))
+            continue;
+        if (*found != SIZE_MAX)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: line %llu: columns %llu and %llu are both named '%.60s'; rename one",
+                              rows->reader.path, (unsigned long long)rows->first_line, (unsigned long long)*found + 1,
+                              (unsigned long long)i + 1, name);
+        *found = i;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__fail_column(const eitp__row_reader *rows, const char *column, eitp_error *error) {
+    char list[300];
+    eitp__list_columns(&rows->csv, list, sizeof list);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "%s: line %llu: no column %s'%.60s' (columns: %s); name one of these, or give its number if the "
+                      "first line is a row",
+                      rows->reader.path, (unsigned long long)rows->first_line,
+                      eitp__column_number(column) ? "" : "named ", column, list);
+}
+
+/*
+ * Finds the columns in the first line, which is the header if any of them is given by name, and a row if all are given
+ * by numbers. Only the label may be missing, if it has its default name.
+ */
+static eitp_status eitp__find_columns(eitp__row_reader *rows, eitp_error *error) {
+    static const char *const defaults[EITP__COLUMN_KINDS] = {"text", NULL, "label"};
+    const char *const *columns = rows->config.columns;
+    int has_names = 0;
+    for (size_t i = 0; i < EITP__COLUMN_KINDS; i++) {
+        const char *given = columns[i] ? columns[i] : i == EITP__COLUMN_TEXT ? defaults[i] : NULL;
+        has_names |= given && !eitp__column_number(given);
+    }
+    for (size_t i = 0; i < EITP__COLUMN_KINDS; i++) {
+        const char *column = columns[i] ? columns[i] : defaults[i];
+        const size_t number = column ? eitp__column_number(column) : 0;
+        eitp_status status = EITP_OK;
+        rows->fields[i] = SIZE_MAX;
+        if (!column || (!columns[i] && !has_names))
+            continue;
+        if (number && number <= rows->csv.count)
+            rows->fields[i] = number - 1;
+        else if (!number)
+            status = eitp__find_name(rows, column, &rows->fields[i], error);
+        if (status != EITP_OK)
+            return status;
+        if (rows->fields[i] == SIZE_MAX && (columns[i] || i == EITP__COLUMN_TEXT))
+            return eitp__fail_column(rows, column, error);
+    }
+    rows->has_row = !has_names;
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_header(eitp__row_reader *rows, eitp_error *error) {
+    int is_end;
+    eitp__csv_init(&rows->csv, &rows->lines, rows->config.format == EITP_FORMAT_CSV ? ',' : '\t');
+    eitp_status status = eitp__csv_read(&rows->csv, &is_end, error);
+    if (status != EITP_OK || is_end)
+        return status;
+    rows->field_count = rows->csv.count;
+    rows->first_line = rows->csv.fields[0].line;
+    return eitp__find_columns(rows, error);
+}
+
+/* ---- Rows ---- */
+
+static eitp_status eitp__check_field_count(const eitp__row_reader *rows, eitp_error *error) {
+    const eitp__csv *csv = &rows->csv;
+    if (csv->count == rows->field_count)
+        return EITP_OK;
+    const eitp__csv_field *at = &csv->fields[csv->count < rows->field_count ? csv->count - 1 : rows->field_count];
+    return eitp__fail(
+        error, EITP_ERROR_FORMAT,
+        "%s: line %llu, column %llu: the row has %llu field%s, expected %llu as in line %llu; quote fields "
+        "that contain the separator",
+        rows->reader.path, (unsigned long long)at->line, (unsigned long long)eitp__csv_column(csv, at),
+        (unsigned long long)csv->count, csv->count == 1 ? "" : "s", (unsigned long long)rows->field_count,
+        (unsigned long long)rows->first_line);
+}
+
+static eitp_status eitp__read_csv(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
+    const eitp__csv *csv = &rows->csv;
+    eitp_status status = EITP_OK;
+    *is_end = 0;
+    if (!rows->has_row)
+        status = eitp__csv_read(&rows->csv, is_end, error);
+    rows->has_row = 0;
+    if (status == EITP_OK && !*is_end)
+        status = eitp__check_field_count(rows, error);
+    if (status != EITP_OK || *is_end)
+        return status;
+    const eitp__csv_field *text = &csv->fields[rows->fields[EITP__COLUMN_TEXT]];
+    example->text = eitp__csv_value(csv, rows->fields[EITP__COLUMN_TEXT]);
+    example->line = text->line;
+    example->column = eitp__csv_column(csv, text);
+    if (rows->fields[EITP__COLUMN_PAIR] != SIZE_MAX)
+        example->pair = eitp__csv_value(csv, rows->fields[EITP__COLUMN_PAIR]);
+    if (rows->fields[EITP__COLUMN_LABEL] == SIZE_MAX)
+        return EITP_OK;
+    rows->label = eitp__csv_value(csv, rows->fields[EITP__COLUMN_LABEL]);
+    example->labels = &rows->label;
+    example->label_count = rows->label.size > 0;
+    return EITP_OK;
+}
+
+/* A member that is named must be in some row; the default label need not be. */
+static eitp_status eitp__check_found(const eitp__row_reader *rows, eitp_error *error) {
+    for (size_t i = EITP__COLUMN_PAIR; i < EITP__COLUMN_KINDS; i++) {
+        const char *name = rows->config.columns[i];
+        if (name && rows->count && !rows->found[i])
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "%s: no row has a member named '%.60s'; name one that rows have", rows->reader.path,
+                              name);
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
+    const char *const *columns = rows->config.columns;
+    const char *text = columns[EITP__COLUMN_TEXT] ? columns[EITP__COLUMN_TEXT] : "text";
+    const char *pair = columns[EITP__COLUMN_PAIR];
+    const char *label = columns[EITP__COLUMN_LABEL] ? columns[EITP__COLUMN_LABEL] : "label";
+    const eitp__json *value;
+    eitp_status status = eitp__json_rows_read(&rows->json, is_end, error);
+    if (status == EITP_OK && *is_end)
+        return eitp__check_found(rows, error);
+    if (status == EITP_OK)
+        status = eitp__json_rows_text(&rows->json, text, &value, &example->text, error);
+    if (status != EITP_OK)
+        return status;
+    if (!value)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: line %llu: no member named '%.60s' with a text; name the member that has the text",
+                          rows->reader.path, (unsigned long long)rows->lines.line, text);
+    example->line = rows->lines.line;
+    example->column = eitp__json_rows_column(&rows->json, value);
+    if (pair) {
+        rows->found[EITP__COLUMN_PAIR] |= eitp__json_member(rows->json.object, pair) != NULL;
+        status = eitp__json_rows_text(&rows->json, pair, &value, &example->pair, error);
+    }
+    rows->found[EITP__COLUMN_LABEL] |= eitp__json_member(rows->json.object, label) != NULL;
+    return status == EITP_OK ? eitp__json_rows_labels(&rows->json, label, example, error) : status;
+}
+
+static void eitp__take_plain(eitp__row_reader *rows, eitp_example *example, uint64_t line) {
+    example->text.bytes = rows->text.data;
+    example->text.size = rows->text.size;
+    example->line = line;
+    example->column = 1;
+    rows->label = rows->config.label;
+    example->labels = &rows->label;
+    example->label_count = rows->label.bytes != NULL;
+}
+
+static eitp_status eitp__read_line(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
+    do {
+        eitp__buffer_clear(&rows->text);
+        eitp_status status = eitp__text_lines_add(&rows->lines, &rows->text, is_end, error);
+        if (status != EITP_OK || *is_end)
+            return status;
+        rows->text.size -= rows->text.size && rows->text.data[rows->text.size - 1] == '\n';
+        rows->text.size -= rows->text.size && rows->text.data[rows->text.size - 1] == '\r';
+    } while (!rows->text.size);
+    eitp__take_plain(rows, example, rows->lines.line);
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_whole(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
+    int has_ended = 0;
+    eitp_status status = EITP_OK;
+    eitp__buffer_clear(&rows->text);
+    while (status == EITP_OK && !has_ended)
+        status = eitp__text_lines_add(&rows->lines, &rows->text, &has_ended, error);
+    *is_end = status == EITP_OK && !rows->text.size;
+    if (status == EITP_OK && !*is_end)
+        eitp__take_plain(rows, example, 1);
+    return status;
+}
+
+/* ---- Formats ---- */
+
+static const struct {
+    eitp_status (*open)(eitp__row_reader *rows, eitp_error *error); /* NULL: nothing to do */
+    eitp_status (*read)(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error);
+} eitp__row_formats[] = {{NULL, NULL},
+                         {NULL, eitp__read_whole},
+                         {NULL, eitp__read_line},
+                         {eitp__read_header, eitp__read_csv},
+                         {eitp__read_header, eitp__read_csv},
+                         {NULL, eitp__read_json}};
+
+EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
+                                                const eitp__text_reading *how, const eitp__row_config *config,
+                                                eitp_error *error) {
+    memset(rows, 0, sizeof *rows);
+    rows->config = *config;
+    eitp_status status = eitp__text_reader_open(&rows->reader, host, path, how, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__text_lines_init(&rows->lines, &rows->reader, config->row_limit);
+    eitp__json_rows_init(&rows->json, &rows->lines);
+    eitp__buffer_init(&rows->text, host);
+    status = eitp__text_reader_check(&rows->reader, error);
+    if (status == EITP_OK && eitp__row_formats[config->format].open)
+        status = eitp__row_formats[config->format].open(rows, error);
+    if (status != EITP_OK)
+        eitp__row_reader_close(rows);
+    return status;
+}
+
+/* True if the row that failed is bad, rather than the file, and is to be skipped. */
+static int eitp__skips_row(const eitp__row_reader *rows, eitp_status status) {
+    const int is_invalid = rows->reader.how.strict && eitp__text_reader_invalid(&rows->reader);
+    return status == EITP_ERROR_FORMAT && rows->config.skip_bad && !is_invalid;
+}
+
+static void eitp__report_skipped(eitp__row_reader *rows, const eitp_error *error) {
+    rows->skipped++;
+    if (rows->skipped <= EITP__REPORTED_ROWS)
+        eitp__log(rows->reader.host, EITP_LOG_WARNING, "skipped a bad row: %s", error->message);
+    if (rows->skipped == EITP__REPORTED_ROWS)
+        eitp__log(rows->reader.host, EITP_LOG_WARNING, "%s: more bad rows are counted and not reported",
+                  rows->reader.path);
+}
+
+EITP__PRIVATE eitp_status eitp__row_reader_next(eitp__row_reader *rows, eitp_example *example, int *is_end,
+                                                eitp_error *error) {
+    eitp_error bad = EITP__ZERO;
+    eitp_status status;
+    for (;;) {
+        eitp_example next = EITP__ZERO;
+        next.path = rows->reader.path;
+        status = eitp__row_formats[rows->config.format].read(rows, &next, is_end, &bad);
+        if (status == EITP_OK && !*is_end) {
+            *example = next;
+            rows->count++;
+        }
+        if (!eitp__skips_row(rows, status))
+            break;
+        eitp__report_skipped(rows, &bad);
+    }
+    if (status != EITP_OK && error)
+        *error = bad;
+    return status;
+}
+
+EITP__PRIVATE void eitp__row_reader_close(eitp__row_reader *rows) {
+    if (!rows->reader.host)
+        return;
+    eitp__csv_release(&rows->csv);
+    eitp__json_rows_release(&rows->json);
+    eitp__buffer_release(&rows->text);
+    eitp__text_reader_close(&rows->reader);
+    memset(rows, 0, sizeof *rows);
+}
+
+EITP__PRIVATE eitp_status eitp__report_skipped_rows(const eitp_host *host, const char *path, uint64_t count,
+                                                    uint64_t skipped, eitp_error *error) {
+    if (!skipped)
+        return EITP_OK;
+    if (!count)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: all %llu rows are bad; see the log, and check format and columns", path,
+                          (unsigned long long)skipped);
+    eitp__log(host, EITP_LOG_WARNING, "skipped %llu bad rows of %llu", (unsigned long long)skipped,
+              (unsigned long long)(count + skipped));
+    return EITP_OK;
+}
+/* <<src/data/row_reader.c */
 
 /* >>src/data/token_file.c */
 enum { EITP__TOKEN_READ_BYTES = 8192, EITP__TOKEN_VERIFY_IDS = 2048 };
@@ -34179,174 +37029,6 @@ uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, 
 }
 /* <<src/data/windows.c */
 
-/* >>src/data/pack.c */
-/* Packs texts into a token file: reads, repairs invalid UTF-8, encodes, writes. */
-
-typedef struct eitp__packer {
-    const eitp_host *host;
-    const eitp_pack_config *config;
-    eitp_text_files *texts;
-    eitp_encoder *encoder;
-    eitp__token_writer writer;
-    const char *path;         /* of the current text */
-    eitp__utf8_repair repair; /* of the current text */
-} eitp__packer;
-
-static eitp_status eitp__pack_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
-    return eitp__token_writer_add(&((eitp__packer *)user)->writer, ids, count, error);
-}
-
-static eitp_status eitp__pack_utf8(void *user, const char *text, size_t size, eitp_error *error) {
-    return eitp_encoder_add(((eitp__packer *)user)->encoder, text, size, error);
-}
-
-static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    eitp_pack_progress progress;
-    if (!config->progress)
-        return EITP_OK;
-    progress.path = packer->path;
-    progress.text_bytes = packer->writer.info.text_bytes;
-    progress.text_bytes_total = eitp_text_files_bytes(packer->texts);
-    progress.documents = packer->writer.info.document_count;
-    progress.tokens = packer->writer.info.token_count;
-    if (config->progress(config->user, &progress))
-        return eitp__fail(error, EITP_ERROR_INTERRUPTED, "%s: packing was stopped here; no token file was written",
-                          packer->path);
-    return EITP_OK;
-}
-
-/* With strict_utf8 invalid bytes are an error. Checked after each piece. */
-static eitp_status eitp__pack_check_utf8(const eitp__packer *packer, eitp_error *error) {
-    const eitp__utf8_repair *repair = &packer->repair;
-    if (!packer->config->strict_utf8 || !repair->invalid_bytes)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_FORMAT,
-                      "%s: invalid UTF-8 at byte %llu (0x%02X); convert the text to UTF-8, or turn off strict_utf8 to "
-                      "replace such bytes by U+FFFD",
-                      packer->path, (unsigned long long)repair->first_invalid, (unsigned)repair->invalid_byte);
-}
-
-/* Passes all pieces of the current text through repair and encoder. */
-static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
-    for (;;) {
-        const char *text;
-        size_t size = 0;
-        eitp_status status = eitp__text_files_piece(packer->texts, &text, &size, error);
-        if (status == EITP_OK)
-            status = size ? eitp__utf8_repair_add(&packer->repair, text, size, error)
-                          : eitp__utf8_repair_finish(&packer->repair, error);
-        if (status == EITP_OK)
-            status = eitp__pack_check_utf8(packer, error);
-        packer->writer.info.text_bytes += size;
-        if (status == EITP_OK)
-            status = size ? eitp__pack_progress(packer, error) : eitp_encoder_finish(packer->encoder, error);
-        if (status != EITP_OK || !size)
-            return status;
-    }
-}
-
-static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) {
-    eitp_token_file_info *info = &packer->writer.info;
-    const eitp__utf8_repair *repair = &packer->repair;
-    eitp__utf8_repair_init(&packer->repair, eitp__pack_utf8, packer);
-    info->document_count++;
-    eitp_status status = eitp__pack_pieces(packer, error);
-    if (status == EITP_OK && info->end_of_text >= 0)
-        status = eitp__token_writer_add(&packer->writer, &info->end_of_text, 1, error);
-    if (status != EITP_OK || !repair->invalid_bytes)
-        return status;
-    info->invalid_bytes += repair->invalid_bytes;
-    eitp__log(packer->host, EITP_LOG_WARNING,
-              "%s: replaced %llu bytes of invalid UTF-8 by U+FFFD, the first at byte %llu (0x%02X)", packer->path,
-              (unsigned long long)repair->invalid_bytes, (unsigned long long)repair->first_invalid,
-              (unsigned)repair->invalid_byte);
-    return EITP_OK;
-}
-
-/* Fails early if the output cannot be a file. */
-static eitp_status eitp__pack_check_output(const eitp_host *host, const char *path, eitp_error *error) {
-    eitp_path_info output = EITP__ZERO;
-    eitp_status status = eitp__path_info(host, path, &output, error);
-    if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: exists and is not a file; choose another name for the token file", path);
-    return status;
-}
-
-/* A token file has whole texts, whatever the tokenizer says. */
-static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
-    const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
-    if (length)
-        eitp__log(packer->host, EITP_LOG_WARNING,
-                  "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
-}
-
-static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
-                                    eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    eitp_status status = eitp__pack_check_output(packer->host, output_path, error);
-    if (status == EITP_OK)
-        status = eitp_text_files_open(packer->host, config->paths, config->path_count, config->read_size,
-                                      &packer->texts, error);
-    if (status == EITP_OK)
-        status = eitp_encoder_create(tokenizer, eitp__pack_ids, packer, &packer->encoder, error);
-    if (status == EITP_OK)
-        status =
-            eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
-    eitp__pack_warn_truncation(packer, tokenizer);
-    packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
-    packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
-    return status;
-}
-
-static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error) {
-    for (;;) {
-        eitp_status status = eitp__text_files_next(packer->texts, &packer->path, error);
-        if (status != EITP_OK || !packer->path)
-            return status;
-        status = eitp__pack_document(packer, error);
-        if (status != EITP_OK)
-            return status;
-    }
-}
-
-static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    const eitp_token_file_info *info = &packer->writer.info;
-    if (!info->token_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
-                          config->paths[0], config->path_count > 1 ? " and the other paths" : "");
-    if (info->end_of_text < 0 && info->document_count > 1)
-        eitp__log(packer->host, EITP_LOG_WARNING,
-                  "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
-                  "eos_token in its tokenizer_config.json",
-                  (unsigned long long)info->document_count);
-    return eitp__token_writer_finish(&packer->writer, error);
-}
-
-eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
-                      const char *output_path, eitp_token_file_info *info, eitp_error *error) {
-    eitp__packer packer;
-    if (!host || !tokenizer || !config || !output_path)
-        return eitp__fail_null(error, "eitp_pack", "host, tokenizer, config and output_path");
-    memset(&packer, 0, sizeof packer);
-    packer.host = host;
-    packer.config = config;
-    eitp_status status = eitp__pack_begin(&packer, tokenizer, output_path, error);
-    if (status == EITP_OK)
-        status = eitp__pack_documents(&packer, error);
-    if (status == EITP_OK)
-        status = eitp__pack_finish(&packer, error);
-    if (status == EITP_OK && info)
-        *info = packer.writer.info;
-    eitp__token_writer_release(&packer.writer);
-    eitp_encoder_destroy(packer.encoder);
-    eitp_text_files_close(packer.texts);
-    return status;
-}
-/* <<src/data/pack.c */
-
 /* >>src/data/path_walk.c */
 EITP__PRIVATE void eitp__path_walk_init(eitp__path_walk *walk, const eitp_host *host, const char *const *paths,
                                         size_t path_count) {
@@ -34406,6 +37088,10 @@ EITP__PRIVATE eitp_status eitp__path_walk_next(eitp__path_walk *walk, eitp_error
         eitp_status status = eitp__path_walk_step(walk, error);
         if (status != EITP_OK || !walk->path)
             return status;
+        if (walk->has_input && walk->is_listed && !strcmp(walk->path, "-")) {
+            walk->size = 0;
+            return EITP_OK;
+        }
         status = eitp__path_info(walk->host, walk->path, &info, error);
         if (status == EITP_OK && info.kind == EITP_PATH_FILE) {
             walk->size = info.size;
@@ -34435,36 +37121,56 @@ struct eitp_text_files {
     eitp_host host;
     char **paths;
     size_t path_count;
+    char *encoding, *text_column; /* NULL: the default */
+    eitp_text_format format;
+    int skip_bad;
+    eitp_text_source input;
+    eitp__text_reading how;
     eitp__path_walk walk;
-    eitp__file file;
-    uint64_t offset; /* of the next piece in the file */
-    char *piece;
-    size_t piece_size;
-    size_t first_size; /* of the first piece if it has been read but not returned yet, else 0 */
+    eitp__text_reader reader; /* of the current file, if it is a text */
+    eitp__row_reader rows;    /* if it is a table */
+    eitp_text row;            /* the current row; bytes NULL: it has been passed on */
+    uint64_t row_bytes;       /* of all rows of the current file */
+    eitp__text_progress done; /* in the files before the current one */
+    uint64_t row_count, skipped_rows;
     uint64_t total_bytes;
+    int has_begun;
 };
 
-static eitp_status eitp__text_files_copy_paths(eitp_text_files *files, const char *const *paths, size_t path_count,
-                                               eitp_error *error) {
+/* ---- Opening ---- */
+
+/* A copy of a text that may be NULL. */
+static eitp_status eitp__text_files_copy(eitp_text_files *files, const char *text, char **copy, eitp_error *error) {
+    *copy = text ? eitp__copy_text(&files->host, text) : NULL;
+    return text && !*copy ? eitp__fail_memory(error, strlen(text) + 1, "the path of a text file") : EITP_OK;
+}
+
+static eitp_status eitp__text_files_copy_config(eitp_text_files *files, const eitp_text_files_config *config,
+                                                eitp_error *error) {
     size_t bytes = 0;
-    if (eitp__multiply_size(path_count, sizeof *files->paths, &bytes))
+    if (eitp__multiply_size(config->path_count, sizeof *files->paths, &bytes))
         files->paths = (char **)eitp__allocate(&files->host, bytes);
     if (!files->paths)
         return eitp__fail_memory(error, bytes, "the paths of text files");
-    files->path_count = path_count;
-    for (size_t i = 0; i < path_count; i++) {
-        files->paths[i] = eitp__copy_text(&files->host, paths[i]);
-        if (!files->paths[i])
-            return eitp__fail_memory(error, strlen(paths[i]) + 1, "the path of a text file");
-    }
-    return EITP_OK;
+    files->path_count = config->path_count;
+    eitp_status status = eitp__text_files_copy(files, config->encoding, &files->encoding, error);
+    if (status == EITP_OK)
+        status = eitp__text_files_copy(files, config->text_column, &files->text_column, error);
+    for (size_t i = 0; i < config->path_count && status == EITP_OK; i++)
+        status = eitp__text_files_copy(files, config->paths[i], &files->paths[i], error);
+    return status;
+}
+
+static void eitp__text_files_walk(const eitp_text_files *files, eitp__path_walk *walk) {
+    eitp__path_walk_init(walk, &files->host, (const char *const *)files->paths, files->path_count);
+    walk->has_input = files->input.read != NULL;
 }
 
 /* Walks all paths once, to find missing ones early and to sum up the sizes. */
 static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *error) {
     eitp__path_walk walk;
     eitp_status status;
-    eitp__path_walk_init(&walk, &files->host, (const char *const *)files->paths, files->path_count);
+    eitp__text_files_walk(files, &walk);
     do {
         status = eitp__path_walk_next(&walk, error);
         files->total_bytes += status == EITP_OK && walk.path ? walk.size : 0;
@@ -34473,41 +37179,47 @@ static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *
     return status;
 }
 
-static int eitp__all_paths(const char *const *paths, size_t path_count) {
-    for (size_t i = 0; paths && i < path_count; i++) {
-        if (!paths[i])
-            return 0;
+static eitp_status eitp__text_files_check(const eitp_text_files_config *config, eitp_error *error) {
+    if (!config->path_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name text files or directories");
+    if ((unsigned)config->format >= EITP_FORMAT_FOLDERS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown format of texts %d", (int)config->format);
+    for (size_t i = 0; i < config->path_count; i++) {
+        if (!config->paths || !config->paths[i])
+            return eitp__fail_null(error, "eitp_text_files_open", "paths and each of them");
+        if (!strcmp(config->paths[i], "-") && !config->input.read)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'-' has nothing to read; set input, or give ./- for a file");
     }
-    return paths != NULL;
+    return EITP_OK;
 }
 
-eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count, size_t piece_size,
-                                 eitp_text_files **out, eitp_error *error) {
-    if (!host || !out)
-        return eitp__fail_null(error, "eitp_text_files_open", "host and out");
+eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_config *config, eitp_text_files **out,
+                                 eitp_error *error) {
+    if (!host || !config || !out)
+        return eitp__fail_null(error, "eitp_text_files_open", "host, config and out");
     *out = NULL;
-    if (!path_count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts given; name text files or directories");
-    if (!eitp__all_paths(paths, path_count))
-        return eitp__fail_null(error, "eitp_text_files_open", "paths and each of them");
+    eitp_status status = eitp__text_files_check(config, error);
+    if (status != EITP_OK)
+        return status;
     eitp_text_files *files = (eitp_text_files *)eitp__allocate(host, sizeof *files);
     if (!files)
         return eitp__fail_memory(error, sizeof *files, "reading text files");
     files->host = *host;
-    files->piece_size = piece_size ? piece_size : 65536;
-    if (files->piece_size < EITP__TOKEN_MAGIC_SIZE)
-        files->piece_size = EITP__TOKEN_MAGIC_SIZE;
-    eitp_status status = eitp__text_files_copy_paths(files, paths, path_count, error);
-    eitp__path_walk_init(&files->walk, &files->host, (const char *const *)files->paths, files->path_count);
-    if (status == EITP_OK) {
-        files->piece = (char *)eitp__allocate_uninitialized(host, files->piece_size);
-        status = files->piece ? eitp__text_files_measure(files, error)
-                              : eitp__fail_memory(error, files->piece_size, "reading text files");
-    }
+    files->format = config->format;
+    files->skip_bad = config->skip_bad;
+    files->input = config->input;
+    status = eitp__text_files_copy_config(files, config, error);
+    files->how.encoding = files->encoding;
+    files->how.strict = config->strict_utf8;
+    files->how.read_size = config->piece_size ? config->piece_size : 65536;
+    files->how.input = config->input.read ? &files->input : NULL;
+    if (status == EITP_OK)
+        status = eitp__text_files_measure(files, error);
     if (status != EITP_OK) {
         eitp_text_files_close(files);
         return status;
     }
+    eitp__text_files_walk(files, &files->walk);
     *out = files;
     return EITP_OK;
 }
@@ -34515,13 +37227,15 @@ eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths
 void eitp_text_files_close(eitp_text_files *files) {
     if (!files)
         return;
-    eitp_host host = files->host;
-    eitp__file_close(&files->file, NULL);
+    const eitp_host host = files->host;
+    eitp__text_reader_close(&files->reader);
+    eitp__row_reader_close(&files->rows);
     eitp__path_walk_release(&files->walk);
     for (size_t i = 0; i < files->path_count; i++)
         eitp__release_text(&host, files->paths[i]);
     eitp__release(&host, files->paths, files->path_count * sizeof *files->paths);
-    eitp__release(&host, files->piece, files->piece_size);
+    eitp__release_text(&host, files->encoding);
+    eitp__release_text(&host, files->text_column);
     eitp__release(&host, files, sizeof *files);
 }
 
@@ -34529,60 +37243,112 @@ uint64_t eitp_text_files_bytes(const eitp_text_files *files) {
     return files ? files->total_bytes : 0;
 }
 
-/* Opens the current file of the walk and reads its first piece; first_size stays 0 if the file is skipped. */
-static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *error) {
+/* ---- Documents ---- */
+
+EITP__PRIVATE eitp__text_progress eitp__text_files_counts(const eitp_text_files *files) {
+    eitp__text_progress counts = files->done;
+    counts.file_bytes += files->reader.used_bytes + files->rows.reader.used_bytes;
+    counts.text_bytes += files->row_bytes + eitp__text_reader_bytes(&files->reader);
+    counts.invalid_bytes += eitp__text_reader_invalid(&files->reader) + eitp__text_reader_invalid(&files->rows.reader);
+    return counts;
+}
+
+/* Closes the current file, if any. */
+static void eitp__text_files_end(eitp_text_files *files) {
+    files->done = eitp__text_files_counts(files);
+    files->row_count += files->rows.count;
+    files->skipped_rows += files->rows.skipped;
+    files->row_bytes = 0;
+    eitp__text_reader_close(&files->reader);
+    eitp__row_reader_close(&files->rows);
+}
+
+/* Opens the current file of the walk as a text; the reader stays closed if it is skipped. */
+static eitp_status eitp__text_files_begin_text(eitp_text_files *files, eitp_error *error) {
     const char *path = files->walk.path;
-    size_t size = 0;
-    eitp_status status = eitp__file_open(&files->file, &files->host, path, EITP_FILE_READ, error);
-    if (status == EITP_OK)
-        status = eitp__file_read_some(&files->file, 0, files->piece, files->piece_size, &size, error);
+    eitp__text_reader *reader = &files->reader;
+    eitp_status status = eitp__text_reader_open(reader, &files->host, path, &files->how, error);
     if (status != EITP_OK)
         return status;
-    if (size == 0) {
+    if (reader->at == reader->end) {
         eitp__log(&files->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", path);
+        eitp__text_reader_close(reader);
         return EITP_OK;
     }
-    if (size >= EITP__TOKEN_MAGIC_SIZE && !memcmp(files->piece, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE)) {
-        if (files->walk.is_listed)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
-        /* In a directory it may be the token file being written. */
-        eitp__log(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
-        return EITP_OK;
-    }
-    files->first_size = size;
-    files->offset = 0;
+    if (reader->end < EITP__TOKEN_MAGIC_SIZE || memcmp(reader->raw, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE))
+        return eitp__text_reader_check(reader, error);
+    if (files->walk.is_listed)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a token file, not text; give text files", path);
+    /* In a directory it may be the token file being written. */
+    eitp__log(&files->host, EITP_LOG_INFO, "%s: skipped, because it is a token file", path);
+    eitp__text_reader_close(reader);
+    return EITP_OK;
+}
+
+static eitp_status eitp__text_files_begin(eitp_text_files *files, eitp_error *error) {
+    eitp__row_config config = EITP__ZERO;
+    const char *path = files->walk.path;
+    config.format = files->format;
+    if (config.format == EITP_FORMAT_AUTO)
+        config.format = eitp__format_of_name(path, EITP_FORMAT_TEXT);
+    if (config.format == EITP_FORMAT_TEXT)
+        return eitp__text_files_begin_text(files, error);
+    config.columns[EITP__COLUMN_TEXT] = files->text_column;
+    config.skip_bad = files->skip_bad;
+    config.row_limit = EITP__ROW_LIMIT;
+    return eitp__row_reader_open(&files->rows, &files->host, path, &files->how, &config, error);
+}
+
+/* Reads the next row that is not empty; row.bytes is NULL after the last. */
+static eitp_status eitp__text_files_next_row(eitp_text_files *files, eitp_error *error) {
+    eitp_example example = EITP__ZERO;
+    int is_end;
+    do {
+        eitp_status status = eitp__row_reader_next(&files->rows, &example, &is_end, error);
+        if (status != EITP_OK)
+            return status;
+    } while (!is_end && !example.text.size);
+    files->row.bytes = is_end ? NULL : example.text.bytes;
+    files->row.size = example.text.size;
+    files->row_bytes += is_end ? 0 : example.text.size;
     return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__text_files_next(eitp_text_files *files, const char **path, eitp_error *error) {
-    eitp_status status;
-    files->first_size = 0;
-    do {
-        eitp__file_close(&files->file, NULL);
+    eitp_status status = EITP_OK;
+    files->has_begun = 1;
+    files->row.bytes = NULL;
+    if (files->reader.host)
+        eitp__text_files_end(files);
+    for (;;) {
+        if (files->rows.reader.host)
+            status = eitp__text_files_next_row(files, error);
+        if (status != EITP_OK)
+            return status;
+        if (files->row.bytes || files->reader.host)
+            break;
+        eitp__text_files_end(files);
         status = eitp__path_walk_next(&files->walk, error);
-        if (status == EITP_OK && files->walk.path)
+        if (status == EITP_OK && !files->walk.path)
+            status =
+                eitp__report_skipped_rows(&files->host, files->paths[0], files->row_count, files->skipped_rows, error);
+        else if (status == EITP_OK)
             status = eitp__text_files_begin(files, error);
-    } while (status == EITP_OK && files->walk.path && !files->first_size);
-    if (status != EITP_OK)
-        eitp__file_close(&files->file, NULL);
-    else
+        if (status != EITP_OK || !files->walk.path)
+            break;
+    }
+    if (status == EITP_OK)
         *path = files->walk.path;
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const char **text, size_t *size,
                                                  eitp_error *error) {
-    size_t done = files->first_size;
-    files->first_size = 0;
-    if (!done) {
-        eitp_status status =
-            eitp__file_read_some(&files->file, files->offset, files->piece, files->piece_size, &done, error);
-        if (status != EITP_OK)
-            return status;
-    }
-    files->offset += done;
-    *text = files->piece;
-    *size = done;
+    if (files->reader.host)
+        return eitp__text_reader_next(&files->reader, text, size, error);
+    *text = files->row.bytes ? files->row.bytes : "";
+    *size = files->row.bytes ? files->row.size : 0;
+    files->row.bytes = NULL;
     return EITP_OK;
 }
 
@@ -34592,7 +37358,7 @@ static eitp_status eitp__text_files_read(void *user, const char **text, size_t *
     eitp_status status = EITP_OK;
     if (!files)
         return eitp__fail_null(error, "eitp_text_files_source", "files");
-    const int first = !files->file.host;
+    const int first = !files->has_begun;
     if (!first) {
         status = eitp__text_files_piece(files, text, size, error);
         if (status != EITP_OK || *size)
@@ -34602,7 +37368,7 @@ static eitp_status eitp__text_files_read(void *user, const char **text, size_t *
     if (status != EITP_OK)
         return status;
     *size = 0;
-    *text = path ? files->piece : NULL;
+    *text = path ? "" : NULL;
     return path && first ? eitp__text_files_piece(files, text, size, error) : EITP_OK;
 }
 
@@ -34613,6 +37379,2591 @@ eitp_text_source eitp_text_files_source(eitp_text_files *files) {
     return source;
 }
 /* <<src/data/text_files.c */
+
+/* >>src/data/pack.c */
+/* Packs texts into a token file: reads, encodes, writes. */
+
+typedef struct eitp__packer {
+    const eitp_host *host;
+    const eitp_pack_config *config;
+    eitp_text_files *texts;
+    eitp_encoder *encoder;
+    eitp__token_writer writer;
+    const char *path; /* of the current text */
+} eitp__packer;
+
+static eitp_status eitp__pack_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
+    return eitp__token_writer_add(&((eitp__packer *)user)->writer, ids, count, error);
+}
+
+static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    eitp_pack_progress progress;
+    if (!config->progress)
+        return EITP_OK;
+    progress.path = packer->path;
+    progress.text_bytes = eitp__text_files_counts(packer->texts).file_bytes;
+    progress.text_bytes_total = eitp_text_files_bytes(packer->texts);
+    progress.documents = packer->writer.info.document_count;
+    progress.tokens = packer->writer.info.token_count;
+    if (config->progress(config->user, &progress))
+        return eitp__fail(error, EITP_ERROR_INTERRUPTED, "%s: packing was stopped here; no token file was written",
+                          packer->path);
+    return EITP_OK;
+}
+
+/* Encodes all pieces of the current text. */
+static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
+    for (;;) {
+        const char *text;
+        size_t size = 0;
+        eitp_status status = eitp__text_files_piece(packer->texts, &text, &size, error);
+        if (status == EITP_OK)
+            status = size ? eitp_encoder_add(packer->encoder, text, size, error)
+                          : eitp_encoder_finish(packer->encoder, error);
+        if (status == EITP_OK && size)
+            status = eitp__pack_progress(packer, error);
+        if (status != EITP_OK || !size)
+            return status;
+    }
+}
+
+static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) {
+    eitp_token_file_info *info = &packer->writer.info;
+    info->document_count++;
+    eitp_status status = eitp__pack_pieces(packer, error);
+    if (status == EITP_OK && info->end_of_text >= 0)
+        status = eitp__token_writer_add(&packer->writer, &info->end_of_text, 1, error);
+    return status;
+}
+
+/* A token file has whole texts, whatever the tokenizer says. */
+static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_tokenizer *tokenizer) {
+    const int32_t length = eitp_tokenizer_sequence_defaults(tokenizer).max_length;
+    if (length)
+        eitp__log(packer->host, EITP_LOG_WARNING,
+                  "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
+}
+
+static eitp_status eitp__pack_open_texts(eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    eitp_text_files_config texts = EITP__ZERO;
+    texts.paths = config->paths;
+    texts.path_count = config->path_count;
+    texts.piece_size = config->read_size;
+    texts.format = config->format;
+    texts.encoding = config->encoding;
+    texts.text_column = config->text_column;
+    texts.skip_bad = config->skip_bad;
+    texts.strict_utf8 = config->strict_utf8;
+    texts.input = config->input;
+    return eitp_text_files_open(packer->host, &texts, &packer->texts, error);
+}
+
+static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
+                                    eitp_error *error) {
+    eitp_status status = eitp__partial_file_check(packer->host, output_path, "token file", error);
+    if (status == EITP_OK)
+        status = eitp__pack_open_texts(packer, error);
+    if (status == EITP_OK)
+        status = eitp_encoder_create(tokenizer, eitp__pack_ids, packer, &packer->encoder, error);
+    if (status == EITP_OK)
+        status =
+            eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
+    eitp__pack_warn_truncation(packer, tokenizer);
+    packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
+    packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
+    return status;
+}
+
+static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error) {
+    for (;;) {
+        eitp_status status = eitp__text_files_next(packer->texts, &packer->path, error);
+        if (status != EITP_OK || !packer->path)
+            return status;
+        status = eitp__pack_document(packer, error);
+        if (status != EITP_OK)
+            return status;
+    }
+}
+
+static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    const eitp__text_progress counts = eitp__text_files_counts(packer->texts);
+    eitp_token_file_info *info = &packer->writer.info;
+    info->text_bytes = counts.text_bytes;
+    info->invalid_bytes = counts.invalid_bytes;
+    if (!info->token_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
+                          config->paths[0], config->path_count > 1 ? " and the other paths" : "");
+    if (info->end_of_text < 0 && info->document_count > 1)
+        eitp__log(packer->host, EITP_LOG_WARNING,
+                  "the tokenizer has no end-of-text token, so the %llu documents are not separated; name one as "
+                  "eos_token in its tokenizer_config.json",
+                  (unsigned long long)info->document_count);
+    return eitp__token_writer_finish(&packer->writer, error);
+}
+
+eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
+                      const char *output_path, eitp_token_file_info *info, eitp_error *error) {
+    eitp__packer packer;
+    if (!host || !tokenizer || !config || !output_path)
+        return eitp__fail_null(error, "eitp_pack", "host, tokenizer, config and output_path");
+    memset(&packer, 0, sizeof packer);
+    packer.host = host;
+    packer.config = config;
+    eitp_status status = eitp__pack_begin(&packer, tokenizer, output_path, error);
+    if (status == EITP_OK)
+        status = eitp__pack_documents(&packer, error);
+    if (status == EITP_OK)
+        status = eitp__pack_finish(&packer, error);
+    if (status == EITP_OK && info)
+        *info = packer.writer.info;
+    eitp__token_writer_release(&packer.writer);
+    eitp_encoder_destroy(packer.encoder);
+    eitp_text_files_close(packer.texts);
+    return status;
+}
+/* <<src/data/pack.c */
+
+/* >>src/data/table.c */
+/* Tables: files one after another, each with its format, and labels from the names of directories and files. */
+
+struct eitp_table {
+    eitp_host host;
+    eitp_table_config config; /* with copies of its texts */
+    char **paths;
+    char *has_folders; /* of each path: 1 for a directory with directories */
+    eitp__text_reading how;
+    eitp__path_walk walk;
+    eitp__row_reader rows; /* of the current file */
+    char *label;           /* of the current file; NULL: none */
+    eitp_table_statistics statistics;
+};
+
+/* ---- Opening ---- */
+
+static eitp_status eitp__table_copy(eitp_table *table, const char **text, eitp_error *error) {
+    if (!*text)
+        return EITP_OK;
+    const size_t size = strlen(*text) + 1;
+    *text = eitp__copy_text(&table->host, *text);
+    return *text ? EITP_OK : eitp__fail_memory(error, size, "the configuration of a table");
+}
+
+static eitp_status eitp__table_copy_config(eitp_table *table, eitp_error *error) {
+    eitp_table_config *config = &table->config;
+    const char **texts[] = {&config->encoding, &config->text_column, &config->pair_column, &config->label_column};
+    const size_t count = config->path_count;
+    size_t bytes = 0;
+    eitp_status status = EITP_OK;
+    /* After a failure, what is not copied is not released. */
+    const eitp_table_config given = *config;
+    config->encoding = config->text_column = config->pair_column = config->label_column = NULL;
+    const char *const sources[] = {given.encoding, given.text_column, given.pair_column, given.label_column};
+    if (eitp__multiply_size(count, sizeof *table->paths, &bytes))
+        table->paths = (char **)eitp__allocate(&table->host, bytes);
+    table->has_folders = (char *)eitp__allocate(&table->host, count);
+    if (!table->paths || !table->has_folders)
+        return eitp__fail_memory(error, bytes, "the paths of a table");
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        const char *path = given.paths[i];
+        status = eitp__table_copy(table, &path, error);
+        table->paths[i] = (char *)(status == EITP_OK ? path : NULL);
+    }
+    for (size_t i = 0; i < EITP__COUNT(texts) && status == EITP_OK; i++) {
+        const char *text = sources[i];
+        status = eitp__table_copy(table, &text, error);
+        *texts[i] = status == EITP_OK ? text : NULL;
+    }
+    config->paths = (const char *const *)table->paths;
+    return status;
+}
+
+static void eitp__table_walk(const eitp_table *table, eitp__path_walk *walk) {
+    eitp__path_walk_init(walk, &table->host, table->config.paths, table->config.path_count);
+    walk->has_input = table->config.input.read != NULL;
+}
+
+/* Walks all paths once, to find missing ones early, and directories with directories. */
+static eitp_status eitp__table_measure(eitp_table *table, eitp_error *error) {
+    eitp__path_walk walk;
+    eitp_status status;
+    eitp__table_walk(table, &walk);
+    do {
+        status = eitp__path_walk_next(&walk, error);
+        if (status == EITP_OK && walk.path) {
+            table->statistics.bytes_total += walk.size;
+            if (walk.depth > 1)
+                table->has_folders[walk.next_path - 1] = 1;
+        }
+    } while (status == EITP_OK && walk.path);
+    eitp__path_walk_release(&walk);
+    return status;
+}
+
+static eitp_status eitp__table_check_config(const eitp_table_config *config, eitp_error *error) {
+    if (!config->path_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no paths given; name files or directories");
+    if ((unsigned)config->format > EITP_FORMAT_FOLDERS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown format %d", (int)config->format);
+    for (size_t i = 0; i < config->path_count; i++) {
+        if (!config->paths || !config->paths[i])
+            return eitp__fail_null(error, "eitp_table_open", "paths and each of them");
+        if (!strcmp(config->paths[i], "-") && !config->input.read)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'-' has nothing to read; set input, or give ./- for a file");
+    }
+    return EITP_OK;
+}
+
+eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *config, eitp_table **out,
+                            eitp_error *error) {
+    if (!host || !config || !out)
+        return eitp__fail_null(error, "eitp_table_open", "host, config and out");
+    *out = NULL;
+    eitp_status status = eitp__table_check_config(config, error);
+    if (status != EITP_OK)
+        return status;
+    eitp_table *table = (eitp_table *)eitp__allocate(host, sizeof *table);
+    if (!table)
+        return eitp__fail_memory(error, sizeof *table, "a table");
+    table->host = *host;
+    table->config = *config;
+    status = eitp__table_copy_config(table, error);
+    table->how.encoding = table->config.encoding;
+    table->how.strict = config->strict_utf8;
+    table->how.read_size = config->read_size ? config->read_size : 65536;
+    table->how.input = config->input.read ? &table->config.input : NULL;
+    if (!table->config.row_limit)
+        table->config.row_limit = EITP__ROW_LIMIT;
+    if (status == EITP_OK)
+        status = eitp__table_measure(table, error);
+    if (status != EITP_OK) {
+        eitp_table_close(table);
+        return status;
+    }
+    eitp__table_walk(table, &table->walk);
+    *out = table;
+    return EITP_OK;
+}
+
+void eitp_table_close(eitp_table *table) {
+    if (!table)
+        return;
+    const eitp_host host = table->host;
+    const eitp_table_config *config = &table->config;
+    const char *const texts[] = {config->encoding, config->text_column, config->pair_column, config->label_column};
+    eitp__row_reader_close(&table->rows);
+    eitp__path_walk_release(&table->walk);
+    eitp__release_text(&host, table->label);
+    for (size_t i = 0; i < EITP__COUNT(texts); i++)
+        eitp__release_text(&host, (char *)(uintptr_t)texts[i]);
+    for (size_t i = 0; table->paths && i < config->path_count; i++)
+        eitp__release_text(&host, table->paths[i]);
+    eitp__release(&host, table->paths, config->path_count * sizeof *table->paths);
+    eitp__release(&host, table->has_folders, config->path_count);
+    eitp__release(&host, table, sizeof *table);
+}
+
+/* ---- Files ---- */
+
+/* A file of FOLDERS: its label, and whether each line or the file is an example. *is_skipped is 1 for what is next to
+   the directories of labels, and for hidden names. */
+static eitp_status eitp__table_find_label(eitp_table *table, eitp__row_config *config, int *is_skipped,
+                                          eitp_error *error) {
+    const eitp__path_walk *walk = &table->walk;
+    const char *name = walk->path + strlen(walk->levels[0].path);
+    name += strspn(name, "/");
+    size_t size = strcspn(name, "/");
+    const int is_folder = name[size] == '/';
+    const char *base = strrchr(walk->path, '/') + 1, *dot = NULL;
+    *is_skipped = *name == '.' || *base == '.' || (!is_folder && table->has_folders[walk->next_path - 1]);
+    if (*is_skipped)
+        return EITP_OK;
+    if (!is_folder && eitp__format_of_name(name, EITP_FORMAT_LINES) != EITP_FORMAT_LINES)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: a table in a directory of labels; give the file itself, or set format to that of the "
+                          "files",
+                          walk->path);
+    for (size_t i = 1; !is_folder && i < size; i++)
+        dot = name[i] == '.' ? name + i : dot;
+    size = dot ? (size_t)(dot - name) : size;
+    config->format = is_folder ? EITP_FORMAT_TEXT : EITP_FORMAT_LINES;
+    table->label = eitp__copy_bytes(&table->host, name, size);
+    config->label.bytes = table->label;
+    config->label.size = size;
+    return table->label ? EITP_OK : eitp__fail_memory(error, size + 1, "the name of a label");
+}
+
+/* The format of the current file, and its label if a directory gives one. */
+static eitp_status eitp__table_find_format(eitp_table *table, eitp__row_config *config, int *is_skipped,
+                                           eitp_error *error) {
+    const char *path = table->walk.path;
+    const size_t length = strlen(path);
+    *is_skipped = 0;
+    config->format = table->config.format;
+    if (!table->walk.is_listed && (config->format == EITP_FORMAT_AUTO || config->format == EITP_FORMAT_FOLDERS))
+        return eitp__table_find_label(table, config, is_skipped, error);
+    if (config->format == EITP_FORMAT_FOLDERS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a file, and format is FOLDERS; give directories", path);
+    if (config->format == EITP_FORMAT_AUTO)
+        config->format = eitp__format_of_name(
+            path, length > 5 && !strcmp(path + length - 5, ".json") ? EITP_FORMAT_JSONL : EITP_FORMAT_LINES);
+    return EITP_OK;
+}
+
+/* Opens the current file of the walk, unless it is skipped. */
+static eitp_status eitp__table_begin(eitp_table *table, eitp_error *error) {
+    eitp__row_config config = EITP__ZERO;
+    int is_skipped;
+    eitp_status status = eitp__table_find_format(table, &config, &is_skipped, error);
+    if (status != EITP_OK)
+        return status;
+    if (is_skipped) {
+        eitp__log(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is not in a directory of a label",
+                  table->walk.path);
+        return EITP_OK;
+    }
+    config.columns[EITP__COLUMN_TEXT] = table->config.text_column;
+    config.columns[EITP__COLUMN_PAIR] = table->config.pair_column;
+    config.columns[EITP__COLUMN_LABEL] = table->config.label_column;
+    config.skip_bad = table->config.skip_bad;
+    config.row_limit = table->config.row_limit;
+    status = eitp__row_reader_open(&table->rows, &table->host, table->walk.path, &table->how, &config, error);
+    if (status == EITP_OK && !table->rows.reader.end)
+        eitp__log(&table->host, EITP_LOG_WARNING, "%s: skipped, because it is empty", table->walk.path);
+    return status;
+}
+
+/* Closes the current file, if any, and adds what it had to the statistics. */
+static void eitp__table_end(eitp_table *table) {
+    table->statistics = eitp_table_get_statistics(table);
+    eitp__row_reader_close(&table->rows);
+    eitp__release_text(&table->host, table->label);
+    table->label = NULL;
+}
+
+static eitp_status eitp__table_read(void *user, eitp_example *example, int *is_end, eitp_error *error) {
+    eitp_table *table = (eitp_table *)user;
+    eitp_status status = EITP_OK;
+    if (!table)
+        return eitp__fail_null(error, "eitp_table_source", "table");
+    for (;;) {
+        int has_ended = 1;
+        if (table->rows.reader.host)
+            status = eitp__row_reader_next(&table->rows, example, &has_ended, error);
+        *is_end = 0;
+        if (status != EITP_OK || !has_ended)
+            return status;
+        eitp__table_end(table);
+        status = eitp__path_walk_next(&table->walk, error);
+        *is_end = status == EITP_OK && !table->walk.path;
+        if (*is_end)
+            return eitp__report_skipped_rows(&table->host, table->paths[0], table->statistics.rows,
+                                             table->statistics.skipped_rows, error);
+        if (status == EITP_OK)
+            status = eitp__table_begin(table, error);
+        if (status != EITP_OK)
+            return status;
+    }
+}
+
+eitp_example_source eitp_table_source(eitp_table *table) {
+    eitp_example_source source;
+    source.user = table;
+    source.read = eitp__table_read;
+    return source;
+}
+
+eitp_table_statistics eitp_table_get_statistics(const eitp_table *table) {
+    eitp_table_statistics statistics = EITP__ZERO;
+    if (!table)
+        return statistics;
+    statistics = table->statistics;
+    statistics.rows += table->rows.count;
+    statistics.skipped_rows += table->rows.skipped;
+    statistics.bytes += table->rows.reader.used_bytes;
+    statistics.invalid_bytes += eitp__text_reader_invalid(&table->rows.reader);
+    return statistics;
+}
+/* <<src/data/table.c */
+
+/* >>src/data/label_table.c */
+/* Few enough for a load factor of a half with 32-bit slots. */
+#define EITP__MAX_TABLE_LABELS ((uint32_t)1 << 30)
+
+EITP__PRIVATE void eitp__label_table_init(eitp__label_table *table, const eitp_host *host) {
+    memset(table, 0, sizeof *table);
+    eitp__buffer_init(&table->text, host);
+}
+
+EITP__PRIVATE void eitp__label_table_release(eitp__label_table *table) {
+    const eitp_host *host = table->text.host;
+    if (!host)
+        return;
+    eitp__release(host, table->offsets, table->offset_capacity * sizeof *table->offsets);
+    eitp__release(host, table->slots, table->slot_count * sizeof *table->slots);
+    eitp__buffer_release(&table->text);
+    eitp__label_table_init(table, host);
+}
+
+EITP__PRIVATE const char *eitp__label_table_name(const eitp__label_table *table, uint32_t number) {
+    return table->text.data + table->offsets[number];
+}
+
+/* The slot of a label without zero bytes, or the free slot for it. */
+static uint32_t *eitp__label_slot(const eitp__label_table *table, const char *text, size_t size) {
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START, text, size);
+    hash ^= hash >> 32;
+    for (uint32_t i = (uint32_t)hash & (table->slot_count - 1);; i = (i + 1) & (table->slot_count - 1)) {
+        uint32_t *slot = &table->slots[i];
+        if (!*slot)
+            return slot;
+        const char *name = eitp__label_table_name(table, *slot - 1);
+        if (!strncmp(name, text, size) && !name[size])
+            return slot;
+    }
+}
+
+EITP__PRIVATE int eitp__label_table_find(const eitp__label_table *table, const char *text, size_t size,
+                                         uint32_t *number) {
+    const uint32_t *slot = table->count ? eitp__label_slot(table, text, size) : NULL;
+    if (!slot || !*slot)
+        return 0;
+    *number = *slot - 1;
+    return 1;
+}
+
+/* Makes room in the hash table for one more label; returns 0 if out of memory. */
+static int eitp__label_table_grow(eitp__label_table *table) {
+    const eitp_host *host = table->text.host;
+    const uint32_t slot_count = table->slot_count ? 2 * table->slot_count : 64;
+    if (2 * (table->count + 1) <= table->slot_count)
+        return 1;
+    uint32_t *slots = (uint32_t *)eitp__allocate(host, slot_count * sizeof *slots);
+    if (!slots)
+        return 0;
+    eitp__release(host, table->slots, table->slot_count * sizeof *table->slots);
+    table->slots = slots;
+    table->slot_count = slot_count;
+    /* In order of number, so that those added last can be removed without closing gaps. */
+    for (uint32_t i = 0; i < table->count; i++) {
+        const char *name = eitp__label_table_name(table, i);
+        *eitp__label_slot(table, name, strlen(name)) = i + 1;
+    }
+    return 1;
+}
+
+EITP__PRIVATE eitp_status eitp__label_table_add(eitp__label_table *table, const char *text, size_t size,
+                                                uint32_t *number, eitp_error *error) {
+    const size_t offset = table->text.size;
+    if (eitp__label_table_find(table, text, size, number))
+        return EITP_OK;
+    if (table->count == EITP__MAX_TABLE_LABELS || !eitp__label_table_grow(table) ||
+        !eitp__reserve(table->text.host, (void **)&table->offsets, &table->offset_capacity, (size_t)table->count + 1,
+                       sizeof *table->offsets))
+        return eitp__fail_memory(error, ((size_t)table->count + 1) * sizeof *table->offsets, "the names of labels");
+    uint32_t *slot = eitp__label_slot(table, text, size);
+    eitp__buffer_add(&table->text, text, size);
+    eitp__buffer_add(&table->text, "", 1);
+    if (table->text.failed)
+        return eitp__fail_memory(error, offset + size + 1, "the names of labels");
+    table->offsets[table->count] = offset;
+    *number = table->count++;
+    *slot = table->count;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__label_table_truncate(eitp__label_table *table, uint32_t count) {
+    while (table->count > count) {
+        const char *name = eitp__label_table_name(table, table->count - 1);
+        *eitp__label_slot(table, name, strlen(name)) = 0;
+        table->text.size = table->offsets[--table->count];
+    }
+}
+
+/* A label as it is sorted. */
+typedef struct eitp__sorted_label {
+    const char *name;
+    double value; /* 0 if not all labels are numbers */
+    uint32_t number;
+} eitp__sorted_label;
+
+static int eitp__compare_sorted_labels(const void *a, const void *b) {
+    const eitp__sorted_label *left = (const eitp__sorted_label *)a, *right = (const eitp__sorted_label *)b;
+    if (left->value < right->value || left->value > right->value)
+        return left->value < right->value ? -1 : 1;
+    return strcmp(left->name, right->name);
+}
+
+EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table, uint32_t *order, eitp_error *error) {
+    const size_t bytes = table->count * sizeof(eitp__sorted_label);
+    eitp__sorted_label *labels = (eitp__sorted_label *)eitp__allocate_uninitialized(table->text.host, bytes);
+    int are_numbers = 1;
+    if (table->count && !labels)
+        return eitp__fail_memory(error, bytes, "sorting labels");
+    for (uint32_t i = 0; i < table->count; i++) {
+        labels[i].name = eitp__label_table_name(table, i);
+        labels[i].number = i;
+        are_numbers = are_numbers && eitp__json_read_number(labels[i].name, strlen(labels[i].name), &labels[i].value);
+    }
+    for (uint32_t i = 0; i < table->count && !are_numbers; i++)
+        labels[i].value = 0;
+    eitp__sort(labels, table->count, sizeof *labels, eitp__compare_sorted_labels);
+    for (uint32_t i = 0; i < table->count; i++)
+        order[i] = labels[i].number;
+    eitp__release(table->text.host, labels, bytes);
+    return EITP_OK;
+}
+/* <<src/data/label_table.c */
+
+/* >>src/data/example_labels.c */
+#include <float.h>
+
+/* As many as a model may have. */
+enum { EITP__MAX_FILE_LABELS = 1 << 20 };
+
+/* Longest part of a label, in bytes, that a message quotes. */
+enum { EITP__QUOTED_LABEL = 60 };
+
+static int eitp__quoted_size(size_t size) {
+    return size < EITP__QUOTED_LABEL ? (int)size : EITP__QUOTED_LABEL;
+}
+
+static eitp_status eitp__label_text_check(const char *text, size_t size, eitp_error *error) {
+    if (!size)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the label is empty; name it, or set problem to EITP_PROBLEM_MULTI_LABEL if examples may have "
+            "none");
+    if (memchr(text, 0, size) || eitp__utf8_valid_prefix((const unsigned char *)text, size) != size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the label must be UTF-8 without zero bytes");
+    return EITP_OK;
+}
+
+/* Names of a classification go into the table. */
+static eitp_status eitp__example_labels_begin(eitp__example_labels *labels, eitp_error *error) {
+    const eitp_labelled_pack_config *config = labels->config;
+    for (int64_t i = 0; i < config->label_count; i++) {
+        const char *name = config->labels[i];
+        const size_t size = name ? strlen(name) : 0;
+        uint32_t number = 0;
+        if (!name)
+            return eitp__fail_null(error, "eitp_labelled_pack", "each of config->labels");
+        eitp_status status = eitp__label_text_check(name, size, error);
+        if (status == EITP_OK)
+            status = eitp__label_table_add(&labels->table, name, size, &number, error);
+        if (status == EITP_OK && number != (uint32_t)i)
+            status = eitp__fail(error, EITP_ERROR_ARGUMENT, "two labels are named '%.*s'", EITP__QUOTED_LABEL, name);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__example_labels_init(eitp__example_labels *labels, const eitp_host *host,
+                                                    const eitp_labelled_pack_config *config, eitp_error *error) {
+    const int problem = (int)config->problem;
+    memset(labels, 0, sizeof *labels);
+    labels->host = host;
+    labels->config = config;
+    eitp__label_table_init(&labels->table, host);
+    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_REGRESSION)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown problem %d", problem);
+    if (config->label_count < 0 || config->label_count > EITP__MAX_FILE_LABELS ||
+        !config->labels != !config->label_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "label_count must be the number of labels, at most %d, or 0 without them (got %lld)",
+                          (int)EITP__MAX_FILE_LABELS, (long long)config->label_count);
+    if (config->problem == EITP_PROBLEM_REGRESSION)
+        labels->target_count = config->label_count;
+    return config->problem == EITP_PROBLEM_REGRESSION ? EITP_OK : eitp__example_labels_begin(labels, error);
+}
+
+EITP__PRIVATE void eitp__example_labels_release(eitp__example_labels *labels) {
+    if (!labels->host)
+        return;
+    eitp__label_table_release(&labels->table);
+    eitp__release(labels->host, labels->numbers, labels->capacity * sizeof *labels->numbers);
+    memset(labels, 0, sizeof *labels);
+}
+
+/* Names the labels that there are: "a, b and 3 others". */
+static eitp_status eitp__fail_unknown_label(const eitp__example_labels *labels, const char *text, size_t size,
+                                            eitp_error *error) {
+    const uint32_t shown = labels->table.count < 8 ? labels->table.count : 8;
+    char names[256] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < shown; i++) {
+        const int length = snprintf(names + used, sizeof names - used, "%s%.*s", i ? ", " : "", 24,
+                                    eitp__label_table_name(&labels->table, i));
+        used += (size_t)(length > 0 ? length : 0);
+    }
+    if (labels->table.count > shown)
+        snprintf(names + used, sizeof names - used, " and %lu others", (unsigned long)(labels->table.count - shown));
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "no label named '%.*s' (labels: %s)", eitp__quoted_size(size), text,
+                      names);
+}
+
+static eitp_status eitp__label_number_check(const char *text, size_t size, eitp_error *error) {
+    double value = 0;
+    if (!eitp__json_read_number(text, size, &value) || value > FLT_MAX || value < -FLT_MAX)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%.*s' is not a number in the range of a float",
+                          eitp__quoted_size(size), text);
+    return EITP_OK;
+}
+
+/* Adds one label of the current example. */
+static eitp_status eitp__example_label_add(eitp__example_labels *labels, const char *text, size_t size,
+                                           eitp_error *error) {
+    const int is_number = labels->config->problem == EITP_PROBLEM_REGRESSION;
+    uint32_t number = 0;
+    eitp_status status = eitp__label_text_check(text, size, error);
+    if (status == EITP_OK && is_number)
+        status = eitp__label_number_check(text, size, error);
+    if (status == EITP_OK && labels->config->labels && !is_number &&
+        !eitp__label_table_find(&labels->table, text, size, &number))
+        return eitp__fail_unknown_label(labels, text, size, error);
+    if (status == EITP_OK)
+        status = eitp__label_table_add(&labels->table, text, size, &number, error);
+    if (status != EITP_OK)
+        return status;
+    if (!eitp__reserve(labels->host, (void **)&labels->numbers, &labels->capacity, labels->count + 1,
+                       sizeof *labels->numbers))
+        return eitp__fail_memory(error, (labels->count + 1) * sizeof *labels->numbers, "the labels of an example");
+    labels->numbers[labels->count++] = number;
+    return EITP_OK;
+}
+
+/* Adds the labels in "a|b", without the spaces around each. */
+static eitp_status eitp__example_label_split(eitp__example_labels *labels, const eitp_text *text, eitp_error *error) {
+    const char *at = text->bytes, *end = text->bytes + text->size;
+    for (;;) {
+        const char *bar = (const char *)memchr(at, '|', (size_t)(end - at));
+        const char *first = at, *last = bar ? bar : end;
+        while (first < last && (*first == ' ' || *first == '\t'))
+            first++;
+        while (last > first && (last[-1] == ' ' || last[-1] == '\t'))
+            last--;
+        eitp_status status = eitp__example_label_add(labels, first, (size_t)(last - first), error);
+        if (status != EITP_OK || !bar)
+            return status;
+        at = bar + 1;
+    }
+}
+
+/* True if a label is the names of several. */
+static int eitp__label_is_split(const eitp__example_labels *labels, const eitp_example *example,
+                                const eitp_text *text) {
+    uint32_t number;
+    if (labels->config->problem == EITP_PROBLEM_SINGLE_LABEL || example->labels_are_list || !text->size ||
+        !memchr(text->bytes, '|', text->size) || memchr(text->bytes, 0, text->size))
+        return 0;
+    return !labels->config->labels || !eitp__label_table_find(&labels->table, text->bytes, text->size, &number);
+}
+
+static int eitp__compare_label_numbers(const void *a, const void *b) {
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* Sorts the labels of an example that may have several, and refuses the same one twice. */
+static eitp_status eitp__example_labels_distinct(eitp__example_labels *labels, eitp_error *error) {
+    eitp__sort(labels->numbers, labels->count, sizeof *labels->numbers, eitp__compare_label_numbers);
+    for (size_t i = 1; i < labels->count; i++) {
+        if (labels->numbers[i] == labels->numbers[i - 1])
+            return eitp__fail(
+                error, EITP_ERROR_ARGUMENT,
+                "label '%.*s' occurs twice; an example has the names of its labels, not a number for each "
+                "label, unless problem is EITP_PROBLEM_REGRESSION",
+                EITP__QUOTED_LABEL, eitp__label_table_name(&labels->table, labels->numbers[i]));
+    }
+    return EITP_OK;
+}
+
+/* The number of labels against the problem. */
+static eitp_status eitp__example_labels_check(eitp__example_labels *labels, eitp_error *error) {
+    const eitp_problem problem = labels->config->problem;
+    if (problem == EITP_PROBLEM_SINGLE_LABEL && labels->count != 1)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%llu labels, but problem is EITP_PROBLEM_SINGLE_LABEL",
+                          (unsigned long long)labels->count);
+    if (problem != EITP_PROBLEM_REGRESSION)
+        return eitp__example_labels_distinct(labels, error);
+    if (!labels->count || (labels->target_count && (uint64_t)labels->target_count != labels->count))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%llu numbers to predict, expected %lld",
+                          (unsigned long long)labels->count,
+                          (long long)(labels->target_count ? labels->target_count : 1));
+    labels->target_count = (int64_t)labels->count;
+    return EITP_OK;
+}
+
+/* An example without a label: all or none may be so, unless they may have any number. */
+static eitp_status eitp__example_labels_none(eitp__example_labels *labels, eitp_error *error) {
+    const int may_be_none = labels->config->problem == EITP_PROBLEM_MULTI_LABEL;
+    if (!may_be_none && (labels->config->problem != EITP_PROBLEM_UNKNOWN || labels->config->labels || labels->labelled))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the label is missing; name it, or set problem to EITP_PROBLEM_MULTI_LABEL if examples may "
+                          "have none");
+    labels->labelled += (uint64_t)may_be_none;
+    labels->unlabelled += (uint64_t)!may_be_none;
+    return EITP_OK;
+}
+
+static eitp_status eitp__example_labels_read(eitp__example_labels *labels, const eitp_example *example,
+                                             eitp_error *error) {
+    const int may_be_none = labels->config->problem == EITP_PROBLEM_MULTI_LABEL && example->label_count == 1;
+    for (size_t i = 0; i < example->label_count; i++) {
+        const eitp_text *text = &example->labels[i];
+        eitp_status status = EITP_OK;
+        if (eitp__label_is_split(labels, example, text))
+            status = eitp__example_label_split(labels, text, error);
+        else if (text->size || !may_be_none)
+            status = eitp__example_label_add(labels, text->bytes, text->size, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return eitp__example_labels_check(labels, error);
+}
+
+EITP__PRIVATE eitp_status eitp__example_labels_add(eitp__example_labels *labels, const eitp_example *example,
+                                                   eitp_error *error) {
+    const uint32_t known = labels->table.count;
+    const int is_list = example->labels_are_list || example->label_count > 1;
+    labels->count = 0;
+    if (!example->label_count && !is_list)
+        return eitp__example_labels_none(labels, error);
+    if (labels->unlabelled)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "this example has a label, but the %llu before it have none; give all of them labels, or set "
+                          "problem, so that those without are bad",
+                          (unsigned long long)labels->unlabelled);
+    eitp_status status = eitp__example_labels_read(labels, example, error);
+    if (status != EITP_OK) {
+        eitp__label_table_truncate(&labels->table, known);
+        return status;
+    }
+    labels->has_several |= is_list || labels->count > 1;
+    labels->labelled++;
+    labels->label_count += labels->count;
+    return EITP_OK;
+}
+
+/* ---- Deciding ---- */
+
+static eitp_problem eitp__labels_problem(const eitp__example_labels *labels) {
+    const eitp_labelled_pack_config *config = labels->config;
+    int has_fraction = 0;
+    if (!labels->label_count)
+        return EITP_PROBLEM_UNKNOWN;
+    if (config->problem != EITP_PROBLEM_UNKNOWN)
+        return config->problem;
+    if (labels->has_several)
+        return EITP_PROBLEM_MULTI_LABEL;
+    for (uint32_t i = 0; i < labels->table.count && !config->labels; i++) {
+        const char *name = eitp__label_table_name(&labels->table, i);
+        double value = 0;
+        if (eitp__label_number_check(name, strlen(name), NULL) != EITP_OK)
+            return EITP_PROBLEM_SINGLE_LABEL;
+        eitp__json_read_number(name, strlen(name), &value);
+        has_fraction |= value < floor(value) || value > floor(value);
+    }
+    return has_fraction ? EITP_PROBLEM_REGRESSION : EITP_PROBLEM_SINGLE_LABEL;
+}
+
+/* Numbers to predict: their bits, and the names that were given. */
+static void eitp__labels_as_numbers(const eitp__example_labels *labels, eitp__label_meaning *meaning) {
+    const eitp_labelled_pack_config *config = labels->config;
+    for (uint32_t i = 0; i < labels->table.count; i++) {
+        const char *name = eitp__label_table_name(&labels->table, i);
+        double value = 0;
+        eitp__json_read_number(name, strlen(name), &value);
+        const float narrow = (float)value;
+        memcpy(&meaning->values[i], &narrow, sizeof narrow);
+    }
+    meaning->label_count = config->problem == EITP_PROBLEM_REGRESSION ? labels->target_count : 1;
+    for (int64_t i = 0; i < config->label_count; i++)
+        eitp__buffer_add(&meaning->names, config->labels[i], strlen(config->labels[i]) + 1);
+}
+
+/* Names: their order, and their text. */
+static eitp_status eitp__labels_as_names(const eitp__example_labels *labels, eitp__label_meaning *meaning,
+                                         eitp_error *error) {
+    const size_t count = labels->table.count, bytes = count * sizeof(uint32_t);
+    if (count > EITP__MAX_FILE_LABELS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%llu different labels exceed the limit of %d; is this the column of the labels?",
+                          (unsigned long long)count, (int)EITP__MAX_FILE_LABELS);
+    uint32_t *order = (uint32_t *)eitp__allocate_uninitialized(labels->host, bytes);
+    eitp_status status = EITP_OK;
+    if (!order)
+        return eitp__fail_memory(error, bytes, "sorting labels");
+    if (!labels->config->labels)
+        status = eitp__label_table_sort(&labels->table, order, error);
+    for (uint32_t i = 0; i < count && status == EITP_OK; i++) {
+        const uint32_t number = labels->config->labels ? i : order[i];
+        const char *name = eitp__label_table_name(&labels->table, number);
+        meaning->values[number] = i;
+        eitp__buffer_add(&meaning->names, name, strlen(name) + 1);
+    }
+    meaning->label_count = (int64_t)count;
+    eitp__release(labels->host, order, bytes);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__example_labels_finish(const eitp__example_labels *labels, eitp__label_meaning *meaning,
+                                                      eitp_error *error) {
+    const size_t bytes = labels->table.count * sizeof *meaning->values;
+    eitp_status status = EITP_OK;
+    memset(meaning, 0, sizeof *meaning);
+    eitp__buffer_init(&meaning->names, labels->host);
+    meaning->problem = eitp__labels_problem(labels);
+    if (meaning->problem == EITP_PROBLEM_UNKNOWN)
+        return EITP_OK;
+    meaning->values = (uint32_t *)eitp__allocate_uninitialized(labels->host, bytes);
+    meaning->value_count = meaning->values ? labels->table.count : 0;
+    if (!meaning->values)
+        return eitp__fail_memory(error, bytes, "the values of labels");
+    if (meaning->problem == EITP_PROBLEM_REGRESSION)
+        eitp__labels_as_numbers(labels, meaning);
+    else
+        status = eitp__labels_as_names(labels, meaning, error);
+    if (status == EITP_OK && meaning->names.failed)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    return status;
+}
+
+EITP__PRIVATE void eitp__label_meaning_release(eitp__label_meaning *meaning) {
+    const eitp_host *host = meaning->names.host;
+    if (!host)
+        return;
+    eitp__release(host, meaning->values, meaning->value_count * sizeof *meaning->values);
+    eitp__buffer_release(&meaning->names);
+    memset(meaning, 0, sizeof *meaning);
+}
+/* <<src/data/example_labels.c */
+
+/* >>src/data/labelled_format.c */
+enum { EITP__LABELLED_VERSION = 1, EITP__LABELLED_MAGIC_SIZE = 8, EITP__LABELLED_AT_VERSION = 8 };
+enum { EITP__LABELLED_AT_CRC = EITP__LABELLED_HEADER_SIZE - 4 };
+
+static const char *eitp__labelled_magic(void) {
+    return "EITPLAB"; /* including its zero byte */
+}
+
+/* The numbers of the header, in the order in which they follow the version. */
+typedef struct eitp__labelled_fields {
+    uint64_t element_size, sample_count, id_count, value_count, names_size;
+    uint64_t tokenizer_fingerprint, content_hash;
+    uint64_t vocabulary_size, problem, label_count, max_length;
+    uint64_t pair_count, cut_samples, cut_ids, skipped, repeated, ambiguous;
+    uint64_t sequence_length, truncation, truncate_left, omit_special_tokens, dedup;
+} eitp__labelled_fields;
+
+typedef struct eitp__labelled_field {
+    size_t member; /* offset in eitp__labelled_fields */
+    unsigned char at, size;
+} eitp__labelled_field;
+
+#define EITP__LABELLED_FIELD(member, at, size)                                                                         \
+    { offsetof(eitp__labelled_fields, member), at, size }
+
+static const eitp__labelled_field eitp__labelled_field_table[] = {
+    EITP__LABELLED_FIELD(element_size, 12, 4),
+    EITP__LABELLED_FIELD(sample_count, 16, 8),
+    EITP__LABELLED_FIELD(id_count, 24, 8),
+    EITP__LABELLED_FIELD(value_count, 32, 8),
+    EITP__LABELLED_FIELD(names_size, 40, 8),
+    EITP__LABELLED_FIELD(tokenizer_fingerprint, 48, 8),
+    EITP__LABELLED_FIELD(content_hash, 56, 8),
+    EITP__LABELLED_FIELD(vocabulary_size, 64, 4),
+    EITP__LABELLED_FIELD(problem, 68, 4),
+    EITP__LABELLED_FIELD(label_count, 72, 4),
+    EITP__LABELLED_FIELD(max_length, 76, 4),
+    EITP__LABELLED_FIELD(pair_count, 80, 8),
+    EITP__LABELLED_FIELD(cut_samples, 88, 8),
+    EITP__LABELLED_FIELD(cut_ids, 96, 8),
+    EITP__LABELLED_FIELD(skipped, 104, 8),
+    EITP__LABELLED_FIELD(repeated, 112, 8),
+    EITP__LABELLED_FIELD(ambiguous, 120, 8),
+    EITP__LABELLED_FIELD(sequence_length, 128, 4),
+    EITP__LABELLED_FIELD(truncation, 132, 4),
+    EITP__LABELLED_FIELD(truncate_left, 136, 4),
+    EITP__LABELLED_FIELD(omit_special_tokens, 140, 4),
+    EITP__LABELLED_FIELD(dedup, 144, 4),
+};
+
+EITP__PRIVATE void eitp__labelled_header_unfinished(unsigned char bytes[EITP__LABELLED_HEADER_SIZE]) {
+    memset(bytes, 0, EITP__LABELLED_HEADER_SIZE);
+    memcpy(bytes, eitp__labelled_magic(), EITP__LABELLED_MAGIC_SIZE);
+}
+
+static eitp__labelled_fields eitp__labelled_fields_of(const eitp__labelled_layout *layout) {
+    const eitp_labelled_info *info = &layout->info;
+    eitp__labelled_fields fields;
+    fields.element_size = (uint64_t)info->element_size;
+    fields.sample_count = info->sample_count;
+    fields.id_count = info->id_count;
+    fields.value_count = layout->value_count;
+    fields.names_size = layout->names_size;
+    fields.tokenizer_fingerprint = info->tokenizer_fingerprint;
+    fields.content_hash = info->content_hash;
+    fields.vocabulary_size = (uint64_t)info->vocabulary_size;
+    fields.problem = (uint64_t)info->problem;
+    fields.label_count = (uint64_t)info->label_count;
+    fields.max_length = (uint64_t)info->max_length;
+    fields.pair_count = info->pair_count;
+    fields.cut_samples = info->cut_samples;
+    fields.cut_ids = info->cut_ids;
+    fields.skipped = info->skipped;
+    fields.repeated = info->repeated;
+    fields.ambiguous = info->ambiguous;
+    fields.sequence_length = (uint64_t)info->sequence.max_length;
+    fields.truncation = (uint64_t)info->sequence.truncation;
+    fields.truncate_left = info->sequence.truncate_left != 0;
+    fields.omit_special_tokens = info->sequence.omit_special_tokens != 0;
+    fields.dedup = info->dedup != 0;
+    return fields;
+}
+
+EITP__PRIVATE void eitp__labelled_header_write(unsigned char bytes[EITP__LABELLED_HEADER_SIZE],
+                                               const eitp__labelled_layout *layout) {
+    const eitp__labelled_fields fields = eitp__labelled_fields_of(layout);
+    eitp__labelled_header_unfinished(bytes);
+    eitp__put_number(bytes + EITP__LABELLED_AT_VERSION, 4, EITP__LABELLED_VERSION);
+    for (size_t i = 0; i < EITP__COUNT(eitp__labelled_field_table); i++) {
+        const eitp__labelled_field *field = &eitp__labelled_field_table[i];
+        uint64_t value;
+        memcpy(&value, (const char *)&fields + field->member, sizeof value);
+        eitp__put_number(bytes + field->at, field->size, value);
+    }
+    eitp__put_number(bytes + EITP__LABELLED_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__LABELLED_AT_CRC));
+}
+
+static void eitp__labelled_info_set(eitp_labelled_info *info, const eitp__labelled_fields *fields) {
+    info->element_size = (int32_t)fields->element_size;
+    info->vocabulary_size = (int32_t)fields->vocabulary_size;
+    info->problem = (eitp_problem)fields->problem;
+    info->label_count = (int64_t)fields->label_count;
+    info->sample_count = fields->sample_count;
+    info->id_count = fields->id_count;
+    info->max_length = (int64_t)fields->max_length;
+    info->pair_count = fields->pair_count;
+    info->cut_samples = fields->cut_samples;
+    info->cut_ids = fields->cut_ids;
+    info->skipped = fields->skipped;
+    info->repeated = fields->repeated;
+    info->ambiguous = fields->ambiguous;
+    info->dedup = fields->dedup != 0;
+    info->sequence.max_length = (int32_t)fields->sequence_length;
+    info->sequence.truncation = (eitp_truncation)fields->truncation;
+    info->sequence.truncate_left = fields->truncate_left != 0;
+    info->sequence.omit_special_tokens = fields->omit_special_tokens != 0;
+    info->tokenizer_fingerprint = fields->tokenizer_fingerprint;
+    info->content_hash = fields->content_hash;
+}
+
+/* The name of the first number that no file has; NULL: all are possible. */
+static const char *eitp__labelled_impossible(const eitp__labelled_fields *fields) {
+    const uint64_t size = fields->element_size, vocabulary = fields->vocabulary_size;
+    const int has_labels = fields->problem != EITP_PROBLEM_UNKNOWN;
+    if (size != 2 && size != 4)
+        return "size of an id";
+    if (!vocabulary || vocabulary > (size == 2 ? 65536 : (uint64_t)INT32_MAX))
+        return "vocabulary";
+    if (fields->problem > EITP_PROBLEM_REGRESSION)
+        return "problem";
+    if (!fields->sample_count || fields->sample_count > EITP__MAX_SAMPLES)
+        return "number of samples";
+    if (!fields->max_length || fields->max_length > INT32_MAX)
+        return "length of a sample";
+    if (!fields->label_count != !has_labels || fields->label_count > INT32_MAX)
+        return "number of labels";
+    if (!has_labels && fields->names_size)
+        return "size of names";
+    if (fields->sequence_length > INT32_MAX || fields->truncation > EITP_TRUNCATE_NONE)
+        return "truncation";
+    return NULL;
+}
+
+/* Subtracts the size of a section from what is left of the file; returns 0 if there is less. */
+static int eitp__labelled_take(uint64_t *left, uint64_t count, uint64_t size) {
+    if (count > *left / size)
+        return 0;
+    *left -= count * size;
+    return 1;
+}
+
+EITP__PRIVATE uint64_t eitp__labelled_place(eitp__labelled_layout *layout) {
+    const uint64_t ids = layout->info.id_count * (uint64_t)layout->info.element_size;
+    layout->records = EITP__LABELLED_HEADER_SIZE + (ids + 7) / 8 * 8;
+    layout->values = layout->records + layout->info.sample_count * EITP__LABELLED_RECORD_SIZE;
+    layout->names = layout->values + layout->value_count * EITP__LABELLED_VALUE_SIZE;
+    return layout->names + layout->names_size;
+}
+
+/* Compares the counts with the size of the file. */
+static eitp_status eitp__labelled_check_size(eitp__labelled_layout *layout, uint64_t file_size, eitp_error *error) {
+    const eitp_labelled_info *info = &layout->info;
+    uint64_t left = file_size;
+    const int is_within = eitp__labelled_take(&left, EITP__LABELLED_HEADER_SIZE, 1) &&
+                          eitp__labelled_take(&left, info->id_count, (uint64_t)info->element_size) &&
+                          eitp__labelled_take(&left, info->sample_count, EITP__LABELLED_RECORD_SIZE) &&
+                          eitp__labelled_take(&left, layout->value_count, EITP__LABELLED_VALUE_SIZE) &&
+                          eitp__labelled_take(&left, layout->names_size, 1);
+    if (!is_within || eitp__labelled_place(layout) != file_size)
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "the header says %llu samples with %llu ids of %d bytes, %llu values and %llu bytes of names, "
+            "but the file has %llu bytes; it is truncated or damaged: copy the file or pack the examples "
+            "again",
+            (unsigned long long)info->sample_count, (unsigned long long)info->id_count, (int)info->element_size,
+            (unsigned long long)layout->value_count, (unsigned long long)layout->names_size,
+            (unsigned long long)file_size);
+    return EITP_OK;
+}
+
+static eitp_status eitp__labelled_header_check(const unsigned char *bytes, size_t size, eitp_error *error) {
+    if (size < EITP__LABELLED_MAGIC_SIZE || memcmp(bytes, eitp__labelled_magic(), EITP__LABELLED_MAGIC_SIZE) != 0)
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "not a labelled file: it does not begin with \"EITPLAB\"; create one with eitp_labelled_pack");
+    if (size < EITP__LABELLED_HEADER_SIZE)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the file is truncated: it ends after %llu bytes, within its header of %d; copy the file or "
+                          "pack the examples again",
+                          (unsigned long long)size, (int)EITP__LABELLED_HEADER_SIZE);
+    const uint64_t version = eitp__get_number(bytes + EITP__LABELLED_AT_VERSION, 4);
+    const uint32_t crc = eitp__crc32c(0, bytes, EITP__LABELLED_AT_CRC);
+    const uint32_t expected = (uint32_t)eitp__get_number(bytes + EITP__LABELLED_AT_CRC, 4);
+    if (!version)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: pack the examples again");
+    if (version != EITP__LABELLED_VERSION)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "unsupported labelled file version %llu (supported: %d): pack the examples again",
+                          (unsigned long long)version, (int)EITP__LABELLED_VERSION);
+    if (crc != expected)
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "the header is damaged (its CRC32C is %08lx, expected %08lx): copy the file or pack the examples again",
+            (unsigned long)crc, (unsigned long)expected);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_header_read(const unsigned char *bytes, size_t size, uint64_t file_size,
+                                                     eitp__labelled_layout *layout, eitp_error *error) {
+    eitp__labelled_fields fields;
+    eitp_status status = eitp__labelled_header_check(bytes, size, error);
+    if (status != EITP_OK)
+        return status;
+    for (size_t i = 0; i < EITP__COUNT(eitp__labelled_field_table); i++) {
+        const eitp__labelled_field *field = &eitp__labelled_field_table[i];
+        const uint64_t value = eitp__get_number(bytes + field->at, field->size);
+        memcpy((char *)&fields + field->member, &value, sizeof value);
+    }
+    const char *impossible = eitp__labelled_impossible(&fields);
+    if (impossible)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the header says an impossible %s: pack the examples again",
+                          impossible);
+    memset(layout, 0, sizeof *layout);
+    eitp__labelled_info_set(&layout->info, &fields);
+    layout->value_count = fields.value_count;
+    layout->names_size = fields.names_size;
+    return eitp__labelled_check_size(layout, file_size, error);
+}
+
+/* ---- Records and values ---- */
+
+EITP__PRIVATE void eitp__labelled_record_write(unsigned char bytes[EITP__LABELLED_RECORD_SIZE],
+                                               const eitp__labelled_record *record) {
+    eitp__put_number(bytes, 8, record->first);
+    eitp__put_number(bytes + 8, 8, record->first_value);
+    eitp__put_number(bytes + 16, 8, record->text_hash);
+    eitp__put_number(bytes + 24, 4, record->length);
+    eitp__put_number(bytes + 28, 4, record->boundary);
+    eitp__put_number(bytes + 32, 4, record->value_count);
+    eitp__put_number(bytes + 36, 4, record->crc);
+}
+
+EITP__PRIVATE eitp__labelled_record eitp__labelled_record_read(const unsigned char bytes[EITP__LABELLED_RECORD_SIZE]) {
+    eitp__labelled_record record;
+    record.first = eitp__get_number(bytes, 8);
+    record.first_value = eitp__get_number(bytes + 8, 8);
+    record.text_hash = eitp__get_number(bytes + 16, 8);
+    record.length = (uint32_t)eitp__get_number(bytes + 24, 4);
+    record.boundary = (uint32_t)eitp__get_number(bytes + 28, 4);
+    record.value_count = (uint32_t)eitp__get_number(bytes + 32, 4);
+    record.crc = (uint32_t)eitp__get_number(bytes + 36, 4);
+    return record;
+}
+
+EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record, const eitp__labelled_layout *layout) {
+    const eitp_labelled_info *info = &layout->info;
+    const uint64_t length = record->length, values = record->value_count;
+    if (!length || length > (uint64_t)info->max_length || record->boundary > length)
+        return 0;
+    if (record->first > info->id_count || length > info->id_count - record->first ||
+        record->first_value > layout->value_count || values > layout->value_count - record->first_value)
+        return 0;
+    switch (info->problem) {
+    case EITP_PROBLEM_SINGLE_LABEL:
+        return values == 1;
+    case EITP_PROBLEM_MULTI_LABEL:
+        return values <= (uint64_t)info->label_count;
+    case EITP_PROBLEM_REGRESSION:
+        return values == (uint64_t)info->label_count;
+    default:
+        return values == 0;
+    }
+}
+
+EITP__PRIVATE int eitp__labelled_value_fits(uint32_t value, const eitp_labelled_info *info) {
+    const uint32_t exponent = 0x7F800000u;
+    return info->problem == EITP_PROBLEM_REGRESSION ? (value & exponent) != exponent
+                                                    : value < (uint64_t)info->label_count;
+}
+/* <<src/data/labelled_format.c */
+
+/* >>src/data/labelled_index.c */
+EITP__PRIVATE void eitp__labelled_index_init(eitp__labelled_index *index, const eitp_host *host) {
+    memset(index, 0, sizeof *index);
+    index->host = host;
+}
+
+EITP__PRIVATE void eitp__labelled_index_release(eitp__labelled_index *index) {
+    if (!index->host)
+        return;
+    eitp__release(index->host, index->entries, index->capacity * sizeof *index->entries);
+    eitp__release(index->host, index->values, index->value_capacity * sizeof *index->values);
+    eitp__labelled_index_init(index, index->host);
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_index_reserve(eitp__labelled_index *index, size_t value_count,
+                                                       eitp_error *error) {
+    if (index->count >= EITP__MAX_SAMPLES)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "a labelled file has at most %llu samples",
+                          (unsigned long long)EITP__MAX_SAMPLES);
+    if (!eitp__reserve(index->host, (void **)&index->entries, &index->capacity, index->count + 1,
+                       sizeof *index->entries) ||
+        !eitp__reserve(index->host, (void **)&index->values, &index->value_capacity, index->value_count + value_count,
+                       sizeof *index->values))
+        return eitp__fail_memory(error, (index->count + 1) * sizeof *index->entries, "the index of a labelled file");
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__labelled_entry entry,
+                                            const uint32_t *values, size_t value_count) {
+    entry.record.first_value = index->value_count;
+    entry.record.value_count = (uint32_t)value_count;
+    if (value_count)
+        memcpy(index->values + index->value_count, values, value_count * sizeof *values);
+    index->value_count += value_count;
+    index->entries[index->count++] = entry;
+}
+
+static int eitp__compare_packed_values(const void *a, const void *b) {
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, const eitp__label_meaning *meaning) {
+    if (meaning->problem == EITP_PROBLEM_UNKNOWN)
+        index->value_count = 0;
+    for (size_t i = 0; i < index->value_count; i++)
+        index->values[i] = meaning->values[index->values[i]];
+    for (size_t i = 0; i < index->count && meaning->problem == EITP_PROBLEM_MULTI_LABEL; i++) {
+        const eitp__labelled_record *record = &index->entries[i].record;
+        eitp__sort(index->values + record->first_value, record->value_count, sizeof *index->values,
+                   eitp__compare_packed_values);
+    }
+}
+
+/* ---- Repeats ---- */
+
+/* What sorting by texts needs of an entry. */
+typedef struct eitp__text_place {
+    uint64_t hash;
+    uint64_t entry;
+} eitp__text_place;
+
+static int eitp__compare_text_places(const void *a, const void *b) {
+    const eitp__text_place *left = (const eitp__text_place *)a, *right = (const eitp__text_place *)b;
+    if (left->hash != right->hash)
+        return left->hash < right->hash ? -1 : 1;
+    return left->entry < right->entry ? -1 : left->entry > right->entry;
+}
+
+static int eitp__same_values(const eitp__labelled_index *index, uint64_t a, uint64_t b) {
+    const eitp__labelled_record *left = &index->entries[a].record, *right = &index->entries[b].record;
+    return left->value_count == right->value_count &&
+           (!left->value_count || !memcmp(index->values + left->first_value, index->values + right->first_value,
+                                          left->value_count * sizeof *index->values));
+}
+
+/* Marks the samples to drop by a length of 0. */
+static void eitp__mark_repeats(eitp__labelled_index *index, const eitp__text_place *places, eitp_labelled_info *info) {
+    for (size_t first = 0, end; first < index->count; first = end) {
+        int is_ambiguous = 0;
+        for (end = first + 1; end < index->count && places[end].hash == places[first].hash; end++)
+            is_ambiguous |= !eitp__same_values(index, places[first].entry, places[end].entry);
+        if (is_ambiguous)
+            info->ambiguous += end - first;
+        else
+            info->repeated += end - first - 1;
+        for (size_t i = first + !is_ambiguous; i < end && info->dedup; i++)
+            index->entries[places[i].entry].record.length = 0;
+    }
+}
+
+/* Closes the gaps of samples that were dropped. */
+static void eitp__drop_marked(eitp__labelled_index *index) {
+    size_t kept = 0, values = 0;
+    for (size_t i = 0; i < index->count; i++) {
+        eitp__labelled_entry entry = index->entries[i];
+        const size_t count = entry.record.value_count;
+        if (!entry.record.length)
+            continue;
+        if (count)
+            memmove(index->values + values, index->values + entry.record.first_value, count * sizeof *index->values);
+        entry.record.first_value = values;
+        values += count;
+        index->entries[kept++] = entry;
+    }
+    index->count = kept;
+    index->value_count = values;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_labelled_info *info,
+                                                       eitp_error *error) {
+    const size_t bytes = index->count * sizeof(eitp__text_place);
+    eitp__text_place *places = (eitp__text_place *)eitp__allocate_uninitialized(index->host, bytes);
+    if (index->count && !places)
+        return eitp__fail_memory(error, bytes, "finding repeated texts");
+    for (size_t i = 0; i < index->count; i++) {
+        places[i].hash = index->entries[i].record.text_hash;
+        places[i].entry = i;
+    }
+    eitp__sort(places, index->count, sizeof *places, eitp__compare_text_places);
+    eitp__mark_repeats(index, places, info);
+    eitp__drop_marked(index);
+    eitp__release(index->host, places, bytes);
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_labelled_info *info) {
+    info->sample_count = index->count;
+    for (size_t i = 0; i < index->count; i++) {
+        const eitp__labelled_entry *entry = &index->entries[i];
+        info->id_count += entry->record.length;
+        if ((int64_t)entry->record.length > info->max_length)
+            info->max_length = (int64_t)entry->record.length;
+        info->pair_count += entry->is_pair != 0;
+        info->cut_samples += entry->cut > 0;
+        info->cut_ids += entry->cut;
+    }
+}
+/* <<src/data/labelled_index.c */
+
+/* >>src/data/labelled_writer.c */
+enum { EITP__LABELLED_WRITE_BYTES = 65536, EITP__LABELLED_ENCODE_BYTES = 1024 };
+
+EITP__PRIVATE eitp_status eitp__labelled_writer_open(eitp__labelled_writer *writer, const eitp_host *host,
+                                                     const char *path, int32_t vocabulary_size, eitp_error *error) {
+    unsigned char header[EITP__LABELLED_HEADER_SIZE];
+    memset(writer, 0, sizeof *writer);
+    writer->host = host;
+    writer->vocabulary_size = vocabulary_size;
+    writer->element_size = vocabulary_size <= 65536 ? 2 : 4;
+    writer->offset = EITP__LABELLED_HEADER_SIZE;
+    writer->buffer = (unsigned char *)eitp__allocate_uninitialized(host, EITP__LABELLED_WRITE_BYTES);
+    if (!writer->buffer)
+        return eitp__fail_memory(error, EITP__LABELLED_WRITE_BYTES, "writing a labelled file");
+    eitp_status status = eitp__partial_file_open(&writer->output, host, path, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__labelled_header_unfinished(header);
+    return eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
+}
+
+static eitp_status eitp__labelled_flush(eitp__labelled_writer *writer, eitp_error *error) {
+    eitp_status status =
+        eitp__file_write(&writer->output.file, writer->offset, writer->buffer, writer->buffered, error);
+    if (status == EITP_OK) {
+        writer->offset += writer->buffered;
+        writer->buffered = 0;
+    }
+    return status;
+}
+
+static eitp_status eitp__labelled_put(eitp__labelled_writer *writer, const void *data, size_t size, eitp_error *error) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    while (size) {
+        const size_t room = EITP__LABELLED_WRITE_BYTES - writer->buffered, part = size < room ? size : room;
+        memcpy(writer->buffer + writer->buffered, bytes, part);
+        writer->buffered += part;
+        bytes += part;
+        size -= part;
+        eitp_status status =
+            writer->buffered == EITP__LABELLED_WRITE_BYTES ? eitp__labelled_flush(writer, error) : EITP_OK;
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_writer_add(eitp__labelled_writer *writer, const int32_t *ids, size_t count,
+                                                    uint32_t *crc, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_ENCODE_BYTES];
+    const size_t element = writer->element_size, chunk = sizeof bytes / element;
+    *crc = 0;
+    for (size_t done = 0; done < count;) {
+        const size_t now = count - done < chunk ? count - done : chunk;
+        for (size_t i = 0; i < now; i++) {
+            const int32_t id = ids[done + i];
+            if (id < 0 || id >= writer->vocabulary_size)
+                return eitp__fail(error, EITP_ERROR_INTERNAL,
+                                  "the tokenizer returned id %ld, outside its vocabulary of %ld", (long)id,
+                                  (long)writer->vocabulary_size);
+            eitp__put_number(bytes + i * element, element, (uint64_t)id);
+        }
+        *crc = eitp__crc32c(*crc, bytes, now * element);
+        eitp_status status = eitp__labelled_put(writer, bytes, now * element, error);
+        if (status != EITP_OK)
+            return status;
+        done += now;
+    }
+    writer->id_count += count;
+    return EITP_OK;
+}
+
+/* ---- Finishing ---- */
+
+/* Moves the ids of a sample towards the beginning of the file. */
+static eitp_status eitp__labelled_move(eitp__labelled_writer *writer, uint64_t from, uint64_t to, uint64_t size,
+                                       eitp_error *error) {
+    while (size) {
+        const size_t most = EITP__LABELLED_WRITE_BYTES, part = size < most ? (size_t)size : most;
+        eitp_status status = eitp__file_read(&writer->output.file, from, writer->buffer, part, error);
+        if (status == EITP_OK)
+            status = eitp__file_write(&writer->output.file, to, writer->buffer, part, error);
+        if (status != EITP_OK)
+            return status;
+        from += part;
+        to += part;
+        size -= part;
+    }
+    return EITP_OK;
+}
+
+/* Closes the gaps that dropped samples left, and ends the file after the ids. */
+static eitp_status eitp__labelled_compact(eitp__labelled_writer *writer, eitp__labelled_index *index,
+                                          eitp_error *error) {
+    const uint64_t element = writer->element_size;
+    uint64_t next = 0;
+    eitp_status status = eitp__labelled_flush(writer, error);
+    for (size_t i = 0; i < index->count && status == EITP_OK; i++) {
+        eitp__labelled_record *record = &index->entries[i].record;
+        if (record->first != next)
+            status = eitp__labelled_move(writer, EITP__LABELLED_HEADER_SIZE + record->first * element,
+                                         EITP__LABELLED_HEADER_SIZE + next * element, record->length * element, error);
+        record->first = next;
+        next += record->length;
+    }
+    writer->offset = EITP__LABELLED_HEADER_SIZE + next * element;
+    if (status == EITP_OK && next != writer->id_count)
+        status = eitp__file_resize(&writer->output.file, writer->offset, error);
+    writer->id_count = next;
+    return status;
+}
+
+/* Appends what follows the ids and hashes it. */
+static eitp_status eitp__labelled_put_hashed(eitp__labelled_writer *writer, const void *data, size_t size,
+                                             uint64_t *hash, eitp_error *error) {
+    *hash = eitp__fnv1a(*hash, data, size);
+    return eitp__labelled_put(writer, data, size, error);
+}
+
+static eitp_status eitp__labelled_put_index(eitp__labelled_writer *writer, const eitp__labelled_index *index,
+                                            uint64_t *hash, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_RECORD_SIZE];
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < index->count && status == EITP_OK; i++) {
+        eitp__labelled_record_write(bytes, &index->entries[i].record);
+        status = eitp__labelled_put_hashed(writer, bytes, sizeof bytes, hash, error);
+    }
+    for (size_t i = 0; i < index->value_count && status == EITP_OK; i++) {
+        eitp__put_number(bytes, EITP__LABELLED_VALUE_SIZE, index->values[i]);
+        status = eitp__labelled_put_hashed(writer, bytes, EITP__LABELLED_VALUE_SIZE, hash, error);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_writer_finish(eitp__labelled_writer *writer, eitp__labelled_index *index,
+                                                       const eitp__buffer *names, eitp_labelled_info *info,
+                                                       eitp_error *error) {
+    static const unsigned char zeros[8] = EITP__ZERO;
+    unsigned char header[EITP__LABELLED_HEADER_SIZE];
+    eitp__labelled_layout layout = EITP__ZERO;
+    info->element_size = (int32_t)writer->element_size;
+    info->content_hash = EITP__FNV_START;
+    layout.info = *info;
+    layout.value_count = index->value_count;
+    layout.names_size = names->size;
+    eitp__labelled_place(&layout);
+    eitp_status status = eitp__labelled_compact(writer, index, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_put(writer, zeros, (size_t)(layout.records - writer->offset), error);
+    if (status == EITP_OK)
+        status = eitp__labelled_put_index(writer, index, &info->content_hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_put_hashed(writer, names->data, names->size, &info->content_hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_flush(writer, error);
+    if (status != EITP_OK)
+        return status;
+    layout.info = *info;
+    eitp__labelled_header_write(header, &layout);
+    status = eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
+    return status == EITP_OK ? eitp__partial_file_commit(&writer->output, error) : status;
+}
+
+EITP__PRIVATE void eitp__labelled_writer_release(eitp__labelled_writer *writer) {
+    if (!writer->host)
+        return;
+    eitp__partial_file_release(&writer->output);
+    eitp__release(writer->host, writer->buffer, EITP__LABELLED_WRITE_BYTES);
+    memset(writer, 0, sizeof *writer);
+}
+/* <<src/data/labelled_writer.c */
+
+/* >>src/data/labelled_pack.c */
+/* Packs examples into a labelled file: encodes texts, finds out what labels are, drops repeats, writes. */
+
+/* Bad examples that the log names. */
+enum { EITP__LOGGED_EXAMPLES = 10 };
+
+typedef struct eitp__labelled_packer {
+    const eitp_host *host;
+    const eitp_tokenizer *tokenizer;
+    const eitp_labelled_pack_config *config;
+    eitp_sequence_config sequence;
+    eitp__example_labels labels;
+    eitp__labelled_index index;
+    eitp__labelled_writer writer;
+    eitp_labelled_info info;
+    eitp__label_meaning meaning;
+    uint64_t examples; /* read */
+    int32_t *ids, *segments;
+    size_t id_capacity, segment_capacity;
+    eitp_sequence_report report; /* of the current example */
+} eitp__labelled_packer;
+
+/* ---- Length ---- */
+
+static eitp_status eitp__labelled_check_length(const eitp__labelled_packer *packer, eitp_error *error) {
+    const eitp_sequence_config *sequence = &packer->sequence;
+    const int32_t added = sequence->omit_special_tokens ? 0 : eitp_tokenizer_added_count(packer->tokenizer, 0);
+    const int truncation = (int)sequence->truncation;
+    if (truncation < EITP_TRUNCATE_LONGEST || truncation > EITP_TRUNCATE_NONE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown sequence.truncation %d", truncation);
+    if (sequence->max_length < 0 || (sequence->max_length && sequence->max_length <= added))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "sequence.max_length must be more than the %ld special tokens of a text (got %ld)",
+                          (long)added, (long)sequence->max_length);
+    return EITP_OK;
+}
+
+/* Follows the tokenizer's files, unless the caller says otherwise, and says so. */
+static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp_error *error) {
+    const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(packer->tokenizer);
+    eitp_sequence_config *sequence = &packer->sequence;
+    *sequence = packer->config->sequence;
+    if (sequence->max_length) {
+        if (defaults.max_length && defaults.max_length != sequence->max_length)
+            eitp__log(packer->host, EITP_LOG_WARNING,
+                      "the tokenizer's truncation at %ld tokens is not applied: sequences may have %ld",
+                      (long)defaults.max_length, (long)sequence->max_length);
+        return eitp__labelled_check_length(packer, error);
+    }
+    if (defaults.max_length) {
+        sequence->max_length = defaults.max_length;
+        sequence->truncation = defaults.truncation;
+        sequence->truncate_left = defaults.truncate_left;
+    } else {
+        sequence->max_length = defaults.model_max_length;
+    }
+    if (sequence->max_length)
+        eitp__log(packer->host, EITP_LOG_INFO, "sequences have at most %ld tokens, as the tokenizer's files say",
+                  (long)sequence->max_length);
+    return eitp__labelled_check_length(packer, error);
+}
+
+/* ---- An example ---- */
+
+/* Encodes the texts into packer->ids, whose room is enlarged if it is too small. */
+static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, const eitp_example *example,
+                                         eitp_error *error) {
+    const eitp_text *pair = example->pair.bytes ? &example->pair : NULL;
+    for (;;) {
+        const size_t capacity =
+            packer->id_capacity < packer->segment_capacity ? packer->id_capacity : packer->segment_capacity;
+        eitp_status status =
+            eitp_tokenizer_encode_sequence(packer->tokenizer, &example->text, pair, &packer->sequence, packer->ids,
+                                           packer->segments, capacity, &packer->report, error);
+        const size_t needed = packer->report.count;
+        if (status != EITP_OK || needed <= capacity)
+            return status;
+        if (needed > INT32_MAX)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sequence has %llu tokens; at most %ld are supported",
+                              (unsigned long long)needed, (long)INT32_MAX);
+        if (!eitp__reserve(packer->host, (void **)&packer->ids, &packer->id_capacity, needed, sizeof *packer->ids) ||
+            !eitp__reserve(packer->host, (void **)&packer->segments, &packer->segment_capacity, needed,
+                           sizeof *packer->segments))
+            return eitp__fail_memory(error, 2 * needed * sizeof *packer->ids, "the tokens of an example");
+    }
+}
+
+/* An example must have a token of its texts. */
+static eitp_status eitp__labelled_check_tokens(const eitp__labelled_packer *packer, int is_pair, eitp_error *error) {
+    const eitp_sequence_report *report = &packer->report;
+    const int32_t added =
+        packer->sequence.omit_special_tokens ? 0 : eitp_tokenizer_added_count(packer->tokenizer, is_pair);
+    if (report->count > (size_t)added)
+        return EITP_OK;
+    if (report->cut_first || report->cut_second)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "sequence.max_length %ld leaves no room for tokens of the texts besides the %ld special ones",
+                          (long)packer->sequence.max_length, (long)added);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text is empty: it has no tokens");
+}
+
+/* The first id of segment 1; the number of ids if there is none. */
+static eitp_status eitp__labelled_boundary(const eitp__labelled_packer *packer, uint32_t *boundary, eitp_error *error) {
+    const size_t count = packer->report.count;
+    size_t first = 0;
+    while (first < count && packer->segments[first] == 0)
+        first++;
+    for (size_t i = first; i < count; i++) {
+        if (packer->segments[i] != 1)
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "the tokenizer's template gives token %llu segment %ld; a labelled file "
+                              "has segments 0 and then 1",
+                              (unsigned long long)i, (long)packer->segments[i]);
+    }
+    *boundary = (uint32_t)first;
+    return EITP_OK;
+}
+
+static uint64_t eitp__text_hash(const eitp_example *example) {
+    unsigned char size[8];
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START, example->text.bytes, example->text.size);
+    if (!example->pair.bytes)
+        return hash;
+    eitp__put_number(size, sizeof size, example->text.size);
+    hash = eitp__fnv1a(hash, size, sizeof size);
+    return eitp__fnv1a(hash, example->pair.bytes, example->pair.size);
+}
+
+/* Packs an example. EITP_ERROR_ARGUMENT: it is bad, and nothing has changed. */
+static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, const eitp_example *example,
+                                               eitp_error *error) {
+    eitp__labelled_entry entry = EITP__ZERO;
+    entry.is_pair = example->pair.bytes != NULL;
+    eitp_status status = eitp__labelled_encode(packer, example, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_check_tokens(packer, entry.is_pair, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_boundary(packer, &entry.record.boundary, error);
+    if (status == EITP_OK)
+        status = eitp__example_labels_add(&packer->labels, example, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_index_reserve(&packer->index, packer->labels.count, error);
+    if (status != EITP_OK)
+        return status;
+    entry.record.first = packer->writer.id_count;
+    entry.record.length = (uint32_t)packer->report.count;
+    entry.record.text_hash = eitp__text_hash(example);
+    entry.cut = (uint32_t)(packer->report.cut_first + packer->report.cut_second);
+    status = eitp__labelled_writer_add(&packer->writer, packer->ids, packer->report.count, &entry.record.crc, error);
+    if (status == EITP_OK)
+        eitp__labelled_index_add(&packer->index, entry, packer->labels.numbers, packer->labels.count);
+    return status;
+}
+
+/* Puts the place of an example before a message. */
+static eitp_status eitp__labelled_place_error(const eitp__labelled_packer *packer, const eitp_example *example,
+                                              eitp_status status, eitp_error *error) {
+    if (!example->path)
+        return eitp__fail_prefix(error, status, "example %llu", (unsigned long long)packer->examples);
+    if (!example->line)
+        return eitp__fail_prefix(error, status, "%s", example->path);
+    if (!example->column)
+        return eitp__fail_prefix(error, status, "%s: line %llu", example->path, (unsigned long long)example->line);
+    return eitp__fail_prefix(error, status, "%s: line %llu, column %llu", example->path,
+                             (unsigned long long)example->line, (unsigned long long)example->column);
+}
+
+/* Packs an example, or skips a bad one. */
+static eitp_status eitp__labelled_take_example(eitp__labelled_packer *packer, const eitp_example *example,
+                                               eitp_error *error) {
+    eitp_error why;
+    eitp_status status = eitp__labelled_pack_example(packer, example, &why);
+    if (status == EITP_OK)
+        return EITP_OK;
+    const int is_bad = status == EITP_ERROR_ARGUMENT;
+    if (is_bad)
+        why.status = status = EITP_ERROR_FORMAT;
+    if (status == EITP_ERROR_FORMAT || status == EITP_ERROR_UNSUPPORTED)
+        eitp__labelled_place_error(packer, example, status, &why);
+    if (!is_bad || !packer->config->skip_bad) {
+        if (error)
+            *error = why;
+        return status;
+    }
+    if (packer->info.skipped++ < EITP__LOGGED_EXAMPLES)
+        eitp__log(packer->host, EITP_LOG_WARNING, "skipped: %s", why.message);
+    return EITP_OK;
+}
+
+static eitp_status eitp__labelled_report_progress(const eitp__labelled_packer *packer, const eitp_example *example,
+                                                  eitp_error *error) {
+    const eitp_labelled_pack_config *config = packer->config;
+    eitp_labelled_progress progress;
+    if (!config->progress)
+        return EITP_OK;
+    progress.path = example->path;
+    progress.line = example->line;
+    progress.examples = packer->examples;
+    progress.ids = packer->writer.id_count;
+    if (config->progress(config->user, &progress))
+        return eitp__fail(error, EITP_ERROR_INTERRUPTED,
+                          "packing was stopped after %llu examples; no labelled file was written",
+                          (unsigned long long)packer->examples);
+    return EITP_OK;
+}
+
+/* ---- All examples ---- */
+
+static eitp_status eitp__labelled_pack_begin(eitp__labelled_packer *packer, const char *output_path,
+                                             eitp_error *error) {
+    const int32_t vocabulary_size = eitp_tokenizer_size(packer->tokenizer);
+    eitp_status status = eitp__partial_file_check(packer->host, output_path, "labelled file", error);
+    if (status == EITP_OK)
+        status = eitp__labelled_set_length(packer, error);
+    if (status == EITP_OK)
+        status = eitp__example_labels_init(&packer->labels, packer->host, packer->config, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_writer_open(&packer->writer, packer->host, output_path, vocabulary_size, error);
+    packer->info.vocabulary_size = vocabulary_size;
+    packer->info.sequence = packer->sequence;
+    packer->info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(packer->tokenizer);
+    packer->info.dedup = packer->config->dedup != 0;
+    return status;
+}
+
+static eitp_status eitp__labelled_pack_all(eitp__labelled_packer *packer, const eitp_example_source *source,
+                                           eitp_error *error) {
+    for (;;) {
+        eitp_example example = EITP__ZERO;
+        int is_end = 0;
+        eitp_status status = source->read(source->user, &example, &is_end, error);
+        if (status != EITP_OK || is_end)
+            return status;
+        packer->examples++;
+        status = eitp__labelled_take_example(packer, &example, error);
+        if (status == EITP_OK)
+            status = eitp__labelled_report_progress(packer, &example, error);
+        if (status != EITP_OK)
+            return status;
+    }
+}
+
+/* Numbers the labels, counts repeats and drops them. */
+static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eitp_error *error) {
+    eitp_labelled_info *info = &packer->info;
+    if (info->skipped > EITP__LOGGED_EXAMPLES)
+        eitp__log(packer->host, EITP_LOG_WARNING, "skipped %llu of %llu examples, the first %d of them above",
+                  (unsigned long long)info->skipped, (unsigned long long)packer->examples, (int)EITP__LOGGED_EXAMPLES);
+    if (!packer->examples)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no examples found; give data with at least one");
+    if (!packer->index.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "all %llu examples are bad and were skipped; the log says why",
+                          (unsigned long long)packer->examples);
+    eitp_status status = eitp__example_labels_finish(&packer->labels, &packer->meaning, error);
+    if (status != EITP_OK)
+        return status;
+    info->problem = packer->meaning.problem;
+    info->label_count = packer->meaning.label_count;
+    eitp__labelled_index_set_values(&packer->index, &packer->meaning);
+    status = eitp__labelled_index_repeats(&packer->index, info, error);
+    if (status == EITP_OK && !packer->index.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "no sample is left: all %llu examples have texts that occur with different labels",
+                          (unsigned long long)info->ambiguous);
+    eitp__labelled_index_count(&packer->index, info);
+    return status;
+}
+
+static void eitp__labelled_packer_release(eitp__labelled_packer *packer) {
+    eitp__label_meaning_release(&packer->meaning);
+    eitp__labelled_writer_release(&packer->writer);
+    eitp__labelled_index_release(&packer->index);
+    eitp__example_labels_release(&packer->labels);
+    eitp__release(packer->host, packer->ids, packer->id_capacity * sizeof *packer->ids);
+    eitp__release(packer->host, packer->segments, packer->segment_capacity * sizeof *packer->segments);
+}
+
+eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,
+                               const eitp_labelled_pack_config *config, const eitp_example_source *source,
+                               const char *output_path, eitp_labelled_info *info, eitp_error *error) {
+    eitp__labelled_packer packer;
+    if (!host || !tokenizer || !config || !source || !source->read || !output_path)
+        return eitp__fail_null(error, "eitp_labelled_pack", "host, tokenizer, config, source and output_path");
+    memset(&packer, 0, sizeof packer);
+    packer.host = host;
+    packer.tokenizer = tokenizer;
+    packer.config = config;
+    eitp__labelled_index_init(&packer.index, host);
+    eitp_status status = eitp__labelled_pack_begin(&packer, output_path, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_pack_all(&packer, source, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_pack_decide(&packer, error);
+    if (status == EITP_OK)
+        status =
+            eitp__labelled_writer_finish(&packer.writer, &packer.index, &packer.meaning.names, &packer.info, error);
+    if (status == EITP_OK && info)
+        *info = packer.info;
+    eitp__labelled_packer_release(&packer);
+    return status;
+}
+/* <<src/data/labelled_pack.c */
+
+/* >>src/data/labelled_file.c */
+EITP__PRIVATE eitp_status eitp__labelled_read_bytes(const eitp_labelled_file *file, uint64_t offset, void *bytes,
+                                                    size_t size, eitp_error *error) {
+    eitp__file handle = file->file;
+    eitp_status status = eitp__file_read(&handle, offset, bytes, size, error);
+    if (status == EITP_ERROR_FORMAT)
+        return eitp__fail(error, EITP_ERROR_IO, "'%s' changed while it was read: it ends before byte %llu; restore it",
+                          file->file.path, (unsigned long long)(offset + size));
+    return status;
+}
+
+static eitp_status eitp__labelled_fail_damaged(const eitp_labelled_file *file, const char *what, uint64_t number,
+                                               eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s: %s %llu is damaged: copy the file or pack the examples again",
+                      file->file.path, what, (unsigned long long)number);
+}
+
+/* ---- Records and values ---- */
+
+EITP__PRIVATE void eitp__labelled_window_init(eitp__labelled_window *window, const eitp_labelled_file *file) {
+    window->file = file;
+    window->first = window->count = 0;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_window_record(eitp__labelled_window *window, uint64_t number,
+                                                       eitp__labelled_record *record, eitp_error *error) {
+    const eitp__labelled_layout *layout = &window->file->layout;
+    if (number < window->first || number - window->first >= window->count) {
+        const uint64_t room = EITP__LABELLED_CHUNK / EITP__LABELLED_RECORD_SIZE;
+        const uint64_t left = layout->info.sample_count - number, count = left < room ? left : room;
+        const uint64_t offset = layout->records + number * EITP__LABELLED_RECORD_SIZE;
+        window->count = 0;
+        eitp_status status = eitp__labelled_read_bytes(window->file, offset, window->bytes,
+                                                       (size_t)count * EITP__LABELLED_RECORD_SIZE, error);
+        if (status != EITP_OK)
+            return status;
+        window->first = number;
+        window->count = count;
+    }
+    *record = eitp__labelled_record_read(window->bytes + (number - window->first) * EITP__LABELLED_RECORD_SIZE);
+    if (!eitp__labelled_record_fits(record, layout))
+        return eitp__labelled_fail_damaged(window->file, "the index of sample", number, error);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_read_values(const eitp_labelled_file *file, uint64_t first, size_t count,
+                                                     uint32_t *values, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_CHUNK];
+    const uint64_t offset = file->layout.values + first * EITP__LABELLED_VALUE_SIZE;
+    eitp_status status = eitp__labelled_read_bytes(file, offset, bytes, count * EITP__LABELLED_VALUE_SIZE, error);
+    for (size_t i = 0; i < count && status == EITP_OK; i++) {
+        values[i] = (uint32_t)eitp__get_number(bytes + i * EITP__LABELLED_VALUE_SIZE, EITP__LABELLED_VALUE_SIZE);
+        if (!eitp__labelled_value_fits(values[i], &file->layout.info))
+            return eitp__labelled_fail_damaged(file, "the label or number", first + i, error);
+    }
+    return status;
+}
+
+/* ---- Opening ---- */
+
+/* Checks that records follow each other without gaps, and hashes them. */
+static eitp_status eitp__labelled_check_records(const eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
+    const eitp__labelled_layout *layout = &file->layout;
+    unsigned char bytes[EITP__LABELLED_RECORD_SIZE];
+    eitp__labelled_window window;
+    uint64_t ids = 0, values = 0, longest = 0;
+    eitp__labelled_window_init(&window, file);
+    for (uint64_t i = 0; i < layout->info.sample_count; i++) {
+        eitp__labelled_record record;
+        eitp_status status = eitp__labelled_window_record(&window, i, &record, error);
+        if (status != EITP_OK)
+            return status;
+        if (record.first != ids || record.first_value != values)
+            return eitp__labelled_fail_damaged(file, "the index of sample", i, error);
+        ids += record.length;
+        values += record.value_count;
+        longest = record.length > longest ? record.length : longest;
+        eitp__labelled_record_write(bytes, &record);
+        *hash = eitp__fnv1a(*hash, bytes, sizeof bytes);
+    }
+    if (ids != layout->info.id_count || values != layout->value_count || longest != (uint64_t)layout->info.max_length)
+        return eitp__labelled_fail_damaged(file, "the index after sample", layout->info.sample_count - 1, error);
+    return EITP_OK;
+}
+
+static eitp_status eitp__labelled_check_values(const eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
+    uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
+    unsigned char bytes[EITP__LABELLED_VALUE_SIZE];
+    for (uint64_t first = 0; first < file->layout.value_count;) {
+        const uint64_t left = file->layout.value_count - first;
+        const size_t count = left < EITP__COUNT(values) ? (size_t)left : EITP__COUNT(values);
+        eitp_status status = eitp__labelled_read_values(file, first, count, values, error);
+        if (status != EITP_OK)
+            return status;
+        for (size_t i = 0; i < count; i++) {
+            eitp__put_number(bytes, sizeof bytes, values[i]);
+            *hash = eitp__fnv1a(*hash, bytes, sizeof bytes);
+        }
+        first += count;
+    }
+    return EITP_OK;
+}
+
+/* Finds the names of labels in the bytes that hold them. Returns 0 if they are not as many as there are labels. */
+static int eitp__labelled_find_names(eitp_labelled_file *file) {
+    const char *at = file->names, *end = file->names + file->layout.names_size;
+    for (int64_t i = 0; i < file->layout.info.label_count; i++) {
+        const char *zero = at < end ? (const char *)memchr(at, 0, (size_t)(end - at)) : NULL;
+        if (!zero)
+            return 0;
+        file->labels[i] = at;
+        at = zero + 1;
+    }
+    return at == end;
+}
+
+/* Numbers to predict may be without names. */
+static eitp_status eitp__labelled_read_names(eitp_labelled_file *file, uint64_t *hash, eitp_error *error) {
+    const eitp__labelled_layout *layout = &file->layout;
+    const uint64_t size = layout->names_size, count = (uint64_t)layout->info.label_count;
+    if (!size && (layout->info.problem == EITP_PROBLEM_REGRESSION || !count))
+        return EITP_OK;
+    if (size < count)
+        return eitp__labelled_fail_damaged(file, "the name of label", count - 1, error);
+    file->names = (char *)eitp__allocate_uninitialized(&file->host, (size_t)size);
+    file->labels = (const char **)eitp__allocate_uninitialized(&file->host, (size_t)count * sizeof *file->labels);
+    if (!file->names || (count && !file->labels))
+        return eitp__fail_memory(error, (size_t)(size + count * sizeof *file->labels), "the names of labels");
+    eitp_status status = eitp__labelled_read_bytes(file, layout->names, file->names, (size_t)size, error);
+    if (status != EITP_OK)
+        return status;
+    *hash = eitp__fnv1a(*hash, file->names, (size_t)size);
+    return eitp__labelled_find_names(file) ? EITP_OK
+                                           : eitp__labelled_fail_damaged(file, "the name of label", count - 1, error);
+}
+
+static eitp_status eitp__labelled_check_content(eitp_labelled_file *file, eitp_error *error) {
+    uint64_t hash = EITP__FNV_START;
+    eitp_status status = eitp__labelled_check_records(file, &hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_check_values(file, &hash, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_read_names(file, &hash, error);
+    if (status == EITP_OK && hash != file->layout.info.content_hash)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: the index is damaged (its hash is %016llx, expected %016llx): copy the file or pack the "
+                          "examples again",
+                          file->file.path, (unsigned long long)hash,
+                          (unsigned long long)file->layout.info.content_hash);
+    return status;
+}
+
+static eitp_status eitp__labelled_file_begin(eitp_labelled_file *file, int32_t vocabulary_size, eitp_error *error) {
+    unsigned char header[EITP__LABELLED_HEADER_SIZE];
+    uint64_t file_size = 0;
+    size_t size = 0;
+    eitp_status status = eitp__file_size(&file->file, &file_size, error);
+    if (status == EITP_OK)
+        status = eitp__file_read_some(&file->file, 0, header, sizeof header, &size, error);
+    if (status != EITP_OK)
+        return status;
+    status = eitp__labelled_header_read(header, size, file_size, &file->layout, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "%s", file->file.path);
+    file->limit = (uint32_t)file->layout.info.vocabulary_size;
+    if (vocabulary_size && (uint32_t)vocabulary_size < file->limit)
+        file->limit = (uint32_t)vocabulary_size;
+    return eitp__labelled_check_content(file, error);
+}
+
+eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
+                                    eitp_labelled_file **file, eitp_error *error) {
+    if (!host || !path || !file)
+        return eitp__fail_null(error, "eitp_labelled_file_open", "host, path and file");
+    *file = NULL;
+    if (vocabulary_size < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: vocabulary_size must be at least 0 (got %d); 0 uses the file's own", path,
+                          (int)vocabulary_size);
+    eitp_labelled_file *opened = (eitp_labelled_file *)eitp__allocate(host, sizeof *opened);
+    if (!opened)
+        return eitp__fail_memory(error, sizeof *opened, "a labelled file");
+    opened->host = *host;
+    eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_file_begin(opened, vocabulary_size, error);
+    if (status != EITP_OK) {
+        eitp_labelled_file_close(opened);
+        return status;
+    }
+    *file = opened;
+    return EITP_OK;
+}
+
+void eitp_labelled_file_close(eitp_labelled_file *file) {
+    if (!file)
+        return;
+    eitp_host host = file->host;
+    eitp__file_close(&file->file, NULL);
+    eitp__release(&host, file->names, (size_t)file->layout.names_size);
+    eitp__release(&host, file->labels, (size_t)file->layout.info.label_count * sizeof *file->labels);
+    eitp__release(&host, file, sizeof *file);
+}
+
+eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file *file) {
+    eitp_labelled_info none = EITP__ZERO;
+    return file ? file->layout.info : none;
+}
+
+/* ---- Samples ---- */
+
+/* Decodes stored ids and checks them. */
+static eitp_status eitp__labelled_decode(const eitp_labelled_file *file, uint64_t number, const unsigned char *bytes,
+                                         size_t count, int32_t *ids, eitp_error *error) {
+    const size_t element = (size_t)file->layout.info.element_size;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t id = (uint32_t)eitp__get_number(bytes + i * element, element);
+        if (id >= file->limit)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: sample %llu has id %lu, but the vocabulary has %lu; the file is damaged or was "
+                              "packed with another tokenizer: pack the examples again",
+                              file->file.path, (unsigned long long)number, (unsigned long)id,
+                              (unsigned long)file->limit);
+        if (ids)
+            ids[i] = (int32_t)id;
+    }
+    return EITP_OK;
+}
+
+/* Reads the ids of a sample and compares their checksum; `ids` NULL: only that. */
+static eitp_status eitp__labelled_read_ids(const eitp_labelled_file *file, uint64_t number,
+                                           const eitp__labelled_record *record, int32_t *ids, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_CHUNK];
+    const size_t element = (size_t)file->layout.info.element_size, chunk = sizeof bytes / element;
+    const uint64_t offset = EITP__LABELLED_HEADER_SIZE + record->first * element;
+    uint32_t crc = 0;
+    for (size_t done = 0; done < record->length;) {
+        const size_t left = record->length - done, count = left < chunk ? left : chunk;
+        eitp_status status = eitp__labelled_read_bytes(file, offset + done * element, bytes, count * element, error);
+        if (status == EITP_OK)
+            status = eitp__labelled_decode(file, number, bytes, count, ids ? ids + done : NULL, error);
+        if (status != EITP_OK)
+            return status;
+        crc = eitp__crc32c(crc, bytes, count * element);
+        done += count;
+    }
+    return crc == record->crc ? EITP_OK : eitp__labelled_fail_damaged(file, "sample", number, error);
+}
+
+/* Reads labels or numbers into what the problem has of a sample. */
+static eitp_status eitp__labelled_read_labels(const eitp_labelled_file *file, const eitp__labelled_record *record,
+                                              eitp_labelled_sample *sample, eitp_error *error) {
+    const eitp_labelled_info *info = &file->layout.info;
+    uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
+    const int is_single = info->problem == EITP_PROBLEM_SINGLE_LABEL;
+    sample->label = -1;
+    if (!is_single && !sample->targets)
+        return EITP_OK;
+    for (int64_t i = 0; i < info->label_count && !is_single; i++)
+        sample->targets[i] = 0;
+    for (size_t done = 0; done < record->value_count;) {
+        const size_t left = record->value_count - done, count = left < EITP__COUNT(values) ? left : EITP__COUNT(values);
+        eitp_status status = eitp__labelled_read_values(file, record->first_value + done, count, values, error);
+        if (status != EITP_OK)
+            return status;
+        for (size_t i = 0; i < count; i++) {
+            if (is_single)
+                sample->label = (int32_t)values[i];
+            else if (info->problem == EITP_PROBLEM_MULTI_LABEL)
+                sample->targets[values[i]] = 1;
+            else
+                memcpy(&sample->targets[done + i], &values[i], sizeof values[i]);
+        }
+        done += count;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__labelled_read_record(const eitp_labelled_file *file, uint64_t number,
+                                              eitp__labelled_record *record, eitp_error *error) {
+    unsigned char bytes[EITP__LABELLED_RECORD_SIZE];
+    if (number >= file->layout.info.sample_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: sample %llu is outside the %llu samples of the file",
+                          file->file.path, (unsigned long long)number,
+                          (unsigned long long)file->layout.info.sample_count);
+    eitp_status status = eitp__labelled_read_bytes(file, file->layout.records + number * EITP__LABELLED_RECORD_SIZE,
+                                                   bytes, sizeof bytes, error);
+    if (status != EITP_OK)
+        return status;
+    *record = eitp__labelled_record_read(bytes);
+    return eitp__labelled_record_fits(record, &file->layout)
+               ? EITP_OK
+               : eitp__labelled_fail_damaged(file, "the index of sample", number, error);
+}
+
+eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number, eitp_labelled_sample *sample,
+                                    eitp_error *error) {
+    eitp__labelled_record record = EITP__ZERO;
+    if (!file || !sample)
+        return eitp__fail_null(error, "eitp_labelled_file_read", "file and sample");
+    eitp_status status = eitp__labelled_read_record(file, number, &record, error);
+    if (status == EITP_OK && sample->ids)
+        status = eitp__labelled_read_ids(file, number, &record, sample->ids, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_read_labels(file, &record, sample, error);
+    if (status != EITP_OK)
+        return status;
+    sample->length = record.length;
+    for (uint32_t i = 0; i < record.length && sample->segments; i++)
+        sample->segments[i] = i >= record.boundary;
+    return EITP_OK;
+}
+
+eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error) {
+    eitp__labelled_window window;
+    if (!file)
+        return eitp__fail_null(error, "eitp_labelled_file_verify", "file");
+    eitp__labelled_window_init(&window, file);
+    for (uint64_t i = 0; i < file->layout.info.sample_count; i++) {
+        eitp__labelled_record record;
+        eitp_status status = eitp__labelled_window_record(&window, i, &record, error);
+        if (status == EITP_OK)
+            status = eitp__labelled_read_ids(file, i, &record, NULL, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_labelled_file(void *user, uint64_t number, eitp_labelled_sample *sample,
+                                            eitp_error *error) {
+    return eitp_labelled_file_read((const eitp_labelled_file *)user, number, sample, error);
+}
+
+eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file) {
+    eitp_labelled_source source;
+    memset(&source, 0, sizeof source);
+    if (!file)
+        return source;
+    source.user = (void *)file; /* only read, never written */
+    source.count = file->layout.info.sample_count;
+    source.max_length = file->layout.info.max_length;
+    source.problem = file->layout.info.problem;
+    source.label_count = file->layout.info.label_count;
+    source.labels = file->labels;
+    source.hash = file->layout.info.content_hash ? file->layout.info.content_hash : 1;
+    source.read = eitp__read_labelled_file;
+    return source;
+}
+/* <<src/data/labelled_file.c */
+
+/* >>src/data/labelled_part.c */
+EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_labelled_file *file, uint64_t count,
+                                                       eitp_labelled_part **part, eitp_error *error) {
+    eitp_labelled_part *created = (eitp_labelled_part *)eitp__allocate(&file->host, sizeof *created);
+    size_t bytes = 0;
+    if (!created)
+        return eitp__fail_memory(error, sizeof *created, "a part of a labelled file");
+    created->host = file->host;
+    created->file = file;
+    if (count <= SIZE_MAX && eitp__multiply_size((size_t)count, sizeof *created->samples, &bytes))
+        created->samples = (uint64_t *)eitp__allocate_uninitialized(&file->host, bytes);
+    if (count && !created->samples) {
+        eitp__release(&file->host, created, sizeof *created);
+        return eitp__fail_memory(error, bytes, "the list of a part of a labelled file");
+    }
+    created->count = count;
+    *part = created;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, eitp_error *error) {
+    eitp__labelled_window window;
+    unsigned char bytes[8];
+    eitp__put_number(bytes, sizeof bytes, part->file->layout.info.content_hash);
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START, bytes, sizeof bytes);
+    eitp__labelled_window_init(&window, part->file);
+    for (uint64_t i = 0; i < part->count; i++) {
+        eitp__labelled_record record;
+        eitp_status status = eitp__labelled_window_record(&window, part->samples[i], &record, error);
+        if (status != EITP_OK)
+            return status;
+        if ((int64_t)record.length > part->max_length)
+            part->max_length = (int64_t)record.length;
+        eitp__put_number(bytes, sizeof bytes, part->samples[i]);
+        hash = eitp__fnv1a(hash, bytes, sizeof bytes);
+    }
+    part->hash = hash ? hash : 1;
+    return EITP_OK;
+}
+
+eitp_status eitp_labelled_part_create(const eitp_labelled_file *file, const uint64_t *samples, uint64_t count,
+                                      eitp_labelled_part **part, eitp_error *error) {
+    eitp_labelled_part *created = NULL;
+    if (!file || !part || (count && !samples))
+        return eitp__fail_null(error, "eitp_labelled_part_create", "file, part and, with a count, samples");
+    *part = NULL;
+    const uint64_t all = file->layout.info.sample_count;
+    for (uint64_t i = 0; i < count; i++) {
+        if (samples[i] >= all)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu is outside the %llu samples of the file",
+                              (unsigned long long)samples[i], (unsigned long long)all);
+    }
+    eitp_status status = eitp__labelled_part_allocate(file, samples ? count : all, &created, error);
+    if (status != EITP_OK)
+        return status;
+    for (uint64_t i = 0; i < created->count; i++)
+        created->samples[i] = samples ? samples[i] : i;
+    status = eitp__labelled_part_finish(created, error);
+    if (status != EITP_OK)
+        eitp_labelled_part_destroy(created);
+    else
+        *part = created;
+    return status;
+}
+
+void eitp_labelled_part_destroy(eitp_labelled_part *part) {
+    if (!part)
+        return;
+    eitp_host host = part->host;
+    eitp__release(&host, part->samples, (size_t)part->count * sizeof *part->samples);
+    eitp__release(&host, part, sizeof *part);
+}
+
+static eitp_status eitp__read_labelled_part(void *user, uint64_t number, eitp_labelled_sample *sample,
+                                            eitp_error *error) {
+    const eitp_labelled_part *part = (const eitp_labelled_part *)user;
+    if (number >= part->count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu is outside the %llu samples of the part",
+                          (unsigned long long)number, (unsigned long long)part->count);
+    return eitp_labelled_file_read(part->file, part->samples[number], sample, error);
+}
+
+eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part) {
+    eitp_labelled_source source = eitp_labelled_file_source(part ? part->file : NULL);
+    if (!part)
+        return source;
+    source.user = (void *)part; /* only read, never written */
+    source.count = part->count;
+    source.max_length = part->max_length;
+    source.hash = part->hash;
+    source.read = eitp__read_labelled_part;
+    return source;
+}
+
+/* ---- Texts in two parts ---- */
+
+static int eitp__compare_text_hashes(const void *a, const void *b) {
+    const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static int eitp__has_text_hash(const uint64_t *sorted, uint64_t count, uint64_t hash) {
+    uint64_t low = 0, high = count;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (sorted[middle] < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && sorted[low] == hash;
+}
+
+eitp_status eitp_labelled_overlap(const eitp_labelled_part *training, const eitp_labelled_part *validation,
+                                  uint64_t *count, eitp_error *error) {
+    eitp__labelled_record record = EITP__ZERO;
+    eitp__labelled_window window;
+    eitp_status status = EITP_OK;
+    uint64_t found = 0;
+    if (!training || !validation || !count)
+        return eitp__fail_null(error, "eitp_labelled_overlap", "training, validation and count");
+    const size_t bytes = (size_t)training->count * sizeof(uint64_t);
+    uint64_t *hashes = (uint64_t *)eitp__allocate_uninitialized(&training->host, bytes);
+    if (bytes && !hashes)
+        return eitp__fail_memory(error, bytes, "the texts of a part of a labelled file");
+    eitp__labelled_window_init(&window, training->file);
+    for (uint64_t i = 0; i < training->count && status == EITP_OK; i++) {
+        status = eitp__labelled_window_record(&window, training->samples[i], &record, error);
+        hashes[i] = record.text_hash;
+    }
+    eitp__sort(hashes, (size_t)training->count, sizeof *hashes, eitp__compare_text_hashes);
+    eitp__labelled_window_init(&window, validation->file);
+    for (uint64_t i = 0; i < validation->count && status == EITP_OK; i++) {
+        status = eitp__labelled_window_record(&window, validation->samples[i], &record, error);
+        found += status == EITP_OK && eitp__has_text_hash(hashes, training->count, record.text_hash);
+    }
+    eitp__release(&training->host, hashes, bytes);
+    if (status == EITP_OK)
+        *count = found;
+    return status;
+}
+/* <<src/data/labelled_part.c */
+
+/* >>src/data/labelled_split.c */
+/* Training and validation parts with the same share of each label. */
+
+/* A sample while parts are drawn. Problems other than that of a single label count as one label. */
+typedef struct eitp__drawn_sample {
+    uint64_t random;
+    uint32_t sample;
+    uint32_t label;
+    uint32_t rank;  /* place among the samples of its label, in random order */
+    uint32_t count; /* samples of its label */
+} eitp__drawn_sample;
+
+static int eitp__compare_random(const void *a, const void *b) {
+    const eitp__drawn_sample *left = (const eitp__drawn_sample *)a, *right = (const eitp__drawn_sample *)b;
+    if (left->random != right->random)
+        return left->random < right->random ? -1 : 1;
+    return left->sample < right->sample ? -1 : left->sample > right->sample;
+}
+
+/*
+ * The order in which samples are taken for validation. The first of each label comes before all others and its last
+ * after them, so that both parts have one. Between them Webster's method: sample k of n has quotient n / (2 k + 1), and
+ * the largest comes first.
+ */
+static int eitp__compare_turns(const void *a, const void *b) {
+    const eitp__drawn_sample *left = (const eitp__drawn_sample *)a, *right = (const eitp__drawn_sample *)b;
+    const int left_last = left->rank + 1 == left->count, right_last = right->rank + 1 == right->count;
+    /* The divisors of the quotients, 0 for the first sample of a label. */
+    const uint64_t left_divisor = left->rank ? 2 * (uint64_t)left->rank + 1 : 0;
+    const uint64_t right_divisor = right->rank ? 2 * (uint64_t)right->rank + 1 : 0;
+    const uint64_t left_key = left_divisor * right->count, right_key = right_divisor * left->count;
+    if (left_last != right_last)
+        return left_last - right_last;
+    if (left_key != right_key)
+        return left_key < right_key ? -1 : 1;
+    if (left->count != right->count)
+        return left->count > right->count ? -1 : 1;
+    return left->label < right->label ? -1 : left->label > right->label;
+}
+
+/* Reads the label of each sample. Samples with a single label have one value each. */
+static eitp_status eitp__drawn_labels(const eitp_labelled_file *file, eitp__drawn_sample *samples, eitp_error *error) {
+    uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
+    const uint64_t all = file->layout.info.problem == EITP_PROBLEM_SINGLE_LABEL ? file->layout.info.sample_count : 0;
+    for (uint64_t first = 0; first < all;) {
+        const size_t count = all - first < EITP__COUNT(values) ? (size_t)(all - first) : EITP__COUNT(values);
+        eitp_status status = eitp__labelled_read_values(file, first, count, values, error);
+        if (status != EITP_OK)
+            return status;
+        for (size_t i = 0; i < count; i++)
+            samples[first + i].label = values[i];
+        first += count;
+    }
+    return EITP_OK;
+}
+
+/* Sets the rank of each sample, from the random order that the samples are in. */
+static eitp_status eitp__drawn_ranks(const eitp_labelled_file *file, eitp__drawn_sample *samples, eitp_error *error) {
+    const uint64_t all = file->layout.info.sample_count;
+    const size_t labels = file->layout.info.label_count > 0 ? (size_t)file->layout.info.label_count : 1;
+    uint32_t *counts = (uint32_t *)eitp__allocate(&file->host, labels * sizeof *counts);
+    if (!counts)
+        return eitp__fail_memory(error, labels * sizeof *counts, "counting the samples of labels");
+    for (uint64_t i = 0; i < all; i++)
+        samples[i].rank = counts[samples[i].label]++;
+    for (uint64_t i = 0; i < all; i++)
+        samples[i].count = counts[samples[i].label];
+    eitp__release(&file->host, counts, labels * sizeof *counts);
+    return EITP_OK;
+}
+
+/* Puts the samples into the order in which they are taken for validation. */
+static eitp_status eitp__draw_samples(const eitp_labelled_file *file, uint64_t seed, eitp__drawn_sample *samples,
+                                      eitp_error *error) {
+    const size_t all = (size_t)file->layout.info.sample_count;
+    for (size_t i = 0; i < all; i++) {
+        memset(&samples[i], 0, sizeof samples[i]);
+        samples[i].random = eitp__random_bits(seed, 0, EITP__RNG_STREAM_SPLIT, i);
+        samples[i].sample = (uint32_t)i;
+    }
+    eitp_status status = eitp__drawn_labels(file, samples, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__sort(samples, all, sizeof *samples, eitp__compare_random);
+    status = eitp__drawn_ranks(file, samples, error);
+    if (status == EITP_OK)
+        eitp__sort(samples, all, sizeof *samples, eitp__compare_turns);
+    return status;
+}
+
+static int eitp__compare_sample_numbers(const void *a, const void *b) {
+    const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* Creates a part of drawn samples, in the order of the file. */
+static eitp_status eitp__part_of_drawn(const eitp_labelled_file *file, const eitp__drawn_sample *samples,
+                                       uint64_t count, eitp_labelled_part **part, eitp_error *error) {
+    eitp_labelled_part *created = NULL;
+    eitp_status status = eitp__labelled_part_allocate(file, count, &created, error);
+    if (status != EITP_OK)
+        return status;
+    for (uint64_t i = 0; i < count; i++)
+        created->samples[i] = samples[i].sample;
+    eitp__sort(created->samples, (size_t)count, sizeof *created->samples, eitp__compare_sample_numbers);
+    status = eitp__labelled_part_finish(created, error);
+    if (status != EITP_OK)
+        eitp_labelled_part_destroy(created);
+    else
+        *part = created;
+    return status;
+}
+
+static eitp_status eitp__split_drawn(const eitp_labelled_file *file, uint64_t seed, uint64_t validation_count,
+                                     eitp_labelled_part **training, eitp_labelled_part **validation,
+                                     eitp_error *error) {
+    const uint64_t all = file->layout.info.sample_count;
+    const size_t bytes = (size_t)all * sizeof(eitp__drawn_sample);
+    eitp__drawn_sample *samples = (eitp__drawn_sample *)eitp__allocate_uninitialized(&file->host, bytes);
+    if (!samples)
+        return eitp__fail_memory(error, bytes, "splitting a labelled file");
+    eitp_status status = eitp__draw_samples(file, seed, samples, error);
+    if (status == EITP_OK)
+        status = eitp__part_of_drawn(file, samples, validation_count, validation, error);
+    if (status == EITP_OK)
+        status = eitp__part_of_drawn(file, samples + validation_count, all - validation_count, training, error);
+    eitp__release(&file->host, samples, bytes);
+    if (status != EITP_OK) {
+        eitp_labelled_part_destroy(*validation);
+        *validation = NULL;
+    }
+    return status;
+}
+
+eitp_status eitp_labelled_split(const eitp_labelled_file *file, double validation_fraction, uint64_t seed,
+                                eitp_labelled_part **training, eitp_labelled_part **validation, eitp_error *error) {
+    if (!file || !training || !validation)
+        return eitp__fail_null(error, "eitp_labelled_split", "file, training and validation");
+    const uint64_t all = file->layout.info.sample_count;
+    *training = *validation = NULL;
+    if (!(validation_fraction >= 0 && validation_fraction < 1))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "validation_fraction must be at least 0 and below 1 (got %g)",
+                          validation_fraction);
+    if (validation_fraction > 0 && all < 2)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "one sample cannot be split; give more, or a validation_fraction of 0");
+    uint64_t count = (uint64_t)llround((double)all * validation_fraction);
+    if (validation_fraction > 0)
+        count = count < 1 ? 1 : count > all - 1 ? all - 1 : count;
+    return eitp__split_drawn(file, seed, count, training, validation, error);
+}
+/* <<src/data/labelled_split.c */
+
+/* >>src/data/labelled_memory.c */
+/* Labelled samples in arrays, and what is counted of the labels of any source. */
+
+#include <float.h>
+
+static uint64_t eitp__array_length(const eitp_labelled_arrays *arrays, uint64_t number) {
+    return arrays->starts[number + 1] - arrays->starts[number];
+}
+
+static eitp_status eitp__read_labelled_arrays(void *user, uint64_t number, eitp_labelled_sample *sample,
+                                              eitp_error *error) {
+    const eitp_labelled_arrays *arrays = (const eitp_labelled_arrays *)user;
+    if (number >= arrays->count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu is outside the %llu samples of the arrays",
+                          (unsigned long long)number, (unsigned long long)arrays->count);
+    const uint64_t first = arrays->starts[number], length = eitp__array_length(arrays, number);
+    const size_t targets = (size_t)arrays->label_count;
+    sample->length = (int64_t)length;
+    if (sample->ids)
+        memcpy(sample->ids, arrays->ids + first, (size_t)length * sizeof *sample->ids);
+    for (uint64_t i = 0; i < length && sample->segments; i++)
+        sample->segments[i] = arrays->segments ? arrays->segments[first + i] : 0;
+    sample->label = arrays->problem == EITP_PROBLEM_SINGLE_LABEL ? arrays->labels[number] : -1;
+    if (sample->targets && (arrays->problem == EITP_PROBLEM_MULTI_LABEL || arrays->problem == EITP_PROBLEM_REGRESSION))
+        memcpy(sample->targets, arrays->targets + number * targets, targets * sizeof *sample->targets);
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_array_label(const eitp_labelled_arrays *arrays, uint64_t number, eitp_error *error) {
+    const int32_t label = arrays->labels[number];
+    if (label >= -1 && label < arrays->label_count)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has label %ld, but there are %lld labels",
+                      (unsigned long long)number, (long)label, (long long)arrays->label_count);
+}
+
+static eitp_status eitp__check_array_targets(const eitp_labelled_arrays *arrays, uint64_t number, eitp_error *error) {
+    const float *targets = arrays->targets + number * (uint64_t)arrays->label_count;
+    const int is_regression = arrays->problem == EITP_PROBLEM_REGRESSION;
+    for (int64_t i = 0; i < arrays->label_count; i++) {
+        const int is_label = targets[i] >= 0 && targets[i] <= 1 && !(targets[i] > 0 && targets[i] < 1);
+        const int is_finite = targets[i] >= -FLT_MAX && targets[i] <= FLT_MAX;
+        if (!(is_regression ? is_finite : is_label))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "target %lld of sample %llu must be %s (got %g)",
+                              (long long)i, (unsigned long long)number, is_regression ? "finite" : "0 or 1",
+                              (double)targets[i]);
+    }
+    return EITP_OK;
+}
+
+/* Checks one sample. */
+static eitp_status eitp__arrays_check_sample(const eitp_labelled_arrays *arrays, uint64_t number, eitp_error *error) {
+    const uint64_t first = arrays->starts[number], end = arrays->starts[number + 1];
+    if (end <= first || end - first > INT32_MAX)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu begins at id %llu and ends at %llu: it needs ids",
+                          (unsigned long long)number, (unsigned long long)first, (unsigned long long)end);
+    for (uint64_t i = first; i < end; i++) {
+        if (arrays->ids[i] < 0 || (arrays->segments && arrays->segments[i] < 0))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has a negative id or segment at %llu",
+                              (unsigned long long)number, (unsigned long long)(i - first));
+    }
+    if (arrays->problem == EITP_PROBLEM_SINGLE_LABEL)
+        return eitp__check_array_label(arrays, number, error);
+    return arrays->problem == EITP_PROBLEM_UNKNOWN ? EITP_OK : eitp__check_array_targets(arrays, number, error);
+}
+
+static eitp_status eitp__arrays_check(const eitp_labelled_arrays *arrays, eitp_error *error) {
+    const int problem = (int)arrays->problem;
+    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_REGRESSION)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown problem %d", problem);
+    if (arrays->label_count < 0 || arrays->label_count > INT32_MAX || !arrays->label_count != !problem)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "label_count must be at least 1, or 0 with EITP_PROBLEM_UNKNOWN (got %lld)",
+                          (long long)arrays->label_count);
+    if (!arrays->count || !arrays->starts || !arrays->ids ||
+        (problem == EITP_PROBLEM_SINGLE_LABEL && !arrays->labels) ||
+        (problem > EITP_PROBLEM_SINGLE_LABEL && !arrays->targets))
+        return eitp__fail_null(error, "eitp_labelled_memory_source",
+                               "starts, ids, labels or targets of at least one sample");
+    for (uint64_t i = 0; i < arrays->count; i++) {
+        eitp_status status = eitp__arrays_check_sample(arrays, i, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+static uint64_t eitp__arrays_hash(const eitp_labelled_arrays *arrays) {
+    const uint64_t first = arrays->starts[0], ids = arrays->starts[arrays->count] - first;
+    const uint64_t targets = arrays->count * (uint64_t)arrays->label_count;
+    uint64_t hash = EITP__FNV_START;
+    hash = eitp__fnv1a(hash, arrays->starts, (size_t)(arrays->count + 1) * sizeof *arrays->starts);
+    hash = eitp__fnv1a(hash, arrays->ids + first, (size_t)ids * sizeof *arrays->ids);
+    if (arrays->segments)
+        hash = eitp__fnv1a(hash, arrays->segments + first, (size_t)ids * sizeof *arrays->segments);
+    if (arrays->problem == EITP_PROBLEM_SINGLE_LABEL)
+        hash = eitp__fnv1a(hash, arrays->labels, (size_t)arrays->count * sizeof *arrays->labels);
+    else if (arrays->problem != EITP_PROBLEM_UNKNOWN)
+        hash = eitp__fnv1a(hash, arrays->targets, (size_t)targets * sizeof *arrays->targets);
+    return hash ? hash : 1;
+}
+
+eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp_labelled_source *source,
+                                        eitp_error *error) {
+    if (!arrays || !source)
+        return eitp__fail_null(error, "eitp_labelled_memory_source", "arrays and source");
+    memset(source, 0, sizeof *source);
+    eitp_status status = eitp__arrays_check(arrays, error);
+    if (status != EITP_OK)
+        return status;
+    source->user = (void *)arrays; /* only read, never written */
+    source->count = arrays->count;
+    source->problem = arrays->problem;
+    source->label_count = arrays->label_count;
+    source->labels = arrays->names;
+    source->hash = eitp__arrays_hash(arrays);
+    source->read = eitp__read_labelled_arrays;
+    for (uint64_t i = 0; i < arrays->count; i++) {
+        const int64_t length = (int64_t)eitp__array_length(arrays, i);
+        source->max_length = length > source->max_length ? length : source->max_length;
+    }
+    return EITP_OK;
+}
+/* <<src/data/labelled_memory.c */
+
+/* >>src/data/label_counts.c */
+/* How often labels occur, and class weights. */
+
+/* Reads all samples; `targets` has room for those of one with several labels. */
+static eitp_status eitp__count_source_labels(const eitp_labelled_source *source, float *targets, uint64_t *counts,
+                                             eitp_error *error) {
+    for (uint64_t i = 0; i < source->count; i++) {
+        eitp_labelled_sample sample;
+        memset(&sample, 0, sizeof sample);
+        sample.targets = targets;
+        eitp_status status = source->read(source->user, i, &sample, error);
+        if (status != EITP_OK)
+            return status;
+        if (!targets && sample.label >= source->label_count)
+            return eitp__fail(error, EITP_ERROR_INTERNAL, "sample %llu has label %ld of %lld", (unsigned long long)i,
+                              (long)sample.label, (long long)source->label_count);
+        if (!targets && sample.label >= 0)
+            counts[sample.label]++;
+        for (int64_t label = 0; label < source->label_count && targets; label++)
+            counts[label] += targets[label] > 0;
+    }
+    return EITP_OK;
+}
+
+eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source, uint64_t *counts,
+                                       eitp_error *error) {
+    if (!host || !source || !source->read || !counts)
+        return eitp__fail_null(error, "eitp_labelled_class_counts", "host, source and counts");
+    const int has_several = source->problem == EITP_PROBLEM_MULTI_LABEL;
+    if (source->label_count < 1 || (!has_several && source->problem != EITP_PROBLEM_SINGLE_LABEL))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples have no labels to count: their problem is %s",
+                          source->problem == EITP_PROBLEM_REGRESSION ? "a regression" : "unknown");
+    const size_t bytes = has_several ? (size_t)source->label_count * sizeof(float) : 0;
+    float *targets = (float *)eitp__allocate(host, bytes);
+    if (bytes && !targets)
+        return eitp__fail_memory(error, bytes, "counting labels");
+    memset(counts, 0, (size_t)source->label_count * sizeof *counts);
+    eitp_status status = eitp__count_source_labels(source, targets, counts, error);
+    eitp__release(host, targets, bytes);
+    return status;
+}
+
+void eitp_labelled_balanced_weights(const uint64_t *counts, int64_t label_count, float *weights) {
+    double samples = 0, labels = 0;
+    if (!counts || !weights)
+        return;
+    for (int64_t i = 0; i < label_count; i++) {
+        samples += (double)counts[i];
+        labels += counts[i] > 0;
+    }
+    for (int64_t i = 0; i < label_count; i++)
+        weights[i] = counts[i] ? (float)(samples / (labels * (double)counts[i])) : 1;
+}
+/* <<src/data/label_counts.c */
 
 /* >>src/io/safetensors_header.c */
 /*
@@ -36632,24 +41983,19 @@ static eitp_status eitp__fail_no_weights(const eitp_host *host, const char *dire
                       directory);
 }
 
-/* Takes the names of labels from config.json, if there is one and it has as many. */
-static eitp_status eitp__model_read_labels(eitp_model *model, const char *directory, eitp_error *error) {
-    enum { LIMIT = 16 << 20 };
-    eitp__json_document *document = NULL;
+eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eitp_error *error) {
     eitp__labels *labels = NULL;
     char *path;
     int is_file = 0;
-    eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);
+    eitp_status status;
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_model_read_labels", "model and directory");
+    status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (!status)
         status = eitp__is_file(&model->host, path, &is_file, error);
     if (!status && is_file)
-        status = eitp__json_read_file_with_names(&model->host, path, LIMIT, &document, error);
-    if (!status && document)
-        status = eitp__labels_read(&model->host, eitp__json_root(document), &labels, error);
-    if (status && document)
-        status = eitp__fail_prefix(error, status, "%s", path);
+        status = eitp__labels_read_file(&model->host, path, &labels, error);
     eitp__release_text(&model->host, path);
-    eitp__json_release(document);
     if (labels && labels->count == model->config.labels) {
         eitp__labels_release(model->labels);
         model->labels = labels;
@@ -36686,7 +42032,7 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
     if (!status)
         status = eitp__model_keep_generation(model, directory, error);
     if (!status && model->labels && !config->fresh_head)
-        status = eitp__model_read_labels(model, directory, error);
+        status = eitp_model_read_labels(model, directory, error);
     eitp__safetensors_close(collection);
     eitp__release_text(&model->host, status ? source : model->source);
     if (!status)
@@ -38697,11 +44043,47 @@ void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values) {
         eitp__quantity_add(pass, name, values, 0);
 }
 
+void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values) {
+    eitp__pass_output *output;
+    int64_t places;
+    if (!pass || !values || pass->trains)
+        return;
+    if (!name || pass->output_count == EITP_MAX_PASS_OUTPUTS) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "output '%.60s': expected a name, and at most %d outputs in a pass", name ? name : "",
+                         EITP_MAX_PASS_OUTPUTS);
+        return;
+    }
+    output = &pass->outputs[pass->output_count];
+    places = eitp__layout_places(&pass->layout);
+    if (!values->rank || (!values->rows && values->shape[0] != places)) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "output '%.60s': expected values for each row or for each sample", name);
+        return;
+    }
+    output->is_per_row = values->rows != 0;
+    output->width = eitp__elements(values) / values->shape[0];
+    output->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
+    pass->output_count += output->values != NULL;
+}
+
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step) {
     return eitp_schedule_rate(&term->schedule, step > 1 ? step : 1);
 }
 
 /* ---- A whole pass ---- */
+
+static eitp_status eitp__task_check_metrics(const eitp_task *task, eitp_error *error) {
+    if (!task->metric_count)
+        return EITP_OK;
+    if (task->metric_count < 0 || task->metric_count > EITP_MAX_TASK_METRICS || !task->metrics)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's metric_count is %d; it must be 0 to %d, with metrics",
+                          task->metric_count, EITP_MAX_TASK_METRICS);
+    return task->observation_bytes && task->observe && task->judge
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "a task with metrics must have observation_bytes, observe and judge");
+}
 
 EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *error) {
     const int64_t max_rows = 1 << 24;
@@ -38713,7 +44095,7 @@ EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *er
     if (!(task->guess_loss >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's guess_loss is %g; it must be 0 (unknown) or more",
                           task->guess_loss);
-    return EITP_OK;
+    return eitp__task_check_metrics(task, error);
 }
 
 EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *task, const eitp__layout *layout,
@@ -38879,6 +44261,1964 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
 }
 /* <<src/task/language.c */
 
+/* >>src/task/labelled.c */
+static int eitp__model_has_segments(const eitp_model *model) {
+    return model->config.segments > 1;
+}
+
+EITP__PRIVATE int eitp__labelled_input_count(const eitp_model *model) {
+    return 1 + eitp__model_has_segments(model);
+}
+
+EITP__PRIVATE eitp_model_inputs eitp__labelled_inputs(eitp_pass *pass, const eitp_model *model) {
+    eitp_model_inputs inputs = eitp_pass_model_inputs(pass, model);
+    if (eitp__model_has_segments(model))
+        inputs.segments = eitp_pass_row_input(pass, "segments", EITP_I32, 0, NULL, 0);
+    return inputs;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_check(const eitp_labelled_source *source, const eitp_model *model,
+                                               eitp_error *error) {
+    if (!source->count)
+        return EITP_OK;
+    if (!source->read)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a labelled source must have read");
+    if (source->max_length < 1 || source->max_length > eitp_model_positions(model))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the longest sample has %lld tokens; it must be 1 to the model's %lld positions: truncate "
+                          "samples when they are encoded",
+                          (long long)source->max_length, (long long)eitp_model_positions(model));
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_ids_below(const char *what, const int32_t *ids, int64_t count, int64_t limit,
+                                         const char *advice, uint64_t number, eitp_error *error) {
+    for (int64_t i = 0; i < count; i++) {
+        if (ids[i] < 0 || ids[i] >= limit)
+            return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %s %d; the model's are 0 to %lld: %s",
+                              (unsigned long long)number, what, (int)ids[i], (long long)limit - 1, advice);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source, const eitp_model *model,
+                                              uint64_t number, eitp_sample *sample, eitp_labelled_sample *read,
+                                              eitp_error *error) {
+    eitp_status status;
+    read->ids = (int32_t *)sample->values[0];
+    read->segments = eitp__model_has_segments(model) ? (int32_t *)sample->values[1] : NULL;
+    read->label = -1;
+    status = source->read(source->user, number, read, error);
+    if (status)
+        return status;
+    if (read->length < 1 || read->length > source->max_length)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %lld tokens; those of its source have 1 to %lld",
+                          (unsigned long long)number, (long long)read->length, (long long)source->max_length);
+    sample->rows = read->length;
+    status = eitp__check_ids_below("token id", read->ids, read->length, eitp_model_vocabulary(model),
+                                   "use the model's tokenizer", number, error);
+    if (!status && read->segments)
+        status = eitp__check_ids_below("segment", read->segments, read->length, model->config.segments,
+                                       "set segments in eitp_transformer_config", number, error);
+    return status;
+}
+
+EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, eitp_task_identity *identity) {
+    identity->hash = source->hash;
+    identity->first = 0;
+    identity->count = source->count;
+}
+
+EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], eitp_model *model, eitp_task *task) {
+    task->context = eitp_model_context(model);
+    task->model = model;
+    for (int split = 0; split < 2; split++) {
+        task->samples[split] = sources[split].count;
+        if (sources[split].count && sources[split].max_length > task->rows)
+            task->rows = sources[split].max_length;
+    }
+    task->rows_vary = task->allows_gaps = 1;
+}
+
+EITP__PRIVATE eitp_status eitp__save_tokenizer(const eitp_tokenizer *tokenizer, eitp_model *model,
+                                               const char *directory, eitp_error *error) {
+    if (!tokenizer)
+        return EITP_OK;
+    eitp_model_set_special_tokens(model, eitp_tokenizer_special(tokenizer, EITP_BEGIN_OF_TEXT),
+                                  eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT),
+                                  eitp_tokenizer_special(tokenizer, EITP_PADDING));
+    return eitp_tokenizer_save(tokenizer, directory, error);
+}
+/* <<src/task/labelled.c */
+
+/* >>src/task/text_windows.c */
+/* Windows of a token source as samples, each between the special tokens of a tokenizer's template. */
+
+/* Finds the special tokens before and after a text: what the sequences of no text and of a letter begin with alike
+   comes before. */
+static eitp_status eitp__find_template(const eitp_tokenizer *tokenizer, eitp_text_windows *windows, eitp_error *error) {
+    static const eitp_text texts[2] = {{"", 0}, {"a", 1}};
+    int32_t ids[2][EITP_MAX_TOKEN_IDS + 2];
+    eitp_sequence_report reports[2];
+    int32_t added, before = 0;
+    for (int i = 0; i < 2; i++) {
+        const eitp_status status = eitp_tokenizer_encode_sequence(tokenizer, &texts[i], NULL, NULL, ids[i], NULL,
+                                                                  EITP__COUNT(ids[i]), &reports[i], error);
+        if (status)
+            return status;
+    }
+    if (reports[0].count > EITP_MAX_TOKEN_IDS)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "the template has %zu special tokens; at most %d are supported", reports[0].count,
+                          EITP_MAX_TOKEN_IDS);
+    added = (int32_t)reports[0].count;
+    while (before < added && ids[0][before] == ids[1][before])
+        before++;
+    windows->before.count = before;
+    windows->after.count = added - before;
+    memcpy(windows->before.ids, ids[0], (size_t)before * sizeof(int32_t));
+    memcpy(windows->after.ids, ids[0] + before, (size_t)(added - before) * sizeof(int32_t));
+    return EITP_OK;
+}
+
+eitp_status eitp_text_windows_init(eitp_text_windows *windows, const eitp_token_source *source,
+                                   const eitp_tokenizer *tokenizer, int64_t max_length, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!windows || !source || !source->read)
+        return eitp__fail_null(error, "eitp_text_windows_init", "windows, source and source.read");
+    memset(windows, 0, sizeof *windows);
+    if (source->range.first > source->count || source->range.count > source->count - source->range.first ||
+        !source->range.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the range of a token source must have tokens, and be within its %llu tokens",
+                          (unsigned long long)source->count);
+    if (tokenizer)
+        status = eitp__find_template(tokenizer, windows, error);
+    if (status)
+        return status;
+    windows->text_length = max_length - windows->before.count - windows->after.count;
+    if (windows->text_length < 1)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "max_length is %lld; it must be above the %d special tokens",
+                          (long long)max_length, (int)(windows->before.count + windows->after.count));
+    windows->source = *source;
+    return EITP_OK;
+}
+
+static int32_t *eitp__append_ids(int32_t *ids, const eitp_token_ids *more) {
+    memcpy(ids, more->ids, (size_t)more->count * sizeof *ids);
+    return ids + more->count;
+}
+
+static eitp_status eitp__text_windows_read(void *user, uint64_t number, eitp_labelled_sample *sample,
+                                           eitp_error *error) {
+    const eitp_text_windows *windows = (const eitp_text_windows *)user;
+    const eitp_token_source *source = &windows->source;
+    const uint64_t begin = number * (uint64_t)windows->text_length, left = source->range.count - begin;
+    const uint64_t count = left < (uint64_t)windows->text_length ? left : (uint64_t)windows->text_length;
+    int32_t *ids = eitp__append_ids(sample->ids, &windows->before);
+    const eitp_status status = source->read(source->user, source->range.first + begin, count, ids, error);
+    ids = eitp__append_ids(ids + count, &windows->after);
+    sample->length = ids - sample->ids;
+    for (int64_t i = 0; i < sample->length && sample->segments; i++)
+        sample->segments[i] = 0;
+    return status;
+}
+
+eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows) {
+    eitp_labelled_source source = EITP__ZERO;
+    if (!windows || windows->text_length < 1)
+        return source;
+    source.user = (void *)(uintptr_t)windows;
+    source.count = (windows->source.range.count - 1) / (uint64_t)windows->text_length + 1;
+    source.max_length = windows->text_length + windows->before.count + windows->after.count;
+    source.hash = windows->source.hash;
+    source.read = eitp__text_windows_read;
+    return source;
+}
+/* <<src/task/text_windows.c */
+
+/* >>src/task/masked.c */
+/*
+ * Masked language modelling (Devlin et al., arXiv 1810.04805): some tokens of a sample are hidden or replaced, and the
+ * model says what they were.
+ */
+
+typedef struct eitp__masked_language {
+    eitp_host host;
+    eitp_model *model;
+    const eitp_tokenizer *tokenizer;
+    eitp_labelled_source sources[2]; /* of each eitp_split */
+    double probability;
+    int32_t mask_token;
+    eitp_token_ids special;
+    int64_t replacements; /* random tokens are below */
+} eitp__masked_language;
+
+static eitp_status eitp__masked_build(void *user, eitp_pass *pass, eitp_error *error) {
+    const eitp__masked_language *m = (const eitp__masked_language *)user;
+    const eitp_model_inputs inputs = eitp__labelled_inputs(pass, m->model);
+    eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
+    eitp_tensor *hidden = eitp_model_hidden(m->model, eitp_pass_graph(pass), &inputs, eitp_pass_max_length(pass));
+    eitp_pass_term(pass, "loss", eitp_model_row_losses(m->model, hidden, targets, EITP__IGNORED_TARGET), NULL);
+    return eitp_graph_status(eitp_pass_graph(pass), error);
+}
+
+/* ---- Masks ---- */
+
+static int eitp__token_ids_have(const eitp_token_ids *ids, int32_t id) {
+    for (int32_t i = 0; i < ids->count; i++) {
+        if (ids->ids[i] == id)
+            return 1;
+    }
+    return 0;
+}
+
+/* A fraction in [0, 1) of 32 random bits. */
+static double eitp__fraction_of(uint32_t word) {
+    return (double)word / 4294967296.0;
+}
+
+/*
+ * Hides tokens: of those chosen 80 % become the mask, 10 % a random token, and 10 % stay. Stores what each of them was
+ * as its target. The choice is a function of seed, epoch, sample and place.
+ */
+static int64_t eitp__mask_tokens(const eitp__masked_language *m, uint64_t number, const eitp_sample *sample,
+                                 int32_t *tokens, int32_t *targets) {
+    const int place_bits = 24; /* a sample has at most as many rows */
+    int64_t masked = 0;
+    for (int64_t i = 0; i < sample->rows; i++) {
+        uint32_t words[4];
+        targets[i] = EITP__IGNORED_TARGET;
+        if (tokens[i] == m->mask_token || eitp__token_ids_have(&m->special, tokens[i]))
+            continue;
+        eitp__philox(sample->seed, sample->epoch, EITP__RNG_STREAM_MASK, (number << place_bits) | (uint64_t)i, words);
+        if (!(eitp__fraction_of(words[0]) < m->probability))
+            continue;
+        masked++;
+        targets[i] = tokens[i];
+        if (eitp__fraction_of(words[1]) < 0.8)
+            tokens[i] = m->mask_token;
+        else if (eitp__fraction_of(words[1]) < 0.9)
+            tokens[i] = (int32_t)(eitp__fraction_of(words[2]) * (double)m->replacements);
+    }
+    return masked;
+}
+
+static eitp_status eitp__masked_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
+                                     eitp_error *error) {
+    const eitp__masked_language *m = (const eitp__masked_language *)user;
+    eitp_labelled_sample read = EITP__ZERO;
+    void **targets = sample->values + eitp__labelled_input_count(m->model);
+    eitp_status status = eitp__labelled_read(&m->sources[split], m->model, number, sample, &read, error);
+    if (!status)
+        sample->items[0] = eitp__mask_tokens(m, number, sample, read.ids, (int32_t *)targets[0]);
+    return status;
+}
+
+/* ---- The other functions of the task ---- */
+
+static eitp_status eitp__masked_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
+    (void)error;
+    eitp__labelled_identify(&((const eitp__masked_language *)user)->sources[EITP_TRAINING], identity);
+    return EITP_OK;
+}
+
+static eitp_status eitp__masked_save(void *user, const char *directory, eitp_error *error) {
+    const eitp__masked_language *m = (const eitp__masked_language *)user;
+    return eitp__save_tokenizer(m->tokenizer, m->model, directory, error);
+}
+
+static void eitp__masked_release(void *user) {
+    eitp__masked_language *m = (eitp__masked_language *)user;
+    const eitp_host host = m->host;
+    eitp__release(&host, m, sizeof *m);
+}
+
+/* ---- Creation ---- */
+
+static eitp_status eitp__check_masked(const eitp_masked_config *config, eitp_error *error) {
+    const eitp_transformer_config *model = &config->model->config;
+    eitp_status status;
+    if (model->head != EITP_HEAD_LANGUAGE || !model->bidirectional)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "masked language modelling needs a bidirectional model with a language head, such as BERT's");
+    if (!(config->probability >= 0 && config->probability <= 1))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "probability must be 0 to 1 (got %g)", config->probability);
+    if (!config->training.count && !config->validation.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sources have no samples");
+    status = eitp__labelled_check(&config->training, config->model, error);
+    return status ? status : eitp__labelled_check(&config->validation, config->model, error);
+}
+
+/* The mask and the tokens that are never hidden: the tokenizer's, or without one those of the configuration. */
+static eitp_status eitp__masked_set_tokens(eitp__masked_language *m, const eitp_masked_config *config,
+                                           eitp_error *error) {
+    m->mask_token = config->mask_token;
+    m->special = config->special;
+    m->replacements = eitp_model_vocabulary(m->model);
+    if (m->tokenizer) {
+        m->mask_token = eitp_tokenizer_special(m->tokenizer, EITP_MASK);
+        m->special.count = 0;
+        for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+            const int32_t id = eitp_tokenizer_special(m->tokenizer, (eitp_special_token)which);
+            if (id >= 0)
+                m->special.ids[m->special.count++] = id;
+        }
+        if (eitp_tokenizer_size(m->tokenizer) < m->replacements)
+            m->replacements = eitp_tokenizer_size(m->tokenizer);
+    }
+    if (m->special.count < 0 || m->special.count > EITP_MAX_TOKEN_IDS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "special must have at most %d tokens (got %d)",
+                          EITP_MAX_TOKEN_IDS, (int)m->special.count);
+    if (m->mask_token < 0 || m->mask_token >= eitp_model_vocabulary(m->model))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          m->tokenizer && m->mask_token < 0
+                              ? "the tokenizer has no mask token; use the tokenizer of a masked language model"
+                              : "mask token %d must be 0 to %lld, as the model's vocabulary",
+                          (int)m->mask_token, (long long)eitp_model_vocabulary(m->model) - 1);
+    return EITP_OK;
+}
+
+eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, eitp_error *error) {
+    const double usual_probability = 0.15;
+    if (!config || !config->model || !task)
+        return eitp__fail_null(error, "eitp_masked_task", "config, config.model and task");
+    const eitp_host host = eitp_context_host(eitp_model_context(config->model));
+    eitp__masked_language *m;
+    eitp_status status = eitp__check_masked(config, error);
+    memset(task, 0, sizeof *task);
+    if (status)
+        return status;
+    m = (eitp__masked_language *)eitp__allocate(&host, sizeof *m);
+    if (!m)
+        return eitp__fail_memory(error, sizeof *m, "a task");
+    m->host = host;
+    m->model = config->model;
+    m->tokenizer = config->tokenizer;
+    m->sources[EITP_TRAINING] = config->training;
+    m->sources[EITP_VALIDATION] = config->validation;
+    m->probability = config->probability > 0 ? config->probability : usual_probability;
+    status = eitp__masked_set_tokens(m, config, error);
+    if (status) {
+        eitp__masked_release(m);
+        return status;
+    }
+    eitp__labelled_fill(m->sources, m->model, task);
+    task->user = m;
+    task->unit = "masked_tokens";
+    task->guess_loss = log((double)eitp_model_vocabulary(m->model));
+    task->build = eitp__masked_build;
+    task->read = eitp__masked_read;
+    task->identify = eitp__masked_identify;
+    task->save = eitp__masked_save;
+    task->release = eitp__masked_release;
+    return EITP_OK;
+}
+/* <<src/task/masked.c */
+
+/* >>src/task/outcomes.c */
+/* ---- Memory ---- */
+
+/* Takes `bytes`, NULL for none, from memory at *at; with memory NULL only counts. */
+static void *eitp__take(char *memory, size_t *at, size_t bytes) {
+    void *taken = memory && bytes ? memory + *at : NULL;
+    *at += (bytes + 15) / 16 * 16;
+    return taken;
+}
+
+/* Lays out the arrays; returns the bytes used. With memory NULL, all of them are NULL. */
+static size_t eitp__outcomes_lay_out(eitp__outcomes *outcomes, char *memory, size_t samples) {
+    const size_t labels = (size_t)outcomes->labels, matrix = samples * labels * sizeof(float);
+    const int is_single = outcomes->problem == EITP_PROBLEM_SINGLE_LABEL;
+    const size_t for_numbers = outcomes->problem == EITP_PROBLEM_REGRESSION ? samples : 0;
+    size_t at = 0;
+    eitp__take(memory, &at, sizeof *outcomes);
+    outcomes->scores = (float *)eitp__take(memory, &at, matrix);
+    outcomes->targets = (float *)eitp__take(memory, &at, is_single ? 0 : matrix);
+    outcomes->is_true = (int32_t *)eitp__take(memory, &at, is_single ? samples * sizeof(int32_t) : 0);
+    outcomes->predicted = (int32_t *)eitp__take(memory, &at, is_single ? samples * sizeof(int32_t) : 0);
+    outcomes->order = (eitp__ranked *)eitp__take(memory, &at, samples * sizeof(eitp__ranked));
+    outcomes->other = (eitp__ranked *)eitp__take(memory, &at, for_numbers * sizeof(eitp__ranked));
+    outcomes->ranks = (double *)eitp__take(memory, &at, for_numbers * sizeof(double));
+    outcomes->other_ranks = (double *)eitp__take(memory, &at, for_numbers * sizeof(double));
+    outcomes->by_label = (eitp__label_counts *)eitp__take(memory, &at, labels * sizeof(eitp__label_counts));
+    outcomes->groups = (unsigned char *)eitp__take(memory, &at, samples);
+    return at;
+}
+
+EITP__PRIVATE size_t eitp__outcomes_bytes(eitp_problem problem, int64_t labels, uint64_t samples) {
+    eitp__outcomes outcomes = EITP__ZERO;
+    outcomes.problem = problem;
+    outcomes.labels = labels;
+    return eitp__outcomes_lay_out(&outcomes, NULL, (size_t)samples);
+}
+
+EITP__PRIVATE eitp__outcomes *eitp__outcomes_begin(void *memory, eitp_problem problem, int64_t labels,
+                                                   uint64_t samples) {
+    eitp__outcomes *outcomes = (eitp__outcomes *)memory;
+    memset(outcomes, 0, sizeof *outcomes);
+    outcomes->problem = problem;
+    outcomes->labels = labels;
+    outcomes->is_finite = 1;
+    eitp__outcomes_lay_out(outcomes, (char *)memory, (size_t)samples);
+    return outcomes;
+}
+
+/* ---- Samples ---- */
+
+static int64_t eitp__largest_score(const float *scores, int64_t labels) {
+    int64_t largest = 0;
+    for (int64_t i = 1; i < labels; i++) {
+        if (scores[i] > scores[largest])
+            largest = i;
+    }
+    return largest;
+}
+
+static int eitp__all_finite(const float *values, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(values[i]))
+            return 0;
+    }
+    return 1;
+}
+
+/*
+ * The logarithm of the odds p / (1 - p) of each label, where p is its softmax. They order samples as p does, without
+ * rounding to 1: s - log(sum of exp of the other scores). The sum without the largest is added up by itself, since a
+ * difference would cancel.
+ */
+static void eitp__log_odds(const float *scores, int64_t labels, float *odds) {
+    const int64_t largest = eitp__largest_score(scores, labels);
+    const double top = (double)scores[largest];
+    double others = 0;
+    for (int64_t i = 0; i < labels; i++)
+        others += i == largest ? 0 : exp((double)scores[i] - top);
+    for (int64_t i = 0; i < labels; i++) {
+        const double own = (double)scores[i] - top;
+        const double rest = i == largest ? others : 1 + (others - exp(own));
+        odds[i] = (float)(own - log(rest > 1e-300 ? rest : 1e-300));
+    }
+}
+
+EITP__PRIVATE void eitp__outcomes_add_label(eitp__outcomes *outcomes, const float *scores, int32_t label) {
+    const int64_t i = outcomes->count++;
+    outcomes->is_finite &= eitp__all_finite(scores, outcomes->labels);
+    outcomes->is_true[i] = label;
+    outcomes->predicted[i] = (int32_t)eitp__largest_score(scores, outcomes->labels);
+    eitp__log_odds(scores, outcomes->labels, outcomes->scores + i * outcomes->labels);
+}
+
+EITP__PRIVATE void eitp__outcomes_add_targets(eitp__outcomes *outcomes, const float *scores, const float *targets) {
+    const int64_t at = outcomes->count++ * outcomes->labels;
+    outcomes->is_finite &= eitp__all_finite(scores, outcomes->labels);
+    memcpy(outcomes->scores + at, scores, (size_t)outcomes->labels * sizeof *scores);
+    memcpy(outcomes->targets + at, targets, (size_t)outcomes->labels * sizeof *targets);
+}
+
+/* Neighbours in the data may be alike, so that groups are drawn at random; they are equally large. */
+EITP__PRIVATE void eitp__outcomes_end(eitp__outcomes *outcomes) {
+    const uint64_t count = (uint64_t)outcomes->count;
+    for (uint64_t i = 0; i < count; i++)
+        outcomes->groups[i] =
+            (unsigned char)(eitp_sample_index(EITP_SHUFFLE_WINDOWS, 0, count, i) % (uint64_t)EITP__GROUPS);
+}
+
+EITP__PRIVATE int eitp__is_left_out(const eitp__outcomes *outcomes, int64_t sample, int value) {
+    return value && outcomes->groups[sample] == value - 1;
+}
+
+EITP__PRIVATE int eitp__is_predicted(const eitp__outcomes *outcomes, int64_t sample, int64_t label) {
+    return outcomes->predicted ? outcomes->predicted[sample] == label
+                               : outcomes->scores[sample * outcomes->labels + label] > 0;
+}
+
+EITP__PRIVATE int eitp__has_label(const eitp__outcomes *outcomes, int64_t sample, int64_t label) {
+    return outcomes->is_true ? outcomes->is_true[sample] == label
+                             : outcomes->targets[sample * outcomes->labels + label] > 0.5f;
+}
+
+EITP__PRIVATE int64_t eitp__count_labels(const eitp__outcomes *outcomes, int value) {
+    eitp__label_counts *counts = outcomes->by_label;
+    int64_t samples = 0;
+    memset(counts, 0, (size_t)outcomes->labels * sizeof *counts);
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        if (eitp__is_left_out(outcomes, i, value))
+            continue;
+        samples++;
+        if (outcomes->is_true) {
+            counts[outcomes->is_true[i]].is_true++;
+            counts[outcomes->predicted[i]].is_predicted++;
+            counts[outcomes->is_true[i]].is_both += outcomes->is_true[i] == outcomes->predicted[i];
+            continue;
+        }
+        for (int64_t k = 0; k < outcomes->labels; k++) {
+            const int is_true = eitp__has_label(outcomes, i, k), is_predicted = eitp__is_predicted(outcomes, i, k);
+            counts[k].is_true += is_true;
+            counts[k].is_predicted += is_predicted;
+            counts[k].is_both += is_true && is_predicted;
+        }
+    }
+    return samples;
+}
+
+static int eitp__compare_ranked(const void *left, const void *right) {
+    const eitp__ranked *a = (const eitp__ranked *)left, *b = (const eitp__ranked *)right;
+    if (a->value < b->value || a->value > b->value)
+        return a->value < b->value ? -1 : 1;
+    return a->sample < b->sample ? -1 : a->sample > b->sample;
+}
+
+EITP__PRIVATE void eitp__sort_column(const eitp__outcomes *outcomes, const float *values, int64_t label,
+                                     eitp__ranked *order) {
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        order[i].value = values[i * outcomes->labels + label];
+        order[i].sample = (int32_t)i;
+    }
+    eitp__sort(order, (size_t)outcomes->count, sizeof *order, eitp__compare_ranked);
+}
+/* <<src/task/outcomes.c */
+
+/* >>src/task/count_metrics.c */
+/* Metrics of predicted labels: of how often each is true, predicted, and both. */
+
+/* 0 / 0 is 0. */
+static double eitp__ratio(double numerator, double denominator) {
+    return denominator > 0 ? numerator / denominator : 0;
+}
+
+EITP__PRIVATE void eitp__accuracy(const eitp__outcomes *outcomes, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        int64_t right = 0, samples = 0;
+        for (int64_t i = 0; i < outcomes->count; i++) {
+            int is_right = 1;
+            if (eitp__is_left_out(outcomes, i, value))
+                continue;
+            for (int64_t k = outcomes->is_true ? outcomes->labels : 0; k < outcomes->labels && is_right; k++)
+                is_right = eitp__has_label(outcomes, i, k) == eitp__is_predicted(outcomes, i, k);
+            samples++;
+            right += outcomes->is_true ? outcomes->is_true[i] == outcomes->predicted[i] : is_right;
+        }
+        values[value] = eitp__ratio((double)right, (double)samples);
+    }
+}
+
+/* The mean over labels of is_both / (a * is_true + b * is_predicted). With a single label those that neither occur nor
+   are predicted do not count, as in scikit-learn. */
+static void eitp__mean_over_labels(const eitp__outcomes *outcomes, double a, double b, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        double sum = 0, labels = 0;
+        eitp__count_labels(outcomes, value);
+        for (int64_t k = 0; k < outcomes->labels; k++) {
+            const eitp__label_counts *counts = &outcomes->by_label[k];
+            sum += eitp__ratio((double)counts->is_both, a * (double)counts->is_true + b * (double)counts->is_predicted);
+            labels += !outcomes->is_true || counts->is_true || counts->is_predicted;
+        }
+        values[value] = eitp__ratio(sum, labels);
+    }
+}
+
+EITP__PRIVATE void eitp__macro_f1(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_over_labels(outcomes, 0.5, 0.5, values);
+}
+
+EITP__PRIVATE void eitp__macro_precision(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_over_labels(outcomes, 0, 1, values);
+}
+
+EITP__PRIVATE void eitp__macro_recall(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_over_labels(outcomes, 1, 0, values);
+}
+
+/* Sums over labels. */
+typedef struct eitp__label_sums {
+    double samples, both, is_true, is_predicted, true_squares, predicted_squares, products;
+} eitp__label_sums;
+
+static eitp__label_sums eitp__sum_labels(const eitp__outcomes *outcomes, int value) {
+    eitp__label_sums sums = EITP__ZERO;
+    sums.samples = (double)eitp__count_labels(outcomes, value);
+    for (int64_t k = 0; k < outcomes->labels; k++) {
+        const double is_true = (double)outcomes->by_label[k].is_true;
+        const double is_predicted = (double)outcomes->by_label[k].is_predicted;
+        sums.both += (double)outcomes->by_label[k].is_both;
+        sums.is_true += is_true;
+        sums.is_predicted += is_predicted;
+        sums.true_squares += is_true * is_true;
+        sums.predicted_squares += is_predicted * is_predicted;
+        sums.products += is_true * is_predicted;
+    }
+    return sums;
+}
+
+EITP__PRIVATE void eitp__micro_f1(const eitp__outcomes *outcomes, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        const eitp__label_sums sums = eitp__sum_labels(outcomes, value);
+        values[value] = eitp__ratio(sums.both, 0.5 * (sums.is_true + sums.is_predicted));
+    }
+}
+
+EITP__PRIVATE void eitp__matthews_correlation(const eitp__outcomes *outcomes, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        const eitp__label_sums sums = eitp__sum_labels(outcomes, value);
+        const double all = sums.samples * sums.samples;
+        values[value] = eitp__ratio(sums.both * sums.samples - sums.products,
+                                    sqrt(all - sums.true_squares) * sqrt(all - sums.predicted_squares));
+    }
+}
+
+/* ---- Calibration ---- */
+
+enum { EITP__CALIBRATION_BINS = 15 };
+
+typedef struct eitp__calibration_bin {
+    double confidence, right;
+} eitp__calibration_bin;
+
+/* Bin m has the confidences in (m / 15, (m + 1) / 15]. */
+EITP__PRIVATE void eitp__calibration_error(const eitp__outcomes *outcomes, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        eitp__calibration_bin bins[EITP__CALIBRATION_BINS];
+        double sum = 0, samples = 0;
+        memset(bins, 0, sizeof bins);
+        for (int64_t i = 0; i < outcomes->count; i++) {
+            const int64_t predicted = outcomes->predicted[i];
+            const double odds = (double)outcomes->scores[i * outcomes->labels + predicted];
+            const double confidence = 1 / (1 + exp(-odds));
+            const int bin = (int)ceil(confidence * (double)EITP__CALIBRATION_BINS) - 1;
+            if (eitp__is_left_out(outcomes, i, value))
+                continue;
+            bins[bin > 0 ? bin : 0].confidence += confidence;
+            bins[bin > 0 ? bin : 0].right += outcomes->is_true[i] == predicted;
+            samples++;
+        }
+        for (int bin = 0; bin < EITP__CALIBRATION_BINS; bin++)
+            sum += fabs(bins[bin].right - bins[bin].confidence);
+        values[value] = eitp__ratio(sum, samples);
+    }
+}
+/* <<src/task/count_metrics.c */
+
+/* >>src/task/rank_metrics.c */
+/* Metrics of scores: how they rank samples, and how predicted numbers agree with true ones. */
+
+/* ---- Area under the ROC curve ---- */
+
+/*
+ * The area of one label: the probability that a sample that has it scores higher than one that has not, ties counting
+ * half (Mann and Whitney, "On a test of whether one of two random variables is stochastically larger than the other",
+ * 1947). NaN if all samples have the label, or none. `order` is sorted.
+ */
+static double eitp__label_area(const eitp__outcomes *outcomes, int64_t label, int value) {
+    const eitp__ranked *order = outcomes->order;
+    double wins = 0, positives = 0, negatives = 0;
+    for (int64_t begin = 0, end = 0; begin < outcomes->count; begin = end) {
+        double tied_positives = 0, tied_negatives = 0;
+        for (; end < outcomes->count && !(order[end].value > order[begin].value); end++) {
+            if (eitp__is_left_out(outcomes, order[end].sample, value))
+                continue;
+            if (eitp__has_label(outcomes, order[end].sample, label))
+                tied_positives++;
+            else
+                tied_negatives++;
+        }
+        wins += tied_positives * (negatives + 0.5 * tied_negatives);
+        positives += tied_positives;
+        negatives += tied_negatives;
+    }
+    return positives > 0 && negatives > 0 ? wins / (positives * negatives) : (double)NAN;
+}
+
+EITP__PRIVATE void eitp__area_under_roc(const eitp__outcomes *outcomes, double *values) {
+    double labels[1 + EITP__GROUPS];
+    memset(labels, 0, sizeof labels);
+    memset(values, 0, sizeof labels);
+    for (int64_t k = 0; k < outcomes->labels; k++) {
+        eitp__sort_column(outcomes, outcomes->scores, k, outcomes->order);
+        for (int value = 0; value <= EITP__GROUPS; value++) {
+            const double area = eitp__label_area(outcomes, k, value);
+            labels[value] += !isnan(area);
+            values[value] += isnan(area) ? 0 : area;
+        }
+    }
+    for (int value = 0; value <= EITP__GROUPS; value++)
+        values[value] = labels[value] > 0 ? values[value] / labels[value] : (double)NAN;
+}
+
+/* ---- Numbers ---- */
+
+/* The mean over samples and numbers of |difference| ** power, for power 1 or 2. */
+static void eitp__mean_error(const eitp__outcomes *outcomes, int power, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        double sum = 0, numbers = 0;
+        for (int64_t i = 0; i < outcomes->count * outcomes->labels; i++) {
+            const double difference = fabs((double)outcomes->scores[i] - (double)outcomes->targets[i]);
+            if (eitp__is_left_out(outcomes, i / outcomes->labels, value))
+                continue;
+            sum += power == 2 ? difference * difference : difference;
+            numbers++;
+        }
+        values[value] = numbers > 0 ? sum / numbers : (double)NAN;
+    }
+}
+
+EITP__PRIVATE void eitp__mean_squared_error(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_error(outcomes, 2, values);
+}
+
+EITP__PRIVATE void eitp__mean_absolute_error(const eitp__outcomes *outcomes, double *values) {
+    eitp__mean_error(outcomes, 1, values);
+}
+
+/* The correlation of two lists of numbers, of the samples that are not left out; NaN if one of them is constant. */
+static double eitp__correlation(const eitp__outcomes *outcomes, const double *x, const double *y, int value) {
+    double mean_x = 0, mean_y = 0, xx = 0, yy = 0, xy = 0, samples = 0;
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        if (eitp__is_left_out(outcomes, i, value))
+            continue;
+        mean_x += x[i];
+        mean_y += y[i];
+        samples++;
+    }
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        const double dx = x[i] - mean_x / samples, dy = y[i] - mean_y / samples;
+        if (eitp__is_left_out(outcomes, i, value))
+            continue;
+        xx += dx * dx;
+        yy += dy * dy;
+        xy += dx * dy;
+    }
+    return xx > 0 && yy > 0 ? xy / (sqrt(xx) * sqrt(yy)) : (double)NAN;
+}
+
+/* Stores the rank of each sample that is not left out; equal numbers share their mean rank. */
+static void eitp__rank(const eitp__outcomes *outcomes, const eitp__ranked *order, int value, double *ranks) {
+    double below = 0;
+    for (int64_t begin = 0, end = 0; begin < outcomes->count; begin = end) {
+        double tied = 0;
+        for (; end < outcomes->count && !(order[end].value > order[begin].value); end++)
+            tied += !eitp__is_left_out(outcomes, order[end].sample, value);
+        for (int64_t i = begin; i < end; i++)
+            ranks[order[i].sample] = below + 0.5 * (tied + 1);
+        below += tied;
+    }
+}
+
+/* The correlation of column `label` of scores and targets, or of their ranks. */
+static void eitp__add_correlations(const eitp__outcomes *outcomes, int64_t label, int by_rank, double *values) {
+    for (int64_t i = 0; i < outcomes->count; i++) {
+        outcomes->ranks[i] = (double)outcomes->scores[i * outcomes->labels + label];
+        outcomes->other_ranks[i] = (double)outcomes->targets[i * outcomes->labels + label];
+    }
+    if (by_rank) {
+        eitp__sort_column(outcomes, outcomes->scores, label, outcomes->order);
+        eitp__sort_column(outcomes, outcomes->targets, label, outcomes->other);
+    }
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        if (by_rank) {
+            eitp__rank(outcomes, outcomes->order, value, outcomes->ranks);
+            eitp__rank(outcomes, outcomes->other, value, outcomes->other_ranks);
+        }
+        values[value] +=
+            eitp__correlation(outcomes, outcomes->ranks, outcomes->other_ranks, value) / (double)outcomes->labels;
+    }
+}
+
+static void eitp__correlations(const eitp__outcomes *outcomes, int by_rank, double *values) {
+    memset(values, 0, (1 + EITP__GROUPS) * sizeof *values);
+    for (int64_t k = 0; k < outcomes->labels; k++)
+        eitp__add_correlations(outcomes, k, by_rank, values);
+}
+
+EITP__PRIVATE void eitp__pearson_correlation(const eitp__outcomes *outcomes, double *values) {
+    eitp__correlations(outcomes, 0, values);
+}
+
+EITP__PRIVATE void eitp__spearman_correlation(const eitp__outcomes *outcomes, double *values) {
+    eitp__correlations(outcomes, 1, values);
+}
+/* <<src/task/rank_metrics.c */
+
+/* >>src/task/judge.c */
+/* Judging the outcomes of an evaluation: the metrics of each problem, and their standard errors. */
+
+/* A metric of a problem, and the function that computes it. */
+typedef struct eitp__metric_row {
+    eitp_problem problem;
+    eitp_task_metric metric;
+    eitp__metric_values values;
+} eitp__metric_row;
+
+static const eitp__metric_row eitp__metric_rows[] = {
+    {EITP_PROBLEM_SINGLE_LABEL, {"accuracy", 1}, eitp__accuracy},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_f1", 1}, eitp__macro_f1},
+    {EITP_PROBLEM_SINGLE_LABEL, {"micro_f1", 1}, eitp__micro_f1},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_precision", 1}, eitp__macro_precision},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_recall", 1}, eitp__macro_recall},
+    {EITP_PROBLEM_SINGLE_LABEL, {"mcc", 1}, eitp__matthews_correlation},
+    {EITP_PROBLEM_SINGLE_LABEL, {"auroc", 1}, eitp__area_under_roc},
+    {EITP_PROBLEM_SINGLE_LABEL, {"calibration_error", 0}, eitp__calibration_error},
+    {EITP_PROBLEM_MULTI_LABEL, {"subset_accuracy", 1}, eitp__accuracy},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_f1", 1}, eitp__macro_f1},
+    {EITP_PROBLEM_MULTI_LABEL, {"micro_f1", 1}, eitp__micro_f1},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_precision", 1}, eitp__macro_precision},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_recall", 1}, eitp__macro_recall},
+    {EITP_PROBLEM_MULTI_LABEL, {"auroc", 1}, eitp__area_under_roc},
+    {EITP_PROBLEM_REGRESSION, {"mse", 0}, eitp__mean_squared_error},
+    {EITP_PROBLEM_REGRESSION, {"mae", 0}, eitp__mean_absolute_error},
+    {EITP_PROBLEM_REGRESSION, {"pearson", 1}, eitp__pearson_correlation},
+    {EITP_PROBLEM_REGRESSION, {"spearman", 1}, eitp__spearman_correlation},
+};
+
+EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, eitp_task_metric *metrics) {
+    int count = 0;
+    for (size_t i = 0; i < EITP__COUNT(eitp__metric_rows); i++) {
+        if (eitp__metric_rows[i].problem == problem)
+            metrics[count++] = eitp__metric_rows[i].metric;
+    }
+    return count;
+}
+
+/* The standard error of a proportion. */
+static double eitp__proportion_error(double p, int64_t samples) {
+    return samples ? sqrt(p * (1 - p) / (double)samples) : 0;
+}
+
+/* The standard error by the jackknife, from the values without each group. NaN where one of them is undefined. */
+static double eitp__jackknife_error(const double *values, int groups) {
+    double mean = 0, squares = 0;
+    for (int g = 0; g < groups; g++)
+        mean += values[g] / groups;
+    for (int g = 0; g < groups; g++)
+        squares += (values[g] - mean) * (values[g] - mean);
+    return groups > 1 ? sqrt(squares * (groups - 1) / groups) : 0;
+}
+
+static void eitp__judge_metric(const eitp__outcomes *outcomes, eitp__metric_values compute, eitp_metric *result) {
+    const int groups = outcomes->count < EITP__GROUPS ? (int)outcomes->count : EITP__GROUPS;
+    double values[1 + EITP__GROUPS];
+    result->items = outcomes->count;
+    result->mean = result->error = (double)NAN;
+    if (!outcomes->is_finite || !outcomes->count)
+        return;
+    compute(outcomes, values);
+    result->mean = values[0];
+    result->error = compute == eitp__accuracy ? eitp__proportion_error(values[0], outcomes->count)
+                                              : eitp__jackknife_error(values + 1, groups);
+}
+
+EITP__PRIVATE void eitp__judge_outcomes(const eitp__outcomes *outcomes, eitp_metric *results) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__metric_rows); i++) {
+        if (eitp__metric_rows[i].problem == outcomes->problem)
+            eitp__judge_metric(outcomes, eitp__metric_rows[i].values, results++);
+    }
+}
+/* <<src/task/judge.c */
+
+/* >>src/task/classification.c */
+/* Classification and regression: samples of token ids, with one label, several labels, or numbers to predict. */
+
+enum { EITP__WEIGHTS_NAME_SIZE = 32 };
+
+typedef struct eitp__classification {
+    eitp_host host;
+    eitp_model *model;
+    const eitp_tokenizer *tokenizer;
+    eitp_labelled_source sources[2]; /* of each eitp_split */
+    eitp_problem problem;
+    int64_t labels;
+    double label_smoothing;
+    float *class_weights;                       /* [labels]; NULL: 1 each */
+    char weights_name[EITP__WEIGHTS_NAME_SIZE]; /* the variable with a copy of them */
+    eitp_task_metric metrics[EITP_MAX_TASK_METRICS];
+    int metric_count;
+    int was_judged; /* the following are of the last evaluation */
+    int64_t judged_samples;
+    eitp_label_result *results; /* [labels]; NULL for numbers */
+    int64_t *confusion;         /* [labels, labels], or NULL */
+} eitp__classification;
+
+/* ---- The graph ---- */
+
+/* The cross-entropy of each sample. */
+static eitp_tensor *eitp__single_label_losses(const eitp__classification *c, eitp_tensor *scores, eitp_tensor *label) {
+    eitp_cross_entropy_config config = EITP__ZERO;
+    config.ignored = EITP__IGNORED_TARGET;
+    config.label_smoothing = c->label_smoothing;
+    if (c->class_weights)
+        config.weights =
+            eitp_variable_tensor(eitp_tensor_graph(scores), c->weights_name, EITP_CACHE, EITP_F32, 1, &c->labels);
+    return eitp_cross_entropy_with(scores, label, &config);
+}
+
+/* -y log p - (1 - y) log(1 - p) for p = sigmoid(x): max(x, 0) - x y + log(1 + exp(-|x|)), which never overflows. */
+static eitp_tensor *eitp__binary_losses(eitp_tensor *x, eitp_tensor *y) {
+    eitp_tensor *tail = eitp_log(eitp_affine(eitp_exp(eitp_negate(eitp_abs(x))), 1, 1));
+    return eitp_add(eitp_subtract(eitp_relu(x), eitp_multiply(x, y)), tail);
+}
+
+static eitp_tensor *eitp__squared_losses(eitp_tensor *x, eitp_tensor *y) {
+    eitp_tensor *difference = eitp_subtract(x, y);
+    return eitp_multiply(difference, difference);
+}
+
+/* The mean over labels of each sample. Of unused places the loss is 0. */
+static eitp_tensor *eitp__target_losses(const eitp__classification *c, eitp_pass *pass, eitp_tensor *scores) {
+    eitp_tensor *targets = eitp_pass_sample_input(pass, "targets", EITP_F32, 1, &c->labels, 0);
+    eitp_tensor *is_used = eitp_pass_sample_input(pass, "is used", EITP_F32, 0, NULL, 0);
+    eitp_tensor *losses = c->problem == EITP_PROBLEM_MULTI_LABEL ? eitp__binary_losses(scores, targets)
+                                                                 : eitp__squared_losses(scores, targets);
+    return eitp_multiply(eitp_mean(losses, 2u, 0), is_used);
+}
+
+static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_error *error) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    eitp_graph *graph = eitp_pass_graph(pass);
+    const eitp_model_inputs inputs = eitp__labelled_inputs(pass, c->model);
+    eitp_tensor *scores, *losses;
+    scores =
+        eitp_model_scores(c->model, eitp_model_hidden(c->model, graph, &inputs, eitp_pass_max_length(pass)), &inputs);
+    losses = c->problem == EITP_PROBLEM_SINGLE_LABEL
+                 ? eitp__single_label_losses(
+                       c, scores, eitp_pass_sample_input(pass, "label", EITP_I32, 0, NULL, EITP__IGNORED_TARGET))
+                 : eitp__target_losses(c, pass, scores);
+    eitp_pass_term(pass, "loss", losses, NULL);
+    eitp_pass_output(pass, "scores", scores);
+    return eitp_graph_status(graph, error);
+}
+
+/* ---- Samples ---- */
+
+/* Checks the label or the targets that a source has read. */
+static eitp_status eitp__check_labels_read(const eitp__classification *c, uint64_t number,
+                                           const eitp_labelled_sample *sample, eitp_error *error) {
+    const int is_number = c->problem == EITP_PROBLEM_REGRESSION;
+    if (!sample->targets && (sample->label < -1 || sample->label >= c->labels))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has label %d; it must be 0 to %lld, or -1 for none",
+                          (unsigned long long)number, (int)sample->label, (long long)c->labels - 1);
+    for (int64_t i = 0; i < c->labels && sample->targets; i++) {
+        const float target = sample->targets[i];
+        if (!isfinite(target) || (!is_number && !(target >= 0 && target <= 1)))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %g as target %lld; it must be %s",
+                              (unsigned long long)number, (double)target, (long long)i,
+                              is_number ? "a finite number" : "0 to 1");
+    }
+    return EITP_OK;
+}
+
+/* Stores a label, and the weight that it has in the mean. */
+static void eitp__store_label(const eitp__classification *c, int32_t label, int32_t *value, eitp_sample *sample) {
+    *value = label < 0 ? EITP__IGNORED_TARGET : label;
+    sample->items[0] = label >= 0;
+    if (c->class_weights)
+        sample->weights[0] = label < 0 ? 0 : (double)c->class_weights[label];
+}
+
+static eitp_status eitp__classification_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
+                                             eitp_error *error) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    void **targets = sample->values + eitp__labelled_input_count(c->model);
+    eitp_labelled_sample read = EITP__ZERO;
+    eitp_status status;
+    read.targets = c->problem == EITP_PROBLEM_SINGLE_LABEL ? NULL : (float *)targets[0];
+    status = eitp__labelled_read(&c->sources[split], c->model, number, sample, &read, error);
+    if (!status)
+        status = eitp__check_labels_read(c, number, &read, error);
+    if (status)
+        return status;
+    if (c->problem == EITP_PROBLEM_SINGLE_LABEL)
+        eitp__store_label(c, read.label, (int32_t *)targets[0], sample);
+    else
+        *(float *)targets[1] = 1;
+    return EITP_OK;
+}
+
+static eitp_status eitp__classification_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
+    (void)error;
+    eitp__labelled_identify(&((const eitp__classification *)user)->sources[EITP_TRAINING], identity);
+    return EITP_OK;
+}
+
+/* Writes the tokenizer; the model gets the names of the labels and the problem, which its config.json keeps. */
+static eitp_status eitp__classification_save(void *user, const char *directory, eitp_error *error) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    const char *const *labels = c->sources[EITP_TRAINING].labels;
+    eitp_status status = labels ? eitp_model_set_labels(c->model, labels, c->labels, error) : EITP_OK;
+    c->model->config.problem = c->problem;
+    return status ? status : eitp__save_tokenizer(c->tokenizer, c->model, directory, error);
+}
+
+/* ---- Judging ---- */
+
+static size_t eitp__classification_observation_bytes(void *user, uint64_t samples) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    return eitp__outcomes_bytes(c->problem, c->labels, samples);
+}
+
+static void eitp__classification_observe(void *user, void *memory, const eitp_observation *observation) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    const void *target = observation->values[eitp__labelled_input_count(c->model)];
+    eitp__outcomes *outcomes = (eitp__outcomes *)memory;
+    if (!observation->index)
+        eitp__outcomes_begin(memory, c->problem, c->labels, observation->samples);
+    if (c->problem != EITP_PROBLEM_SINGLE_LABEL)
+        eitp__outcomes_add_targets(outcomes, observation->outputs[0], (const float *)target);
+    else if (*(const int32_t *)target != EITP__IGNORED_TARGET)
+        eitp__outcomes_add_label(outcomes, observation->outputs[0], *(const int32_t *)target);
+}
+
+static double eitp__fraction(int64_t part, int64_t whole) {
+    return whole ? (double)part / (double)whole : 0;
+}
+
+static const char *eitp__label_name(const eitp__classification *c, int64_t label) {
+    const char *const *labels = c->sources[EITP_TRAINING].labels;
+    return labels ? labels[label] : eitp_model_label(c->model, label);
+}
+
+/* Stores the table of labels and the confusion matrix for eitp_classification_report_get. */
+static void eitp__classification_keep_report(eitp__classification *c, const eitp__outcomes *outcomes) {
+    c->was_judged = 1;
+    c->judged_samples = outcomes->count;
+    if (!c->results)
+        return;
+    eitp__count_labels(outcomes, 0);
+    for (int64_t k = 0; k < c->labels; k++) {
+        const eitp__label_counts *counts = &outcomes->by_label[k];
+        eitp_label_result *result = &c->results[k];
+        result->name = eitp__label_name(c, k);
+        result->support = counts->is_true;
+        result->predicted = counts->is_predicted;
+        result->precision = eitp__fraction(counts->is_both, counts->is_predicted);
+        result->recall = eitp__fraction(counts->is_both, counts->is_true);
+        result->f1 = eitp__fraction(2 * counts->is_both, counts->is_true + counts->is_predicted);
+    }
+    if (!c->confusion)
+        return;
+    memset(c->confusion, 0, (size_t)(c->labels * c->labels) * sizeof *c->confusion);
+    for (int64_t i = 0; i < outcomes->count; i++)
+        c->confusion[outcomes->is_true[i] * c->labels + outcomes->predicted[i]]++;
+}
+
+static void eitp__classification_judge(void *user, void *memory, eitp_metric *results) {
+    eitp__classification *c = (eitp__classification *)user;
+    eitp__outcomes *outcomes = (eitp__outcomes *)memory;
+    eitp__outcomes_end(outcomes);
+    eitp__judge_outcomes(outcomes, results);
+    eitp__classification_keep_report(c, outcomes);
+}
+
+eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classification_report *report,
+                                           eitp_error *error) {
+    const eitp__classification *c;
+    if (!task || !report)
+        return eitp__fail_null(error, "eitp_classification_report_get", "task and report");
+    c = (const eitp__classification *)task->user;
+    if (task->judge != eitp__classification_judge || !c->was_judged)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a report needs a task of eitp_classification_task that was evaluated");
+    report->problem = c->problem;
+    report->samples = c->judged_samples;
+    report->label_count = c->labels;
+    report->labels = c->results;
+    report->confusion = c->confusion;
+    return EITP_OK;
+}
+
+/* ---- Checks ---- */
+
+static const char *const eitp__problem_words[] = {"no label", "a single label", "several labels", "numbers"};
+
+/* Compares the names of labels with those of the model, which are "LABEL_0" and so on until it gets others. */
+static eitp_status eitp__check_label_names(const eitp_model *model, const eitp_labelled_source *source,
+                                           eitp_error *error) {
+    int is_named = 0, differs = -1;
+    for (int64_t i = 0; i < source->label_count && source->labels; i++) {
+        char unnamed[32];
+        snprintf(unnamed, sizeof unnamed, "LABEL_%lld", (long long)i);
+        is_named |= strcmp(eitp_model_label(model, i), unnamed) != 0;
+        if (differs < 0 && strcmp(eitp_model_label(model, i), source->labels[i]))
+            differs = (int)i;
+    }
+    if (!is_named || differs < 0)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "label %d is '%.60s' in the data but '%.60s' in the model; number the labels of the data as the "
+                      "model does, or rename the model's with eitp_model_set_labels",
+                      differs, source->labels[differs], eitp_model_label(model, differs));
+}
+
+static eitp_status eitp__check_labelled_source(const eitp_classification_config *config,
+                                               const eitp_labelled_source *source, eitp_error *error) {
+    const eitp_transformer_config *model = &config->model->config;
+    const eitp_problem problem = source->problem;
+    eitp_status status;
+    if (problem < EITP_PROBLEM_SINGLE_LABEL || problem > EITP_PROBLEM_REGRESSION)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples of a labelled source must have labels");
+    if (problem != config->training.problem || (model->problem && model->problem != problem))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples have %s, but %s %s", eitp__problem_words[problem],
+                          model->problem && model->problem != problem ? "the model is for" : "those for training have",
+                          eitp__problem_words[model->problem && model->problem != problem ? model->problem
+                                                                                          : config->training.problem]);
+    if (source->label_count != model->labels)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the data have %lld labels, and the model %lld; set labels in eitp_transformer_config",
+                          (long long)source->label_count, (long long)model->labels);
+    status = eitp__labelled_check(source, config->model, error);
+    return status ? status : eitp__check_label_names(config->model, source, error);
+}
+
+static eitp_status eitp__check_class_weights(const float *weights, int64_t labels, eitp_error *error) {
+    double sum = 0;
+    for (int64_t i = 0; i < labels && weights; i++) {
+        if (!(weights[i] >= 0) || !isfinite(weights[i]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "class_weights[%lld] is %g; it must be 0 or more",
+                              (long long)i, (double)weights[i]);
+        sum += (double)weights[i];
+    }
+    return sum > 0 || !weights
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "at least one of class_weights must be above 0");
+}
+
+static eitp_status eitp__check_classification(const eitp_classification_config *config, eitp_error *error) {
+    const eitp_transformer_config *model = &config->model->config;
+    const int is_single = config->training.problem == EITP_PROBLEM_SINGLE_LABEL;
+    eitp_status status;
+    if (model->head != EITP_HEAD_CLASSIFIER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the model has no classifier; set head to EITP_HEAD_CLASSIFIER in eitp_transformer_config");
+    if (!config->training.count && !config->validation.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sources have no samples");
+    if (!(config->label_smoothing >= 0 && config->label_smoothing <= 1))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "label_smoothing must be 0 to 1 (got %g)",
+                          config->label_smoothing);
+    if (!is_single && (config->label_smoothing > 0 || config->class_weights))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "label_smoothing and class_weights are for samples with a single label, and these have %s",
+                          (unsigned)config->training.problem <= EITP_PROBLEM_REGRESSION
+                              ? eitp__problem_words[config->training.problem]
+                              : "none");
+    status = eitp__check_labelled_source(config, &config->training, error);
+    if (!status && config->validation.count)
+        status = eitp__check_labelled_source(config, &config->validation, error);
+    return status ? status : eitp__check_class_weights(config->class_weights, model->labels, error);
+}
+
+/* ---- Creation ---- */
+
+static size_t eitp__confusion_bytes(const eitp__classification *c) {
+    const int has_one = c->problem == EITP_PROBLEM_SINGLE_LABEL && c->labels <= EITP_MAX_CONFUSION_LABELS;
+    return has_one ? (size_t)(c->labels * c->labels) * sizeof *c->confusion : 0;
+}
+
+static size_t eitp__results_bytes(const eitp__classification *c) {
+    return c->problem == EITP_PROBLEM_REGRESSION ? 0 : (size_t)c->labels * sizeof *c->results;
+}
+
+static void eitp__classification_release(void *user) {
+    eitp__classification *c = (eitp__classification *)user;
+    const eitp_host host = c->host;
+    if (c->class_weights)
+        eitp__release(&host, c->class_weights, (size_t)c->labels * sizeof *c->class_weights);
+    if (c->results)
+        eitp__release(&host, c->results, eitp__results_bytes(c));
+    if (c->confusion)
+        eitp__release(&host, c->confusion, eitp__confusion_bytes(c));
+    eitp__release(&host, c, sizeof *c);
+}
+
+/* Keeps the class weights, also in a variable for the graph. Other weights are another variable. */
+static eitp_status eitp__classification_set_weights(eitp__classification *c, const float *weights, eitp_error *error) {
+    eitp_context *context = eitp_model_context(c->model);
+    const size_t bytes = (size_t)c->labels * sizeof *weights;
+    eitp_graph *graph;
+    eitp_status status;
+    if (!weights)
+        return EITP_OK;
+    c->class_weights = (float *)eitp__allocate(&c->host, bytes);
+    if (!c->class_weights)
+        return eitp__fail_memory(error, bytes, "the class weights");
+    memcpy(c->class_weights, weights, bytes);
+    snprintf(c->weights_name, sizeof c->weights_name, "class_weights.%08lx",
+             (unsigned long)eitp__crc32c(0, weights, bytes));
+    status = eitp_graph_create(context, &graph, error);
+    if (status)
+        return status;
+    eitp_variable_tensor(graph, c->weights_name, EITP_CACHE, EITP_F32, 1, &c->labels);
+    status = eitp_graph_status(graph, error);
+    eitp_graph_destroy(graph);
+    if (!status && !context->plans_only)
+        status = eitp_variable_write(context, c->weights_name, 0, weights, bytes, error);
+    return status;
+}
+
+static eitp_status eitp__classification_create(const eitp_classification_config *config, eitp__classification *c,
+                                               eitp_error *error) {
+    c->model = config->model;
+    c->tokenizer = config->tokenizer;
+    c->sources[EITP_TRAINING] = config->training;
+    c->sources[EITP_VALIDATION] = config->validation;
+    c->problem = config->training.problem;
+    c->labels = config->model->config.labels;
+    c->label_smoothing = config->label_smoothing;
+    c->metric_count = eitp__metrics_of(c->problem, c->metrics);
+    if (eitp__results_bytes(c))
+        c->results = (eitp_label_result *)eitp__allocate(&c->host, eitp__results_bytes(c));
+    if (eitp__confusion_bytes(c))
+        c->confusion = (int64_t *)eitp__allocate(&c->host, eitp__confusion_bytes(c));
+    if ((eitp__results_bytes(c) && !c->results) || (eitp__confusion_bytes(c) && !c->confusion))
+        return eitp__fail_memory(error, eitp__results_bytes(c) + eitp__confusion_bytes(c), "the results of labels");
+    return eitp__classification_set_weights(c, config->class_weights, error);
+}
+
+/* The loss of a uniform guess. */
+static double eitp__classification_guess_loss(const eitp__classification *c) {
+    return c->problem == EITP_PROBLEM_SINGLE_LABEL  ? log((double)c->labels)
+           : c->problem == EITP_PROBLEM_MULTI_LABEL ? log(2.0)
+                                                    : 0;
+}
+
+/* Fills in the task. */
+static void eitp__classification_fill(eitp__classification *c, eitp_task *task) {
+    eitp__labelled_fill(c->sources, c->model, task);
+    task->user = c;
+    task->unit = "samples";
+    task->guess_loss = eitp__classification_guess_loss(c);
+    task->build = eitp__classification_build;
+    task->read = eitp__classification_read;
+    task->identify = eitp__classification_identify;
+    task->save = eitp__classification_save;
+    task->release = eitp__classification_release;
+    task->metrics = c->metrics;
+    task->metric_count = c->metric_count;
+    task->observation_bytes = eitp__classification_observation_bytes;
+    task->observe = eitp__classification_observe;
+    task->judge = eitp__classification_judge;
+}
+
+eitp_status eitp_classification_task(const eitp_classification_config *config, eitp_task *task, eitp_error *error) {
+    if (!config || !config->model || !task)
+        return eitp__fail_null(error, "eitp_classification_task", "config, config.model and task");
+    const eitp_host host = eitp_context_host(eitp_model_context(config->model));
+    eitp__classification *c;
+    eitp_status status = eitp__check_classification(config, error);
+    memset(task, 0, sizeof *task);
+    if (status)
+        return status;
+    c = (eitp__classification *)eitp__allocate(&host, sizeof *c);
+    if (!c)
+        return eitp__fail_memory(error, sizeof *c, "a task");
+    c->host = host;
+    status = eitp__classification_create(config, c, error);
+    if (status) {
+        eitp__classification_release(c);
+        return status;
+    }
+    eitp__classification_fill(c, task);
+    return EITP_OK;
+}
+/* <<src/task/classification.c */
+
+/* >>src/task/embedding.c */
+static void eitp__embedding_copy(const float *row, int64_t width, float *embedding) {
+    memcpy(embedding, row, (size_t)width * sizeof *embedding);
+}
+
+static void eitp__embedding_max(const float *rows, int64_t count, int64_t width, float *embedding) {
+    eitp__embedding_copy(rows, width, embedding);
+    for (int64_t row = 1; row < count; row++) {
+        for (int64_t i = 0; i < width; i++)
+            embedding[i] = rows[row * width + i] > embedding[i] ? rows[row * width + i] : embedding[i];
+    }
+}
+
+static void eitp__embedding_sum(const float *rows, int64_t count, int64_t width, float *embedding) {
+    eitp__embedding_copy(rows, width, embedding);
+    for (int64_t row = 1; row < count; row++) {
+        for (int64_t i = 0; i < width; i++)
+            embedding[i] += rows[row * width + i];
+    }
+}
+
+static void eitp__embedding_divide(float *embedding, int64_t width, double divisor) {
+    for (int64_t i = 0; i < width; i++)
+        embedding[i] = (float)((double)embedding[i] / divisor);
+}
+
+EITP__PRIVATE void eitp__embedding_pool(eitp_embedding_pooling pooling, const float *rows, int64_t count, int64_t width,
+                                        float *embedding) {
+    switch (pooling) {
+    case EITP_EMBEDDING_FIRST:
+        eitp__embedding_copy(rows, width, embedding);
+        break;
+    case EITP_EMBEDDING_LAST:
+        eitp__embedding_copy(rows + (count - 1) * width, width, embedding);
+        break;
+    case EITP_EMBEDDING_MAX:
+        eitp__embedding_max(rows, count, width, embedding);
+        break;
+    default:
+        eitp__embedding_sum(rows, count, width, embedding);
+        eitp__embedding_divide(embedding, width, pooling == EITP_EMBEDDING_MEAN ? (double)count : sqrt((double)count));
+    }
+}
+
+EITP__PRIVATE void eitp__embedding_normalize(float *embedding, int64_t width) {
+    double sum = 0;
+    for (int64_t i = 0; i < width; i++)
+        sum += (double)embedding[i] * (double)embedding[i];
+    eitp__embedding_divide(embedding, width, sum > 1e-24 ? sqrt(sum) : 1e-12);
+}
+/* <<src/task/embedding.c */
+
+/* >>src/task/embedding_files.c */
+/* The files in which sentence-transformers keeps how its embeddings are made of hidden states. */
+
+/* Larger files are refused. */
+#define EITP__EMBEDDING_FILE_LIMIT ((size_t)1 << 20)
+
+/* Reads a JSON file of the directory; *document is NULL if there is none. *path is its name, for messages. */
+static eitp_status eitp__embedding_file(const eitp_host *host, const char *directory, const char *name, char **path,
+                                        eitp__json_document **document, eitp_error *error) {
+    eitp_path_info info;
+    eitp_status status;
+    *document = NULL;
+    *path = eitp__join_path(host, directory, name);
+    if (!*path)
+        return eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
+    status = eitp__path_info(host, *path, &info, error);
+    if (!status && info.kind != EITP_PATH_MISSING)
+        status = eitp__json_read_file(host, *path, EITP__EMBEDDING_FILE_LIMIT, document, error);
+    if (!status)
+        return EITP_OK;
+    eitp__release_text(host, *path);
+    *path = NULL;
+    return status;
+}
+
+/* ---- Pooling ---- */
+
+/* The names of kinds of pooling in "pooling_mode_<name>", and in "pooling_mode" of later versions. */
+typedef struct eitp__pooling_name {
+    const char *member, *word;
+    int pooling; /* -1: not supported */
+} eitp__pooling_name;
+
+static const eitp__pooling_name eitp__pooling_names[] = {
+    {"pooling_mode_mean_tokens", "mean", EITP_EMBEDDING_MEAN},
+    {"pooling_mode_cls_token", "cls", EITP_EMBEDDING_FIRST},
+    {"pooling_mode_max_tokens", "max", EITP_EMBEDDING_MAX},
+    {"pooling_mode_lasttoken", "lasttoken", EITP_EMBEDDING_LAST},
+    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", EITP_EMBEDDING_MEAN_SQRT_LENGTH},
+    {"pooling_mode_weightedmean_tokens", "weightedmean", -1},
+};
+
+/* True if the file chooses this kind. `word`: its "pooling_mode", or NULL. */
+static eitp_status eitp__pooling_is_chosen(const eitp__json *root, const eitp__pooling_name *name, const char *word,
+                                           int *chosen, eitp_error *error) {
+    *chosen = word && !strcmp(word, name->word);
+    return word ? EITP_OK : eitp__json_get_boolean(root, name->member, chosen, error);
+}
+
+static eitp_status eitp__read_pooling(const eitp__json *root, eitp_embedding_pooling *pooling, eitp_error *error) {
+    const eitp__pooling_name *found = NULL;
+    const char *word = NULL;
+    eitp_status status = eitp__json_get_text(root, "pooling_mode", &word, error);
+    for (size_t i = 0; i < EITP__COUNT(eitp__pooling_names) && !status; i++) {
+        const eitp__pooling_name *name = &eitp__pooling_names[i];
+        int chosen = 0;
+        status = eitp__pooling_is_chosen(root, name, word, &chosen, error);
+        if (!status && chosen && found)
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "%s and %s together are not supported; eitp pools in one way at a time", found->member,
+                              name->member);
+        found = chosen ? name : found;
+    }
+    if (status)
+        return status;
+    if (found && found->pooling >= 0) {
+        *pooling = (eitp_embedding_pooling)found->pooling;
+        return EITP_OK;
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "%s is not supported (supported: mean_tokens, cls_token, max_tokens, lasttoken, "
+                      "mean_sqrt_len_tokens)",
+                      found  ? found->member
+                      : word ? word
+                             : "pooling without a pooling_mode");
+}
+
+static eitp_status eitp__read_pooling_file(const eitp_host *host, const char *directory, const char *folder,
+                                           int is_required, eitp_embedding_pooling *pooling, eitp_error *error) {
+    eitp__json_document *document = NULL;
+    char *name = eitp__join_path(host, folder, "config.json"), *path = NULL;
+    eitp_status status = name ? eitp__embedding_file(host, directory, name, &path, &document, error)
+                              : eitp__fail_memory(error, strlen(folder) + 13, "a path");
+    if (!status && document)
+        status = eitp__read_pooling(eitp__json_root(document), pooling, error);
+    else if (!status && is_required)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "the file that modules.json needs is missing");
+    if (status && path)
+        eitp__fail_prefix(error, status, "%s", path);
+    eitp__json_release(document);
+    eitp__release_text(host, path);
+    eitp__release_text(host, name);
+    return status;
+}
+
+/* ---- Modules ---- */
+
+/* The last part of a class's name: "sentence_transformers.models.Pooling". */
+static const char *eitp__module_class(const char *type) {
+    const char *dot = strrchr(type, '.');
+    return dot ? dot + 1 : type;
+}
+
+/* Checks a module, and stores its folder in *folder if it is the one that pools. */
+static eitp_status eitp__read_module(const eitp__json *module, const char **folder, eitp_error *error) {
+    const char *type = NULL, *path = "", *name;
+    eitp_status status = eitp__json_get_text(module, "type", &type, error);
+    if (!status)
+        status = eitp__json_get_text(module, "path", &path, error);
+    if (!status && !type)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the module has no type", module->line);
+    if (status)
+        return status;
+    name = eitp__module_class(type);
+    if (!strcmp(name, "Pooling") && !*folder)
+        *folder = path;
+    else if (strcmp(name, "Transformer") && strcmp(name, "Normalize"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: unsupported module %.80s (supported: Transformer, one Pooling, Normalize)",
+                          module->line, name);
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_modules(const eitp__json *root, const char **folder, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (root->kind != EITP__JSON_ARRAY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: the modules must be an array", root->line);
+    for (const eitp__json *module = root->first_child; module && !status; module = module->next)
+        status = eitp__read_module(module, folder, error);
+    return status;
+}
+
+static eitp_status eitp__read_module_files(const eitp_host *host, const char *directory,
+                                           eitp_embedding_pooling *pooling, eitp_error *error) {
+    eitp__json_document *document;
+    const char *folder = NULL;
+    char *path;
+    eitp_status status = eitp__embedding_file(host, directory, "modules.json", &path, &document, error);
+    if (status)
+        return status;
+    if (document) {
+        status = eitp__read_modules(eitp__json_root(document), &folder, error);
+        if (status)
+            eitp__fail_prefix(error, status, "%s", path);
+    }
+    if (!status && (folder || !document))
+        status =
+            eitp__read_pooling_file(host, directory, folder ? folder : "1_Pooling", folder != NULL, pooling, error);
+    eitp__json_release(document);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* ---- Lengths ---- */
+
+static eitp_status eitp__read_longest(const eitp_host *host, const char *directory, int64_t positions,
+                                      int64_t *max_length, eitp_error *error) {
+    eitp__json_document *document;
+    char *path;
+    int64_t length = 0;
+    eitp_status status = eitp__embedding_file(host, directory, "sentence_bert_config.json", &path, &document, error);
+    if (status)
+        return status;
+    if (document) {
+        status = eitp__json_get_integer(eitp__json_root(document), "max_seq_length", 1, INT32_MAX, &length, error);
+        if (status)
+            eitp__fail_prefix(error, status, "%s", path);
+    }
+    if (!status && length)
+        *max_length = length < positions ? length : positions;
+    eitp__json_release(document);
+    eitp__release_text(host, path);
+    return status;
+}
+
+eitp_status eitp_embedding_config_read(const eitp_host *host, const char *directory, int64_t positions,
+                                       eitp_predictor_config *config, eitp_error *error) {
+    eitp_predictor_config read;
+    eitp_status status;
+    if (!host || !directory || !config)
+        return eitp__fail_null(error, "eitp_embedding_config_read", "host, directory and config");
+    read = *config;
+    read.prediction = EITP_PREDICT_EMBEDDINGS;
+    status = eitp__read_module_files(host, directory, &read.pooling, error);
+    if (!status)
+        status = eitp__read_longest(host, directory, positions, &read.max_length, error);
+    if (!status)
+        *config = read;
+    return status;
+}
+/* <<src/task/embedding_files.c */
+
+/* >>src/task/predictor.c */
+/* The largest pass_tokens: rows are numbered by int32_t. */
+#define EITP__MAX_PASS_TOKENS ((int64_t)1 << 24)
+
+/* ---- Configuration ---- */
+
+eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer) {
+    const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(tokenizer);
+    const int64_t positions = eitp_model_positions(model);
+    eitp_predictor_config config = EITP__ZERO;
+    if (!model || !tokenizer)
+        return config;
+    config.normalize = 1;
+    config.max_length = defaults.max_length ? defaults.max_length : defaults.model_max_length;
+    if (!config.max_length || config.max_length > positions)
+        config.max_length = positions;
+    config.truncation = defaults.truncation;
+    config.truncate_left = defaults.truncate_left;
+    return config;
+}
+
+static eitp_status eitp__predictor_check_lengths(const eitp_model *model, const eitp_predictor_config *config,
+                                                 eitp_error *error) {
+    const int64_t positions = eitp_model_positions(model);
+    const int64_t max_length = config->max_length ? config->max_length : positions;
+    if (max_length < 1 || max_length > positions)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "max_length must be 0 to the model's %lld positions (got %lld)",
+                          (long long)positions, (long long)config->max_length);
+    if (config->pass_tokens && (config->pass_tokens < max_length || config->pass_tokens > EITP__MAX_PASS_TOKENS))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "pass_tokens must be at least the %lld tokens of a sequence and at most %lld (got %lld)",
+                          (long long)max_length, (long long)EITP__MAX_PASS_TOKENS, (long long)config->pass_tokens);
+    return EITP_OK;
+}
+
+static eitp_status eitp__predictor_check(const eitp_model *model, const eitp_predictor_config *config,
+                                         eitp_error *error) {
+    if ((int)config->prediction < EITP_PREDICT_SCORES || config->prediction > EITP_PREDICT_EMBEDDINGS ||
+        (int)config->pooling < EITP_EMBEDDING_MEAN || (int)config->pooling >= EITP_EMBEDDING_POOLING_COUNT ||
+        (int)config->truncation < EITP_TRUNCATE_LONGEST || config->truncation > EITP_TRUNCATE_NONE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown prediction %d, pooling %d or truncation %d",
+                          (int)config->prediction, (int)config->pooling, (int)config->truncation);
+    if (config->prediction == EITP_PREDICT_SCORES && eitp_model_config(model).head != EITP_HEAD_CLASSIFIER)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "scores need a classifier, and the model has %s; train a classifier first, or ask for "
+                          "embeddings",
+                          eitp_model_config(model).head == EITP_HEAD_LANGUAGE ? "a language head" : "no head");
+    return eitp__predictor_check_lengths(model, config, error);
+}
+
+static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, const eitp_predictor_config *config) {
+    const eitp_transformer_config about = eitp_model_config(model);
+    eitp__predictor_shape shape;
+    const int scores = config->prediction == EITP_PREDICT_SCORES;
+    shape.max_length = config->max_length ? config->max_length : eitp_model_positions(model);
+    shape.pass_tokens = config->pass_tokens                   ? config->pass_tokens
+                        : shape.max_length > EITP_PASS_TOKENS ? shape.max_length
+                                                              : EITP_PASS_TOKENS;
+    /* Passes of shorter texts are not full. What has a value for each text is then small. */
+    shape.pass_texts = (shape.pass_tokens + 7) / 8;
+    shape.window_tokens = 16 * shape.pass_tokens;
+    shape.window_texts = 16 * shape.pass_texts;
+    shape.width = scores ? about.labels : about.width;
+    shape.result_count = shape.width * (scores ? shape.pass_texts : shape.pass_tokens);
+    return shape;
+}
+
+/* ---- Graph ---- */
+
+static eitp_model_inputs eitp__predictor_inputs(const eitp_model *model, eitp_graph *graph,
+                                                const eitp__predictor_shape *shape) {
+    const int64_t offsets = shape->pass_texts + 1, bounds[2] = {shape->pass_texts, 2};
+    eitp_model_inputs inputs = EITP__ZERO;
+    inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &shape->pass_tokens);
+    inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &shape->pass_tokens);
+    inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
+    if (eitp_model_config(model).segments > 1)
+        inputs.segments = eitp_input_rows(graph, "segments", EITP_I32, 1, &shape->pass_tokens);
+    inputs.bounds = eitp_input(graph, "bounds", EITP_I32, 2, bounds);
+    return inputs;
+}
+
+/* Destroy the graph even after a failure. */
+static eitp_status eitp__predictor_build(const eitp_model *model, const eitp_predictor_config *config,
+                                         const eitp__predictor_shape *shape, eitp__predictor_graph *built,
+                                         eitp_error *error) {
+    eitp_tensor *hidden;
+    eitp_status status = eitp_graph_create(eitp_model_context(model), &built->graph, error);
+    if (status)
+        return status;
+    built->inputs = eitp__predictor_inputs(model, built->graph, shape);
+    hidden = eitp_model_hidden(model, built->graph, &built->inputs, shape->max_length);
+    built->output =
+        eitp_output(config->prediction == EITP_PREDICT_SCORES ? eitp_model_scores(model, hidden, &built->inputs)
+                                                              : eitp_cast(hidden, EITP_F32));
+    return eitp_graph_status(built->graph, error);
+}
+
+/* ---- Memory ---- */
+
+typedef struct eitp__predictor_buffer {
+    void **memory;
+    size_t bytes;
+} eitp__predictor_buffer;
+
+enum { EITP__PREDICTOR_BUFFERS = 10 };
+
+static void eitp__predictor_buffers(eitp_predictor *p, eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS]) {
+    const eitp__predictor_shape *shape = &p->shape;
+    const size_t window = (size_t)shape->window_tokens * sizeof(int32_t);
+    const size_t rows = (size_t)shape->pass_tokens * sizeof(int32_t), texts = (size_t)shape->pass_texts;
+    const eitp__predictor_buffer all[EITP__PREDICTOR_BUFFERS] = {
+        {(void **)&p->window_ids, window},
+        {(void **)&p->window_segments, window},
+        {(void **)&p->window, (size_t)shape->window_texts * sizeof *p->window},
+        {(void **)&p->ids, rows},
+        {(void **)&p->segments, rows},
+        {(void **)&p->positions, rows},
+        {(void **)&p->offsets, (texts + 1) * sizeof *p->offsets},
+        {(void **)&p->bounds, 2 * texts * sizeof *p->bounds},
+        {(void **)&p->pass, texts * sizeof *p->pass},
+        {(void **)&p->results, (size_t)shape->result_count * sizeof *p->results},
+    };
+    memcpy(buffers, all, sizeof all);
+}
+
+/* Bytes of a predictor with these passes. */
+static size_t eitp__predictor_size(eitp_predictor *p, const eitp_plan_stats *stats) {
+    eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS];
+    size_t bytes = sizeof *p + stats->arena_bytes + stats->workspace_bytes;
+    eitp__predictor_buffers(p, buffers);
+    for (int i = 0; i < EITP__PREDICTOR_BUFFERS; i++)
+        bytes += buffers[i].bytes;
+    return bytes;
+}
+
+eitp_status eitp_predictor_estimate(const eitp_model *model, const eitp_predictor_config *config, size_t *bytes,
+                                    eitp_error *error) {
+    eitp_predictor planned = EITP__ZERO;
+    eitp_plan_stats stats = EITP__ZERO;
+    eitp_status status;
+    if (!model || !config || !bytes)
+        return eitp__fail_null(error, "eitp_predictor_estimate", "model, config and bytes");
+    status = eitp__predictor_check(model, config, error);
+    if (status)
+        return status;
+    planned.shape = eitp__predictor_shape_of(model, config);
+    status = eitp__predictor_build(model, config, &planned.shape, &planned.built, error);
+    if (!status)
+        status = eitp_plan_estimate(planned.built.graph, NULL, &stats, error);
+    eitp_graph_destroy(planned.built.graph);
+    if (!status)
+        *bytes = eitp__predictor_size(&planned, &stats);
+    return status;
+}
+
+size_t eitp_predictor_bytes(const eitp_predictor *predictor) {
+    eitp_predictor copy;
+    eitp_plan_stats stats;
+    if (!predictor)
+        return 0;
+    copy = *predictor;
+    stats = eitp_plan_statistics(predictor->plan);
+    return eitp__predictor_size(&copy, &stats);
+}
+
+/* ---- Creation ---- */
+
+static eitp_status eitp__predictor_allocate(eitp_predictor *p, eitp_error *error) {
+    eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS];
+    eitp__predictor_buffers(p, buffers);
+    for (int i = 0; i < EITP__PREDICTOR_BUFFERS; i++) {
+        *buffers[i].memory = eitp__allocate(&p->host, buffers[i].bytes);
+        if (!*buffers[i].memory)
+            return eitp__fail_memory(error, buffers[i].bytes, "a predictor");
+    }
+    return EITP_OK;
+}
+
+static eitp_problem eitp__predictor_problem_of(const eitp_transformer_config *config) {
+    if (config->head != EITP_HEAD_CLASSIFIER || config->problem != EITP_PROBLEM_UNKNOWN)
+        return config->problem;
+    return config->labels > 1 ? EITP_PROBLEM_SINGLE_LABEL : EITP_PROBLEM_MULTI_LABEL;
+}
+
+static eitp_status eitp__predictor_check_vocabulary(const eitp_model *model, const eitp_tokenizer *tokenizer,
+                                                    eitp_error *error) {
+    return eitp_tokenizer_size(tokenizer) <= eitp_model_vocabulary(model)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "the tokenizer has %ld tokens, more than the model's vocabulary of %lld; use the model's "
+                            "own tokenizer",
+                            (long)eitp_tokenizer_size(tokenizer), (long long)eitp_model_vocabulary(model));
+}
+
+eitp_status eitp_predictor_create(const eitp_model *model, const eitp_tokenizer *tokenizer,
+                                  const eitp_predictor_config *config, eitp_predictor **predictor, eitp_error *error) {
+    const eitp_host host = eitp_context_host(eitp_model_context(model));
+    eitp_transformer_config about;
+    eitp_predictor *p;
+    eitp_status status;
+    if (!model || !tokenizer || !config || !predictor)
+        return eitp__fail_null(error, "eitp_predictor_create", "model, tokenizer, config and predictor");
+    *predictor = NULL;
+    status = eitp__predictor_check(model, config, error);
+    if (!status)
+        status = eitp__predictor_check_vocabulary(model, tokenizer, error);
+    if (status)
+        return status;
+    p = (eitp_predictor *)eitp__allocate(&host, sizeof *p);
+    if (!p)
+        return eitp__fail_memory(error, sizeof *p, "a predictor");
+    about = eitp_model_config(model);
+    p->host = host;
+    p->model = model;
+    p->tokenizer = tokenizer;
+    p->problem = eitp__predictor_problem_of(&about);
+    p->shape = eitp__predictor_shape_of(model, config);
+    p->config = *config;
+    p->config.max_length = p->shape.max_length;
+    p->config.pass_tokens = p->shape.pass_tokens;
+    status = eitp__predictor_build(model, config, &p->shape, &p->built, error);
+    if (!status)
+        status = eitp_plan_create(p->built.graph, &p->plan, error);
+    if (!status)
+        status = eitp__predictor_allocate(p, error);
+    if (status) {
+        eitp_predictor_destroy(p);
+        return status;
+    }
+    *predictor = p;
+    return EITP_OK;
+}
+
+void eitp_predictor_destroy(eitp_predictor *predictor) {
+    eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS];
+    eitp_host host;
+    if (!predictor)
+        return;
+    host = predictor->host;
+    eitp__predictor_buffers(predictor, buffers);
+    for (int i = 0; i < EITP__PREDICTOR_BUFFERS; i++)
+        eitp__release(&host, *buffers[i].memory, buffers[i].bytes);
+    eitp_plan_destroy(predictor->plan);
+    eitp_graph_destroy(predictor->built.graph);
+    eitp__release(&host, predictor, sizeof *predictor);
+}
+
+int64_t eitp_predictor_width(const eitp_predictor *predictor) {
+    return predictor ? predictor->shape.width : 0;
+}
+
+eitp_predictor_config eitp_predictor_get_config(const eitp_predictor *predictor) {
+    const eitp_predictor_config none = EITP__ZERO;
+    return predictor ? predictor->config : none;
+}
+
+eitp_problem eitp_predictor_problem(const eitp_predictor *predictor) {
+    return predictor ? predictor->problem : EITP_PROBLEM_UNKNOWN;
+}
+/* <<src/task/predictor.c */
+
+/* >>src/task/predict.c */
+/* Texts through a predictor: a window of them is encoded, and packed into passes. */
+
+/* ---- Encoding ---- */
+
+/* Stands in for a text without tokens. */
+static eitp_status eitp__predictor_encode_nothing(const eitp_predictor *p, int32_t *ids, size_t *count,
+                                                  eitp_error *error) {
+    ids[0] = eitp_tokenizer_end_of_text(p->tokenizer);
+    *count = 1;
+    return ids[0] >= 0 ? EITP_OK
+                       : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                                    "the text has no tokens, and the tokenizer no end-of-text to compute instead");
+}
+
+/* Appends a text to the window, which has room for it. */
+static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pair *texts, int64_t text,
+                                          eitp_prediction_report *report, eitp_error *error) {
+    const eitp_text_pair *pair = &texts[text];
+    int32_t *ids = p->window_ids + p->window_used;
+    eitp__encoded_text *encoded = &p->window[p->window_count];
+    eitp_sequence_config config = EITP__ZERO;
+    eitp_sequence_report sequence;
+    eitp_status status;
+    config.max_length = (int32_t)p->shape.max_length;
+    config.truncation = p->config.truncation;
+    config.truncate_left = p->config.truncate_left;
+    status = eitp_tokenizer_encode_sequence(p->tokenizer, &pair->first, pair->second.bytes ? &pair->second : NULL,
+                                            &config, ids, p->window_segments + p->window_used,
+                                            (size_t)p->shape.max_length, &sequence, error);
+    if (!status && !sequence.count)
+        status = eitp__predictor_encode_nothing(p, ids, &sequence.count, error);
+    if (status)
+        return eitp__fail_prefix(error, status, "text %lld", (long long)(p->given + text + 1));
+    encoded->text = text;
+    encoded->first = p->window_used;
+    encoded->length = (int64_t)sequence.count;
+    p->window_count++;
+    p->window_used += encoded->length;
+    report->tokens += encoded->length;
+    report->cut += sequence.cut_first || sequence.cut_second;
+    return EITP_OK;
+}
+
+static int eitp__compare_lengths(const void *a, const void *b) {
+    const eitp__encoded_text *first = (const eitp__encoded_text *)a, *second = (const eitp__encoded_text *)b;
+    if (first->length != second->length)
+        return first->length > second->length ? -1 : 1;
+    return first->text < second->text ? -1 : first->text > second->text;
+}
+
+/* Encodes texts from *next on until the window is full. */
+static eitp_status eitp__predictor_fill_window(eitp_predictor *p, const eitp_text_pair *texts, int64_t count,
+                                               int64_t *next, eitp_prediction_report *report, eitp_error *error) {
+    const eitp__predictor_shape *shape = &p->shape;
+    eitp_status status = EITP_OK;
+    p->window_count = p->window_used = 0;
+    while (!status && *next < count && p->window_count < shape->window_texts &&
+           p->window_used + shape->max_length <= shape->window_tokens)
+        status = eitp__predictor_encode(p, texts, (*next)++, report, error);
+    eitp__sort(p->window, (size_t)p->window_count, sizeof *p->window, eitp__compare_lengths);
+    return status;
+}
+
+/* ---- Passes ---- */
+
+/* Moves a text from the window to the pass. */
+static void eitp__predictor_take(eitp_predictor *p, eitp__encoded_text *encoded) {
+    const size_t bytes = (size_t)encoded->length * sizeof(int32_t);
+    eitp__encoded_text *taken = &p->pass[p->pass_count++];
+    *taken = *encoded;
+    taken->first = p->pass_used;
+    memcpy(p->ids + taken->first, p->window_ids + encoded->first, bytes);
+    memcpy(p->segments + taken->first, p->window_segments + encoded->first, bytes);
+    for (int64_t i = 0; i < taken->length; i++)
+        p->positions[taken->first + i] = (int32_t)i;
+    p->pass_used += taken->length;
+    encoded->length = 0;
+}
+
+/* Fills a pass with the longest texts of the window that fit, from window[*from] on, before which none is left. */
+static void eitp__predictor_fill_pass(eitp_predictor *p, int64_t *from) {
+    p->pass_count = p->pass_used = 0;
+    while (*from < p->window_count && !p->window[*from].length)
+        ++*from;
+    for (int64_t i = *from; i < p->window_count && p->pass_count < p->shape.pass_texts; i++) {
+        if (p->window[i].length && p->pass_used + p->window[i].length <= p->shape.pass_tokens)
+            eitp__predictor_take(p, &p->window[i]);
+    }
+    for (int64_t i = 0; i <= p->shape.pass_texts; i++)
+        p->offsets[i] = (int32_t)(i < p->pass_count ? p->pass[i].first : p->pass_used);
+    for (int64_t i = 0; i < p->shape.pass_texts; i++) {
+        p->bounds[2 * i] = i < p->pass_count ? p->offsets[i] : -1;
+        p->bounds[2 * i + 1] = i < p->pass_count ? p->offsets[i + 1] : -1;
+    }
+}
+
+static eitp_status eitp__predictor_execute(eitp_predictor *p, eitp_error *error) {
+    const eitp_model_inputs *inputs = &p->built.inputs;
+    const size_t rows = (size_t)p->pass_used * sizeof(int32_t), texts = (size_t)p->shape.pass_texts;
+    const int scores = p->config.prediction == EITP_PREDICT_SCORES;
+    const size_t results = (size_t)p->shape.width * (scores ? texts : (size_t)p->pass_used);
+    eitp_status status = eitp_plan_set_rows(p->plan, p->pass_used, error);
+    if (!status)
+        status = eitp_plan_write(p->plan, inputs->tokens, p->ids, rows, error);
+    if (!status)
+        status = eitp_plan_write(p->plan, inputs->positions, p->positions, rows, error);
+    if (!status)
+        status = eitp_plan_write(p->plan, inputs->offsets, p->offsets, (texts + 1) * sizeof *p->offsets, error);
+    if (!status && inputs->segments)
+        status = eitp_plan_write(p->plan, inputs->segments, p->segments, rows, error);
+    if (!status && scores)
+        status = eitp_plan_write(p->plan, inputs->bounds, p->bounds, 2 * texts * sizeof *p->bounds, error);
+    if (!status)
+        status = eitp_plan_execute(p->plan, error);
+    return status ? status : eitp_plan_read(p->plan, p->built.output, p->results, results * sizeof *p->results, error);
+}
+
+/* Stores the values of the texts of a pass in their places. */
+static void eitp__predictor_store(const eitp_predictor *p, float *values) {
+    const int64_t width = p->shape.width;
+    for (int64_t i = 0; i < p->pass_count; i++) {
+        const eitp__encoded_text *text = &p->pass[i];
+        float *value = values + text->text * width;
+        if (p->config.prediction == EITP_PREDICT_SCORES) {
+            memcpy(value, p->results + i * width, (size_t)width * sizeof *value);
+            continue;
+        }
+        eitp__embedding_pool(p->config.pooling, p->results + text->first * width, text->length, width, value);
+        if (p->config.normalize)
+            eitp__embedding_normalize(value, width);
+    }
+}
+
+eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pair *texts, int64_t count, float *values,
+                         eitp_prediction_report *report, eitp_error *error) {
+    eitp_prediction_report done = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    int64_t next = 0;
+    if (!predictor || (count > 0 && (!texts || !values)))
+        return eitp__fail_null(error, "eitp_predict", "predictor, texts and values");
+    if (count < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "count must be at least 0 (got %lld)", (long long)count);
+    while (next < count && !status) {
+        int64_t from = 0;
+        status = eitp__predictor_fill_window(predictor, texts, count, &next, &done, error);
+        while (!status) {
+            eitp__predictor_fill_pass(predictor, &from);
+            if (!predictor->pass_count)
+                break;
+            status = eitp__predictor_execute(predictor, error);
+            if (!status)
+                eitp__predictor_store(predictor, values);
+            done.passes++;
+        }
+    }
+    if (status)
+        return status;
+    predictor->given += count;
+    if (report)
+        *report = done;
+    return EITP_OK;
+}
+
+/* ---- Probabilities ---- */
+
+static void eitp__score_softmax(const float *scores, int64_t count, float *probabilities) {
+    float largest = scores[0];
+    double sum = 0;
+    for (int64_t i = 1; i < count; i++)
+        largest = scores[i] > largest ? scores[i] : largest;
+    for (int64_t i = 0; i < count; i++)
+        sum += exp((double)scores[i] - (double)largest);
+    for (int64_t i = 0; i < count; i++)
+        probabilities[i] = (float)(exp((double)scores[i] - (double)largest) / sum);
+}
+
+void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *scores, int64_t count,
+                                  float *probabilities) {
+    const int64_t width = eitp_predictor_width(predictor);
+    if (!predictor || !scores || !probabilities)
+        return;
+    for (int64_t i = 0; i < count * width; i++) {
+        if (predictor->problem == EITP_PROBLEM_SINGLE_LABEL && i % width == 0)
+            eitp__score_softmax(scores + i, width, probabilities + i);
+        else if (predictor->problem == EITP_PROBLEM_MULTI_LABEL)
+            probabilities[i] = (float)(1 / (1 + exp(-(double)scores[i])));
+        else if (predictor->problem != EITP_PROBLEM_SINGLE_LABEL)
+            probabilities[i] = scores[i];
+    }
+}
+/* <<src/task/predict.c */
+
 /* >>src/train/settings.c */
 #define EITP__SETTING(name, kind, member, min, max, flags, difference, choices, help)                                  \
     {                                                                                                                  \
@@ -38928,6 +46268,8 @@ static const eitp_setting eitp__settings[] = {
     EITP__SETTING("weight_decay", NUMBER, optimizer_config.weight_decay, 0, 1000, 0, LOGGED, NULL,
                   "decoupled weight decay, of matrices and embeddings only"),
     EITP__SETTING("lr", NUMBER, schedule.peak, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
+    EITP__SETTING("layer_lr_decay", NUMBER, layer_lr_decay, 0, 1, EITP_SETTING_OPTIONAL | EITP_SETTING_ABOVE, LOGGED,
+                  NULL, "factor of the learning rate from each layer to the one below it; 1: the same for all"),
     EITP__SETTING("final_lr", NUMBER, schedule.final, 0, 1000, 0, LOGGED, NULL,
                   "learning rate at the end of the schedule"),
 };
@@ -39255,7 +46597,7 @@ typedef struct eitp__batch_buffer {
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 7 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 8 };
 
 /* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
@@ -39270,6 +46612,7 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
          pass->bounds ? 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->bounds : 0},
         {(void **)&batch->starts, samples * sizeof *batch->starts},
         {(void **)&batch->lengths, samples * sizeof *batch->lengths},
+        {(void **)&batch->numbers, samples * sizeof *batch->numbers},
         {(void **)&batch->items, samples * sizeof *batch->items},
     };
     int count = 0;
@@ -39365,11 +46708,33 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
         if (sample->items[q] < 0)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld items of '%s'; expected at least 0",
                               (unsigned long long)number, (long long)sample->items[q], pass->quantities[q].name);
+        if (!isfinite(sample->weights[q]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has weight %g of '%s'; expected a finite number",
+                              (unsigned long long)number, sample->weights[q], pass->quantities[q].name);
     }
     return pass->vocabulary ? eitp__check_ids(pass, number, sample, error) : EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error) {
+/* Sets what `read` finds in a sample. */
+static void eitp__sample_begin(eitp_sample *sample, void **values, int64_t rows, const eitp__draw *draw) {
+    sample->values = values;
+    sample->rows = rows;
+    sample->seed = draw->seed;
+    sample->epoch = draw->epoch;
+    for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++) {
+        sample->items[i] = 1;
+        sample->weights[i] = -1;
+    }
+}
+
+static void eitp__sample_items_set(eitp__sample_items *items, const eitp_sample *sample) {
+    for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++) {
+        items->of[i] = sample->items[i];
+        items->weights[i] = sample->weights[i] < 0 ? (double)sample->items[i] : sample->weights[i];
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *draw, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const eitp__layout *layout = &pass->layout;
     const eitp_task *task = pass->task;
@@ -39384,18 +46749,16 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
     for (int i = 0; i < pass->input_count; i++)
         values[i] =
             (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
-    sample.values = values;
-    sample.rows = layout->rows;
-    for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++)
-        sample.items[i] = 1;
-    status = task->read(task->user, split, number, &sample, error);
+    eitp__sample_begin(&sample, values, layout->rows, draw);
+    status = task->read(task->user, draw->split, draw->number, &sample, error);
     if (!status)
-        status = eitp__check_sample(pass, number, &sample, error);
+        status = eitp__check_sample(pass, draw->number, &sample, error);
     if (status)
         return status;
     for (int64_t i = 0; batch->positions && i < sample.rows; i++)
         batch->positions[row + i] = (int32_t)i;
-    memcpy(batch->items[s].of, sample.items, sizeof sample.items);
+    eitp__sample_items_set(&batch->items[s], &sample);
+    batch->numbers[s] = draw->number;
     batch->starts[s] = row;
     batch->lengths[s] = sample.rows;
     batch->rows = row + sample.rows;
@@ -39403,11 +46766,17 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
     return EITP_OK;
 }
 
-EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items) {
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items) {
     for (int64_t s = 0; s < batch->count; s++) {
-        for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++)
-            items[q] += batch->items[s].of[q];
+        for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++) {
+            items->of[q] += batch->items[s].of[q];
+            items->weights[q] += batch->items[s].weights[q];
+        }
     }
+}
+
+EITP__PRIVATE double eitp__mean_divisor(const eitp__sample_items *items, int quantity) {
+    return items->weights[quantity] > 0 ? items->weights[quantity] : 1;
 }
 
 /* Stores where samples and padding start. Unused sequences are empty. */
@@ -39496,6 +46865,34 @@ EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__
                                                           : 1;
     for (int64_t i = start; i < start + count; i++)
         *sum += (double)values[i];
+}
+
+/* ---- Outputs ---- */
+
+EITP__PRIVATE int64_t eitp__batch_output_count(const eitp_pass *pass, const eitp__pass_output *output) {
+    return (output->is_per_row ? eitp__batch_rows(pass) : eitp__layout_places(&pass->layout)) * output->width;
+}
+
+EITP__PRIVATE eitp_status eitp__batch_read_output(const eitp__batch *batch, eitp_plan *plan,
+                                                  const eitp__pass_output *output, float *values, eitp_error *error) {
+    const int64_t count = output->is_per_row ? batch->rows : eitp__layout_places(&batch->pass->layout);
+    return eitp_plan_read(plan, output->values, values, (size_t)(count * output->width) * sizeof *values, error);
+}
+
+/* Where a sample begins in values of rows, or is in values of samples. */
+static int64_t eitp__batch_index(const eitp__batch *batch, int is_per_row, int64_t sample) {
+    return is_per_row ? batch->starts[sample] : eitp__layout_place(&batch->pass->layout, sample);
+}
+
+EITP__PRIVATE const void *eitp__batch_input_of(const eitp__batch *batch, int input, int64_t sample) {
+    const eitp__pass_input *of = &batch->pass->inputs[input];
+    return (const char *)batch->values[input] +
+           (size_t)eitp__batch_index(batch, of->is_per_row, sample) * of->value_size;
+}
+
+EITP__PRIVATE const float *eitp__batch_output_of(const eitp__batch *batch, const eitp__pass_output *output,
+                                                 const float *values, int64_t sample) {
+    return values + eitp__batch_index(batch, output->is_per_row, sample) * output->width;
 }
 /* <<src/train/batch.c */
 
@@ -39586,6 +46983,16 @@ EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const 
     return eitp_sample_index(config->shuffle, config->seed, task->samples[EITP_TRAINING], number);
 }
 
+/* The sample that training reads as its `number`-th, from 0, across all epochs. */
+static eitp__draw eitp__training_draw(const eitp_trainer_config *config, const eitp_task *task, uint64_t number) {
+    eitp__draw draw;
+    draw.split = EITP_TRAINING;
+    draw.number = eitp__sample_of(config, task, number);
+    draw.seed = config->seed;
+    draw.epoch = number / task->samples[EITP_TRAINING];
+    return draw;
+}
+
 EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
                                                   int64_t step, const eitp__poll *poll, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -39595,10 +47002,10 @@ EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, c
         const int64_t count = eitp__pass_samples(config, step, pass, &first);
         eitp__batch_clear(batch);
         for (int64_t i = 0; i < count && !status; i++) {
+            const eitp__draw draw = eitp__training_draw(config, batch->pass->task, first + (uint64_t)i);
             if (eitp__poll_ask(poll))
                 return eitp__fail_interrupted(error);
-            status = eitp__batch_add(batch, EITP_TRAINING,
-                                     eitp__sample_of(config, batch->pass->task, first + (uint64_t)i), error);
+            status = eitp__batch_add(batch, &draw, error);
         }
     }
     return status;
@@ -39774,17 +47181,62 @@ static size_t eitp__evaluator_value_bytes(const eitp__evaluator *evaluator) {
     return (size_t)eitp__batch_value_count(&evaluator->pass) * sizeof *evaluator->values;
 }
 
-EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
-                                                 eitp_error *error) {
+static size_t eitp__evaluator_output_bytes(const eitp__evaluator *evaluator, int output) {
+    return (size_t)eitp__batch_output_count(&evaluator->pass, &evaluator->pass.outputs[output]) * sizeof(float);
+}
+
+/* Allocates what the task observes, and where it keeps it. */
+static eitp_status eitp__evaluator_create_observations(const eitp_host *host, const eitp_task *task, uint64_t most,
+                                                       eitp__evaluator *evaluator, eitp_error *error) {
+    if (!task->metric_count)
+        return EITP_OK;
+    for (int i = 0; i < evaluator->pass.output_count; i++) {
+        const size_t bytes = eitp__evaluator_output_bytes(evaluator, i);
+        evaluator->outputs[i] = (float *)eitp__allocate(host, bytes);
+        if (!evaluator->outputs[i])
+            return eitp__fail_memory(error, bytes, "the outputs of an evaluation");
+    }
+    evaluator->memory_bytes = task->observation_bytes(task->user, most);
+    evaluator->memory = eitp__allocate(host, evaluator->memory_bytes);
+    return evaluator->memory || !evaluator->memory_bytes
+               ? EITP_OK
+               : eitp__fail_memory(error, evaluator->memory_bytes, "the outcomes of an evaluation");
+}
+
+/* The names of a task's metrics must differ from those of its build. */
+static eitp_status eitp__check_metric_names(const eitp_pass *pass, eitp_error *error) {
+    const eitp_task *task = pass->task;
+    for (int m = 0; m < task->metric_count; m++) {
+        const char *name = task->metrics[m].name;
+        int is_taken = !name || !*name || strlen(name) >= EITP_QUANTITY_NAME_SIZE || !strcmp(name, "loss");
+        for (int q = 0; q < pass->quantity_count && !is_taken; q++)
+            is_taken = !strcmp(name, pass->quantities[q].name);
+        for (int other = 0; other < m && !is_taken; other++)
+            is_taken = !strcmp(name, task->metrics[other].name);
+        if (is_taken)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%.60s': the name of a metric must have 1 to %d characters and differ from 'loss' and "
+                              "from other loss terms and metrics",
+                              name ? name : "", EITP_QUANTITY_NAME_SIZE - 1);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, uint64_t most,
+                                                 eitp__evaluator *evaluator, eitp_error *error) {
     const eitp__layout layout = eitp__evaluator_layout(task, samples);
     const eitp_host host = eitp_context_host(task->context);
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
     status = eitp__pass_build(&evaluator->pass, task, &layout, 0, samples * task->rows, error);
     if (!status)
+        status = eitp__check_metric_names(&evaluator->pass, error);
+    if (!status)
         status = eitp_plan_create(evaluator->pass.graph, &evaluator->plan, error);
     if (!status)
         status = eitp__batch_create(&host, &evaluator->pass, &evaluator->batch, error);
+    if (!status)
+        status = eitp__evaluator_create_observations(&host, task, most, evaluator, error);
     if (status)
         return status;
     evaluator->losses = (double *)eitp__allocate(&host, (size_t)samples * sizeof *evaluator->losses);
@@ -39813,6 +47265,12 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
         eitp__release(&host, evaluator->losses, (size_t)evaluator->pass.layout.samples * sizeof *evaluator->losses);
     if (evaluator->values)
         eitp__release(&host, evaluator->values, eitp__evaluator_value_bytes(evaluator));
+    for (int i = 0; i < evaluator->pass.output_count; i++) {
+        if (evaluator->outputs[i])
+            eitp__release(&host, evaluator->outputs[i], eitp__evaluator_output_bytes(evaluator, i));
+    }
+    if (evaluator->memory)
+        eitp__release(&host, evaluator->memory, evaluator->memory_bytes);
     eitp__batch_release(&evaluator->batch);
     eitp_plan_destroy(evaluator->plan);
     eitp__pass_release(&evaluator->pass);
@@ -39826,7 +47284,7 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
  * one sample are not (Welford, "Note on a method for calculating corrected sums of squares and products", 1962).
  */
 typedef struct eitp__reduction {
-    double sum;
+    double sum, weight; /* of the values, and of the items in a weighted mean */
     int64_t items;
     int64_t samples;
     double mean, squares; /* of the samples' means: their mean, and the sum of squared deviations from it */
@@ -39840,7 +47298,7 @@ static void eitp__reduction_add_sample(eitp__reduction *reduction, double value)
 }
 
 static double eitp__reduction_mean(const eitp__reduction *reduction) {
-    return reduction->items ? reduction->sum / (double)reduction->items : 0;
+    return reduction->weight > 0 ? reduction->sum / reduction->weight : 0;
 }
 
 static double eitp__reduction_error(const eitp__reduction *reduction) {
@@ -39864,19 +47322,60 @@ static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, 
         const double weight = quantity->is_term ? eitp__term_weight(quantity, step) : 0;
         status = eitp__batch_read_values(batch, evaluator->plan, quantity, evaluator->values, error);
         for (int64_t s = 0; s < batch->count && !status; s++) {
-            const int64_t items = batch->items[s].of[q];
+            const double divisor = batch->items[s].weights[q];
             double sum = 0;
             eitp__batch_add_values(batch, quantity, evaluator->values, s, &reduction->sum);
             eitp__batch_add_values(batch, quantity, evaluator->values, s, &sum);
-            reduction->items += items;
-            if (quantity->kind != EITP__TOTAL && items)
-                eitp__reduction_add_sample(reduction, sum / (double)items);
-            losses[s] = (q ? losses[s] : 0) + (items ? weight * (sum / (double)items) : 0);
+            reduction->items += batch->items[s].of[q];
+            reduction->weight += divisor;
+            if (quantity->kind != EITP__TOTAL && divisor > 0)
+                eitp__reduction_add_sample(reduction, sum / divisor);
+            losses[s] = (q ? losses[s] : 0) + (divisor > 0 ? weight * (sum / divisor) : 0);
         }
     }
     for (int64_t s = 0; s < batch->count && !status; s++)
         eitp__reduction_add_sample(&reductions->loss, losses[s]);
     return status;
+}
+
+/* Lets the task observe the samples of the batch; the first is sample `index` of the evaluation. */
+static eitp_status eitp__observe_batch(eitp__evaluator *evaluator, uint64_t index, uint64_t samples,
+                                       eitp_error *error) {
+    const eitp_pass *pass = &evaluator->pass;
+    const eitp__batch *batch = &evaluator->batch;
+    const void *values[EITP_MAX_PASS_INPUTS];
+    const float *outputs[EITP_MAX_PASS_OUTPUTS];
+    eitp_observation observation;
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < pass->output_count && pass->task->metric_count && !status; i++)
+        status = eitp__batch_read_output(batch, evaluator->plan, &pass->outputs[i], evaluator->outputs[i], error);
+    observation.values = values;
+    observation.outputs = outputs;
+    observation.samples = samples;
+    for (int64_t s = 0; s < batch->count && pass->task->metric_count && !status; s++) {
+        for (int i = 0; i < pass->input_count; i++)
+            values[i] = eitp__batch_input_of(batch, i, s);
+        for (int i = 0; i < pass->output_count; i++)
+            outputs[i] = eitp__batch_output_of(batch, &pass->outputs[i], evaluator->outputs[i], s);
+        observation.number = batch->numbers[s];
+        observation.rows = batch->lengths[s];
+        observation.index = index + (uint64_t)s;
+        pass->task->observe(pass->task->user, evaluator->memory, &observation);
+    }
+    return status;
+}
+
+/* Adds the metrics of the whole evaluation. */
+static void eitp__report_task_metrics(const eitp__evaluator *evaluator, uint64_t samples, eitp_evaluation *evaluation) {
+    const eitp_task *task = evaluator->pass.task;
+    eitp_metric *results = &evaluation->metrics[evaluation->metric_count];
+    for (int m = 0; m < task->metric_count; m++) {
+        snprintf(results[m].name, sizeof results[m].name, "%s", task->metrics[m].name);
+        results[m].items = (int64_t)samples;
+    }
+    if (task->metric_count)
+        task->judge(task->user, evaluator->memory, results);
+    evaluation->metric_count += task->metric_count;
 }
 
 static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reductions *reductions, int64_t step,
@@ -39914,11 +47413,16 @@ static uint64_t eitp__draw_sample(uint64_t stretch, uint64_t count, uint64_t tot
     return first + eitp__random_bits(seed, 0, EITP__RNG_STREAM_EVALUATE, stretch) % length;
 }
 
+EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split split, int64_t samples) {
+    const uint64_t total = task->samples[split];
+    return samples > 0 && (uint64_t)samples < total ? (uint64_t)samples : total;
+}
+
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
                                               uint64_t seed, int64_t step, eitp_evaluation *evaluation,
                                               eitp_error *error) {
     const uint64_t total = evaluator->pass.task->samples[split];
-    const uint64_t count = samples > 0 && (uint64_t)samples < total ? (uint64_t)samples : total;
+    const uint64_t count = eitp__evaluation_size(evaluator->pass.task, split, samples);
     eitp__batch *batch = &evaluator->batch;
     eitp__reductions reductions = EITP__ZERO;
     eitp_status status = EITP_OK;
@@ -39928,9 +47432,12 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         const uint64_t end = done + (left < capacity ? left : capacity);
         eitp__batch_clear(batch);
         for (; done < end && !status; done++) {
+            eitp__draw draw = EITP__ZERO;
+            draw.split = split;
+            draw.number = eitp__draw_sample(done, count, total, seed);
             status = eitp__context_ask(evaluator->pass.task->context, error);
             if (!status)
-                status = eitp__batch_add(batch, split, eitp__draw_sample(done, count, total, seed), error);
+                status = eitp__batch_add(batch, &draw, error);
         }
         if (!status)
             status = eitp__batch_write(batch, evaluator->plan, error);
@@ -39938,10 +47445,14 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
             status = eitp_plan_execute(evaluator->plan, error);
         if (!status)
             status = eitp__reduce_batch(evaluator, step, &reductions, error);
+        if (!status)
+            status = eitp__observe_batch(evaluator, end - (uint64_t)batch->count, count, error);
     }
-    if (!status)
-        eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
-    return status;
+    if (status)
+        return status;
+    eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
+    eitp__report_task_metrics(evaluator, count, evaluation);
+    return EITP_OK;
 }
 /* <<src/train/evaluator.c */
 
@@ -39979,6 +47490,12 @@ EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
 
 #define EITP__OFFLOADED_PIECE_BYTES ((size_t)4 << 20)
 
+/* The factor of the learning rate for a parameter: layer_lr_decay for each layer above it. */
+static double eitp__layer_rate_factor(void *user, const char *parameter) {
+    const eitp__step_plans *plans = (const eitp__step_plans *)user;
+    return pow(plans->config.layer_lr_decay, (double)eitp__layers_above(plans->task.model, parameter));
+}
+
 /* The optimizer's configuration in a graph. In fp16 the gradients are those of a scaled loss. */
 static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, eitp_graph *graph) {
     const eitp_context *context = plans->task.context;
@@ -39990,6 +47507,10 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
     if (eitp_context_offload(context) && optimizer.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
         optimizer.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
     optimizer.loss_scale = plans->scale;
+    if (plans->config.layer_lr_decay < 1) {
+        optimizer.rate_factor = eitp__layer_rate_factor;
+        optimizer.rate_user = plans;
+    }
     optimizer.skips = plans->config.skip_spikes;
     optimizer.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
     return optimizer;
@@ -40146,7 +47667,8 @@ EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_
     if (!plans->evaluation_samples)
         plans->evaluation_samples = plans->config.batch_size;
     if (!status && plans->task.samples[EITP_VALIDATION])
-        status = eitp__evaluator_create(&plans->task, plans->evaluation_samples, &plans->evaluator, error);
+        status = eitp__evaluator_create(&plans->task, plans->evaluation_samples, plans->task.samples[EITP_VALIDATION],
+                                        &plans->evaluator, error);
     return status;
 }
 
@@ -40762,6 +48284,7 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
     config.schedule.cycles = 1;
+    config.layer_lr_decay = 1;
     config.shuffle = EITP_SHUFFLE_WINDOWS;
     config.prefetch = 2;
     return config;
@@ -40784,10 +48307,14 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
+EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error) {
     eitp_status status = eitp__settings_check(config, error);
-    return status ? status : eitp__check_optimizer(config, context, error);
+    if (!status && config->layer_lr_decay < 1 && (!task->model || task->model->config.layers < 1))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "layer_lr_decay is %g, but the task has no model with blocks; set it to 1",
+                            config->layer_lr_decay);
+    return status ? status : eitp__check_optimizer(config, task->context, error);
 }
 
 eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
@@ -40830,7 +48357,7 @@ eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config
     if (!status && !task->samples[EITP_TRAINING])
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no training samples");
     if (!status)
-        status = eitp__trainer_config_check(config, task->context, error);
+        status = eitp__trainer_config_check(config, task, error);
     if (status)
         return status;
     const eitp_host host = eitp_context_host(task->context);
@@ -40913,7 +48440,7 @@ EITP__PRIVATE eitp_status eitp__trainer_restore_plans(eitp_trainer *trainer, eit
 
 /* Sums over the passes of a step. */
 typedef struct eitp__step_state {
-    int64_t items[EITP_MAX_PASS_QUANTITIES];
+    eitp__sample_items items;
     double sums[EITP_MAX_PASS_QUANTITIES];
     int64_t first_row; /* of the next pass, within the step */
 } eitp__step_state;
@@ -40951,7 +48478,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *stat
         eitp__unique_clear(&plans->unique);
     for (int64_t pass = 0; pass < plans->batches.count; pass++) {
         eitp__batch *batch = &plans->batches.passes[pass];
-        eitp__batch_count_items(batch, state->items);
+        eitp__batch_count_items(batch, &state->items);
         if (plans->unique.ids)
             eitp__unique_add(&plans->unique, batch);
     }
@@ -40986,14 +48513,15 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
     return status;
 }
 
-/* Writes the factor of each term's sum: the term's weight in the loss, divided by its items in the step. */
+/* Writes the factor of each term's sum: the term's weight in the loss, divided by the weight of its items in the step.
+ */
 static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__step_state *state, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
     eitp_status status = EITP_OK;
     for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
         const eitp__quantity *term = &plans->pass.quantities[q];
-        const double items = (double)(state->items[q] ? state->items[q] : 1);
-        const float weight = (float)(trainer->loss_scale * eitp__term_weight(term, trainer->step + 1) / items);
+        const double divisor = eitp__mean_divisor(&state->items, q);
+        const float weight = (float)(trainer->loss_scale * eitp__term_weight(term, trainer->step + 1) / divisor);
         status = eitp__write_values(plans->gradient_plan, term->weight, &weight, sizeof weight, error);
     }
     return status;
@@ -41121,14 +48649,13 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
     const eitp_pass *pass = &trainer->plans.pass;
     report->loss = 0;
     for (int q = 0; q < pass->quantity_count; q++) {
-        const int64_t items = state->items[q] ? state->items[q] : 1;
         eitp_term_report *term = &report->terms[report->term_count++];
         snprintf(term->name, sizeof term->name, "%s", pass->quantities[q].name);
-        term->mean = state->sums[q] / (double)items;
+        term->mean = state->sums[q] / eitp__mean_divisor(&state->items, q);
         term->weight = eitp__term_weight(&pass->quantities[q], report->step);
         report->loss += term->weight * term->mean;
     }
-    report->items = state->items[0];
+    report->items = state->items.of[0];
 }
 
 /* Does all of a step except counting and reporting it. */
@@ -41217,7 +48744,19 @@ int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name) {
         if (!strcmp(name, pass->quantities[q].name))
             return 1;
     }
-    return !strcmp(name, "loss");
+    return !strcmp(name, "loss") || eitp_trainer_metric_direction(trainer, name);
+}
+
+int eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name) {
+    const eitp_task *task;
+    if (!trainer || !name)
+        return 0;
+    task = &trainer->plans.task;
+    for (int m = 0; m < task->metric_count; m++) {
+        if (!strcmp(name, task->metrics[m].name))
+            return task->metrics[m].higher_is_better ? 1 : -1;
+    }
+    return 0;
 }
 
 eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
@@ -41234,7 +48773,7 @@ eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples in this split");
     if (status)
         return status;
-    status = eitp__evaluator_create(task, batch_size, &evaluator, error);
+    status = eitp__evaluator_create(task, batch_size, eitp__evaluation_size(task, split, samples), &evaluator, error);
     if (!status)
         status = eitp__evaluator_run(&evaluator, split, samples, 0, 1, evaluation, error);
     eitp__evaluator_release(&evaluator);
@@ -41793,7 +49332,6 @@ static eitp_status eitp__save_others(eitp__save *save, int64_t *others_checksum,
 /* Writes the adapters and their model's configuration. */
 static eitp_status eitp__save_adapters(eitp__save *save, uint32_t *checksum, eitp__state *state, eitp_error *error) {
     eitp_model *model = save->trainer->plans.task.model;
-    const eitp_transformer_config config = eitp_model_config(model);
     const char *directory = save->draft.partial;
     char *path = eitp__join_path(&save->host, directory, "config.json");
     eitp__file_output output = EITP__ZERO;
@@ -41801,7 +49339,7 @@ static eitp_status eitp__save_adapters(eitp__save *save, uint32_t *checksum, eit
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     output.queue = save->queue;
     if (!status)
-        status = eitp_transformer_config_write(&save->host, path, &config, -1, EITP_F32, error);
+        status = eitp__transformer_config_write(&save->host, path, &model->config, model->labels, -1, EITP_F32, error);
     eitp__release_text(&save->host, path);
     if (!status)
         status = eitp__lora_save(model, directory, NULL, checksum, &output, error);
@@ -42616,6 +50154,18 @@ static eitp_status eitp__copy_entry(const eitp_host *host, const char *from, con
     return eitp__copy_file(host, from, to, piece, error);
 }
 
+/* Replaces the config.json at `path`. */
+static eitp_status eitp__replace_config(const eitp__checkpoint_edit *edit, const char *path, eitp_error *error) {
+    eitp__labels *labels = NULL;
+    eitp_status status = EITP_OK;
+    if (edit->config.head == EITP_HEAD_CLASSIFIER)
+        status = eitp__labels_read_file(edit->host, path, &labels, error);
+    if (!status)
+        status = eitp__transformer_config_write(edit->host, path, &edit->config, labels, -1, EITP_F32, error);
+    eitp__labels_release(labels);
+    return status;
+}
+
 /* Removes the old manifest from the copy, and writes what has changed. */
 static eitp_status eitp__write_changed(const eitp__checkpoint_edit *edit, const char *directory, eitp_error *error) {
     const eitp_host *host = edit->host;
@@ -42627,7 +50177,7 @@ static eitp_status eitp__write_changed(const eitp__checkpoint_edit *edit, const 
     if (!status)
         status = eitp__state_write(host, edit->config.architecture, state, &edit->state, error);
     if (!status && edit->changes_config)
-        status = eitp_transformer_config_write(host, config, &edit->config, -1, EITP_F32, error);
+        status = eitp__replace_config(edit, config, error);
     eitp__release_text(host, manifest);
     eitp__release_text(host, state);
     eitp__release_text(host, config);
@@ -42881,7 +50431,7 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     config.micro_batches_per_pass = candidate->micro_batches_per_pass;
     config.plan = candidate->plan;
     eitp__step_plans_init(plans, task, &config, 0);
-    status = eitp__trainer_config_check(&config, task->context, error);
+    status = eitp__trainer_config_check(&config, task, error);
     if (!status)
         status = eitp__step_plans_create(plans, error);
     /* The last plan may have grown the arena after the last allocation. */
@@ -43294,7 +50844,7 @@ void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
 /* >>src/run/records.c */
 #include <unistd.h>
 
-#define EITP__RECORD_VALUES 64
+#define EITP__RECORD_VALUES (2 * EITP_MAX_METRICS + 16)
 
 /* A record being built. */
 typedef struct eitp__values {
@@ -45598,15 +53148,27 @@ static double eitp__metric_value(const eitp_evaluation *evaluation, const char *
     return evaluation->loss;
 }
 
+/* ", accuracy 0.8264, macro_f1 0.8218": the first metrics that are not loss terms. */
+static void eitp__describe_metrics(const eitp_evaluation *evaluation, char *text, size_t size) {
+    enum { SHOWN = 2 };
+    size_t used = 0;
+    *text = 0;
+    for (int i = 0; i < SHOWN && evaluation->term_count + i < evaluation->metric_count && used < size; i++) {
+        const eitp_metric *metric = &evaluation->metrics[evaluation->term_count + i];
+        used += (size_t)snprintf(text + used, size - used, ", %s %.4f", metric->name, metric->mean);
+    }
+}
+
 static void eitp__notify_evaluation(eitp_run *run, double seconds) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     eitp_log_level level = isfinite(evaluation->loss) ? EITP_LOG_INFO : EITP_LOG_WARNING;
-    char perplexity[40] = "";
+    char perplexity[40] = "", metrics[2 * (EITP_QUANTITY_NAME_SIZE + 24)];
+    eitp__describe_metrics(evaluation, metrics, sizeof metrics);
     if (!strcmp(eitp__run_unit(run), EITP__TOKENS))
         snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", exp(evaluation->loss));
     eitp__run_notify(run, EITP_EVENT_EVALUATION, level, seconds,
-                     "validation after step %lld: loss %.4f (standard error %.4f)%s, %lld %s",
-                     (long long)run->report.evaluated_step, evaluation->loss, evaluation->error, perplexity,
+                     "validation after step %lld: loss %.4f (standard error %.4f)%s%s, %lld %s",
+                     (long long)run->report.evaluated_step, evaluation->loss, evaluation->error, perplexity, metrics,
                      (long long)evaluation->items, eitp__run_unit(run));
 }
 
@@ -45667,6 +53229,12 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     return eitp__run_follow_best(run, error);
 }
 
+/* What the task does not say, the configuration says. */
+static int eitp__run_prefers_higher(const eitp_run *run) {
+    const int direction = eitp_trainer_metric_direction(run->trainer, eitp__run_metric_name(run));
+    return direction ? direction > 0 : run->config.higher_is_better;
+}
+
 /* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
 static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
     char *parent = eitp__parent_directory(&run->host, run->checkpoint);
@@ -45678,7 +53246,7 @@ static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                          "%s; the evaluations before step %lld do not count for the best or for stopping early",
                          error->message, (long long)run->checkpoint_step + 1);
-        eitp__best_init(&run->best, run->config.higher_is_better);
+        eitp__best_init(&run->best, eitp__run_prefers_higher(run));
         status = EITP_OK;
     }
     eitp__release_text(&run->host, parent);
@@ -45688,7 +53256,7 @@ static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
 EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *error) {
     int found;
     eitp_status status;
-    eitp__best_init(&run->best, run->config.higher_is_better);
+    eitp__best_init(&run->best, eitp__run_prefers_higher(run));
     if (!run->checkpoint)
         return eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
     status = eitp__run_state_read(run, &found, error);

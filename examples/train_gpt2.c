@@ -36,6 +36,7 @@ static void print_log(void *user, eitp_log_level level, const char *message) {
 /* Loads the tokenizer of an earlier run, or trains one on the texts. */
 static eitp_status prepare_tokenizer(run *r, const eitp_host *host, const char *const *paths, size_t path_count) {
     eitp_tokenizer_train_config config = {0};
+    eitp_text_files_config reading = {0};
     eitp_text_files *texts = NULL;
     eitp_text_source source;
     eitp_status status;
@@ -45,7 +46,9 @@ static eitp_status prepare_tokenizer(run *r, const eitp_host *host, const char *
     snprintf(path, sizeof path, "%s/tokenizer.json", r->output);
     if (host->files.info(host->files.user, path, &info) == 0 && info.kind == EITP_PATH_FILE)
         return eitp_tokenizer_load(host, path, &r->tokenizer, &error);
-    status = eitp_text_files_open(host, paths, path_count, 0, &texts, &error);
+    reading.paths = paths;
+    reading.path_count = path_count;
+    status = eitp_text_files_open(host, &reading, &texts, &error);
     if (status)
         return status;
     source = eitp_text_files_source(texts);

@@ -86,7 +86,8 @@
  *       differentiated again
  *     - trains tasks of your own: samples, weighted loss terms, metrics
  *     - reads Hugging Face's tokenizers (byte-level BPE, WordPiece) with identical ids, and learns the former from text
- *     - packs text of any size into a token file once, and reads it in windows
+ *     - packs text of any size into a token file once, and reads it in windows; packs labelled texts into a labelled
+ *       file, and reads samples of it
  *     - AdamW with f32 or compact states, a factored optimizer with almost no state, SGD with momentum; gradient
  *       accumulation, clipping by global norm, schedules, dropout; LoRA adapters and frozen layers
  *     - fits a run into a memory budget before anything is loaded; can offload variables to a file, and shrink a run
@@ -94,6 +95,7 @@
  *     - whole runs: resume, evaluation, checkpoints, best checkpoint, early stopping, records
  *     - bit-identical results for any number of threads, and across stop and resume
  *     - generates text with a key-value cache, temperature, top-k and top-p
+ *     - classifies texts, and turns them into embeddings, packed without padding
  *
  * WHAT EITP DOES NOT DO
  *     - print, exit, abort, install signal handlers, or keep global state
@@ -131,6 +133,8 @@
  *   signal handlers. Destroy the run last. See examples/run.c.
  *   Generate: eitp_generator_create, then alternate eitp_generator_feed and eitp_generator_sample;
  *   eitp_tokenizer_token gives the bytes of a token. See examples/generate.c.
+ *   Predict: eitp_predictor_config_default, eitp_predictor_create, then eitp_predict with any number of texts gives the
+ *   scores of a classifier, or embeddings. eitp_embedding_config_read reads the files of sentence-transformers.
  *   Models and tasks of your own: fill in an eitp_task. Its `build` adds inputs (eitp_pass_row_input), parameters
  *   (eitp_parameter), ops, Transformer blocks (eitp_block), loss terms (eitp_pass_term) and metrics
  *   (eitp_pass_metric) to a graph; its `read` fills in a sample. Trainer, planner and run work with it unchanged. See
@@ -171,10 +175,11 @@
  *
  * THREADS
  *   A context and everything created from it belong to one thread at a time. Different contexts are independent.
- *   Tokenizers and open token files may be shared between threads. Callbacks (allocator, files, log, progress, tasks,
- *   sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an offload file (and
- *   `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file functions that it
- *   calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads threads.
+ *   Tokenizers and open token and labelled files may be shared between threads. Callbacks (allocator, files, log,
+ *   progress, tasks, sinks) are called from the thread that called eitp, with two exceptions: `read` and `write` of an
+ *   offload file (and `wait` after they fail), and with eitp_trainer_config.data_workers a task's `read` and the file
+ *   functions that it calls, are called from threads of eitp's own. With OpenMP a context computes with config.threads
+ *   threads.
  *
  * SWITCHES: define them before the #include, or with -D
  *   EITP_IMPLEMENTATION    undefined   creates the implementation; in exactly one file.

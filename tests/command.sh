@@ -120,6 +120,11 @@ loss_of() {
     sed 's/.*"loss": \([0-9.]*\),.*/\1/' "$1"
 }
 
+# Processors that the command may use: by affinity and the quota of control groups.
+usable_processors() {
+    "$eitp" check-system --init tiny.json --json | sed -n 's/.*"usable": \([0-9]*\), "caches".*/\1/p'
+}
+
 # True if two losses in fp32 differ by no more than the order of sums.
 agree() {
     awk -v a="$1" -v b="$2" 'BEGIN { exit !((a - b) ^ 2 < 1e-12 && a > 0) }'

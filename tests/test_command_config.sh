@@ -33,7 +33,7 @@ nest() { # path, value
 }
 
 # A quarter of the processors, 1 to 16.
-workers=$(($(getconf _NPROCESSORS_ONLN) / 4))
+workers=$(($(usable_processors) / 4))
 [ "$workers" -ge 1 ] || workers=1
 [ "$workers" -le 16 ] || workers=16
 

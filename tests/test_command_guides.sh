@@ -98,7 +98,7 @@ explains "arithmetic of a step" --flops-every 50
 explains "every evaluation" --eval_log_freq 50
 explains "all that is recorded" --fast_detection
 explains "all that is recorded" --disable_metrics_monitoring
-explains "same length" --use_dynamic_padding
+explains "no padding is computed" --use_dynamic_padding
 refuses 1 "--devices 2 is not supported: eitp trains in one process on one device" train --devices 2
 refuses 1 "--num_nodes 4 is not supported" train --num_nodes=4
 refuses 1 "--strategy ddp is not supported" train --strategy ddp
@@ -127,7 +127,7 @@ shows 'grad-accum 4  (default)'
 shows 'data-workers 8  (command line)' --dataloader-num-workers 8
 shows 'data-workers 3  (command line)' --num_workers 3
 shows 'prefetch 4  (command line)' --dataloader_prefetch_factor 4
-workers=$(($(getconf _NPROCESSORS_ONLN) / 4))
+workers=$(($(usable_processors) / 4))
 [ "$workers" -ge 1 ] || workers=1
 [ "$workers" -le 16 ] || workers=16
 shows "data-workers $workers  (command line)" --data-workers auto

@@ -105,6 +105,7 @@ if ${CC:-cc} -shared -fPIC vanish.c -o vanish.so -ldl 2>/dev/null; then
     for test in reads_another names_removed; do
         $test whole generate --threads 1 --prompt a --tokens 1 --model
         $test whole eval --threads 1 --data small.txt --model
+        $test whole embed --threads 1 --text a --model
         $test whole bench step --threads 1 --block-size 16 --grad-accum 1 --steps 1 --model
         $test whole merge --output-dir merged --adapter adapters --model
     done
@@ -121,6 +122,7 @@ check "a run in progress" start_until 'saved ' $train --steps 100000000 --save-s
 for i in 1 2 3 4 5 6 7 8 9 10; do
     exits 0 "generate $i" generate --model busy --prompt a --tokens 1 --threads 1 -q
     exits 0 "eval $i" eval --model busy/latest --data small.txt --threads 1 -q
+    exits 0 "embed $i" embed --model busy/latest --text a --threads 1 -q
 done
 refuses 1 "was removed while it was read\|no directory\|does not exist\|no such file" generate --model busy/checkpoint-1 --prompt a
 kill -TERM $process

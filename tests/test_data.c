@@ -530,8 +530,11 @@ static void test_pack_does_not_depend_on_read_size(void) {
     static char text[5000];
     eitp__buffer expected, packed;
     REQUIRE(scratch_make(scratch));
-    for (size_t i = 0; i < sizeof text; i++) /* half ASCII, half bytes that are rarely valid UTF-8 */
-        text[i] = (char)(noise(i) & 256 ? noise(i) & 0x7F : noise(i));
+    for (size_t i = 0; i < sizeof text; i++) /* ASCII, a character of two bytes in each 16, and a few invalid bytes */
+        text[i] = (char)(i % 128 == 0   ? 0x80 | noise(i)
+                         : i % 16 == 14 ? 0xC3
+                         : i % 16 == 15 ? 0xA9
+                                        : ' ' + noise(i) % 95);
     CHECK(put_file("a", text, sizeof text));
     REQUIRE_OK(pack_one(&host, "a", "expected", config, NULL, &error), error);
     REQUIRE(get_file("expected", &expected));
@@ -676,9 +679,12 @@ static void test_text_files_are_a_source(void) {
     char seen[128] = "";
     REQUIRE(scratch_make(scratch));
     CHECK(put_directory("d") && put_text("d/a", "0123456789") && put_text("d/b", "") && put_text("d/c", "x"));
-    const char *paths[1];
-    paths[0] = at("d");
-    REQUIRE_OK(eitp_text_files_open(&host, paths, 1, 8, &files, &error), error);
+    const char *path = at("d");
+    eitp_text_files_config config = EITP__ZERO;
+    config.paths = &path;
+    config.path_count = 1;
+    config.piece_size = 8;
+    REQUIRE_OK(eitp_text_files_open(&host, &config, &files, &error), error);
     CHECK(eitp_text_files_bytes(files) == 11);
     eitp_text_source source = eitp_text_files_source(files);
     for (int i = 0; i < 20; i++) {

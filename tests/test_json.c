@@ -531,6 +531,27 @@ static void writes_values_that_read_back(void) {
     eitp__buffer_release(&buffer);
 }
 
+/* A text that is a number and nothing else. */
+static void reads_one_number(void) {
+    static const struct {
+        const char *text;
+        size_t size;
+        int is_number;
+        double number;
+    } cases[] = {
+        {"0", 1, 1, 0},   {"-12.5e1x", 7, 1, -125}, {"-12.5e1x", 8, 0, 0},
+        {"", 0, 0, 0},    {"-", 1, 0, 0},           {"1.", 2, 0, 0},
+        {".5", 2, 0, 0},  {"+1", 2, 0, 0},          {"01", 2, 0, 0},
+        {" 1", 2, 0, 0},  {"1e999", 5, 0, 0},       {"nan", 3, 0, 0},
+        {"1\0", 2, 0, 0}, {"1,5", 3, 0, 0},         {"9007199254740993", 16, 1, 9007199254740992.0},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        double number = 0;
+        CHECK_THAT(eitp__json_read_number(cases[i].text, cases[i].size, &number) == cases[i].is_number, "case %zu", i);
+        CHECK_THAT(!(number < cases[i].number) && !(number > cases[i].number), "case %zu: %g", i, number);
+    }
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(reads_every_kind_of_value),
@@ -550,6 +571,7 @@ int main(int argc, char **argv) {
         TEST(writes_text_that_reads_back),
         TEST(writes_numbers_that_read_back),
         TEST(writes_values_that_read_back),
+        TEST(reads_one_number),
     };
     return RUN_TESTS(tests, argc, argv);
 }

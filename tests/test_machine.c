@@ -107,6 +107,7 @@ static void without_limits_the_machine_is_the_bound(void) {
     const eitp_memory_info info = read_prepared(files);
     CHECK_BYTES(info.total, 8192 * MIB);
     CHECK_BYTES(info.available, 6144 * MIB);
+    CHECK_BYTES(info.swap_total, 2048 * MIB);
     CHECK_BYTES(info.swap_free, 1024 * MIB);
     CHECK_BYTES(info.resident, 10 * MIB);
     CHECK_BYTES(info.peak, 20 * MIB);
@@ -359,6 +360,69 @@ static void containers_map_the_path(void) {
     }
 }
 
+/* ---- Processors ---- */
+
+static eitp_processor_info read_processors(const prepared *files) {
+    eitp_processor_info info;
+    eitp_error error;
+    faults f;
+    faults_begin(&f);
+    f.real.files = prepared_table(files);
+    memset(&info, 0xa5, sizeof info);
+    CHECK_THAT(eitp_processor_info_read(&f.host, &info, &error) == EITP_OK, "%s", error.message);
+    faults_end(&f);
+    return info;
+}
+
+#define CHECK_PROCESSORS(files, wanted_allowed, wanted_quota, wanted_usable)                                           \
+    do {                                                                                                               \
+        const eitp_processor_info got = read_processors(files);                                                        \
+        CHECK_THAT(got.allowed == (wanted_allowed) && got.quota >= (wanted_quota) && got.quota <= (wanted_quota) &&    \
+                       got.usable == (wanted_usable),                                                                  \
+                   "allowed %d, quota %g, usable %d", got.allowed, got.quota, got.usable);                             \
+    } while (0)
+
+#define AFFINITY                                                                                                       \
+    { "/proc/self/status", "Name:\teitp\nCpus_allowed:\tf,0000f0f1\nCpus_allowed_list:\t0,4-7,12-15,32-35\n" }
+
+static void affinity_and_quota_limit_processors(void) {
+    static const prepared free_machine[] = {AFFINITY, END};
+    static const prepared second[] = {AFFINITY,
+                                      V2_CGROUP,
+                                      V2_MOUNT,
+                                      {"/sys/fs/cgroup/user.slice/job/cpu.max", "max 100000\n"},
+                                      {"/sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n"},
+                                      {"/sys/fs/cgroup/cpu.max", "400000 100000\n"},
+                                      END};
+    static const prepared above[] = {
+        AFFINITY, V2_CGROUP, V2_MOUNT, {"/sys/fs/cgroup/user.slice/cpu.max", "6400000 100000\n"}, END};
+    static const prepared below_one[] = {
+        AFFINITY, V2_CGROUP, V2_MOUNT, {"/sys/fs/cgroup/user.slice/cpu.max", "20000 100000\n"}, END};
+    static const prepared first[] = {AFFINITY,
+                                     V1_CGROUP,
+                                     V1_MOUNT,
+                                     {"/sys/fs/cgroup/all/batch/job:1/cpu.cfs_period_us", "50000\n"},
+                                     {"/sys/fs/cgroup/all/batch/job:1/cpu.cfs_quota_us", "100000\n"},
+                                     {"/sys/fs/cgroup/all/batch/cpu.cfs_period_us", "100000\n"},
+                                     {"/sys/fs/cgroup/all/batch/cpu.cfs_quota_us", "-1\n"},
+                                     END};
+    static const prepared malformed[] = {AFFINITY, V2_CGROUP, V2_MOUNT, {"/sys/fs/cgroup/cpu.max", "5 0\n"}, END};
+    CHECK_PROCESSORS(free_machine, 13, 0, 13);
+    CHECK_PROCESSORS(second, 13, 1.5, 2);
+    CHECK_PROCESSORS(above, 13, 64, 13);
+    CHECK_PROCESSORS(below_one, 13, 0.2, 1);
+    CHECK_PROCESSORS(first, 13, 2, 2);
+    CHECK_PROCESSORS(malformed, 13, 0, 13);
+}
+
+static void without_proc_processors_are_those_online(void) {
+    static const prepared files[] = {END};
+    const eitp_processor_info info = read_processors(files);
+    CHECK(info.online >= 1);
+    CHECK(info.allowed == info.online && info.usable == info.online);
+    CHECK(info.quota <= 0);
+}
+
 static void without_proc_little_is_known(void) {
     static const prepared files[] = {END};
     static const prepared forbidden[] = {{"/proc/self/status", NULL},   {"/proc/meminfo", NULL},
@@ -526,6 +590,26 @@ static void every_allocation_may_fail(void) {
     }
 }
 
+static void every_allocation_of_processors_may_fail(void) {
+    static const prepared files[] = {
+        AFFINITY, V2_CGROUP, V2_MOUNT, {"/sys/fs/cgroup/user.slice/job/cpu.max", "150000 100000\n"}, END};
+    faults f;
+    int more = 1;
+    for (long n = 1; more; n++) {
+        eitp_processor_info info;
+        eitp_error error;
+        eitp_status status;
+        memset(&info, 0, sizeof info);
+        faults_begin(&f);
+        f.real.files = prepared_table(files);
+        f.fail_allocation = n;
+        status = eitp_processor_info_read(&f.host, &info, &error);
+        more = faults_end(&f);
+        CHECK_THAT(status == (more ? EITP_ERROR_MEMORY : EITP_OK), "allocation %ld: %s", n, eitp_status_name(status));
+        CHECK(info.usable == (more ? 0 : 2));
+    }
+}
+
 /* Values of unreadable files are unknown, all others are known. */
 static void every_file_call_may_fail(void) {
     static const prepared files[] = {
@@ -634,6 +718,9 @@ int main(int argc, char **argv) {
         TEST(v1_reports_a_number_for_no_limit),
         TEST(hybrid_reads_both),
         TEST(containers_map_the_path),
+        TEST(affinity_and_quota_limit_processors),
+        TEST(without_proc_processors_are_those_online),
+        TEST(every_allocation_of_processors_may_fail),
         TEST(without_proc_little_is_known),
         TEST(malformed_values_are_unknown),
         TEST(a_mount_without_a_point_is_ignored),

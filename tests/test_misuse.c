@@ -481,6 +481,7 @@ static void files_with_null(void) {
     eitp_model *model = NULL;
     eitp_checkpoint_info info;
     eitp_memory_info memory;
+    eitp_processor_info processors;
     int64_t step;
     CHECK(names_null(eitp_variables_save(NULL, "x", EITP_PARAMETER, EITP_F32, NULL, &error_), "context"));
     CHECK(names_null(eitp_variables_save(context, NULL, EITP_PARAMETER, EITP_F32, NULL, &error_), "path"));
@@ -506,6 +507,8 @@ static void files_with_null(void) {
     CHECK(names_null(eitp_checkpoint_read_info(NULL, "x", &info, &error_), "host"));
     CHECK(names_null(eitp_memory_info_read(NULL, &memory, &error_), "host"));
     CHECK(names_null(eitp_memory_info_read(&host, NULL, &error_), "info"));
+    CHECK(names_null(eitp_processor_info_read(NULL, &processors, &error_), "host"));
+    CHECK(names_null(eitp_processor_info_read(&host, NULL, &error_), "info"));
     eitp_context_destroy(context);
 }
 
@@ -521,7 +524,13 @@ static void texts_with_null(void) {
     eitp_text_source source = EITP__ZERO;
     eitp_encoder *encoder = NULL;
     eitp_pack_config pack = EITP__ZERO;
+    eitp_text_files_config texts = EITP__ZERO;
     eitp_text_files *files = NULL;
+    eitp_table_config table = EITP__ZERO;
+    eitp_table *rows = NULL;
+    eitp_example_source examples;
+    eitp_example example;
+    int is_end;
     eitp_token_file *file = NULL;
     eitp_token_range range = {0, 0};
     eitp_windows windows;
@@ -557,8 +566,17 @@ static void texts_with_null(void) {
     CHECK(names_null(eitp_pack(&host, NULL, &pack, "x", NULL, &error_), "tokenizer"));
     pack.path_count = 1;
     CHECK(names_null(eitp_pack(&host, tokenizer, &pack, "x", NULL, &error_), "paths"));
-    CHECK(names_null(eitp_text_files_open(NULL, &bytes, 1, 0, &files, &error_), "host"));
-    CHECK(names_null(eitp_text_files_open(&host, &none, 1, 0, &files, &error_), "paths"));
+    texts.path_count = table.path_count = 1;
+    texts.paths = table.paths = &none;
+    CHECK(names_null(eitp_text_files_open(NULL, &texts, &files, &error_), "host"));
+    CHECK(names_null(eitp_text_files_open(&host, NULL, &files, &error_), "config"));
+    CHECK(names_null(eitp_text_files_open(&host, &texts, &files, &error_), "paths"));
+    CHECK(names_null(eitp_table_open(&host, NULL, &rows, &error_), "config"));
+    CHECK(names_null(eitp_table_open(&host, &table, &rows, &error_), "paths") && !rows);
+    examples = eitp_table_source(NULL);
+    CHECK(names_null(examples.read(examples.user, &example, &is_end, &error_), "table"));
+    eitp_table_close(NULL);
+    CHECK(eitp_table_get_statistics(NULL).rows == 0);
     source = eitp_text_files_source(NULL);
     CHECK(names_null(source.read(source.user, &bytes, &size, &error_), "files"));
     CHECK(names_null(eitp_token_file_open(NULL, "x", 0, &file, &error_), "host"));

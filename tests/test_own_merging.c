@@ -121,6 +121,12 @@ static eitp_tensor *reshaped(eitp_graph *graph, eitp_tensor *x, eitp_tensor *ids
     return (void)ids, eitp_tanh(eitp_matmul(x, eitp_reshape(eitp_parameter(graph, "flat", 1, flat), 2, square)));
 }
 
+static eitp_tensor *reshaped_row(eitp_graph *graph, eitp_tensor *x, eitp_tensor *ids) {
+    static const int64_t line[] = {1, WIDTH};
+    eitp_tensor *bias = eitp_reshape(eitp_parameter(graph, "line", 2, line), 1, row);
+    return (void)ids, eitp_tanh(eitp_add(x, bias));
+}
+
 static eitp_tensor *reshaped_twice_used(eitp_graph *graph, eitp_tensor *x, eitp_tensor *ids) {
     eitp_tensor *same = eitp_reshape(weight(graph), 2, square);
     return (void)ids, eitp_matmul(eitp_tanh(eitp_matmul(x, same)), same);
@@ -183,6 +189,8 @@ static const model models[] = {
     {"a lookup by distinct id, two products and the output head", all_uses_of_a_table, 1, 0},
     {"slices of a product", slices_of_a_product, 1, 0},
     {"a reshaped weight", reshaped, 1, 0},
+    {"a row reshaped to a vector, and added", reshaped_row, 1, 0},
+    {"a row reshaped to a vector, and added, for each sample", reshaped_row, 1, 1},
     {"a temperature", temperature, 0, 0},
     {"a function of a vector", exponent, 0, 0},
     {"slices of a weight", sliced, 0, 0},

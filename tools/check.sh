@@ -40,6 +40,11 @@ check_lines() {
         END { exit bad }' $sources || status=1
 }
 
+# Private names of two modules that are equal, which separate modules hide.
+check_header() {
+    ${CC:-cc} -std=c11 -fsyntax-only -DEITP_IMPLEMENTATION -x c eitp.h || status=1
+}
+
 # The figures of README and docs/measurements.md are those of the reports.
 check_measurements() {
     if command -v python3 >/dev/null 2>&1; then
@@ -79,6 +84,7 @@ if [ "$1" = analysis ]; then
     analyse
 else
     "$BUILD/amalgamate" --check || status=1
+    check_header
     check_lines
     check_format
     check_measurements

@@ -50,12 +50,15 @@ char *command_format(const char *format, ...) COMMAND_PRINTF(1, 2);
 int command_train(int count, char **arguments);
 int command_eval(int count, char **arguments);
 int command_generate(int count, char **arguments);
+int command_predict(int count, char **arguments);
+int command_embed(int count, char **arguments);
 int command_merge(int count, char **arguments);
 int command_tokenizer(int count, char **arguments);
 int command_pack(int count, char **arguments);
 int command_bench(int count, char **arguments);
 int command_set(int count, char **arguments);
 int command_plan(int count, char **arguments);
+int command_check_system(int count, char **arguments);
 
 EITP_END_DECLARATIONS
 

@@ -120,8 +120,8 @@ eitp_status adapt_find_base(const option_set *o, const char *checkpoint, char **
     return status;
 }
 
-eitp_status adapt_open_model(const option_set *o, const char *directory, eitp_context *context, eitp_model **model,
-                             char **base, char **adapter, eitp_error *error) {
+eitp_status adapt_find_model(const option_set *o, const char *directory, char **base, char **adapter,
+                             eitp_error *error) {
     const char *given = options_text(o, OPTION_ADAPTER);
     eitp_status status = EITP_OK;
     *base = *adapter = NULL;
@@ -134,10 +134,56 @@ eitp_status adapt_open_model(const option_set *o, const char *directory, eitp_co
     else if (!status)
         status = find_named_base(*adapter, base, error);
     make_absolute(base);
+    return status;
+}
+
+/* True if the adapters were trained with a classifier, which their directory has. */
+static int read_classifier(const char *adapter, eitp_transformer_config *config) {
+    const eitp_host host = command_host();
+    char *path = files_join(adapter, "config.json");
+    eitp_error ignored;
+    const int has_one = files_is_file(adapter, "config.json") &&
+                        !eitp_transformer_config_read(&host, path, config, &ignored) &&
+                        config->head == EITP_HEAD_CLASSIFIER;
+    free(path);
+    return has_one;
+}
+
+eitp_status adapt_read_config(const char *base, const char *adapter, eitp_transformer_config *config,
+                              eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_transformer_config adapted;
+    eitp_status status = eitp_model_config_read(&host, base, config, error);
+    if (status || !adapter || !read_classifier(adapter, &adapted))
+        return status;
+    config->head = adapted.head;
+    config->labels = adapted.labels;
+    config->problem = adapted.problem;
+    config->classifier_dropout = adapted.classifier_dropout;
+    return EITP_OK;
+}
+
+/* Loads the weights of the base. A head that the adapters have is not looked for there. */
+static eitp_status load_base(eitp_model *model, const char *base, const char *adapter, eitp_error *error) {
+    eitp_load_config config;
+    eitp_transformer_config adapted;
+    memset(&config, 0, sizeof config);
+    config.fresh_head = adapter && read_classifier(adapter, &adapted);
+    return eitp_model_load_weights_with(model, base, &config, error);
+}
+
+eitp_status adapt_load(eitp_context *context, const char *base, const char *adapter, eitp_model **model,
+                       eitp_error *error) {
+    eitp_transformer_config config;
+    eitp_status status = adapt_read_config(base, adapter, &config, error);
     if (!status)
-        status = eitp_model_load(context, *base, model, error);
-    if (!status && *adapter)
-        status = eitp_lora_load(*model, *adapter, NULL, error);
+        status = eitp_model_create(context, &config, model, error);
+    if (!status)
+        status = load_base(*model, base, adapter, error);
+    if (!status && adapter)
+        status = eitp_lora_load(*model, adapter, NULL, error);
+    if (!status && adapter && config.head == EITP_HEAD_CLASSIFIER)
+        status = eitp_model_read_labels(*model, adapter, error);
     return status;
 }
 

@@ -25,11 +25,21 @@ eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *erro
 eitp_status adapt_find_base(const option_set *o, const char *checkpoint, char **base, eitp_error *error);
 
 /*
- * Loads the model in `directory` and the adapters of --adapter. If `directory` is NULL or has only adapters, their base
- * model is loaded. *base and *adapter are new texts; *adapter is NULL without adapters.
+ * Finds the weights in `directory` and the adapters of --adapter. If `directory` is NULL or has only adapters, the
+ * weights are those of the base model that they name. *base and *adapter are new texts; *adapter is NULL without
+ * adapters.
  */
-eitp_status adapt_open_model(const option_set *o, const char *directory, eitp_context *context, eitp_model **model,
-                             char **base, char **adapter, eitp_error *error);
+eitp_status adapt_find_model(const option_set *o, const char *directory, char **base, char **adapter,
+                             eitp_error *error);
+
+/* The configuration of the model in `base`, with the classifier of the adapters in `adapter` if their own config.json
+   has one; `adapter` may be NULL. */
+eitp_status adapt_read_config(const char *base, const char *adapter, eitp_transformer_config *config,
+                              eitp_error *error);
+
+/* Loads that model, with its adapters and the names of its labels. */
+eitp_status adapt_load(eitp_context *context, const char *base, const char *adapter, eitp_model **model,
+                       eitp_error *error);
 
 /* Logs what is trained, unless it is the whole model. */
 void adapt_log(const eitp_model *model);

@@ -3,7 +3,6 @@
 #include "command_bench.h"
 #include "command_files.h"
 #include "command_output.h"
-#include "command_task.h"
 #include "command_process.h"
 
 enum { MOST_TOKENS = 1 << 28 };
@@ -65,7 +64,7 @@ eitp_status bench_trainer_plan(bench_trainer *t, const option_set *o, size_t pro
     t->options = o;
     status = read_shape(t, &shape, error);
     if (!status)
-        status = fit_from_options(o, &shape, task_language.plan, NULL, t->isa, &t->plan, &t->fit, error);
+        status = fit_from_options(o, &shape, NULL, t->isa, &t->plan, &t->fit, error);
     if (!status)
         status = check_tokens(t, error);
     if (status)

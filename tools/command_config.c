@@ -25,7 +25,7 @@ static const config_name names[] = {
     {"", "pin_memory dataloader_pin_memory non_blocking", NULL, "", "on a CPU nothing is copied to a device"},
     {"", "persistent_workers dataloader_persistent_workers", NULL, "",
      "the threads of data_workers always live for the whole run"},
-    {"", "use_dynamic_padding dynamic_padding", NULL, "", "all training windows have the same length"},
+    {"", "use_dynamic_padding dynamic_padding", NULL, "", "samples of any length are packed: no padding is computed"},
 
     /* ---- model ---- */
     {"model", "name path name_or_path", "model", "", NULL},

@@ -9,8 +9,10 @@
 
 /* ---- Token files and texts ---- */
 
-/* True if a file begins with `size` bytes, 8 at most. */
-static int starts_with(const char *path, const void *expected, size_t size) {
+/* True if a file begins as one of docs/token-file.md's two kinds. */
+static int starts_as_token_file(const char *path) {
+    static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
+                                              {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
     const eitp_host host = command_host();
     unsigned char bytes[8];
     size_t done = 0;
@@ -20,28 +22,23 @@ static int starts_with(const char *path, const void *expected, size_t size) {
         return 0;
     code = host.files.read(host.files.user, file, 0, bytes, sizeof bytes, &done);
     host.files.close(host.files.user, file);
-    return !code && done >= size && !memcmp(bytes, expected, size);
+    return !code && done == sizeof bytes && (!memcmp(bytes, magics[0], 8) || !memcmp(bytes, magics[1], 8));
 }
 
-/* The first bytes of docs/token-file.md's two kinds. */
-static int starts_as_token_file(const char *path) {
-    static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
-                                              {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
-    return starts_with(path, magics[0], 8) || starts_with(path, magics[1], 8);
+/* True for standard input. */
+static int is_input(const char *path) {
+    return !strcmp(path, "-");
 }
 
 eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_file, eitp_error *error) {
     const option_value *paths = &o->values[id];
     *is_token_file = 0;
     for (size_t i = 0; i < paths->count; i++) {
+        if (is_input(paths->texts[i]))
+            continue;
         if (files_info(paths->texts[i]).kind == EITP_PATH_MISSING)
             return command_fail(error, EITP_ERROR_ARGUMENT, "--%s '%s': no such file or directory; check the path",
                                 options_name(id), paths->texts[i]);
-        if (starts_with(paths->texts[i], "PAR1", 4))
-            return command_fail(error, EITP_ERROR_ARGUMENT,
-                                "'%s' is a Parquet file; convert it to text first: python3 -c \"import pandas; "
-                                "open('data.txt', 'w').write('\\n'.join(pandas.read_parquet('%s')['text']))\"",
-                                paths->texts[i], paths->texts[i]);
         if (!starts_as_token_file(paths->texts[i]))
             continue;
         *is_token_file = 1;
@@ -63,7 +60,7 @@ typedef struct listing {
     int is_too_deep; /* most likely a link to a parent, which packing reports */
 } listing;
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
+uint64_t data_hash(uint64_t hash, const void *data, size_t size) {
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211u;
     return hash;
@@ -94,20 +91,32 @@ static int list_path(listing *list) {
     if (info.kind == EITP_PATH_DIRECTORY && !list->is_too_deep)
         return host.files.list(host.files.user, list->path, list_entry, list);
     if (info.kind == EITP_PATH_FILE) {
-        uint64_t hash = hash_bytes(14695981039346656037u, list->path, strlen(list->path));
-        hash = hash_bytes(hash, &info.size, sizeof info.size);
-        list->hash += hash_bytes(hash, &info.modified, sizeof info.modified);
+        uint64_t hash = data_hash(14695981039346656037u, list->path, strlen(list->path));
+        hash = data_hash(hash, &info.size, sizeof info.size);
+        list->hash += data_hash(hash, &info.modified, sizeof info.modified);
     }
     return 0;
 }
 
-static uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_tokenizer *tokenizer) {
+/* What decides how texts are read, besides the files. */
+static uint64_t hash_reading(const option_set *o, uint64_t hash) {
+    static const option_id ids[] = {OPTION_ENCODING, OPTION_TEXT_COLUMN, OPTION_DATA_FORMAT, OPTION_ON_BAD_ROW};
+    for (size_t i = 0; i < COMMAND_COUNT(ids); i++) {
+        const char *text = options_text(o, ids[i]);
+        if (text)
+            hash = data_hash(data_hash(hash, &i, sizeof i), text, strlen(text) + 1);
+    }
+    return hash;
+}
+
+uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_tokenizer *tokenizer) {
     const option_value *paths = &o->values[id];
     uint64_t hash = 14695981039346656037u, part = eitp_tokenizer_fingerprint(tokenizer);
     int64_t strict = options_integer(o, OPTION_STRICT_UTF8), end = eitp_tokenizer_end_of_text(tokenizer);
-    hash = hash_bytes(hash, &part, sizeof part);
-    hash = hash_bytes(hash, &end, sizeof end);
-    hash = hash_bytes(hash, &strict, sizeof strict);
+    hash = data_hash(hash, &part, sizeof part);
+    hash = data_hash(hash, &end, sizeof end);
+    hash = data_hash(hash, &strict, sizeof strict);
+    hash = hash_reading(o, hash);
     for (size_t i = 0; i < paths->count; i++) {
         listing list;
         char *absolute = realpath(paths->texts[i], NULL);
@@ -116,7 +125,7 @@ static uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_t
         list.path = absolute ? absolute : command_copy(paths->texts[i]);
         list_path(&list);
         free(list.path);
-        hash = hash_bytes(hash, &list.hash, sizeof list.hash);
+        hash = data_hash(hash, &list.hash, sizeof list.hash);
     }
     return hash;
 }
@@ -145,17 +154,61 @@ static int pack_progress(void *user, const eitp_pack_progress *progress) {
     return process_stop_signal();
 }
 
+eitp_text_files_config data_texts(const option_set *o, option_id id) {
+    static const eitp_text_format formats[] = {EITP_FORMAT_AUTO, EITP_FORMAT_TEXT, EITP_FORMAT_LINES,
+                                               EITP_FORMAT_CSV,  EITP_FORMAT_TSV,  EITP_FORMAT_JSONL};
+    eitp_text_files_config texts;
+    memset(&texts, 0, sizeof texts);
+    texts.paths = (const char *const *)o->values[id].texts;
+    texts.path_count = o->values[id].count;
+    texts.format = formats[options_choice(o, OPTION_DATA_FORMAT)];
+    texts.encoding = options_text(o, OPTION_ENCODING);
+    texts.text_column = options_text(o, OPTION_TEXT_COLUMN);
+    texts.skip_bad = options_choice(o, OPTION_ON_BAD_ROW) == 1;
+    texts.strict_utf8 = (int)options_integer(o, OPTION_STRICT_UTF8);
+    texts.input = files_input();
+    return texts;
+}
+
+eitp_status data_explain(eitp_status status, eitp_error *error) {
+    static const struct {
+        const char *words, *advice;
+    } advice[] = {
+        {"set encoding", "--encoding NAME"},
+        {"strict_utf8", "--no-strict-utf8"},
+        {"no column", "--text-column NAME, or --data-format text for a text that is not a table"},
+        {"no member", "--text-column NAME, or --data-format text for a text that is not a table"},
+        {": line ", "--on-bad-row skip goes on with the next row"},
+        {"invalid JSON", "--on-bad-row skip goes on with the next row"},
+    };
+    for (size_t i = 0; i < COMMAND_COUNT(advice) && (status == EITP_ERROR_FORMAT || status == EITP_ERROR_ARGUMENT);
+         i++) {
+        const size_t used = strlen(error->message);
+        if (!strstr(error->message, advice[i].words))
+            continue;
+        snprintf(error->message + used, sizeof error->message - used, " (%s)", advice[i].advice);
+        break;
+    }
+    return status;
+}
+
 eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *path,
                       eitp_token_file_info *info, eitp_error *error) {
     const eitp_host host = command_host();
+    const eitp_text_files_config texts = data_texts(o, id);
     eitp_pack_config config;
     pack_state state;
     eitp_status status;
     memset(&config, 0, sizeof config);
     state.started = state.shown = process_time();
-    config.paths = (const char *const *)o->values[id].texts;
-    config.path_count = o->values[id].count;
-    config.strict_utf8 = (int)options_integer(o, OPTION_STRICT_UTF8);
+    config.paths = texts.paths;
+    config.path_count = texts.path_count;
+    config.strict_utf8 = texts.strict_utf8;
+    config.format = texts.format;
+    config.encoding = texts.encoding;
+    config.text_column = texts.text_column;
+    config.skip_bad = texts.skip_bad;
+    config.input = texts.input;
     config.progress = pack_progress;
     config.user = &state;
     status = eitp_pack(&host, tokenizer, &config, path, info, error);
@@ -164,18 +217,18 @@ eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *t
                     (unsigned long long)info->document_count, info->document_count == 1 ? "" : "s",
                     output_bytes((double)info->text_bytes), (unsigned long long)info->token_count,
                     (double)info->text_bytes / (double)info->token_count, process_time() - state.started, path);
-    return status;
+    return data_explain(status, error);
 }
 
-/* Creates an empty file with a new name in TMPDIR or /tmp. */
-static eitp_status create_temporary(char **path, eitp_error *error) {
+eitp_status data_create_temporary(data_file *data, eitp_error *error) {
     const char *directory = getenv("TMPDIR");
     int file;
-    *path = command_format("%s/eitp-XXXXXX", directory && *directory ? directory : "/tmp");
-    file = mkstemp(*path);
+    data->path = command_format("%s/eitp-XXXXXX", directory && *directory ? directory : "/tmp");
+    file = mkstemp(data->path);
     if (file < 0)
-        return files_fail(error, errno, "create the temporary file", *path);
-    process_remove_at_end(*path);
+        return files_fail(error, errno, "create the temporary file", data->path);
+    data->temporary = 1;
+    process_remove_at_end(data->path);
     close(file);
     return EITP_OK;
 }
@@ -183,11 +236,34 @@ static eitp_status create_temporary(char **path, eitp_error *error) {
 static eitp_status pack_temporary(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, data_file *data,
                                   eitp_error *error) {
     eitp_token_file_info info;
-    eitp_status status = create_temporary(&data->path, error);
-    if (status)
-        return status;
-    data->temporary = 1;
-    return data_pack(o, id, tokenizer, data->path, &info, error);
+    eitp_status status = data_create_temporary(data, error);
+    return status ? status : data_pack(o, id, tokenizer, data->path, &info, error);
+}
+
+int data_has_input(const option_set *o, option_id id) {
+    const option_value *paths = &o->values[id];
+    int has_input = 0;
+    for (size_t i = 0; i < paths->count; i++)
+        has_input |= is_input(paths->texts[i]);
+    return has_input;
+}
+
+int data_is_table(const option_set *o, option_id id) {
+    static const char *const endings[] = {".csv", ".tsv", ".tab", ".jsonl", ".ndjson"};
+    const option_value *paths = &o->values[id];
+    const int format = options_choice(o, OPTION_DATA_FORMAT);
+    for (size_t i = 0; i < paths->count && !format; i++) {
+        const char *ending = strrchr(paths->texts[i], '.');
+        for (size_t j = 0; j < COMMAND_COUNT(endings) && ending; j++) {
+            if (!strcmp(ending, endings[j]))
+                return 1;
+        }
+    }
+    return format > 1;
+}
+
+int data_is_reusable(const option_set *o, option_id id) {
+    return !data_has_input(o, id) || options_has(o, OPTION_RESUME);
 }
 
 /* Packs, unless the file for these texts and this tokenizer exists. */
@@ -197,7 +273,7 @@ static eitp_status pack_in_directory(const option_set *o, option_id id, const ei
     int made = 0;
     eitp_status status;
     data->path = command_format("%s/%016llx.tokens", directory, (unsigned long long)data_fingerprint(o, id, tokenizer));
-    if (files_info(data->path).kind == EITP_PATH_FILE) {
+    if (data_is_reusable(o, id) && files_info(data->path).kind == EITP_PATH_FILE) {
         const eitp_host host = command_host();
         eitp_token_file *file;
         status = eitp_token_file_open(&host, data->path, 0, &file, error);
@@ -244,10 +320,15 @@ typedef struct packed_files {
     const data_file *used[2];
 } packed_files;
 
-/* True for the names that pack_in_directory gives, and for those of unfinished files. */
+/* True for the names that packed data gets, and for those of unfinished files. */
 static int is_packed_name(const char *name) {
     const size_t digits = strspn(name, "0123456789abcdef");
-    return digits == 16 && (!strcmp(name + digits, ".tokens") || !strcmp(name + digits, ".tokens.partial"));
+    static const char *const endings[] = {".tokens", ".tokens.partial", ".labelled", ".labelled.partial"};
+    for (size_t i = 0; i < COMMAND_COUNT(endings) && digits == 16; i++) {
+        if (!strcmp(name + digits, endings[i]))
+            return 1;
+    }
+    return 0;
 }
 
 static int clean_entry(void *user, const char *name) {
@@ -277,6 +358,7 @@ void data_clean(const char *directory, const data_file *training, const data_fil
 
 void data_close(data_file *data) {
     eitp_token_file_close(data->file);
+    eitp_labelled_file_close(data->labelled);
     if (data->temporary && data->path) {
         files_remove(data->path);
         process_remove_at_end(NULL);

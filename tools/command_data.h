@@ -1,4 +1,4 @@
-/* The token files of --data: named directly, or packed from text. */
+/* The files of --data: token files, named directly or packed from text, and labelled files (command_labelled.h). */
 #ifndef COMMAND_DATA_H
 #define COMMAND_DATA_H
 
@@ -7,7 +7,8 @@
 EITP_BEGIN_DECLARATIONS
 
 typedef struct data_file {
-    eitp_token_file *file;
+    eitp_token_file *file;        /* NULL: a labelled file */
+    eitp_labelled_file *labelled; /* NULL: a token file */
     char *path;
     int packed;   /* from text, into `path`, by this process */
     int verified; /* read through once, and valid */
@@ -31,9 +32,33 @@ void data_close(data_file *data);
 /* Sets *is_token_file to 1 if the option names a token file. More than one, or one among texts, is an error. */
 eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_file, eitp_error *error);
 
+/* How the texts of an option are read: --data-format, --encoding, --text-column and what else says so. */
+eitp_text_files_config data_texts(const option_set *o, option_id id);
+
+/* Names the options for what a message of the library on texts says; returns `status`. */
+eitp_status data_explain(eitp_status status, eitp_error *error);
+
 /* Packs the texts of an option into a file, with progress on a terminal. */
 eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *path,
                       eitp_token_file_info *info, eitp_error *error);
+
+/* A hash of how the texts of an option are read, of their names, sizes and times, and of the tokenizer; and of further
+   bytes. */
+uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_tokenizer *tokenizer);
+uint64_t data_hash(uint64_t hash, const void *data, size_t size);
+
+/* True if the option names standard input. */
+int data_has_input(const option_set *o, option_id id);
+
+/* True if texts are rows: of a table, or lines by --data-format lines. */
+int data_is_table(const option_set *o, option_id id);
+
+/* True if what was packed stays valid while files and options are the same. Standard input is another text in each run,
+   and cannot be read again by a run that resumes. */
+int data_is_reusable(const option_set *o, option_id id);
+
+/* Gives `data` an empty file with a new name in TMPDIR or /tmp, which data_close removes. */
+eitp_status data_create_temporary(data_file *data, eitp_error *error);
 
 EITP_END_DECLARATIONS
 

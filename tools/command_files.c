@@ -119,6 +119,30 @@ eitp_status files_read_input(size_t limit, text_buffer *content, eitp_error *err
     return ferror(stdin) ? files_fail(error, errno, "read", "standard input") : EITP_OK;
 }
 
+static eitp_status read_input_piece(void *user, const char **text, size_t *size, eitp_error *error) {
+    static char piece[65536];
+    ssize_t done;
+    (void)user;
+    do {
+        if (process_stop_signal())
+            return command_fail(error, EITP_ERROR_INTERRUPTED, "stopped by %s while reading standard input",
+                                process_stop_name());
+        done = read(STDIN_FILENO, piece, sizeof piece);
+    } while (done < 0 && errno == EINTR);
+    if (done < 0)
+        return files_fail(error, errno, "read", "standard input");
+    *text = piece;
+    *size = (size_t)done;
+    return EITP_OK;
+}
+
+eitp_text_source files_input(void) {
+    eitp_text_source source;
+    source.user = NULL;
+    source.read = read_input_piece;
+    return source;
+}
+
 static int files_write_all(const eitp_files *files, void *file, const void *data, size_t size) {
     for (size_t at = 0; at < size;) {
         size_t done = 0;

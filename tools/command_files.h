@@ -29,6 +29,9 @@ eitp_status files_read(const char *path, size_t limit, text_buffer *content, eit
 /* Reads all of standard input, at most `limit` bytes. */
 eitp_status files_read_input(size_t limit, text_buffer *content, eitp_error *error);
 
+/* Standard input, as one document, piece by piece; a signal that stops the command stops it. */
+eitp_text_source files_input(void);
+
 /* Writes a file next to `path`, syncs it and renames it to `path`. Failures are EITP_ERROR_IO. */
 eitp_status files_replace(const char *path, const void *data, size_t size, eitp_error *error);
 

@@ -4,36 +4,8 @@
 #include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
-
-enum { PROFILE_LOW_MEMORY = 1, PROFILE_SAFE = 2, PROFILE_TINY = 4 };
-
-/* Batch size, block size and accumulation of each profile; 0: its own choice. */
-static const int64_t profiles[][3] = {{0, 0, 0}, {1, 128, 16}, {4, 256, 4}, {8, 512, 1}, {1, 32, 4}};
-
-int64_t fit_profile_batch(const option_set *o) {
-    return profiles[options_choice(o, OPTION_PROFILE)][0];
-}
-
-void fit_set_profile(option_set *o) {
-    static const option_id ids[] = {OPTION_BATCH_SIZE, OPTION_BLOCK_SIZE, OPTION_GRAD_ACCUM};
-    const int choice = options_choice(o, OPTION_PROFILE);
-    const int64_t *profile = profiles[choice];
-    for (size_t i = 0; i < COMMAND_COUNT(ids) && profile[0]; i++)
-        options_set_integer(o, ids[i], profile[i], SOURCE_DEFAULT);
-    /* These are for machines with little memory, which may run short during a run. */
-    options_set_integer(o, OPTION_AUTO_SHRINK,
-                        choice == PROFILE_LOW_MEMORY || choice == PROFILE_SAFE || choice == PROFILE_TINY,
-                        SOURCE_DEFAULT);
-    if (choice != PROFILE_TINY)
-        return;
-    options_set_text(o, OPTION_EVAL, "no", SOURCE_DEFAULT);
-    if (!options_has(o, OPTION_MODEL))
-        options_set_text(o, OPTION_INIT, "distilgpt2", SOURCE_DEFAULT);
-}
-
-int fit_wants_least(const option_set *o) {
-    return options_choice(o, OPTION_PROFILE) == PROFILE_LOW_MEMORY;
-}
+#include "command_task.h"
+#include "command_profile.h"
 
 /* The first choice is auto; the others are in the library's order. */
 eitp_optimizer fit_optimizer(const option_set *o) {
@@ -102,6 +74,21 @@ static eitp_status resize_shape(const option_set *o, eitp_transformer_config *co
         return command_fail(error, EITP_ERROR_ARGUMENT, "--width %lld must be a multiple of --heads %lld",
                             (long long)config->width, (long long)config->heads);
     return EITP_OK;
+}
+
+eitp_status fit_read_model(option_set *o, char **directory, eitp_transformer_config *shape, eitp_error *error) {
+    const eitp_host host = command_host();
+    const char *model = options_text(o, OPTION_MODEL);
+    eitp_status status;
+    *directory = NULL;
+    if (model && files_info(model).kind == EITP_PATH_DIRECTORY) {
+        status = model_find_directory(model, directory, error);
+        return status ? status : eitp_model_config_read(&host, *directory, shape, error);
+    }
+    if (model)
+        options_set_text(o, OPTION_INIT, model, o->values[OPTION_MODEL].source);
+    options_set_text(o, OPTION_INIT, "gpt2", SOURCE_DEFAULT);
+    return fit_read_shape(o, shape, error);
 }
 
 eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error) {
@@ -186,8 +173,8 @@ static eitp_status create_task(const void *user, eitp_context *context, eitp_tas
     return status;
 }
 
-eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, plan_task task,
-                             const char *numerics, char *isa, fit_plan *plan, eitp_fit *fit, eitp_error *error) {
+eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
+                             fit_plan *plan, eitp_fit *fit, eitp_error *error) {
     /* The choices: none, auto, and the library's. */
     int offload = options_choice(o, OPTION_OFFLOAD);
     eitp_status status;
@@ -196,7 +183,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     memset(plan, 0, sizeof *plan);
     plan->options = o;
     plan->model = *shape;
-    plan->task = task;
+    plan->task = task_of_shape(shape)->plan;
     plan->block_size = model_block_size(o, NULL, eitp_transformer_config_positions(shape));
     fit->trainer = eitp_trainer_config_default();
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
@@ -302,16 +289,15 @@ static int is_cheaper(const fit_change *a, const fit_change *b, size_t budget) {
 /* Processes differ in the memory that they start with. A budget that is named is enough for any of them. */
 #define FIT_SPREAD 262144
 
-/* The budget to name for a run that takes `total` bytes, in MB. */
-static double named_budget(size_t total) {
-    return ceil((double)(total + FIT_SPREAD) / 1e6);
+double fit_named_budget(double total) {
+    return ceil((total + FIT_SPREAD) / 1e6);
 }
 
 /* Keeps the changes that need less than `total`; returns how many. */
 static size_t keep_smaller(fit_change *changes, size_t count, size_t total) {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        if (named_budget(changes[i].total) < named_budget(total))
+        if (fit_named_budget((double)changes[i].total) < fit_named_budget((double)total))
             changes[kept++] = changes[i];
     }
     return kept;
@@ -331,10 +317,11 @@ static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_fit_candidate *sm
     }
     for (size_t i = 0; i < count && i < 3; i++)
         text_format(&text, "%s %s (%s%.0fM)", i ? "," : "; or change", changes[i].name,
-                    changes[i].total <= fit->budget ? "fits: " : "", named_budget(changes[i].total));
+                    changes[i].total <= fit->budget ? "fits: " : "", fit_named_budget((double)changes[i].total));
     status = command_fail(error, EITP_ERROR_MEMORY,
                           "the run does not fit in %.0f MB; the smallest --memory-budget that is enough is %.0fM%s",
-                          floor((double)fit->budget / 1e6), named_budget(smallest->total), text.data ? text.data : "");
+                          floor((double)fit->budget / 1e6), fit_named_budget((double)smallest->total),
+                          text.data ? text.data : "");
     text_release(&text);
     return status;
 }
@@ -356,7 +343,7 @@ eitp_status fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_err
     const fit_plan *plan = (const fit_plan *)fit->user;
     eitp_fit_candidate smallest;
     eitp_status status;
-    if (fit_wants_least(plan->options))
+    if (profile_takes_least(plan->options))
         return choose_least(fit, chosen, error);
     status = eitp_fit_choose(fit, chosen, &smallest, error);
     return status == EITP_ERROR_MEMORY && smallest.total ? fail_to_fit(fit, &smallest, error) : status;

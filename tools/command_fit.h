@@ -6,15 +6,6 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* The batch size of --profile; 0: it has none. */
-int64_t fit_profile_batch(const option_set *o);
-
-/* Sets batch size, length, accumulation and --auto-shrink by --profile, where they are not given. */
-void fit_set_profile(option_set *o);
-
-/* True if the configuration with the least memory is used even if a faster one fits: --profile low-memory. */
-int fit_wants_least(const option_set *o);
-
 /* The optimizer of --optimizer; for auto the first that is tried. */
 eitp_optimizer fit_optimizer(const option_set *o);
 
@@ -24,6 +15,10 @@ double fit_default_weight_decay(const option_set *o);
 
 /* Reads the shape or the config.json of --init, with the sizes that --vocab-size, --layers and the like replace. */
 eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error);
+
+/* Reads the shape of --model, which is a directory (found, in a new text) or the name of a shape, else of --init, else
+   gpt2. *directory is NULL if no directory is meant. */
+eitp_status fit_read_model(option_set *o, char **directory, eitp_transformer_config *shape, eitp_error *error);
 
 /* Fails if --layers, --heads, --width or --positions differ from a model that is read from a directory. */
 eitp_status fit_check_shape(const option_set *o, const eitp_transformer_config *config, const char *directory,
@@ -53,18 +48,21 @@ struct fit_plan {
 };
 
 /*
- * The run that the options describe, with a model of this shape, trained for `task`. `numerics` as for
+ * The run that the options describe, with a model of this shape, trained for what its head is for. `numerics` as for
  * model_context_config. The options, `isa` and `plan` must live as long as the fit. The caller fills in what only
  * training needs.
  */
-eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, plan_task task,
-                             const char *numerics, char *isa, fit_plan *plan, eitp_fit *fit, eitp_error *error);
+eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
+                             fit_plan *plan, eitp_fit *fit, eitp_error *error);
 
 /*
  * The configuration to use. If none fits, the error names the smallest budget that is enough, and up to three changes,
  * the cheapest first, with the memory that each needs.
  */
 eitp_status fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error);
+
+/* The budget to name, in MB, for a process that takes `total` bytes. */
+double fit_named_budget(double total);
 
 /* "adamw in bf16, 4 of 4 micro-batches per pass, 120 values recomputed (8 % more arithmetic)" */
 const char *fit_describe(const eitp_fit *fit, const eitp_fit_candidate *candidate, char *text, size_t size);

@@ -2,6 +2,7 @@
 #include "command_option_table.h"
 
 #define TRAINS (OPTIONS_TRAIN | OPTIONS_PLAN)
+#define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
 #define USES_TOKENIZER (OPTIONS_TOKENIZER_INSPECT | OPTIONS_TOKENIZER_ENCODE | OPTIONS_TOKENIZER_DECODE)
 
 static const struct {
@@ -10,17 +11,25 @@ static const struct {
     const char *help;
 } texts[] = {
     {OPTION_DATA, OPTIONS_TRAIN,
-     "text files, directories of text files, or one token file; may be repeated (required)"},
+     "text files, tables, directories of them, - for standard input, or one token file; may be repeated (required)"},
     {OPTION_DATA, OPTIONS_EVAL,
-     "text files, directories of text files, or one token file; may be repeated (required "
+     "text files, tables, directories of them, - for standard input, or one token file; may be repeated (required "
      "without --split)"},
     {OPTION_DATA, OPTIONS_PLAN, "data of the run, whose tokenizer decides on the vocabulary of an --init model"},
+    {OPTION_DATA, OPTIONS_CHECK_SYSTEM, "data of the command that is printed (default: a text of this directory)"},
+    {OPTION_MODEL, OPTIONS_CHECK_SYSTEM,
+     "check this model directory, output directory or shape, and print its command"},
+    {OPTION_INIT, OPTIONS_CHECK_SYSTEM, "check this shape, or the shape of a config.json, and print its command"},
+    {OPTION_OUTPUT_DIR, OPTIONS_CHECK_SYSTEM, "output directory of the command that is printed"},
     {OPTION_DATA, OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN,
-     "text files, or directories of text files; may be repeated (required)"},
+     "text files, tables, directories of them, or - for standard input; may be repeated (required)"},
     {OPTION_DATA, OPTIONS_TOKENIZER_ENCODE, "text files; may be repeated"},
+    {OPTION_DATA, PREDICTS,
+     "tables, files with a text in each line, directories with one for each label, or - for standard input; may be "
+     "repeated (required without --text)"},
     {OPTION_MODEL, OPTIONS_TRAIN,
      "model to start from: its directory, or an output directory (its best checkpoint, or the newest)"},
-    {OPTION_MODEL, OPTIONS_EVAL | OPTIONS_GENERATE,
+    {OPTION_MODEL, OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS,
      "model directory, or output directory (its best checkpoint, or the newest) (required)"},
     {OPTION_MODEL, OPTIONS_PLAN | OPTIONS_BENCH_STEP,
      "model directory, output directory (its best checkpoint, or the newest), or shape: gpt2, gpt2-medium, gpt2-large, "
@@ -31,7 +40,7 @@ static const struct {
      "tokens in the vocabulary of an --init model (default: the tokenizer's; of a config.json its own)"},
     {OPTION_VOCAB_SIZE, OPTIONS_TOKENIZER_TRAIN, "tokens in the vocabulary (default: 50257)"},
     {OPTION_TOKENIZER, TRAINS | OPTIONS_EVAL, "tokenizer.json, or its directory (default: the model's, else bytes)"},
-    {OPTION_TOKENIZER, OPTIONS_GENERATE, "tokenizer.json, or its directory (default: the model's)"},
+    {OPTION_TOKENIZER, OPTIONS_GENERATE | PREDICTS, "tokenizer.json, or its directory (default: the model's)"},
     {OPTION_TOKENIZER, OPTIONS_MERGE,
      "tokenizer.json, or its directory (default: the base model's, else the adapters')"},
     {OPTION_TOKENIZER, OPTIONS_PACK, "tokenizer.json, or its directory (default: bytes)"},
@@ -52,6 +61,11 @@ static const struct {
      "tokens in a sequence (default: 64, or the model's positions if fewer); 0: the model's positions"},
     {OPTION_BLOCK_SIZE, OPTIONS_EVAL,
      "tokens in a sequence (default: the checkpoint's, else 64); 0: the model's positions"},
+    {OPTION_BLOCK_SIZE, PREDICTS,
+     "tokens at which a sequence is cut (default: the tokenizer's); 0: the model's positions"},
+    {OPTION_TEXT, PREDICTS, "one text, instead of --data"},
+    {OPTION_PAIR, PREDICTS, "second text of a pair whose first is --text"},
+    {OPTION_JSON, PREDICTS, "print a JSON object for each text, in a line"},
     {OPTION_OUTPUT, OPTIONS_TOKENIZER_TRAIN, "directory of the tokenizer (required)"},
     {OPTION_OUTPUT, OPTIONS_PACK, "token file to write (required)"},
     {OPTION_COMPARE, OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP, "output of an earlier --json, to compare with"},

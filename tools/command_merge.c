@@ -9,14 +9,6 @@ typedef struct merging {
     trained_model trained;
 } merging;
 
-/* Without --tokenizer, and without --model or a tokenizer there: that of the base model, or of the adapters. */
-static eitp_status merging_read(void *user, eitp_error *error) {
-    trained_model *m = &((merging *)user)->trained;
-    if (m->tokenizer)
-        return EITP_OK;
-    return model_load_tokenizer(NULL, model_has_tokenizer(m->base) ? m->base : m->adapter, &m->tokenizer, error);
-}
-
 static eitp_status merging_open(merging *m, eitp_error *error) {
     option_set *o = &m->options;
     const char *output = options_text(o, OPTION_OUTPUT_DIR);
@@ -30,7 +22,7 @@ static eitp_status merging_open(merging *m, eitp_error *error) {
                             output);
     /* Merging in 16 bits would round the weights once more. */
     options_set_text(o, OPTION_PRECISION, "fp32", SOURCE_DEFAULT);
-    status = trained_model_open(o, &m->trained, merging_read, m, error);
+    status = trained_model_open(o, &m->trained, NULL, NULL, error);
     return status ? status : eitp_model_merge_lora(m->trained.model, error);
 }
 

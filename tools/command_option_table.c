@@ -19,18 +19,23 @@ typedef struct option_row {
 /* The default of a setting that depends on other options. */
 #define DEPENDS ""
 #define LARGEST 9007199254740992.0 /* 2^53: integers up to here are exact as double */
+#define PREDICTS (OPTIONS_PREDICT | OPTIONS_EMBED)
 #define PACKS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK)
+#define READS_TEXT (PACKS | PREDICTS | OPTIONS_TOKENIZER_TRAIN)
+#define READS_ROWS (OPTIONS_TRAIN | OPTIONS_EVAL | PREDICTS)
 #define READS                                                                                                          \
-    (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PLAN | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN | OPTIONS_TOKENIZER_ENCODE)
+    (OPTIONS_CHECK_SYSTEM | OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PLAN | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN |     \
+     OPTIONS_TOKENIZER_ENCODE)
 #define FITS (OPTIONS_TRAIN | OPTIONS_PLAN)
-#define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE)
+#define RUNS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS)
 #define BENCHES (OPTIONS_BENCH_KERNELS | OPTIONS_BENCH_STEP)
-#define WITH_TOKENIZER (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET))
-#define CONFIGURED (OPTIONS_EVERY & ~(unsigned)OPTIONS_SET)
+#define WITH_TOKENIZER                                                                                                 \
+    (OPTIONS_EVERY & ~(unsigned)(OPTIONS_TOKENIZER_TRAIN | BENCHES | OPTIONS_SET | OPTIONS_CHECK_SYSTEM))
+#define CONFIGURED (OPTIONS_EVERY & ~(unsigned)(OPTIONS_SET | OPTIONS_CHECK_SYSTEM))
 
 static const option_row rows[] = {
-    {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS, 1,
-     "text files, directories of text files, or one token file; may be repeated"},
+    {"data", "train-data train-file data-path dataset", KIND_LIST, 0, 0, NULL, "PATH", READS | PREDICTS, 1,
+     "text files, tables, directories of them, - for standard input, or one token file; may be repeated"},
     {"val-data", "validation-data validation-file eval-data", KIND_LIST, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
      "validation data, instead of a part of --data"},
     {"val-fraction", "validation-fraction val-split", KIND_NUMBER, 0, 0.9, "0.1", "F", OPTIONS_TRAIN, 1,
@@ -38,8 +43,24 @@ static const option_row rows[] = {
     {"split", "", KIND_CHOICE, 0, 0, NULL, "all training=train validation=val=eval", OPTIONS_EVAL, 0,
      "the part of the run's data to evaluate: what it trained on, what it held out, or all (default: all); without "
      "--data, the data of the run"},
-    {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", PACKS, 1,
-     "fail on text that is not UTF-8 instead of replacing the bytes"},
+    {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", READS_TEXT, 1,
+     "fail on bytes that are invalid in UTF-8, or in --encoding, instead of replacing them"},
+    {"data-format", "", KIND_CHOICE, 0, 0, "auto", "auto text=txt lines csv tsv=tab jsonl=json=ndjson", READS_TEXT, 1,
+     "what a file is: one text; a text on each line; or a table with a text in each row. auto: .csv, .tsv, .tab, "
+     ".jsonl "
+     "and .ndjson are tables"},
+    {"encoding", "file-encoding", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
+     "encoding of the text, as GB18030, UTF-16 or another that 'iconv -l' lists (default: UTF-8)"},
+    {"text-column", "text-field dataset-text-field", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
+     "column of tables that has the text: its name, or its number from 1 if no line has names (default: text)"},
+    {"pair-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
+     "column of tables that has the second text of a pair (default: none)"},
+    {"label-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
+     "column of tables that has the label (default: label)"},
+    {"on-bad-row", "", KIND_CHOICE, 0, 0, "stop", "stop=error=fail skip=warn", READS_TEXT, 1,
+     "whether a row of a table that cannot be read ends the command, or is skipped and counted"},
+    {"dedup", "deduplicate", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
+     "leave out rows whose texts repeat those of an earlier one, and all of those that occur with different labels"},
     {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
     {"drop-last", "dataloader-drop-last", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 1,
      "drop the last step where the data fill only a part of it (without: its mean is over the tokens it has)"},
@@ -47,10 +68,10 @@ static const option_row rows[] = {
      "; auto: one for every four processors, 1 to 16"},
     {"prefetch", "dataloader-prefetch-factor prefetch-factor", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
     {"model", "model-name model-name-or-path model-path", KIND_TEXT, 0, 0, NULL, "DIR",
-     RUNS | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_MERGE, 1,
+     RUNS | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 1,
      "model directory, or output directory (its best checkpoint, or the newest); plan, bench: or a shape (default: "
      "gpt2)"},
-    {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS, 1,
+    {"init", "init-model model-shape", KIND_TEXT, 0, 0, NULL, "NAME", FITS | OPTIONS_CHECK_SYSTEM, 1,
      "random weights in the shape of gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2, tiny, or a config.json; plan "
      "takes bert-base, bert-large, minilm, roberta-base, roberta-large and distilbert-base too"},
     {"vocab-size", "vocabulary-size", KIND_INTEGER, 1, 1 << 24, NULL, "N", FITS | OPTIONS_TOKENIZER_TRAIN, 1,
@@ -65,6 +86,22 @@ static const option_row rows[] = {
      "longest sequence of an --init model, in tokens (default: the shape's)"},
     {"tokenizer", "tokenizer-name tokenizer-path", KIND_TEXT, 0, 0, NULL, "DIR", WITH_TOKENIZER, 1,
      "tokenizer.json, or its directory (default: the model's; else bytes)"},
+    {"task", "", KIND_CHOICE, 0, 0, "auto",
+     "auto lm=clm=causal-lm mlm=masked-lm classify=classification regress=regression", FITS, 1,
+     "what to train for: next tokens, hidden tokens, labels of texts, numbers for texts; auto: what model and data "
+     "say"},
+    {"labels", "problem-type", KIND_CHOICE, 0, 0, "auto",
+     "auto single=single-label-classification several=multi-label-classification", OPTIONS_TRAIN, 1,
+     "with --task classify, how many labels a text has: one, or any number, and a row without a label has none; auto: "
+     "several if a label is a list or names separated by |"},
+    {"mlm-probability", "", KIND_NUMBER, 0.001, 1, "0.15", "P", OPTIONS_TRAIN, 1,
+     "with --task mlm, probability of a token to be hidden"},
+    {"label-smoothing", "label-smoothing-factor", KIND_NUMBER, 0, 0.999, "0", "X", FITS, 1,
+     "with --task classify, part of each target that is spread over all labels"},
+    {"class-weights", "", KIND_TEXT, 0, 0, "none", "WEIGHTS", OPTIONS_TRAIN, 1,
+     "with --task classify, weights of the labels in the loss: none, balanced (by how rare a label is), or numbers in "
+     "the "
+     "order of the labels, separated by commas"},
     {"dropout", "", KIND_NUMBER, 0, 0.999, NULL, "P", FITS | OPTIONS_BENCH_STEP, 1,
      "probability of all three dropouts (default: the model configuration's; bench: 0)"},
     {"lora-rank", "lora-r", KIND_INTEGER, 0, 65536, "0", "R", FITS, 1,
@@ -78,10 +115,10 @@ static const option_row rows[] = {
     {"freeze", "", KIND_TEXT, 0, 0, NULL, "PARTS", FITS, 1,
      "parameters to freeze: embeddings, layers:N (the first N), names in which * is any text; as embeddings,layers:6"},
     {"adapter", "adapter-path lora-adapter", KIND_TEXT, 0, 0, NULL, "DIR",
-     OPTIONS_EVAL | OPTIONS_GENERATE | OPTIONS_MERGE, 0,
+     OPTIONS_EVAL | OPTIONS_GENERATE | PREDICTS | OPTIONS_MERGE, 0,
      "adapters for the model, of eitp or PEFT: their directory, or an output directory (its best checkpoint, or the "
      "newest)"},
-    {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR", OPTIONS_TRAIN | OPTIONS_MERGE, 0,
+    {"output-dir", "", KIND_TEXT, 0, 0, "eitp_results", "DIR", OPTIONS_TRAIN | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0,
      "directory of checkpoints, metrics.jsonl, run.json and packed data; merge: of the model (required)"},
     {"overwrite-output-dir", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
      "start a new run in an output directory that has one, which is moved to a directory replaced-N in it"},
@@ -94,7 +131,7 @@ static const option_row rows[] = {
     {"batch-size", "per-device-train-batch-size train-batch-size micro-batch-size", KIND_SETTING, 0, 0, NULL, "N",
      FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP, 1, ""},
     {"block-size", "max-length max-sequence-length max-seq-length sequence-length seq-len", KIND_INTEGER, 0, 1 << 24,
-     NULL, "N", FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP | OPTIONS_TOKENIZER_ENCODE, 1,
+     NULL, "N", FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP | OPTIONS_TOKENIZER_ENCODE | PREDICTS, 1,
      "tokens in a sequence (default: 64; eval: the checkpoint's); 0: the model's positions"},
     {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_SETTING, 0, 0,
      NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
@@ -172,11 +209,14 @@ static const option_row rows[] = {
      "variables to keep in a file, which wears out a disk; auto: as few as needed where nothing else fits"},
     {"offload-file", "stream-file", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
      "that file, removed after the run (default: in the output directory)"},
-    {"profile", "preset", KIND_CHOICE, 0, 0, "auto", "auto low-memory safe full tiny", FITS, 0,
-     "defaults for batch x length x accumulation: 1 x 128 x 16 with the least memory, 4 x 256 x 4, 8 x 512 x 1, or "
-     "1 x 32 x 4 of distilgpt2 without evaluation"},
+    {"profile", "preset", KIND_CHOICE, 0, 0, "none",
+     "none=no auto low-memory safe full tiny quick max=maximum low-ram=memory-limited debug", FITS, 0,
+     "defaults for batch x length x accumulation: auto is the largest of full (8 x 512 x 1), safe (4 x 256 x 4) and "
+     "low-memory (1 x 128 x 16, with the least memory) that fits; tiny (1 x 32 x 4, distilgpt2, no evaluation), quick "
+     "and max (4 x 1000 x 2), low-ram (2 x 500 x 2), debug (1 x 100 x 2)"},
     {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "compare the profiles low-memory, safe and full"},
-    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS | OPTIONS_BENCH_STEP, 0,
+    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE",
+     FITS | OPTIONS_BENCH_STEP | OPTIONS_CHECK_SYSTEM | PREDICTS, 0,
      "memory limit of the process, as 900M or 1.5Gi (default, and 0: the memory that is free)"},
     {"auto-shrink", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
      "when memory runs short, continue with smaller passes, and stop with a checkpoint if that is not enough (default: "
@@ -197,15 +237,24 @@ static const option_row rows[] = {
     {"samples", "num-samples num-return-sequences", KIND_INTEGER, 1, LARGEST, "1", "N", OPTIONS_GENERATE, 0,
      "texts to generate; text n uses seed + n - 1"},
     {"echo", "", KIND_FLAG, 0, 1, "1", "", OPTIONS_GENERATE, 0, "print the prompt before its continuation"},
-    {"text", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE, 0,
+    {"text", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
      "text to encode (default: --data, else standard input)"},
-    {"pair", "text-pair", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE, 0,
+    {"pair", "text-pair", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
      "second text of a sequence; needs --special-tokens"},
     {"special-tokens", "add-special-tokens", KIND_FLAG, 0, 1, "0", "", OPTIONS_TOKENIZER_ENCODE, 0,
      "encode a sequence for a model: with special tokens around the text, and cut where the tokenizer says so"},
     {"truncation", "", KIND_CHOICE, 0, 0, NULL,
-     "longest-first=longest only-first=first only-second=second none=no=false", OPTIONS_TOKENIZER_ENCODE, 0,
+     "longest-first=longest only-first=first only-second=second none=no=false", OPTIONS_TOKENIZER_ENCODE | PREDICTS, 0,
      "the text that is cut; none: a sequence that is too long is an error (default: the tokenizer's)"},
+    {"pooling", "", KIND_CHOICE, 0, 0, NULL,
+     "mean=mean-tokens cls=cls-token=first max=max-tokens last=lasttoken mean-sqrt-len=mean-sqrt-len-tokens",
+     OPTIONS_EMBED, 0,
+     "how the hidden states of a text become its embedding (default: that of 1_Pooling in the model directory, else "
+     "mean)"},
+    {"normalize", "normalize-embeddings", KIND_FLAG, 0, 1, "1", "", OPTIONS_EMBED, 0,
+     "divide embeddings by their length"},
+    {"pass-tokens", "", KIND_INTEGER, 1, 1 << 24, NULL, "N", PREDICTS, 0,
+     "tokens computed at a time; results do not depend on it (default: 2048, or as many as fit in memory)"},
     {"min-frequency", "minimum-frequency", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TOKENIZER_TRAIN, 0,
      "merge pairs that occur at least this often"},
     {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK, 0,
@@ -226,10 +275,11 @@ static const option_row rows[] = {
      "only off: there is no monitor to measure yet"},
     {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_GENERATE, 1,
      ", of initial weights, of the windows of --eval-windows, and of sampling"},
-    {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu", RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE, 0,
-     "where to compute"},
+    {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu",
+     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0, "where to compute"},
     {"threads", "num-threads cpu-threads", KIND_INTEGER, 0, 4096, "0", "N",
-     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE, 0, "threads; results do not depend on it; 0: one per processor"},
+     RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE | OPTIONS_CHECK_SYSTEM, 0,
+     "threads; results do not depend on it; 0: one per processor"},
     {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", CONFIGURED, 0,
      "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
     {"print-config", "", KIND_FLAG, 0, 1, "0", "", CONFIGURED, 0,

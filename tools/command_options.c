@@ -148,10 +148,9 @@ static eitp_status parse_size(const option_entry *row, const char *value, option
 
 /* Resolves "auto" of --data-workers to a number; other options know the word themselves. */
 static const char *resolve_auto(option_id id, const char *value, char digits[32]) {
-    const long workers = process_processors() / 4;
     if (id != OPTION_DATA_WORKERS || strcmp(value, "auto"))
         return value;
-    snprintf(digits, 32, "%ld", workers < 1 ? 1 : workers > 16 ? 16 : workers);
+    snprintf(digits, 32, "%lld", (long long)process_data_workers());
     return digits;
 }
 

@@ -149,10 +149,16 @@ void output_result(const char *data, size_t size) {
         output.failed = errno;
 }
 
+int output_flush(void) {
+    if (fflush(stdout) && !output.failed)
+        output.failed = errno;
+    return !output.failed;
+}
+
 int output_finish(int code) {
-    int failed = output.failed;
-    if (fflush(stdout) && !failed)
-        failed = errno;
+    int failed;
+    output_flush();
+    failed = output.failed;
     output_clear_progress();
     if (failed == EPIPE) /* nobody wants the result */
         return code;

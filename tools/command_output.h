@@ -45,6 +45,9 @@ void output_by_line(void);
 /* Writes to standard output; a failure to write is reported by output_finish. */
 void output_result(const char *data, size_t size);
 
+/* Flushes standard output. Returns 0 if it or an earlier write failed. */
+int output_flush(void);
+
 /* Flushes standard output. Returns `code`, or, if writing failed, prints an error and returns COMMAND_IO. That nobody
    reads a pipe is no failure. */
 int output_finish(int code);

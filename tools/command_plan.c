@@ -1,10 +1,12 @@
 /* eitp plan: the memory of a run, the configurations that use less, and the one that train would choose. */
+#include "command_advice.h"
 #include "command_data.h"
 #include "command_files.h"
 #include "command_fit.h"
 #include "command_json.h"
 #include "command_model.h"
 #include "command_output.h"
+#include "command_profile.h"
 #include "command_task.h"
 
 /* Configurations of each optimizer: as many micro-batches per pass as fit, or one; recomputing; offloading. */
@@ -61,22 +63,10 @@ static eitp_status load_tokenizer(planning *p, eitp_error *error) {
 
 static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_error *error) {
     option_set *o = &p->options;
-    const eitp_host host = command_host();
-    eitp_status status;
-    /* --model is a directory, or the name of a shape. */
-    if (options_has(o, OPTION_MODEL) && files_info(options_text(o, OPTION_MODEL)).kind == EITP_PATH_DIRECTORY) {
-        status = model_find_directory(options_text(o, OPTION_MODEL), &p->directory, error);
-        if (!status)
-            status = eitp_model_config_read(&host, p->directory, shape, error);
-    } else {
-        if (options_has(o, OPTION_MODEL))
-            options_set_text(o, OPTION_INIT, options_text(o, OPTION_MODEL), o->values[OPTION_MODEL].source);
-        options_set_text(o, OPTION_INIT, "gpt2", SOURCE_DEFAULT);
-        status = fit_read_shape(o, shape, error);
-    }
+    eitp_status status = fit_read_model(o, &p->directory, shape, error);
     if (status)
         return status;
-    shape->head = EITP_HEAD_LANGUAGE; /* of all tokens: what the plan is for */
+    task_set_planned_head(o, shape);
     status = load_tokenizer(p, error);
     if (!status && !p->directory)
         fit_set_vocabulary(o, p->tokenizer, shape);
@@ -98,11 +88,13 @@ static eitp_status measure_process(planning *p, eitp_error *error) {
 static eitp_status prepare(planning *p, eitp_error *error) {
     eitp_transformer_config shape;
     eitp_status status;
-    fit_set_profile(&p->options);
+    profile_apply(&p->options);
     output_progress("planning memory ...");
     status = read_shape(p, &shape, error);
     if (!status)
-        status = fit_from_options(&p->options, &shape, task_language.plan, NULL, p->isa, &p->plan, &p->fit, error);
+        status = advice_settle_profile(&p->options, &shape, error);
+    if (!status)
+        status = fit_from_options(&p->options, &shape, NULL, p->isa, &p->plan, &p->fit, error);
     p->plan.validates = 1;
     return status ? status : measure_process(p, error);
 }
@@ -379,8 +371,12 @@ static int plan_run(planning *p) {
 static void print_options(planning *p) {
     eitp_transformer_config shape;
     eitp_error error;
-    fit_set_profile(&p->options);
-    fit_set_defaults(&p->options, read_shape(p, &shape, &error) ? NULL : &shape);
+    const eitp_transformer_config *known;
+    profile_apply(&p->options);
+    known = read_shape(p, &shape, &error) ? NULL : &shape;
+    if (known)
+        advice_settle_profile(&p->options, known, &error);
+    fit_set_defaults(&p->options, known);
     options_print(&p->options, (int)options_integer(&p->options, OPTION_JSON));
 }
 

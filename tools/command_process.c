@@ -152,8 +152,15 @@ const char *process_stop_name(void) {
 /* ---- Memory and time ---- */
 
 long process_processors(void) {
-    const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count > 0 ? count : 1;
+    const eitp_host host = command_host();
+    eitp_processor_info info;
+    eitp_error ignored;
+    return eitp_processor_info_read(&host, &info, &ignored) ? 1 : info.usable;
+}
+
+int64_t process_data_workers(void) {
+    const int64_t workers = process_processors() / 4;
+    return workers < 1 ? 1 : workers > 16 ? 16 : workers;
 }
 
 size_t process_memory(void) {

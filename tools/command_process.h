@@ -58,8 +58,11 @@ void process_trim_memory(void);
 /* Starts the peak anew, on Linux since 4.0. */
 void process_reset_peak_memory(void);
 
-/* Online processors, at least 1. */
+/* Processors that this process may use (see eitp_processor_info), at least 1. */
 long process_processors(void);
+
+/* Data workers that leave the processors to training: one for every four, 1 to 16. */
+int64_t process_data_workers(void);
 
 /* Seconds since an arbitrary time. */
 double process_time(void);

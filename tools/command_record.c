@@ -28,7 +28,7 @@ void record_make_absolute(option_set *o) {
     for (size_t i = 0; i < COMMAND_COUNT(paths); i++) {
         option_value *value = &o->values[paths[i]];
         for (size_t j = 0; j < value->count; j++) {
-            char *absolute = find_absolute(value->texts[j]);
+            char *absolute = strcmp(value->texts[j], "-") ? find_absolute(value->texts[j]) : NULL;
             if (!absolute)
                 continue;
             free(value->texts[j]);

@@ -2,6 +2,7 @@
 
 #include "command_files.h"
 #include "command_output.h"
+#include "command_profile.h"
 
 /* ---- Samples per step ---- */
 
@@ -14,7 +15,7 @@ static void follow_profile(run *r) {
     option_set *o = &r->options;
     const option_source source = o->values[OPTION_PROFILE].source;
     const int64_t samples = samples_of(r);
-    int64_t batch = fit_profile_batch(o);
+    int64_t batch = profile_is_auto(o) ? r->resumed.config.batch_size : profile_integer(o, OPTION_BATCH_SIZE);
     if (!options_is_explicit(o, OPTION_PROFILE) || !batch)
         return;
     while (samples % batch)
@@ -26,6 +27,9 @@ static void follow_profile(run *r) {
         "size %lld and optimizer %s",
         options_text(o, OPTION_PROFILE), (long long)samples, (long long)batch, (long long)(samples / batch),
         (long long)r->resumed.rows, options_text(o, OPTION_OPTIMIZER));
+    /* There is nothing left to choose. */
+    if (profile_is_auto(o))
+        options_set_text(o, OPTION_PROFILE, "none", source);
 }
 
 /* A batch size alone is another split of the same samples, and so is an accumulation. */

@@ -1,11 +1,13 @@
 #include "command_run.h"
 
 #include "command_adapt.h"
+#include "command_advice.h"
 #include "command_directory.h"
 #include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
 #include "command_process.h"
+#include "command_profile.h"
 #include "command_record.h"
 #include "command_resume.h"
 #include "command_resume_changes.h"
@@ -102,7 +104,7 @@ eitp_status run_resolve(run *r, eitp_error *error) {
         status = resume_take_options(r, error);
     if (status)
         return status;
-    fit_set_profile(o);
+    profile_apply(o);
     if (!options_has(o, OPTION_LR))
         options_set_number(o, OPTION_LR, default_rate(r), SOURCE_DEFAULT);
     options_set_number(o, OPTION_WEIGHT_DECAY, fit_default_weight_decay(o), SOURCE_DEFAULT);
@@ -197,9 +199,17 @@ static eitp_status check_best(run *r, eitp_error *error) {
 /* Checked once the task's metrics are known. */
 static eitp_status check_metric(run *r, eitp_error *error) {
     const char *metric = options_text(&r->options, OPTION_KEEP_BEST);
-    return metric && !eitp_trainer_has_metric(r->trainer, metric)
-               ? command_fail(error, EITP_ERROR_ARGUMENT, "--keep-best: unknown metric '%s' (choose from loss)", metric)
-               : EITP_OK;
+    text_buffer names = {NULL, 0, 0};
+    eitp_status status;
+    if (!metric || eitp_trainer_has_metric(r->trainer, metric))
+        return EITP_OK;
+    text_format(&names, "loss");
+    for (int i = 0; i < r->task.metric_count; i++)
+        text_format(&names, ", %s", r->task.metrics[i].name);
+    status = command_fail(error, EITP_ERROR_ARGUMENT, "--keep-best: unknown metric '%s' (choose from %s)", metric,
+                          names.data);
+    text_release(&names);
+    return status;
 }
 
 /* ---- Model and tokenizer ---- */
@@ -239,8 +249,10 @@ static eitp_status read_shape(run *r, eitp_error *error) {
         status = fit_read_shape(o, &r->shape, error);
     if (!status && directory)
         status = eitp_model_config_read(&host, directory, &r->shape, error);
+    if (!status && directory)
+        r->directory_shape = r->shape;
     if (!status)
-        r->kind = &task_language;
+        r->kind = task_choose(o, &r->shape);
     if (!status)
         status = r->kind->set_shape(r, directory ? directory : options_text(o, OPTION_INIT), error);
     if (!status && directory)
@@ -255,7 +267,18 @@ void run_complete_options(run *r) {
     eitp_error error;
     const int has_model =
         r->checkpoint || options_has(&r->options, OPTION_MODEL) || options_has(&r->options, OPTION_INIT);
-    fit_set_defaults(&r->options, has_model && !read_shape(r, &error) ? &r->shape : NULL);
+    const eitp_transformer_config *shape = has_model && !read_shape(r, &error) ? &r->shape : NULL;
+    if (shape)
+        advice_settle_profile(&r->options, shape, &error);
+    fit_set_defaults(&r->options, shape);
+}
+
+/* What the directory lacks is random by --seed; with adapters, whose checkpoints do not have it, always the same. */
+static eitp_status load_weights(const run *r, const char *base, uint64_t seed, eitp_error *error) {
+    eitp_load_config config;
+    memset(&config, 0, sizeof config);
+    config.seed = adapt_is_requested(&r->options) ? 0 : seed;
+    return eitp_model_load_weights_with(r->model, base, &config, error);
 }
 
 static eitp_status create_model(run *r, eitp_error *error) {
@@ -277,7 +300,7 @@ static eitp_status create_model(run *r, eitp_error *error) {
     if (!status)
         status = adapt_model(o, r->model, error);
     if (!status && base)
-        status = eitp_model_load_weights(r->model, base, error);
+        status = load_weights(r, base, seed, error);
     else if (!status && !r->checkpoint)
         status = eitp_model_initialize(r->model, seed, error);
     free(base);
@@ -400,7 +423,7 @@ static void log_memory(const run *r) {
     output_info("configuration: %s", fit_describe(&r->fit, &r->choice, text, sizeof text));
     if (optimizer->fidelity == EITP_SAME_BITS || !r->fit.any_optimizer)
         return;
-    if (fit_wants_least(&r->options))
+    if (profile_takes_least(&r->options))
         output_warning("the profile low-memory uses %s (%s) instead of adamw in full precision", optimizer->name,
                        optimizer->state);
     else
@@ -437,6 +460,9 @@ static void log_run(const run *r) {
                 (long long)sequences, (long long)block, (long long)eitp_trainer_micro_batches_per_pass(r->trainer),
                 (long long)options_integer(o, OPTION_GRAD_ACCUM));
     adapt_log(r->model);
+    if (r->kind != &task_language)
+        output_info("task: %s%s", r->kind->name,
+                    options_choice(o, OPTION_TASK) ? "" : ", as the model or the data says; --task sets another");
     r->kind->log(r);
     if (r->checkpoint && r->resumed.step < r->steps)
         output_info("resuming from '%s' at step %lld of %lld", r->checkpoint, (long long)r->resumed.step,
@@ -506,7 +532,9 @@ static eitp_status fit_run(run *r, eitp_error *error) {
     const char *numerics = NULL;
     eitp_status status = r->checkpoint ? changes_find_numerics(r, &numerics, error) : EITP_OK;
     if (!status)
-        status = fit_from_options(o, &r->shape, r->kind->plan, numerics, r->isa, &r->plan, &r->fit, error);
+        status = advice_settle_profile(o, &r->shape, error);
+    if (!status)
+        status = fit_from_options(o, &r->shape, numerics, r->isa, &r->plan, &r->fit, error);
     if (!status)
         status = r->kind->split(r, r->plan.block_size, error);
     r->plan.validates = r->validates;
@@ -610,6 +638,8 @@ void run_release(run *r, int keep_data) {
     eitp_trainer_destroy(r->trainer);
     eitp_task_release(&r->task);
     eitp_model_destroy(r->model);
+    eitp_labelled_part_destroy(r->training_part);
+    eitp_labelled_part_destroy(r->validation_part);
     data_close(&r->training);
     data_close(&r->validation);
     eitp_tokenizer_destroy(r->tokenizer);

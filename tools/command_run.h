@@ -20,7 +20,8 @@ typedef struct run {
     char *model_directory;        /* of --model; NULL: not looked up yet */
     eitp_checkpoint_info resumed; /* of that checkpoint */
     replaced_run replaced;
-    eitp_transformer_config shape; /* of the model */
+    eitp_transformer_config shape;           /* of the model */
+    eitp_transformer_config directory_shape; /* of the weights that it starts from, if any */
     fit_plan plan;
     eitp_fit fit;
     char isa[MODEL_ISA_SIZE];
@@ -30,7 +31,9 @@ typedef struct run {
     eitp_tokenizer *tokenizer; /* NULL: unknown */
     data_file training, validation;
     uint64_t kept_tokens; /* of training data that has grown since the checkpoint; 0: all */
-    eitp_token_range training_range, validation_range;
+    eitp_token_range training_range, validation_range;   /* of token files */
+    eitp_labelled_part *training_part, *validation_part; /* of labelled files */
+    eitp_text_windows windows[2];                        /* of token files, for --task mlm: of each eitp_split */
     eitp_task task;
     eitp_trainer *trainer;
     int validates;

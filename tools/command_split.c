@@ -22,6 +22,24 @@ static void copy_paths(const option_set *from, option_id from_id, option_set *to
         options_set(to, OPTION_DATA, paths->texts[i], SOURCE_RUN, "", &ignored);
 }
 
+/* Takes from the run how its data are read, where the command line does not say. Standard input is gone. */
+static eitp_status copy_reading(const option_set *run, option_set *o, eitp_error *error) {
+    static const option_id ids[] = {OPTION_DATA_FORMAT,  OPTION_ENCODING,   OPTION_TEXT_COLUMN, OPTION_PAIR_COLUMN,
+                                    OPTION_LABEL_COLUMN, OPTION_ON_BAD_ROW, OPTION_DEDUP};
+    const option_value *paths = &o->values[OPTION_DATA];
+    for (size_t i = 0; i < COMMAND_COUNT(ids); i++) {
+        if (options_has(run, ids[i]) && !options_is_explicit(o, ids[i]))
+            options_set_text(o, ids[i], options_text(run, ids[i]), SOURCE_RUN);
+    }
+    for (size_t i = 0; i < paths->count; i++) {
+        if (!strcmp(paths->texts[i], "-"))
+            return command_fail(error, EITP_ERROR_ARGUMENT,
+                                "the data of the run came from standard input, which cannot be read again; name it "
+                                "with --data");
+    }
+    return EITP_OK;
+}
+
 /* Reads the options of a run from its run.json; `run` is to be released in any case. */
 static eitp_status read_record(const char *checkpoint, option_set *run, eitp_error *error) {
     int found;
@@ -48,6 +66,8 @@ eitp_status split_find_data(option_set *o, const char *checkpoint, eitp_error *e
     } else if (!status) {
         copy_paths(&run, OPTION_DATA, o);
     }
+    if (!status)
+        status = copy_reading(&run, o, error);
     options_release(&run);
     return status;
 }
@@ -129,4 +149,62 @@ eitp_status split_find_range(const option_set *o, const char *checkpoint, const 
     if (!options_has(o, OPTION_SPLIT) && source.hash)
         warn_trained(checkpoint, &training, range);
     return EITP_OK;
+}
+
+/* ---- The part of a labelled file ---- */
+
+/* Divides the samples as the run did. */
+static eitp_status divide(const char *checkpoint, const data_file *data, eitp_labelled_part **training,
+                          eitp_labelled_part **validation, eitp_error *error) {
+    option_set run;
+    double fraction = 0;
+    eitp_status status = read_record(checkpoint, &run, error);
+    if (!status && !options_has(&run, OPTION_VAL_DATA))
+        fraction = options_number(&run, OPTION_VAL_FRACTION);
+    if (!status)
+        status = eitp_labelled_split(data->labelled, fraction, (uint64_t)options_integer(&run, OPTION_SEED), training,
+                                     validation, error);
+    options_release(&run);
+    return status;
+}
+
+/* Chooses among all samples and the parts of the run, whose training part has the hash `trained`. */
+static eitp_status choose_part(const option_set *o, const char *checkpoint, uint64_t trained,
+                               eitp_labelled_part *const parts[3], data_split *split, eitp_error *error) {
+    const uint64_t all = eitp_labelled_part_source(parts[SPLIT_ALL]).count;
+    const eitp_labelled_source training = eitp_labelled_part_source(parts[SPLIT_TRAINING]);
+    const int is_same = training.hash == trained;
+    *split = find_split(o);
+    if (*split && !is_same)
+        return fail_split(*split, "the run was trained on other data", checkpoint, error);
+    if (*split == SPLIT_VALIDATION && training.count == all)
+        return fail_split(*split, "the run held out no part of this data", checkpoint, error);
+    if (is_same && !options_has(o, OPTION_SPLIT))
+        output_warning("'%s' was trained on %.0f %% of this data; --split validation evaluates only what it held out",
+                       checkpoint, 100 * (double)training.count / (double)all);
+    return EITP_OK;
+}
+
+eitp_status split_find_part(const option_set *o, const char *checkpoint, const data_file *data,
+                            eitp_labelled_part **part, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_labelled_part *parts[3] = {NULL, NULL, NULL};
+    eitp_checkpoint_info info;
+    data_split split = SPLIT_ALL;
+    eitp_status status = eitp_labelled_part_create(data->labelled, NULL, 0, &parts[SPLIT_ALL], error);
+    if (!status && find_split(o) && !is_checkpoint(checkpoint))
+        status = fail_split(find_split(o), "a model is not a checkpoint, which knows its data", checkpoint, error);
+    if (!status && is_checkpoint(checkpoint)) {
+        eitp_error ignored;
+        status = eitp_checkpoint_read_info(&host, checkpoint, &info, error);
+        if (!status && !divide(checkpoint, data, &parts[SPLIT_TRAINING], &parts[SPLIT_VALIDATION],
+                               find_split(o) ? error : &ignored))
+            status = choose_part(o, checkpoint, info.data.hash, parts, &split, error);
+        else if (!status && find_split(o))
+            status = error->status;
+    }
+    *part = status ? NULL : parts[split];
+    for (size_t i = 0; i < COMMAND_COUNT(parts); i++)
+        eitp_labelled_part_destroy(parts[i] == *part ? NULL : parts[i]);
+    return status;
 }

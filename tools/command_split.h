@@ -19,6 +19,10 @@ eitp_status split_find_data(option_set *o, const char *checkpoint, eitp_error *e
 eitp_status split_find_range(const option_set *o, const char *checkpoint, const data_file *data,
                              eitp_token_range *range, eitp_error *error);
 
+/* The same for a labelled file: the samples that the run divided by its seed and --val-fraction. */
+eitp_status split_find_part(const option_set *o, const char *checkpoint, const data_file *data,
+                            eitp_labelled_part **part, eitp_error *error);
+
 EITP_END_DECLARATIONS
 
 #endif

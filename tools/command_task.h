@@ -24,7 +24,23 @@ struct task_kind {
     void (*record)(const run *r, text_buffer *t);
 };
 
-extern const task_kind task_language;
+extern const task_kind task_language, task_masked, task_classification, task_regression;
+
+/* The task of --task; for auto what the model and the data say: a classifier for one or if the data has labels, else
+   next tokens, or hidden ones of a bidirectional model. */
+const task_kind *task_choose(const option_set *o, const eitp_transformer_config *shape);
+
+/* The task that the head of a model is for. */
+const task_kind *task_of_shape(const eitp_transformer_config *shape);
+
+/* Gives a shape that is only planned for the head of --task; for auto its own classifier, or a language head. */
+void task_set_planned_head(const option_set *o, eitp_transformer_config *shape);
+
+/* What tasks with labelled files share. */
+eitp_status task_split_labelled(run *r, int64_t block_size, eitp_error *error);
+eitp_labelled_source task_planned_source(const fit_plan *plan, const eitp_model *model);
+void task_log_labelled(const run *r);
+void task_record_labelled(const run *r, text_buffer *t);
 
 EITP_END_DECLARATIONS
 

@@ -39,8 +39,8 @@ static eitp_status train_tokenizer(const option_set *o, eitp_tokenizer **tokeniz
     eitp_text_files *files;
     eitp_text_source source;
     stoppable s;
-    eitp_status status = eitp_text_files_open(&host, (const char *const *)o->values[OPTION_DATA].texts,
-                                              o->values[OPTION_DATA].count, 0, &files, error);
+    const eitp_text_files_config texts = data_texts(o, OPTION_DATA);
+    eitp_status status = eitp_text_files_open(&host, &texts, &files, error);
     if (status)
         return status;
     memset(&config, 0, sizeof config);
@@ -53,7 +53,7 @@ static eitp_status train_tokenizer(const option_set *o, eitp_tokenizer **tokeniz
     source.read = read_stoppable;
     status = eitp_tokenizer_train(&host, &config, &source, tokenizer, error);
     eitp_text_files_close(files);
-    return status;
+    return data_explain(status, error);
 }
 
 static void print_tokenizer(const option_set *o, const eitp_tokenizer *tokenizer, const char *where) {

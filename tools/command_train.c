@@ -5,11 +5,14 @@
 #include "command_resume.h"
 #include "command_run.h"
 
+/* The metrics that the last line has. */
+#define SHOWN_METRICS 2
+
 typedef struct training {
     run *r;
     eitp_run_report report;
     post_save post_save;
-    int64_t logged_tokens; /* since the last line */
+    int64_t logged_items; /* since the last line */
     double logged_seconds;
     double shown; /* time of the last line */
 } training;
@@ -44,6 +47,15 @@ static void format_norm(double norm, char *text, size_t size) {
         snprintf(text, size, "not finite");
 }
 
+static const char *unit_of(const training *t) {
+    return t->r->task.unit ? t->r->task.unit : "items";
+}
+
+/* The exponential of the loss is a perplexity. */
+static int has_perplexity(const training *t) {
+    return !strcmp(unit_of(t), "tokens");
+}
+
 static void show_step(training *t, const eitp_run_event *event) {
     const eitp_run_report *report = event->report;
     const eitp_step_report *step = &report->step;
@@ -51,7 +63,7 @@ static void show_step(training *t, const eitp_run_event *event) {
     int terminal = output_is_terminal(), last = step->step == report->steps;
     double now = process_time();
     char line[300], loss[32], norm[32], left[32];
-    t->logged_tokens += step->items;
+    t->logged_items += step->items;
     t->logged_seconds += event->seconds;
     if (terminal ? now - t->shown < 0.1 && !last : step->step % every && step->step != report->start_step + 1 && !last)
         return;
@@ -59,9 +71,9 @@ static void show_step(training *t, const eitp_run_event *event) {
                 left, sizeof left);
     format_loss(step->loss, loss, sizeof loss);
     format_norm(step->grad_norm, norm, sizeof norm);
-    snprintf(line, sizeof line, "step %lld/%lld  loss %s  lr %.3g  norm %s  %.0f tokens/s  %s  %s left",
+    snprintf(line, sizeof line, "step %lld/%lld  loss %s  lr %.3g  norm %s  %.0f %s/s  %s  %s left",
              (long long)step->step, (long long)report->steps, loss, step->learning_rate, norm,
-             t->logged_seconds > 0 ? (double)t->logged_tokens / t->logged_seconds : 0,
+             t->logged_seconds > 0 ? (double)t->logged_items / t->logged_seconds : 0, unit_of(t),
              output_bytes((double)process_memory()), left);
     if (terminal)
         output_progress(line);
@@ -69,7 +81,7 @@ static void show_step(training *t, const eitp_run_event *event) {
         output_info("%s", line);
     t->shown = now;
     if (!terminal || t->logged_seconds > 1) {
-        t->logged_tokens = 0;
+        t->logged_items = 0;
         t->logged_seconds = 0;
     }
 }
@@ -148,8 +160,18 @@ static void add_text(text_buffer *result, const char *name, const char *text) {
         text_format(result, "null");
 }
 
+/* Metrics that are not loss terms, as in metrics.jsonl. */
+static void add_json_metrics(const eitp_evaluation *evaluation, text_buffer *result) {
+    char name[EITP_QUANTITY_NAME_SIZE + 8];
+    for (int i = evaluation->term_count; i < evaluation->metric_count; i++) {
+        snprintf(name, sizeof name, "val_%s", evaluation->metrics[i].name);
+        text_json_member_number(result, name, evaluation->metrics[i].mean);
+    }
+}
+
 static void print_json(const training *t, const char *stopped) {
     const eitp_run_report *report = &t->report;
+    char rate[64];
     text_buffer result = {NULL, 0, 0};
     char *checkpoint = last_checkpoint(t);
     text_format(&result, "{");
@@ -159,16 +181,19 @@ static void print_json(const training *t, const char *stopped) {
     if (report->evaluations) {
         text_json_member_number(&result, "val_loss", report->evaluation.loss);
         text_json_member_number(&result, "val_loss_error", report->evaluation.error);
-        text_json_member_number(&result, "val_perplexity", exp(report->evaluation.loss));
+        if (has_perplexity(t))
+            text_json_member_number(&result, "val_perplexity", exp(report->evaluation.loss));
+        add_json_metrics(&report->evaluation, &result);
         text_json_member_integer(&result, "val_step", report->evaluated_step);
     }
     if (report->best_step >= 0) {
         text_json_member_integer(&result, "best_step", report->best_step);
         text_json_member_number(&result, "best_value", report->best_value);
     }
-    text_json_member_integer(&result, "tokens", report->items);
+    text_json_member_integer(&result, unit_of(t), report->items);
     text_json_member_number(&result, "seconds", report->seconds);
-    text_json_member_number(&result, "tokens_per_s", report->seconds > 0 ? (double)report->items / report->seconds : 0);
+    snprintf(rate, sizeof rate, "%s_per_s", unit_of(t));
+    text_json_member_number(&result, rate, report->seconds > 0 ? (double)report->items / report->seconds : 0);
     text_json_member_integer(&result, "spikes_skipped", report->step.spikes_skipped);
     text_json_member_integer(&result, "planned_bytes", (int64_t)(t->r->choice.total + run_copy_bytes(t->r)));
     text_json_member_integer(&result, "peak_rss_bytes", (int64_t)process_peak_memory());
@@ -182,13 +207,18 @@ static void print_json(const training *t, const char *stopped) {
     text_release(&result);
 }
 
-static void add_evaluation(const eitp_run_report *report, text_buffer *line) {
-    double loss = report->evaluation.loss;
+static void add_evaluation(const training *t, text_buffer *line) {
+    const eitp_run_report *report = &t->report;
+    const eitp_evaluation *evaluation = &report->evaluation;
+    double loss = evaluation->loss;
     char text[32];
     format_loss(loss, text, sizeof text);
     text_format(line, ", validation loss %s", text);
-    if (isfinite(exp(loss)))
+    if (isfinite(exp(loss)) && has_perplexity(t))
         text_format(line, loss < 15 ? " (perplexity %.2f)" : " (perplexity %.3g)", exp(loss));
+    for (int i = evaluation->term_count; i < evaluation->metric_count && i < evaluation->term_count + SHOWN_METRICS;
+         i++)
+        text_format(line, ", %s %.4f", evaluation->metrics[i].name, evaluation->metrics[i].mean);
     text_format(line, " after step %lld", (long long)report->evaluated_step);
     if (report->best_step >= 0)
         text_format(line, ", best %.4f after step %lld", report->best_value, (long long)report->best_step);
@@ -225,9 +255,9 @@ static void print_summary(const training *t) {
     if (report->step.step)
         text_format(&line, ", loss %s", loss);
     if (report->evaluations)
-        add_evaluation(report, &line);
+        add_evaluation(t, &line);
     if (report->items)
-        text_format(&line, ", %lld tokens at %.0f per second", (long long)report->items,
+        text_format(&line, ", %lld %s at %.0f per second", (long long)report->items, unit_of(t),
                     (double)report->items / report->seconds);
     text_format(&line, ", peak memory %s; %s\n", output_bytes((double)process_peak_memory()),
                 checkpoint ? checkpoint : "no checkpoint");

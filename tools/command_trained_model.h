@@ -23,6 +23,12 @@ const char *trained_model_checkpoint(const trained_model *m);
  */
 eitp_status trained_model_open(const option_set *o, trained_model *m,
                                eitp_status (*read)(void *user, eitp_error *error), void *user, eitp_error *error);
+
+/* The same, asking `admit` before the weights in `base`, and adapters in `adapter` (may be NULL), are read. */
+eitp_status trained_model_open_if(const option_set *o, trained_model *m,
+                                  eitp_status (*admit)(void *user, const char *base, const char *adapter,
+                                                       eitp_error *error),
+                                  eitp_status (*read)(void *user, eitp_error *error), void *user, eitp_error *error);
 void trained_model_close(trained_model *m);
 
 /* Fails unless it predicts the next token. */

@@ -11,10 +11,13 @@ static const struct {
     int (*run)(int count, char **arguments);
     const char *help;
 } commands[] = {
+    {"check-system", command_check_system, "what this machine has, what fits in its memory, the command to run"},
     {"plan", command_plan, "memory that training needs, and configurations that fit"},
     {"train", command_train, "train a language model, from weights or from scratch"},
     {"eval", command_eval, "loss, perplexity and bits per byte of a model on data"},
     {"generate", command_generate, "generate text with a model"},
+    {"predict", command_predict, "labels that a classifier gives to texts, with probabilities"},
+    {"embed", command_embed, "texts as vectors"},
     {"merge", command_merge, "merge adapters into the weights of their base model"},
     {"set", command_set, "change settings of a checkpoint, as its learning rate"},
     {"tokenizer", command_tokenizer, "train or inspect a tokenizer, encode or decode text"},

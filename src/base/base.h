@@ -220,6 +220,7 @@ EITP_API eitp_host eitp_host_default(void);
 typedef struct eitp_memory_info {
     uint64_t total;        /* of the machine (MemTotal) */
     uint64_t available;    /* of the machine, for new allocations without swapping (MemAvailable) */
+    uint64_t swap_total;   /* of the machine */
     uint64_t swap_free;    /* not part of `usable` */
     uint64_t cgroup_limit; /* memory.max or memory.high, the lower; version 1: memory.limit_in_bytes; 0: no limit */
     uint64_t cgroup_used;  /* by that cgroup, without the page cache that is reclaimed first (inactive_file) */
@@ -254,6 +255,20 @@ EITP_API uint64_t eitp_memory_floor(const eitp_memory_info *info);
 
 /* 1 if `left` is below eitp_memory_floor; else 0, also if `usable` is unknown or info is NULL. */
 EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
+
+/* The processors of the machine and of this process; hardware threads count singly. */
+typedef struct eitp_processor_info {
+    int online;   /* of the machine */
+    int allowed;  /* that this process may run on (affinity) */
+    double quota; /* processors' worth of time that its control groups (version 1 or 2) allow; 0: no limit */
+    int usable;   /* the lower of `allowed` and `quota` rounded up, at least 1: how many threads compute at a time */
+} eitp_processor_info;
+
+/*
+ * Reads /proc and the control groups through host->files, which must be complete. Missing or malformed values are
+ * unknown, not errors: besides a NULL argument, only EITP_ERROR_MEMORY can happen. Without /proc `allowed` is `online`.
+ */
+EITP_API eitp_status eitp_processor_info_read(const eitp_host *host, eitp_processor_info *info, eitp_error *error);
 
 EITP_END_DECLARATIONS
 

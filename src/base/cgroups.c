@@ -47,7 +47,7 @@ static int eitp__list_contains(const char *list, const char *word) {
 }
 
 /* Parses /proc/self/cgroup: lines like "0::/path" and "4:cpu,memory:/path". Stores pointers into `text`. */
-static void eitp__find_cgroups(char *text, eitp__cgroup_location *locations) {
+static void eitp__find_cgroups(char *text, const char *controller, eitp__cgroup_location *locations) {
     char *line;
     while ((line = eitp__split_off(&text, '\n')) != NULL) {
         const char *number = eitp__split_off(&line, ':');
@@ -56,7 +56,7 @@ static void eitp__find_cgroups(char *text, eitp__cgroup_location *locations) {
             continue;
         if (*controllers == ':' && !strcmp(number, "0"))
             locations[EITP__CGROUP_V2].path = line;
-        else if (eitp__list_contains(controllers, "memory"))
+        else if (eitp__list_contains(controllers, controller))
             locations[EITP__CGROUP_V1].path = line;
     }
 }
@@ -102,7 +102,7 @@ static void eitp__keep_mount(eitp__cgroup_location *location, char *root, char *
 
 /* Parses /proc/self/mountinfo: lines like "31 23 0:26 /root /point rw - cgroup2 cgroup2 rw". The number of fields
    between the mount point and the dash varies; the last field lists the controllers of version 1. */
-static void eitp__find_mounts(char *text, eitp__cgroup_location *locations) {
+static void eitp__find_mounts(char *text, const char *controller, eitp__cgroup_location *locations) {
     char *line;
     while ((line = eitp__split_off(&text, '\n')) != NULL) {
         char *fields[5] = {NULL, NULL, NULL, NULL, NULL}, *word = NULL, *type;
@@ -117,7 +117,7 @@ static void eitp__find_mounts(char *text, eitp__cgroup_location *locations) {
             continue;
         if (!strcmp(type, "cgroup2"))
             eitp__keep_mount(&locations[EITP__CGROUP_V2], fields[3], fields[4]);
-        else if (!strcmp(type, "cgroup") && eitp__list_contains(line, "memory"))
+        else if (!strcmp(type, "cgroup") && eitp__list_contains(line, controller))
             eitp__keep_mount(&locations[EITP__CGROUP_V1], fields[3], fields[4]);
     }
 }
@@ -173,11 +173,14 @@ static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version
     return status;
 }
 
-/* Visits the process's cgroup of one version and its mounted parents. */
-static eitp_status eitp__visit_hierarchy(const eitp_host *host, eitp__cgroup_version version,
-                                         const eitp__cgroup_location *location,
-                                         void (*visit)(void *visitor, const eitp__cgroup_memory *memory), void *visitor,
-                                         eitp_error *error) {
+/* Reads one cgroup's files in `directory`, for the owner of `user`. */
+typedef eitp_status (*eitp__cgroup_reader)(void *user, const eitp_host *host, eitp__cgroup_version version,
+                                           const char *directory, eitp_error *error);
+
+/* Reads the process's cgroup of one version and its mounted parents. */
+static eitp_status eitp__read_hierarchy(const eitp_host *host, eitp__cgroup_version version,
+                                        const eitp__cgroup_location *location, eitp__cgroup_reader read, void *user,
+                                        eitp_error *error) {
     const char *below = eitp__path_below(location->mount_root, location->path);
     eitp_status status = EITP_OK;
     eitp__buffer directory;
@@ -189,11 +192,7 @@ static eitp_status eitp__visit_hierarchy(const eitp_host *host, eitp__cgroup_ver
     if (directory.failed)
         status = eitp__fail_memory(error, top, "the path of a control group");
     while (!status) {
-        eitp__cgroup_memory memory;
-        int has_limit = 0;
-        status = eitp__read_cgroup(host, version, directory.data, &memory, &has_limit, error);
-        if (!status && has_limit)
-            visit(visitor, &memory);
+        status = read(user, host, version, directory.data, error);
         if (directory.size == top)
             break;
         while (directory.size > top && directory.data[--directory.size] != '/') {
@@ -204,9 +203,9 @@ static eitp_status eitp__visit_hierarchy(const eitp_host *host, eitp__cgroup_ver
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
-                                              void (*visit)(void *visitor, const eitp__cgroup_memory *memory),
-                                              void *visitor, eitp_error *error) {
+/* Reads the process's cgroups of both versions that have this controller, and their mounted parents. */
+static eitp_status eitp__read_cgroups(const eitp_host *host, const char *controller, eitp__cgroup_reader read,
+                                      void *user, eitp_error *error) {
     eitp__cgroup_location locations[EITP__CGROUP_VERSIONS];
     eitp__buffer paths, mounts;
     eitp_status status;
@@ -217,14 +216,91 @@ EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
     if (!status)
         status = eitp__read_system_text(host, "/proc/self/mountinfo", &mounts, error);
     if (!status) {
-        eitp__find_cgroups(paths.data, locations);
-        eitp__find_mounts(mounts.data, locations);
+        eitp__find_cgroups(paths.data, controller, locations);
+        eitp__find_mounts(mounts.data, controller, locations);
     }
     for (int i = 0; i < EITP__CGROUP_VERSIONS && !status; i++) {
         if (locations[i].mount_point)
-            status = eitp__visit_hierarchy(host, (eitp__cgroup_version)i, &locations[i], visit, visitor, error);
+            status = eitp__read_hierarchy(host, (eitp__cgroup_version)i, &locations[i], read, user, error);
     }
     eitp__buffer_release(&paths);
     eitp__buffer_release(&mounts);
     return status;
+}
+
+/* ---- Memory ---- */
+
+typedef struct eitp__cgroup_visit {
+    void (*visit)(void *visitor, const eitp__cgroup_memory *memory);
+    void *visitor;
+} eitp__cgroup_visit;
+
+static eitp_status eitp__visit_cgroup(void *user, const eitp_host *host, eitp__cgroup_version version,
+                                      const char *directory, eitp_error *error) {
+    const eitp__cgroup_visit *v = (const eitp__cgroup_visit *)user;
+    eitp__cgroup_memory memory;
+    int has_limit = 0;
+    eitp_status status = eitp__read_cgroup(host, version, directory, &memory, &has_limit, error);
+    if (!status && has_limit)
+        v->visit(v->visitor, &memory);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
+                                              void (*visit)(void *visitor, const eitp__cgroup_memory *memory),
+                                              void *visitor, eitp_error *error) {
+    eitp__cgroup_visit v;
+    v.visit = visit;
+    v.visitor = visitor;
+    return eitp__read_cgroups(host, "memory", eitp__visit_cgroup, &v, error);
+}
+
+/* ---- Processor time ---- */
+
+/* Reads up to two numbers, as of "150000 100000", from a cgroup's file; returns how many in *count. */
+static eitp_status eitp__read_cgroup_numbers(const eitp_host *host, const char *directory, const char *file,
+                                             double numbers[2], int *count, eitp_error *error) {
+    eitp__buffer text;
+    eitp_status status;
+    char *path = eitp__join_path(host, directory, file), *at, *end;
+    *count = 0;
+    if (!path)
+        return eitp__fail_memory(error, strlen(directory) + strlen(file) + 2, "the path of a control group");
+    eitp__buffer_init(&text, host);
+    status = eitp__read_system_text(host, path, &text, error);
+    eitp__release_text(host, path);
+    for (at = text.data; !status && at && *count < 2; at = end, ++*count) {
+        const long long number = strtoll(at, &end, 10);
+        if (end == at)
+            break;
+        numbers[*count] = (double)number;
+    }
+    eitp__buffer_release(&text);
+    return status;
+}
+
+/* Lowers *user, a number of processors (0: no limit yet), to what one cgroup allows: microseconds of all processors in
+   a period. A quota of "max" or -1 is no limit. */
+static eitp_status eitp__read_quota(void *user, const eitp_host *host, eitp__cgroup_version version,
+                                    const char *directory, eitp_error *error) {
+    double *least = (double *)user, numbers[2] = {0, 0};
+    int count = 0;
+    eitp_status status;
+    if (version == EITP__CGROUP_V2) {
+        status = eitp__read_cgroup_numbers(host, directory, "cpu.max", numbers, &count, error);
+    } else {
+        status = eitp__read_cgroup_numbers(host, directory, "cpu.cfs_period_us", numbers, &count, error);
+        numbers[1] = numbers[0];
+        if (!status && count)
+            status = eitp__read_cgroup_numbers(host, directory, "cpu.cfs_quota_us", numbers, &count, error);
+        count += count == 1;
+    }
+    if (!status && count == 2 && numbers[0] > 0 && numbers[1] > 0 && (*least <= 0 || numbers[0] / numbers[1] < *least))
+        *least = numbers[0] / numbers[1];
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__cgroup_processors(const eitp_host *host, double *processors, eitp_error *error) {
+    *processors = 0;
+    return eitp__read_cgroups(host, "cpu", eitp__read_quota, processors, error);
 }

@@ -1,4 +1,4 @@
-/* Memory limits of the process's control groups (cgroups), of version 1 and 2. */
+/* Limits of the process's control groups (cgroups), of version 1 and 2: memory and processor time. */
 #ifndef EITP_CGROUPS_H
 #define EITP_CGROUPS_H
 
@@ -17,5 +17,9 @@ typedef struct eitp__cgroup_memory {
 EITP__PRIVATE eitp_status eitp__visit_cgroups(const eitp_host *host,
                                               void (*visit)(void *visitor, const eitp__cgroup_memory *memory),
                                               void *visitor, eitp_error *error);
+
+/* The least processor time that the process's cgroup or one of its mounted parents allows, as a number of processors
+   such as 1.5; 0 if none has a limit. Only EITP_ERROR_MEMORY is an error. */
+EITP__PRIVATE eitp_status eitp__cgroup_processors(const eitp_host *host, double *processors, eitp_error *error);
 
 #endif

@@ -158,3 +158,10 @@ EITP__PRIVATE uint32_t eitp__crc32c_join(uint32_t first, uint32_t second, uint64
     }
     return first ^ second;
 }
+
+EITP__PRIVATE uint64_t eitp__fnv1a(uint64_t hash, const void *data, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001B3u;
+    return hash;
+}

@@ -19,7 +19,7 @@ struct eitp__json_document {
     eitp_host host;
     eitp__json *root;
     eitp__json_block *blocks; /* the newest first */
-    char *text;               /* all strings and names, each with its zero byte: never larger than the input */
+    char *text;               /* all strings, names and numbers, each with its zero byte: never larger than the input */
     size_t text_capacity;
 };
 
@@ -41,6 +41,7 @@ typedef struct eitp__json_parser {
     int has_names; /* lone surrogates are bytes */
     eitp__json_key *keys;
     size_t key_capacity;
+    size_t values_left; /* that may still be parsed */
     eitp_error *error;
 } eitp__json_parser;
 
@@ -48,7 +49,7 @@ static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json 
 
 /* Fails at `at`, which is on the current line. */
 static eitp_status eitp__json_fail(eitp__json_parser *parser, const char *at, const char *what) {
-    size_t column = (size_t)(at - parser->line_start) + 1;
+    size_t column = eitp__utf8_count(parser->line_start, (size_t)(at - parser->line_start)) + 1;
     char found[32] = "found the end of the text";
     if (at < parser->end) {
         unsigned char byte = (unsigned char)*at;
@@ -325,6 +326,15 @@ static int eitp__json_integer(const char *at, const char *end, int64_t *integer)
     return 1;
 }
 
+/* Copies `size` bytes of the input to the document's text: what separates values makes room for the zero byte. */
+static const char *eitp__json_keep(eitp__json_parser *parser, const char *start, size_t size) {
+    char *kept = parser->document->text + parser->text_used;
+    memcpy(kept, start, size);
+    kept[size] = 0;
+    parser->text_used += size + 1;
+    return kept;
+}
+
 static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json *value) {
     const char *start = parser->at;
     int negative = *start == '-';
@@ -332,6 +342,8 @@ static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json
     if (status)
         return status;
     value->kind = EITP__JSON_NUMBER;
+    value->text_size = (size_t)(parser->at - start);
+    value->text = eitp__json_keep(parser, start, value->text_size);
     if (value->is_integer)
         value->is_integer = eitp__json_integer(start, parser->at, &value->integer);
     if (value->is_integer && value->integer)
@@ -446,6 +458,8 @@ static eitp_status eitp__json_parse_children(eitp__json_parser *parser, eitp__js
         eitp__json *child = eitp__json_new_value(parser->document, (size_t)(parser->end - parser->start));
         if (!child)
             return eitp__fail_memory(parser->error, sizeof *child * EITP__JSON_LARGEST_BLOCK, "a JSON text");
+        if (!parser->values_left--)
+            return eitp__json_fail(parser, parser->at, "expected fewer values");
         if (parent->kind == EITP__JSON_OBJECT)
             status = eitp__json_parse_name(parser, child);
         if (!status)
@@ -489,6 +503,7 @@ static eitp_status eitp__json_parse_container(eitp__json_parser *parser, eitp__j
 
 static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json *value) {
     value->line = parser->line;
+    value->begin = (size_t)(parser->at - parser->start);
     if (parser->at == parser->end)
         return eitp__json_fail(parser, parser->at, "expected a value");
     switch (*parser->at) {
@@ -536,8 +551,9 @@ static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
     return EITP_OK;
 }
 
-static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, int has_names,
-                                         eitp__json_document **document, eitp_error *error) {
+static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data, size_t size, size_t line,
+                                         size_t most_values, int has_names, eitp__json_document **document,
+                                         eitp_error *error) {
     eitp__json_parser parser;
     eitp_status status;
     memset(&parser, 0, sizeof parser);
@@ -549,7 +565,8 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
     parser.document->host = *host;
     parser.start = parser.at = parser.line_start = data;
     parser.end = size ? data + size : data;
-    parser.line = 1;
+    parser.line = line;
+    parser.values_left = most_values;
     parser.has_names = has_names;
     parser.error = error;
     status = eitp__json_parse_document(&parser);
@@ -561,9 +578,33 @@ static eitp_status eitp__json_parse_with(const eitp_host *host, const char *data
     return status;
 }
 
+EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *number) {
+    const int is_negative = size && *text == '-';
+    eitp__json_parser parser;
+    int is_integer;
+    double value;
+    memset(&parser, 0, sizeof parser);
+    if (!size)
+        return 0;
+    parser.start = parser.at = parser.line_start = text;
+    parser.end = text + size;
+    if (eitp__json_scan_number(&parser, &is_integer) || parser.at != parser.end)
+        return 0;
+    value = eitp__decimal_value(text + is_negative, parser.end) * (is_negative ? -1.0 : 1.0);
+    if (value > DBL_MAX || value < -DBL_MAX)
+        return 0;
+    *number = value;
+    return 1;
+}
+
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error) {
-    return eitp__json_parse_with(host, data, size, 0, document, error);
+    return eitp__json_parse_with(host, data, size, 1, SIZE_MAX, 0, document, error);
+}
+
+EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
+                                                eitp__json_document **document, eitp_error *error) {
+    return eitp__json_parse_with(host, data, size, line, EITP__JSON_LINE_VALUES, 0, document, error);
 }
 
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
@@ -591,7 +632,7 @@ static eitp_status eitp__json_read_file_as(const eitp_host *host, const char *pa
     eitp__buffer_init(&text, host);
     status = eitp__read_file(host, path, limit, &text, error);
     if (!status) {
-        status = eitp__json_parse_with(host, text.data, text.size, has_names, document, error);
+        status = eitp__json_parse_with(host, text.data, text.size, 1, SIZE_MAX, has_names, document, error);
         if (status)
             eitp__fail_prefix(error, status, "%s", path);
     }

@@ -21,11 +21,13 @@ typedef struct eitp__json {
     int is_integer; /* the number has neither fraction nor exponent and fits `integer` */
     int64_t integer;
     double number;
-    const char *text; /* of a string: UTF-8, unescaped, zero-terminated; may contain zero bytes */
+    const char *text; /* of a string: UTF-8, unescaped, may contain zero bytes; of a number: as it is written.
+                         Zero-terminated; NULL: another kind of value */
     size_t text_size;
     const char *name; /* of a member of an object, else NULL */
     size_t name_size;
     size_t line;  /* of its first character, counted from 1 */
+    size_t begin; /* offset of its first byte in the text that was parsed */
     size_t count; /* number of children */
     struct eitp__json *first_child;
     struct eitp__json *next;
@@ -34,9 +36,17 @@ typedef struct eitp__json {
 typedef struct eitp__json_document eitp__json_document;
 
 /* Parses `size` bytes. Nesting deeper than 64, invalid UTF-8, unpaired surrogates, duplicate names and text after the
-   value are EITP_ERROR_FORMAT, with line and column. Memory is bounded by a small multiple of `size`. */
+   value are EITP_ERROR_FORMAT, with line and column, in characters. Memory is bounded by a small multiple of `size`. */
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error);
+
+/* Largest number of values in a line: they need up to 120 MB. */
+enum { EITP__JSON_LINE_VALUES = 1 << 20 };
+
+/* The same for line `line` of a file, with at most EITP__JSON_LINE_VALUES values. */
+EITP__PRIVATE eitp_status eitp__json_parse_line(const eitp_host *host, const char *data, size_t size, size_t line,
+                                                eitp__json_document **document, eitp_error *error);
+
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document);
 EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *document);
 
@@ -50,6 +60,10 @@ EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char
  */
 EITP__PRIVATE eitp_status eitp__json_read_file_with_names(const eitp_host *host, const char *path, size_t limit,
                                                           eitp__json_document **document, eitp_error *error);
+
+/* Stores the number that `text` is, as JSON writes numbers, and returns 1; 0 if it is anything else. Allocates
+   nothing. */
+EITP__PRIVATE int eitp__json_read_number(const char *text, size_t size, double *number);
 
 /* Finds a member by name. Returns NULL if it is missing, or if `object` is NULL or another kind of value. */
 EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name);

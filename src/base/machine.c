@@ -50,6 +50,7 @@ static eitp_status eitp__read_machine(const eitp_host *host, eitp_memory_info *i
         return status;
     info->total = eitp__find_bytes(text.data, "MemTotal:");
     info->available = eitp__find_bytes(text.data, "MemAvailable:");
+    info->swap_total = eitp__find_bytes(text.data, "SwapTotal:");
     info->swap_free = eitp__find_bytes(text.data, "SwapFree:");
     eitp__buffer_release(&text);
 #if !defined(__linux__) && defined(_SC_PHYS_PAGES)

@@ -202,6 +202,13 @@ EITP__PRIVATE size_t eitp__utf8_incomplete(const unsigned char *text, size_t siz
     return 0;
 }
 
+EITP__PRIVATE size_t eitp__utf8_count(const char *text, size_t size) {
+    size_t count = 0;
+    for (size_t i = 0; i < size; i++)
+        count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return count;
+}
+
 EITP__PRIVATE size_t eitp__utf8_valid_prefix(const unsigned char *text, size_t size) {
     size_t i = 0;
     while (i < size) {

@@ -45,6 +45,9 @@ EITP__PRIVATE size_t eitp__utf8_next(const unsigned char *text, size_t size, uin
 /* Number of bytes at the end of the text that begin an incomplete but so far well-formed sequence: 0 to 3. */
 EITP__PRIVATE size_t eitp__utf8_incomplete(const unsigned char *text, size_t size);
 
+/* Number of characters of a text: of bytes that do not continue one. */
+EITP__PRIVATE size_t eitp__utf8_count(const char *text, size_t size);
+
 /* Length of the longest prefix that is valid UTF-8. */
 EITP__PRIVATE size_t eitp__utf8_valid_prefix(const unsigned char *text, size_t size);
 

@@ -22,41 +22,68 @@ typedef struct eitp_token_file_info {
     uint64_t document_count;        /* number of texts that are not empty */
     uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded the texts */
     uint64_t content_hash;          /* of the ids: equal tokens have equal hashes */
-    uint64_t text_bytes;            /* size of the texts */
-    uint64_t invalid_bytes;         /* of them, bytes that were not valid UTF-8 and became U+FFFD */
+    uint64_t text_bytes;            /* size of the texts in UTF-8 */
+    uint64_t invalid_bytes;         /* bytes that were not valid in the texts' encoding and became U+FFFD */
     double unigram_entropy;         /* in nats per token: the loss of a model that knows only how frequent each id is */
 } eitp_token_file_info;
 
+/* How a file is divided into texts. */
+typedef enum eitp_text_format {
+    EITP_FORMAT_AUTO = 0,   /* by the ending of its name, see eitp_text_files and eitp_table */
+    EITP_FORMAT_TEXT = 1,   /* the file is one text */
+    EITP_FORMAT_LINES = 2,  /* each line is a text */
+    EITP_FORMAT_CSV = 3,    /* RFC 4180; a column is the text */
+    EITP_FORMAT_TSV = 4,    /* the same with tabs */
+    EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, of which a member is the text */
+    EITP_FORMAT_FOLDERS = 6 /* eitp_table: a directory with a directory, or a file, for each label */
+} eitp_text_format;
+
 /*
- * The texts in files, read piece by piece. A path is a text file or a directory, which stands for all regular files in
- * it and below it, in the byte order of their names, level by level; symbolic links are followed. Each file is a
- * document. Empty files, and token files found in a directory, are skipped; the log says so. It belongs to one thread
- * at a time.
+ * The texts in files, read piece by piece as UTF-8. A path is a file or a directory, which stands for all regular files
+ * in it and below it, in the byte order of their names, level by level; symbolic links are followed. Each file, or each
+ * row of a table, is a document. Empty files and texts, and token files found in a directory, are skipped; the log says
+ * so of files. It belongs to one thread at a time.
  */
 typedef struct eitp_text_files eitp_text_files;
 
-/*
- * Checks and copies `paths`. A path that does not exist, and directories nested more than 32 deep (a symbolic link to a
- * parent), are EITP_ERROR_ARGUMENT. `piece_size` is the largest number of bytes read at a time; 0: 65536. Close with
- * eitp_text_files_close.
- */
-EITP_API eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count,
-                                          size_t piece_size, eitp_text_files **files, eitp_error *error);
+/* Zero-initialise it; only `paths` and `path_count` must be set. */
+typedef struct eitp_text_files_config {
+    const char *const *paths; /* "-" is `input` */
+    size_t path_count;
+    size_t piece_size; /* largest number of bytes read at a time; 0: 65536 */
+    /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl or .ndjson, else TEXT. Not
+       FOLDERS. */
+    eitp_text_format format;
+    const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
+    const char *text_column; /* of tables; NULL: "text"; see eitp_table_config */
+    int skip_bad;            /* nonzero: bad rows of tables are skipped; 0: the first is an error */
+    int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
+    eitp_text_source input;  /* what "-" reads, up to the end of its first document; `read` NULL: nothing */
+} eitp_text_files_config;
+
+/* Checks and copies the configuration. A path that does not exist, and directories nested more than 32 deep (a symbolic
+   link to a parent), are EITP_ERROR_ARGUMENT. Close with eitp_text_files_close. */
+EITP_API eitp_status eitp_text_files_open(const eitp_host *host, const eitp_text_files_config *config,
+                                          eitp_text_files **files, eitp_error *error);
 
 /* NULL is harmless. */
 EITP_API void eitp_text_files_close(eitp_text_files *files);
 
-/* Total size of all files in bytes, as of eitp_text_files_open. 0 for NULL. */
+/* Total size of all files in bytes, without "-", as of eitp_text_files_open. 0 for NULL. */
 EITP_API uint64_t eitp_text_files_bytes(const eitp_text_files *files);
 
-/* A source that reads the remaining text of `files`, for instance for eitp_tokenizer_train; valid until `files` is
-   closed. With NULL, reading fails with EITP_ERROR_ARGUMENT. */
+/*
+ * A source that reads the remaining text of `files`, for instance for eitp_tokenizer_train; valid until `files` is
+ * closed. A file that is not text in the encoding is EITP_ERROR_FORMAT, and the message has the command that converts
+ * it: see docs/data.md. So is a bad row of a table. A table without the column is EITP_ERROR_ARGUMENT. With NULL,
+ * reading fails with EITP_ERROR_ARGUMENT.
+ */
 EITP_API eitp_text_source eitp_text_files_source(eitp_text_files *files);
 
 /* Progress of eitp_pack. `path` is the file being read, valid during the call. */
 typedef struct eitp_pack_progress {
     const char *path;
-    uint64_t text_bytes;       /* read so far */
+    uint64_t text_bytes;       /* of the files, read so far */
     uint64_t text_bytes_total; /* eitp_text_files_bytes */
     uint64_t documents;        /* started so far */
     uint64_t tokens;           /* encoded so far */
@@ -64,10 +91,15 @@ typedef struct eitp_pack_progress {
 
 /* Zero-initialise it; only `paths` and `path_count` must be set. */
 typedef struct eitp_pack_config {
-    const char *const *paths; /* text files and directories, see eitp_text_files */
+    const char *const *paths; /* text files, tables and directories, see eitp_text_files */
     size_t path_count;
-    int strict_utf8;  /* nonzero: text that is not valid UTF-8 is an error; 0: see eitp_pack */
-    size_t read_size; /* bytes read at a time; 0: 65536. The tokens do not depend on it. */
+    int strict_utf8;         /* nonzero: bytes that are invalid in the encoding are an error; 0: see eitp_pack */
+    size_t read_size;        /* bytes read at a time; 0: 65536. The tokens do not depend on it. */
+    eitp_text_format format; /* this and the next four: see eitp_text_files_config */
+    const char *encoding;
+    const char *text_column;
+    int skip_bad;
+    eitp_text_source input;
     /* Called after each read, by the thread that called eitp_pack; may be NULL. Any result but 0 stops packing with
        EITP_ERROR_INTERRUPTED. */
     int (*progress)(void *user, const eitp_pack_progress *progress);
@@ -76,18 +108,22 @@ typedef struct eitp_pack_config {
 
 /*
  * Reads texts, encodes them and writes the ids to the token file `output_path`, with the tokenizer's end-of-text id, if
- * it has one, after each document. The memory needed does not depend on the size of the texts.
+ * it has one, after each document: a file, or a row of a table. The memory needed does not depend on the size of the
+ * texts; of tables, a row of 16 MiB at most is in memory.
  *
  * The file is written as "<output_path>.partial", synced and renamed: after a failure the previous file, if any, is
  * still at `output_path` (or, if only syncing the directory failed, the complete new one).
  *
- * Bytes that are not valid UTF-8 become U+FFFD, one for each maximal subpart of an ill-formed sequence (The Unicode
- * Standard, section 3.9 and table 3-7; Python's errors="replace"). They are counted in info->invalid_bytes, with a
- * warning for each file in the log. With strict_utf8 the first one is EITP_ERROR_FORMAT, with file and position.
+ * Bytes that are not valid in the encoding become U+FFFD; in UTF-8 one for each maximal subpart of an ill-formed
+ * sequence (The Unicode Standard, section 3.9 and table 3-7; Python's errors="replace"). They are counted in
+ * info->invalid_bytes, with a warning for each file in the log. With strict_utf8 the first one is EITP_ERROR_FORMAT,
+ * with file and position.
  * Text that reads "<|endoftext|>" becomes that token, see eitp_tokenizer.
  *
- * A path that does not exist, a token file among `paths`, and texts that are all empty are EITP_ERROR_ARGUMENT. If
- * `info` is not NULL, it receives the new file's eitp_token_file_info.
+ * A path that does not exist, a token file among `paths`, a table without the column, and texts that are all empty are
+ * EITP_ERROR_ARGUMENT. A file that is compressed, binary or mostly not UTF-8 is EITP_ERROR_FORMAT, as docs/data.md
+ * explains, and so is a bad row of a table, unless it is skipped. If `info` is not NULL, it receives the new file's
+ * eitp_token_file_info.
  */
 EITP_API eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
                                const char *output_path, eitp_token_file_info *info, eitp_error *error);

@@ -24,6 +24,65 @@ typedef struct eitp_example_source {
     eitp_status (*read)(void *user, eitp_example *example, int *is_end, eitp_error *error);
 } eitp_example_source;
 
+/*
+ * Rows of files, as examples: CSV, TSV, JSON Lines, lines, or directories of texts, as docs/data.md describes. One row
+ * is in memory at a time. It belongs to one thread at a time.
+ */
+typedef struct eitp_table eitp_table;
+
+/* Zero-initialise it; only `paths` and `path_count` must be set. */
+typedef struct eitp_table_config {
+    /*
+     * Files and directories. Their format, with EITP_FORMAT_AUTO: of a directory FOLDERS; of a file CSV (.csv), TSV
+     * (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), and LINES of any other. "-" is `input`. A directory with a format
+     * other than FOLDERS stands for the files in it and below it.
+     */
+    const char *const *paths;
+    size_t path_count;
+    eitp_text_format format;
+    const char *encoding; /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
+    /*
+     * Columns: names in the header of CSV and TSV, or of members in JSON Lines; or, without a header, numbers from "1",
+     * if all columns that are given are numbers. NULL: "text", none, and "label" if a file has it.
+     */
+    const char *text_column, *pair_column, *label_column;
+    int skip_bad;     /* nonzero: rows that cannot be read are skipped, counted and logged; 0: the first is an error */
+    int strict_utf8;  /* nonzero: bytes that are invalid in the encoding are an error; 0: they become U+FFFD, as in
+                        eitp_pack */
+    size_t row_limit; /* largest row in bytes; 0: 16 MiB. A larger one is bad. */
+    size_t read_size; /* bytes read at a time; 0: 65536. The rows do not depend on it. */
+    eitp_text_source input; /* what "-" reads, up to the end of its first document, such as standard input; `read` NULL:
+                               nothing */
+} eitp_table_config;
+
+/* What has been read. */
+typedef struct eitp_table_statistics {
+    uint64_t rows;          /* examples */
+    uint64_t skipped_rows;  /* bad rows */
+    uint64_t bytes;         /* of the files */
+    uint64_t bytes_total;   /* of all files, as of eitp_table_open, without "-" */
+    uint64_t invalid_bytes; /* bytes that were not valid and became U+FFFD */
+} eitp_table_statistics;
+
+/* Copies the configuration, finds the files and checks that they exist; reads none of them. Close with
+   eitp_table_close. */
+EITP_API eitp_status eitp_table_open(const eitp_host *host, const eitp_table_config *config, eitp_table **table,
+                                     eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_table_close(eitp_table *table);
+
+/*
+ * The remaining rows, file by file; empty lines are not rows. Valid until `table` is closed. A column that is missing
+ * is EITP_ERROR_ARGUMENT, a bad row EITP_ERROR_FORMAT, with file, line and column, in characters from 1; so are a table
+ * of which all rows were skipped, and a file that is not text in the encoding (docs/data.md). After a failure reading
+ * cannot go on. With NULL, reading fails with EITP_ERROR_ARGUMENT.
+ */
+EITP_API eitp_example_source eitp_table_source(eitp_table *table);
+
+/* All zeros for NULL. */
+EITP_API eitp_table_statistics eitp_table_get_statistics(const eitp_table *table);
+
 EITP_END_DECLARATIONS
 
 #endif

@@ -1,4 +1,5 @@
-/* Labelled samples: examples as token ids and numbers, as tasks read them. */
+/* Labelled samples: examples as token ids and numbers, as tasks read them, and the file that they are packed into
+   (docs/labelled-file.md). */
 #ifndef EITP_LABELLED_H
 #define EITP_LABELLED_H
 
@@ -8,7 +9,7 @@ EITP_BEGIN_DECLARATIONS
 
 /* A labelled sample, for `read` of a source to fill in. */
 typedef struct eitp_labelled_sample {
-    int32_t *ids;      /* room for max_length ids of the source */
+    int32_t *ids;      /* room for max_length ids of the source; NULL: not wanted */
     int32_t *segments; /* the segment of each id, the same number; NULL: not wanted */
     int64_t length;    /* number of ids, at least 1 */
     int32_t label;     /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
@@ -17,7 +18,7 @@ typedef struct eitp_labelled_sample {
 } eitp_labelled_sample;
 
 /* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
-   outlive the users of the source. */
+   outlive the users of the source. A source without `read` has no samples. */
 typedef struct eitp_labelled_source {
     void *user;
     uint64_t count;            /* number of samples */
@@ -29,6 +30,191 @@ typedef struct eitp_labelled_source {
     /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
     eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
 } eitp_labelled_source;
+
+/* ---- Packing examples into a labelled file ---- */
+
+/* A labelled file. */
+typedef struct eitp_labelled_info {
+    int32_t element_size;           /* bytes of an id: 2 or 4 */
+    int32_t vocabulary_size;        /* every id is below it */
+    eitp_problem problem;           /* EITP_PROBLEM_UNKNOWN: samples have no labels */
+    int64_t label_count;            /* labels, or numbers to predict */
+    uint64_t sample_count;          /* at least 1 */
+    uint64_t id_count;              /* of all samples */
+    int64_t max_length;             /* ids of the longest sample */
+    uint64_t pair_count;            /* samples of two texts */
+    uint64_t cut_samples;           /* samples that were too long and were cut, */
+    uint64_t cut_ids;               /* and the tokens that they lost */
+    uint64_t skipped;               /* bad examples, which are not in the file */
+    uint64_t repeated;              /* examples with the texts and labels of an earlier one */
+    uint64_t ambiguous;             /* examples with texts that occur with different labels */
+    int dedup;                      /* nonzero: repeated and ambiguous examples are not in the file */
+    eitp_sequence_config sequence;  /* how texts were encoded */
+    uint64_t tokenizer_fingerprint; /* eitp_tokenizer_fingerprint of the tokenizer that encoded them */
+    uint64_t content_hash;          /* of samples and labels; the order of samples matters */
+} eitp_labelled_info;
+
+/* Progress of eitp_labelled_pack. */
+typedef struct eitp_labelled_progress {
+    const char *path;  /* of the last example, valid during the call; NULL: unknown */
+    uint64_t line;     /* its line there; 0: unknown */
+    uint64_t examples; /* read so far */
+    uint64_t ids;      /* written so far */
+} eitp_labelled_progress;
+
+/* Zero-initialise it and set what you need. */
+typedef struct eitp_labelled_pack_config {
+    /* How texts become ids. With max_length 0, max_length, truncation and truncate_left are those of the tokenizer's
+       files: "truncation" in tokenizer.json, or else model_max_length in tokenizer_config.json; if they have neither,
+       sequences are not cut. */
+    eitp_sequence_config sequence;
+    eitp_problem problem;      /* EITP_PROBLEM_UNKNOWN: as eitp_labelled_pack finds */
+    const char *const *labels; /* label_count names, those of a model; NULL: the labels are those of the examples */
+    int64_t label_count;
+    int skip_bad; /* nonzero: bad examples are counted and logged; 0: the first one is an error */
+    int dedup;    /* nonzero: drops repeats, see eitp_labelled_pack */
+    /* Called after each example, by the thread that called eitp_labelled_pack; may be NULL. Any result but 0 stops
+       packing with EITP_ERROR_INTERRUPTED. */
+    int (*progress)(void *user, const eitp_labelled_progress *progress);
+    void *user;
+} eitp_labelled_pack_config;
+
+/*
+ * Encodes the remaining examples of a source and writes them to the labelled file `output_path`, as
+ * "<output_path>.partial", which is synced and renamed: after a failure the previous file, if any, is still at
+ * `output_path` (or, if only syncing the directory failed, the complete new one). Ids go to the file as they come; the
+ * memory needed is about 100 bytes for each example and 10 for each of its labels, and the text of different labels.
+ *
+ * Labels: with EITP_PROBLEM_SINGLE_LABEL an example has exactly one. With EITP_PROBLEM_MULTI_LABEL it has any number of
+ * different ones, from a list or as names separated by '|'; a missing or empty label stands for none. With
+ * EITP_PROBLEM_REGRESSION they are one or more finite numbers, as many in every example. With EITP_PROBLEM_UNKNOWN the
+ * problem is
+ *   - EITP_PROBLEM_UNKNOWN if no example has a label (whatever config->problem says),
+ *   - EITP_PROBLEM_MULTI_LABEL if the labels of an example come from a list or contain a '|' (and are not, as a whole,
+ *     one of config->labels),
+ *   - EITP_PROBLEM_REGRESSION if config->labels is NULL, all labels are numbers, and one of them is not whole,
+ *   - EITP_PROBLEM_SINGLE_LABEL otherwise: whole numbers are names.
+ * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not:
+ * the order of the examples does not matter. config->labels of a regression only name its numbers.
+ *
+ * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels are none of
+ * these, or unknown, or if it has none where others have some (with EITP_PROBLEM_UNKNOWN and without config->labels,
+ * examples without labels that come before the first one with labels are an error even with skip_bad). It is
+ * EITP_ERROR_FORMAT, with file, line and column.
+ *
+ * Repeats are found by a 64-bit hash of the texts, before they are cut. With `dedup` the first of several examples with
+ * the same texts and labels is kept; if their labels differ, none is.
+ *
+ * A source without a usable example is EITP_ERROR_ARGUMENT. If `info` is not NULL, it receives the new file's
+ * eitp_labelled_info.
+ */
+EITP_API eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,
+                                        const eitp_labelled_pack_config *config, const eitp_example_source *source,
+                                        const char *output_path, eitp_labelled_info *info, eitp_error *error);
+
+/* ---- Reading a labelled file ---- */
+
+/* A labelled file opened for reading. Any number of threads may read it at the same time, if the host's files allow
+   it. */
+typedef struct eitp_labelled_file eitp_labelled_file;
+
+/*
+ * Opens a labelled file and checks its header, size, index and labels, which it reads once; they and the ids stay on
+ * disk. Ids are checked when they are read: they must be below the file's vocabulary size and, unless it is 0, below
+ * the caller's `vocabulary_size`. Close with eitp_labelled_file_close.
+ */
+EITP_API eitp_status eitp_labelled_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
+                                             eitp_labelled_file **file, eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_labelled_file_close(eitp_labelled_file *file);
+
+/* All zeros for NULL. */
+EITP_API eitp_labelled_info eitp_labelled_file_get_info(const eitp_labelled_file *file);
+
+/* Fills in sample `number`. A number outside the file is EITP_ERROR_ARGUMENT, damaged content EITP_ERROR_FORMAT, and a
+   file that has become shorter EITP_ERROR_IO. After a failure the content of *sample is unspecified. */
+EITP_API eitp_status eitp_labelled_file_read(const eitp_labelled_file *file, uint64_t number,
+                                             eitp_labelled_sample *sample, eitp_error *error);
+
+/* Reads all ids: EITP_ERROR_FORMAT if one is outside the vocabulary or the checksum of a sample does not match. */
+EITP_API eitp_status eitp_labelled_file_verify(const eitp_labelled_file *file, eitp_error *error);
+
+/* All samples of a file, which must stay open. NULL gives a source without samples. */
+EITP_API eitp_labelled_source eitp_labelled_file_source(const eitp_labelled_file *file);
+
+/* ---- Parts of a labelled file ---- */
+
+/* Samples of a labelled file, which must stay open: a list of their numbers, 8 bytes each. Does not change after
+   creation: any number of threads may read it. */
+typedef struct eitp_labelled_part eitp_labelled_part;
+
+/* Copies `count` sample numbers, whose order and repetitions are kept; `samples` NULL and `count` 0: all samples. A
+   number outside the file is EITP_ERROR_ARGUMENT. Release with eitp_labelled_part_destroy. */
+EITP_API eitp_status eitp_labelled_part_create(const eitp_labelled_file *file, const uint64_t *samples, uint64_t count,
+                                               eitp_labelled_part **part, eitp_error *error);
+
+/* NULL is harmless. */
+EITP_API void eitp_labelled_part_destroy(eitp_labelled_part *part);
+
+/* The samples of a part, which must stay alive. Its hash is that of the file's content and the numbers. NULL gives a
+   source without samples. */
+EITP_API eitp_labelled_source eitp_labelled_part_source(const eitp_labelled_part *part);
+
+/*
+ * Splits a file into a training and a validation part, each in the order of the file. With n samples and fraction f,
+ * validation has n * f, rounded to the nearest number from 1 to n - 1. With f = 0 training has all samples, validation
+ * none.
+ *
+ * EITP_PROBLEM_SINGLE_LABEL: each label has about its share of the validation part (Webster's method); each with two or
+ * more samples is in both parts if validation has as many samples as there are such labels, else the more frequent ones
+ * are. A label with one sample is in training. For other problems samples are drawn at random. The split
+ * depends on labels, seed and fraction only.
+ *
+ * EITP_ERROR_ARGUMENT if f is outside [0, 1), or above 0 with one sample. Needs 24 bytes of memory for each sample
+ * besides the parts.
+ */
+EITP_API eitp_status eitp_labelled_split(const eitp_labelled_file *file, double validation_fraction, uint64_t seed,
+                                         eitp_labelled_part **training, eitp_labelled_part **validation,
+                                         eitp_error *error);
+
+/* Sets *count to the number of samples of `validation` whose texts, before they were cut, are those of a sample of
+   `training`. The parts may be of different files. Needs 8 bytes of memory for each sample of `training`. */
+EITP_API eitp_status eitp_labelled_overlap(const eitp_labelled_part *training, const eitp_labelled_part *validation,
+                                           uint64_t *count, eitp_error *error);
+
+/* ---- Labelled samples in memory, and counts ---- */
+
+/* Labelled samples in arrays of the program. Sample i has ids [starts[i], starts[i + 1]). */
+typedef struct eitp_labelled_arrays {
+    uint64_t count;          /* number of samples */
+    const uint64_t *starts;  /* count + 1 */
+    const int32_t *ids;      /* starts[count] */
+    const int32_t *segments; /* of each id; NULL: all 0 */
+    eitp_problem problem;
+    int64_t label_count;
+    const char *const *names; /* label_count names; NULL: none */
+    const int32_t *labels;    /* EITP_PROBLEM_SINGLE_LABEL: [count] numbers; -1: the sample has none */
+    const float *targets;     /* EITP_PROBLEM_MULTI_LABEL and EITP_PROBLEM_REGRESSION: [count, label_count] */
+} eitp_labelled_arrays;
+
+/*
+ * A source of samples in memory. *arrays and what it points to are not copied, and must outlive the users of the
+ * source. Reads everything once to check it and to compute the hash. EITP_ERROR_ARGUMENT: a sample without ids, a
+ * negative id, a label outside [-1, label_count), a target that is not finite or, with EITP_PROBLEM_MULTI_LABEL,
+ * neither 0 nor 1.
+ */
+EITP_API eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp_labelled_source *source,
+                                                 eitp_error *error);
+
+/* Counts the samples of each label in counts[label_count], by reading all samples without their ids. A regression or a
+   source without labels is EITP_ERROR_ARGUMENT. */
+EITP_API eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source,
+                                                uint64_t *counts, eitp_error *error);
+
+/* Sets weights[label_count] from eitp_labelled_class_counts: n / (k * count), with n samples in k labels that have any,
+   as class_weight="balanced" of scikit-learn. A label without samples has weight 1. NULL is harmless. */
+EITP_API void eitp_labelled_balanced_weights(const uint64_t *counts, int64_t label_count, float *weights);
 
 EITP_END_DECLARATIONS
 

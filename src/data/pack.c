@@ -1,11 +1,10 @@
-/* Packs texts into a token file: reads, repairs invalid UTF-8, encodes, writes. */
+/* Packs texts into a token file: reads, encodes, writes. */
 #include "data/data.h"
 
 #include "base/files.h"
 #include "base/log.h"
 #include "data/text_files.h"
 #include "data/token_writer.h"
-#include "data/utf8_repair.h"
 
 typedef struct eitp__packer {
     const eitp_host *host;
@@ -13,16 +12,11 @@ typedef struct eitp__packer {
     eitp_text_files *texts;
     eitp_encoder *encoder;
     eitp__token_writer writer;
-    const char *path;         /* of the current text */
-    eitp__utf8_repair repair; /* of the current text */
+    const char *path; /* of the current text */
 } eitp__packer;
 
 static eitp_status eitp__pack_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
     return eitp__token_writer_add(&((eitp__packer *)user)->writer, ids, count, error);
-}
-
-static eitp_status eitp__pack_utf8(void *user, const char *text, size_t size, eitp_error *error) {
-    return eitp_encoder_add(((eitp__packer *)user)->encoder, text, size, error);
 }
 
 static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *error) {
@@ -31,7 +25,7 @@ static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *e
     if (!config->progress)
         return EITP_OK;
     progress.path = packer->path;
-    progress.text_bytes = packer->writer.info.text_bytes;
+    progress.text_bytes = eitp__text_files_counts(packer->texts).file_bytes;
     progress.text_bytes_total = eitp_text_files_bytes(packer->texts);
     progress.documents = packer->writer.info.document_count;
     progress.tokens = packer->writer.info.token_count;
@@ -41,31 +35,17 @@ static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *e
     return EITP_OK;
 }
 
-/* With strict_utf8 invalid bytes are an error. Checked after each piece. */
-static eitp_status eitp__pack_check_utf8(const eitp__packer *packer, eitp_error *error) {
-    const eitp__utf8_repair *repair = &packer->repair;
-    if (!packer->config->strict_utf8 || !repair->invalid_bytes)
-        return EITP_OK;
-    return eitp__fail(error, EITP_ERROR_FORMAT,
-                      "%s: invalid UTF-8 at byte %llu (0x%02X); convert the text to UTF-8, or turn off strict_utf8 to "
-                      "replace such bytes by U+FFFD",
-                      packer->path, (unsigned long long)repair->first_invalid, (unsigned)repair->invalid_byte);
-}
-
-/* Passes all pieces of the current text through repair and encoder. */
+/* Encodes all pieces of the current text. */
 static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
     for (;;) {
         const char *text;
         size_t size = 0;
         eitp_status status = eitp__text_files_piece(packer->texts, &text, &size, error);
         if (status == EITP_OK)
-            status = size ? eitp__utf8_repair_add(&packer->repair, text, size, error)
-                          : eitp__utf8_repair_finish(&packer->repair, error);
-        if (status == EITP_OK)
-            status = eitp__pack_check_utf8(packer, error);
-        packer->writer.info.text_bytes += size;
-        if (status == EITP_OK)
-            status = size ? eitp__pack_progress(packer, error) : eitp_encoder_finish(packer->encoder, error);
+            status = size ? eitp_encoder_add(packer->encoder, text, size, error)
+                          : eitp_encoder_finish(packer->encoder, error);
+        if (status == EITP_OK && size)
+            status = eitp__pack_progress(packer, error);
         if (status != EITP_OK || !size)
             return status;
     }
@@ -73,29 +53,10 @@ static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
 
 static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) {
     eitp_token_file_info *info = &packer->writer.info;
-    const eitp__utf8_repair *repair = &packer->repair;
-    eitp__utf8_repair_init(&packer->repair, eitp__pack_utf8, packer);
     info->document_count++;
     eitp_status status = eitp__pack_pieces(packer, error);
     if (status == EITP_OK && info->end_of_text >= 0)
         status = eitp__token_writer_add(&packer->writer, &info->end_of_text, 1, error);
-    if (status != EITP_OK || !repair->invalid_bytes)
-        return status;
-    info->invalid_bytes += repair->invalid_bytes;
-    eitp__log(packer->host, EITP_LOG_WARNING,
-              "%s: replaced %llu bytes of invalid UTF-8 by U+FFFD, the first at byte %llu (0x%02X)", packer->path,
-              (unsigned long long)repair->invalid_bytes, (unsigned long long)repair->first_invalid,
-              (unsigned)repair->invalid_byte);
-    return EITP_OK;
-}
-
-/* Fails early if the output cannot be a file. */
-static eitp_status eitp__pack_check_output(const eitp_host *host, const char *path, eitp_error *error) {
-    eitp_path_info output = EITP__ZERO;
-    eitp_status status = eitp__path_info(host, path, &output, error);
-    if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "%s: exists and is not a file; choose another name for the token file", path);
     return status;
 }
 
@@ -107,13 +68,26 @@ static void eitp__pack_warn_truncation(const eitp__packer *packer, const eitp_to
                   "the tokenizer's truncation at %ld tokens is not applied: texts are packed whole", (long)length);
 }
 
+static eitp_status eitp__pack_open_texts(eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    eitp_text_files_config texts = EITP__ZERO;
+    texts.paths = config->paths;
+    texts.path_count = config->path_count;
+    texts.piece_size = config->read_size;
+    texts.format = config->format;
+    texts.encoding = config->encoding;
+    texts.text_column = config->text_column;
+    texts.skip_bad = config->skip_bad;
+    texts.strict_utf8 = config->strict_utf8;
+    texts.input = config->input;
+    return eitp_text_files_open(packer->host, &texts, &packer->texts, error);
+}
+
 static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
                                     eitp_error *error) {
-    const eitp_pack_config *config = packer->config;
-    eitp_status status = eitp__pack_check_output(packer->host, output_path, error);
+    eitp_status status = eitp__partial_file_check(packer->host, output_path, "token file", error);
     if (status == EITP_OK)
-        status = eitp_text_files_open(packer->host, config->paths, config->path_count, config->read_size,
-                                      &packer->texts, error);
+        status = eitp__pack_open_texts(packer, error);
     if (status == EITP_OK)
         status = eitp_encoder_create(tokenizer, eitp__pack_ids, packer, &packer->encoder, error);
     if (status == EITP_OK)
@@ -138,7 +112,10 @@ static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error)
 
 static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
     const eitp_pack_config *config = packer->config;
-    const eitp_token_file_info *info = &packer->writer.info;
+    const eitp__text_progress counts = eitp__text_files_counts(packer->texts);
+    eitp_token_file_info *info = &packer->writer.info;
+    info->text_bytes = counts.text_bytes;
+    info->invalid_bytes = counts.invalid_bytes;
     if (!info->token_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: no text found; give files that are not empty",
                           config->paths[0], config->path_count > 1 ? " and the other paths" : "");

@@ -60,6 +60,10 @@ EITP__PRIVATE eitp_status eitp__path_walk_next(eitp__path_walk *walk, eitp_error
         eitp_status status = eitp__path_walk_step(walk, error);
         if (status != EITP_OK || !walk->path)
             return status;
+        if (walk->has_input && walk->is_listed && !strcmp(walk->path, "-")) {
+            walk->size = 0;
+            return EITP_OK;
+        }
         status = eitp__path_info(walk->host, walk->path, &info, error);
         if (status == EITP_OK && info.kind == EITP_PATH_FILE) {
             walk->size = info.size;

@@ -19,6 +19,7 @@ typedef struct eitp__path_walk {
     const char *const *paths;
     size_t path_count;
     size_t next_path;
+    int has_input; /* the listed path "-" is the input of the program, not a file */
     eitp__path_walk_level levels[EITP__PATH_WALK_DEPTH + 1];
     size_t depth;
     /* The current file. */

@@ -2,6 +2,7 @@
 
 #include "base/checksum.h"
 #include "base/status.h"
+#include "data/little_endian.h"
 
 enum { EITP__TOKEN_VERSION = 1 };
 enum { EITP__TOKEN_LLMC_MAGIC = 20240520, EITP__TOKEN_LLMC_VERSION = 1 };
@@ -26,18 +27,6 @@ EITP__PRIVATE const char *eitp__token_magic(void) {
     return "EITPTOK"; /* including its zero byte */
 }
 
-static void eitp__token_put(unsigned char *bytes, size_t size, uint64_t value) {
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (unsigned char)(value >> 8 * i);
-}
-
-static uint64_t eitp__token_get(const unsigned char *bytes, size_t size) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)bytes[i] << 8 * i;
-    return value;
-}
-
 EITP__PRIVATE uint64_t eitp__token_hash_start(void) {
     return 0xCBF29CE484222325u;
 }
@@ -54,18 +43,18 @@ EITP__PRIVATE void eitp__token_header_write(unsigned char bytes[EITP__TOKEN_HEAD
     memcpy(&entropy, &info->unigram_entropy, sizeof entropy);
     memset(bytes, 0, EITP__TOKEN_HEADER_SIZE);
     memcpy(bytes, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE);
-    eitp__token_put(bytes + EITP__TOKEN_AT_VERSION, 4, EITP__TOKEN_VERSION);
-    eitp__token_put(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4, (uint64_t)info->element_size);
-    eitp__token_put(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8, info->token_count);
-    eitp__token_put(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8, info->document_count);
-    eitp__token_put(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4, (uint64_t)info->vocabulary_size);
-    eitp__token_put(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4, (uint32_t)info->end_of_text);
-    eitp__token_put(bytes + EITP__TOKEN_AT_FINGERPRINT, 8, info->tokenizer_fingerprint);
-    eitp__token_put(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8, info->content_hash);
-    eitp__token_put(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8, info->text_bytes);
-    eitp__token_put(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8, info->invalid_bytes);
-    eitp__token_put(bytes + EITP__TOKEN_AT_ENTROPY, 8, entropy);
-    eitp__token_put(bytes + EITP__TOKEN_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC));
+    eitp__put_number(bytes + EITP__TOKEN_AT_VERSION, 4, EITP__TOKEN_VERSION);
+    eitp__put_number(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4, (uint64_t)info->element_size);
+    eitp__put_number(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8, info->token_count);
+    eitp__put_number(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8, info->document_count);
+    eitp__put_number(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4, (uint64_t)info->vocabulary_size);
+    eitp__put_number(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4, (uint32_t)info->end_of_text);
+    eitp__put_number(bytes + EITP__TOKEN_AT_FINGERPRINT, 8, info->tokenizer_fingerprint);
+    eitp__put_number(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8, info->content_hash);
+    eitp__put_number(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8, info->text_bytes);
+    eitp__put_number(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8, info->invalid_bytes);
+    eitp__put_number(bytes + EITP__TOKEN_AT_ENTROPY, 8, entropy);
+    eitp__put_number(bytes + EITP__TOKEN_AT_CRC, 4, eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC));
 }
 
 /* Compares the number of tokens in the header with the size of the file. */
@@ -86,10 +75,10 @@ static eitp_status eitp__token_check_size(const eitp_token_file_info *info, uint
 
 static eitp_status eitp__token_header_fields(const unsigned char *bytes, eitp_token_file_info *info,
                                              eitp_error *error) {
-    uint64_t element_size = eitp__token_get(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4);
-    uint64_t vocabulary_size = eitp__token_get(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4);
-    uint64_t end_of_text = eitp__token_get(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4);
-    uint64_t entropy = eitp__token_get(bytes + EITP__TOKEN_AT_ENTROPY, 8);
+    uint64_t element_size = eitp__get_number(bytes + EITP__TOKEN_AT_ELEMENT_SIZE, 4);
+    uint64_t vocabulary_size = eitp__get_number(bytes + EITP__TOKEN_AT_VOCABULARY_SIZE, 4);
+    uint64_t end_of_text = eitp__get_number(bytes + EITP__TOKEN_AT_END_OF_TEXT, 4);
+    uint64_t entropy = eitp__get_number(bytes + EITP__TOKEN_AT_ENTROPY, 8);
     if (element_size != 2 && element_size != 4)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "the header says %llu bytes per id, expected 2 or 4: pack the text again",
@@ -107,12 +96,12 @@ static eitp_status eitp__token_header_fields(const unsigned char *bytes, eitp_to
     info->element_size = (int32_t)element_size;
     info->vocabulary_size = (int32_t)vocabulary_size;
     info->end_of_text = end_of_text == UINT32_MAX ? -1 : (int32_t)end_of_text;
-    info->token_count = eitp__token_get(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8);
-    info->document_count = eitp__token_get(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8);
-    info->tokenizer_fingerprint = eitp__token_get(bytes + EITP__TOKEN_AT_FINGERPRINT, 8);
-    info->content_hash = eitp__token_get(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8);
-    info->text_bytes = eitp__token_get(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8);
-    info->invalid_bytes = eitp__token_get(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8);
+    info->token_count = eitp__get_number(bytes + EITP__TOKEN_AT_TOKEN_COUNT, 8);
+    info->document_count = eitp__get_number(bytes + EITP__TOKEN_AT_DOCUMENT_COUNT, 8);
+    info->tokenizer_fingerprint = eitp__get_number(bytes + EITP__TOKEN_AT_FINGERPRINT, 8);
+    info->content_hash = eitp__get_number(bytes + EITP__TOKEN_AT_CONTENT_HASH, 8);
+    info->text_bytes = eitp__get_number(bytes + EITP__TOKEN_AT_TEXT_BYTES, 8);
+    info->invalid_bytes = eitp__get_number(bytes + EITP__TOKEN_AT_INVALID_BYTES, 8);
     memcpy(&info->unigram_entropy, &entropy, sizeof entropy);
     if (!(info->unigram_entropy >= 0 && info->unigram_entropy < 64)) /* at most ln 2^31 = 21.5; also false for NaN */
         return eitp__fail(error, EITP_ERROR_FORMAT,
@@ -128,7 +117,7 @@ static eitp_status eitp__token_header_own(const unsigned char *bytes, size_t siz
                           "the file is truncated: it ends after %llu bytes, within its header of %d; copy the file or "
                           "pack the text again",
                           (unsigned long long)size, (int)EITP__TOKEN_HEADER_SIZE);
-    uint64_t version = eitp__token_get(bytes + EITP__TOKEN_AT_VERSION, 4);
+    uint64_t version = eitp__get_number(bytes + EITP__TOKEN_AT_VERSION, 4);
     if (!version)
         return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: pack the text again");
     if (version != EITP__TOKEN_VERSION)
@@ -136,7 +125,7 @@ static eitp_status eitp__token_header_own(const unsigned char *bytes, size_t siz
                           "unsupported token file version %llu (supported: %d): pack the text again",
                           (unsigned long long)version, (int)EITP__TOKEN_VERSION);
     uint32_t crc = eitp__crc32c(0, bytes, EITP__TOKEN_AT_CRC);
-    uint32_t expected = (uint32_t)eitp__token_get(bytes + EITP__TOKEN_AT_CRC, 4);
+    uint32_t expected = (uint32_t)eitp__get_number(bytes + EITP__TOKEN_AT_CRC, 4);
     if (crc != expected)
         return eitp__fail(
             error, EITP_ERROR_FORMAT,
@@ -147,8 +136,8 @@ static eitp_status eitp__token_header_own(const unsigned char *bytes, size_t siz
 
 static eitp_status eitp__token_header_llmc(const unsigned char *bytes, size_t size, eitp_token_file_info *info,
                                            eitp_error *error) {
-    uint64_t version = size >= 8 ? eitp__token_get(bytes + 4, 4) : 0;
-    uint64_t count = size >= 12 ? eitp__token_get(bytes + 8, 4) : 0;
+    uint64_t version = size >= 8 ? eitp__get_number(bytes + 4, 4) : 0;
+    uint64_t count = size >= 12 ? eitp__get_number(bytes + 8, 4) : 0;
     if (size < 12)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "the file is truncated: it ends after %llu bytes, within llm.c's header of %d; copy it again",
@@ -175,7 +164,7 @@ EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, si
     if (size >= EITP__TOKEN_MAGIC_SIZE && !memcmp(bytes, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE)) {
         status = eitp__token_header_own(bytes, size, &found, error);
         begin = EITP__TOKEN_HEADER_SIZE;
-    } else if (size >= 4 && eitp__token_get(bytes, 4) == EITP__TOKEN_LLMC_MAGIC) {
+    } else if (size >= 4 && eitp__get_number(bytes, 4) == EITP__TOKEN_LLMC_MAGIC) {
         status = eitp__token_header_llmc(bytes, size, &found, error);
         begin = EITP__TOKEN_LLMC_HEADER_SIZE;
     } else {

@@ -4,20 +4,12 @@
 
 enum { EITP__TOKEN_WRITE_BYTES = 65536 };
 
-static eitp_status eitp__token_writer_allocate(eitp__token_writer *writer, const char *path, eitp_error *error) {
+static eitp_status eitp__token_writer_allocate(eitp__token_writer *writer, eitp_error *error) {
     const eitp_host *host = writer->host;
     size_t counts_size = (size_t)writer->info.vocabulary_size * sizeof *writer->counts;
-    eitp__buffer partial;
-    eitp__buffer_init(&partial, host);
-    eitp__buffer_add_text(&partial, path);
-    eitp__buffer_add_text(&partial, ".partial");
-    if (!partial.failed)
-        writer->partial_path = eitp__copy_text(host, partial.data);
-    eitp__buffer_release(&partial);
-    writer->path = eitp__copy_text(host, path);
     writer->buffer = (unsigned char *)eitp__allocate_uninitialized(host, EITP__TOKEN_WRITE_BYTES);
     writer->counts = (uint64_t *)eitp__allocate(host, counts_size);
-    if (!writer->partial_path || !writer->path || !writer->buffer || !writer->counts)
+    if (!writer->buffer || !writer->counts)
         return eitp__fail_memory(error, EITP__TOKEN_WRITE_BYTES + counts_size, "writing a token file");
     return EITP_OK;
 }
@@ -33,19 +25,19 @@ EITP__PRIVATE eitp_status eitp__token_writer_open(eitp__token_writer *writer, co
     writer->info.end_of_text = -1;
     writer->info.content_hash = eitp__token_hash_start();
     writer->offset = EITP__TOKEN_HEADER_SIZE;
-    eitp_status status = eitp__token_writer_allocate(writer, path, error);
+    eitp_status status = eitp__token_writer_allocate(writer, error);
     if (status == EITP_OK)
-        status = eitp__file_open(&writer->file, host, writer->partial_path, EITP_FILE_REPLACE, error);
+        status = eitp__partial_file_open(&writer->output, host, path, error);
     if (status != EITP_OK)
         return status;
-    writer->unfinished = 1;
     /* The magic with version 0 marks a file that is not complete. */
     memcpy(header, eitp__token_magic(), EITP__TOKEN_MAGIC_SIZE);
-    return eitp__file_write(&writer->file, 0, header, sizeof header, error);
+    return eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
 }
 
 static eitp_status eitp__token_writer_flush(eitp__token_writer *writer, eitp_error *error) {
-    eitp_status status = eitp__file_write(&writer->file, writer->offset, writer->buffer, writer->buffered, error);
+    eitp_status status =
+        eitp__file_write(&writer->output.file, writer->offset, writer->buffer, writer->buffered, error);
     if (status == EITP_OK) {
         writer->offset += writer->buffered;
         writer->buffered = 0;
@@ -91,47 +83,21 @@ static double eitp__token_writer_entropy(const eitp__token_writer *writer) {
     return entropy > 0 ? entropy : 0;
 }
 
-/* Syncs the directory of `path`, so that the rename is durable. */
-static eitp_status eitp__token_writer_sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return eitp__sync_directory(host, ".", error);
-    char *directory = eitp__copy_bytes(host, path, slash == path ? 1 : (size_t)(slash - path));
-    if (!directory)
-        return eitp__fail_memory(error, strlen(path), "the path of a token file");
-    eitp_status status = eitp__sync_directory(host, directory, error);
-    eitp__release_text(host, directory);
-    return status;
-}
-
 EITP__PRIVATE eitp_status eitp__token_writer_finish(eitp__token_writer *writer, eitp_error *error) {
     unsigned char header[EITP__TOKEN_HEADER_SIZE];
     writer->info.unigram_entropy = eitp__token_writer_entropy(writer);
     eitp__token_header_write(header, &writer->info);
     eitp_status status = eitp__token_writer_flush(writer, error);
     if (status == EITP_OK)
-        status = eitp__file_write(&writer->file, 0, header, sizeof header, error);
-    if (status == EITP_OK)
-        status = eitp__file_sync(&writer->file, error);
-    if (status == EITP_OK)
-        status = eitp__file_close(&writer->file, error);
-    if (status == EITP_OK)
-        status = eitp__rename_path(writer->host, writer->partial_path, writer->path, error);
-    if (status != EITP_OK)
-        return status;
-    writer->unfinished = 0;
-    return eitp__token_writer_sync_directory(writer->host, writer->path, error);
+        status = eitp__file_write(&writer->output.file, 0, header, sizeof header, error);
+    return status == EITP_OK ? eitp__partial_file_commit(&writer->output, error) : status;
 }
 
 EITP__PRIVATE void eitp__token_writer_release(eitp__token_writer *writer) {
     const eitp_host *host = writer->host;
     if (!host)
         return;
-    eitp__file_close(&writer->file, NULL);
-    if (writer->unfinished)
-        host->files.remove(host->files.user, writer->partial_path);
-    eitp__release_text(host, writer->path);
-    eitp__release_text(host, writer->partial_path);
+    eitp__partial_file_release(&writer->output);
     eitp__release(host, writer->buffer, EITP__TOKEN_WRITE_BYTES);
     eitp__release(host, writer->counts, (size_t)writer->info.vocabulary_size * sizeof *writer->counts);
     memset(writer, 0, sizeof *writer);

@@ -2,15 +2,12 @@
 #ifndef EITP_TOKEN_WRITER_H
 #define EITP_TOKEN_WRITER_H
 
-#include "base/files.h"
 #include "data/data.h"
+#include "data/partial_file.h"
 
 typedef struct eitp__token_writer {
     const eitp_host *host;
-    char *path;
-    char *partial_path; /* of the file while it is written */
-    int unfinished;     /* the partial file exists */
-    eitp__file file;
+    eitp__partial_file output;
     unsigned char *buffer;
     size_t buffered;
     uint64_t offset;  /* of the buffer in the file */

@@ -48,6 +48,10 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
 EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
                                             eitp_transformer_config *config, eitp_error *error);
 
+/* Takes the names of a classifier's labels from the config.json of a directory, if it has one with as many; they can be
+   read without the weights. */
+EITP_API eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eitp_error *error);
+
 /* How eitp_model_load_weights_with reads the head. */
 typedef struct eitp_load_config {
     uint64_t seed;  /* of parameters that the directory lacks */

@@ -426,24 +426,19 @@ static eitp_status eitp__fail_no_weights(const eitp_host *host, const char *dire
                       directory);
 }
 
-/* Takes the names of labels from config.json, if there is one and it has as many. */
-static eitp_status eitp__model_read_labels(eitp_model *model, const char *directory, eitp_error *error) {
-    enum { LIMIT = 16 << 20 };
-    eitp__json_document *document = NULL;
+eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eitp_error *error) {
     eitp__labels *labels = NULL;
     char *path;
     int is_file = 0;
-    eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);
+    eitp_status status;
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_model_read_labels", "model and directory");
+    status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (!status)
         status = eitp__is_file(&model->host, path, &is_file, error);
     if (!status && is_file)
-        status = eitp__json_read_file_with_names(&model->host, path, LIMIT, &document, error);
-    if (!status && document)
-        status = eitp__labels_read(&model->host, eitp__json_root(document), &labels, error);
-    if (status && document)
-        status = eitp__fail_prefix(error, status, "%s", path);
+        status = eitp__labels_read_file(&model->host, path, &labels, error);
     eitp__release_text(&model->host, path);
-    eitp__json_release(document);
     if (labels && labels->count == model->config.labels) {
         eitp__labels_release(model->labels);
         model->labels = labels;
@@ -480,7 +475,7 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
     if (!status)
         status = eitp__model_keep_generation(model, directory, error);
     if (!status && model->labels && !config->fresh_head)
-        status = eitp__model_read_labels(model, directory, error);
+        status = eitp_model_read_labels(model, directory, error);
     eitp__safetensors_close(collection);
     eitp__release_text(&model->host, status ? source : model->source);
     if (!status)

@@ -140,6 +140,21 @@ EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__j
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__labels_read_file(const eitp_host *host, const char *path, eitp__labels **labels,
+                                                 eitp_error *error) {
+    enum { LIMIT = 16 << 20 };
+    eitp__json_document *document = NULL;
+    eitp_status status = eitp__json_read_file_with_names(host, path, LIMIT, &document, error);
+    *labels = NULL;
+    if (status)
+        return status;
+    status = eitp__labels_read(host, eitp__json_root(document), labels, error);
+    if (status)
+        status = eitp__fail_prefix(error, status, "%s", path);
+    eitp__json_release(document);
+    return status;
+}
+
 EITP__PRIVATE void eitp__labels_write(eitp__buffer *text, const eitp__labels *labels) {
     for (int by_name = 0; by_name < 2; by_name++) {
         eitp__buffer_format(text, "  \"%s\": {\n", by_name ? "label2id" : "id2label");

@@ -26,6 +26,10 @@ EITP__PRIVATE eitp_status eitp__labels_count(const eitp__json *root, int64_t *co
 EITP__PRIVATE eitp_status eitp__labels_read(const eitp_host *host, const eitp__json *root, eitp__labels **labels,
                                             eitp_error *error);
 
+/* The same of the file config.json. */
+EITP__PRIVATE eitp_status eitp__labels_read_file(const eitp_host *host, const char *path, eitp__labels **labels,
+                                                 eitp_error *error);
+
 /* Adds id2label and label2id as members of an object, each with a comma and a line feed after it. */
 EITP__PRIVATE void eitp__labels_write(eitp__buffer *text, const eitp__labels *labels);
 

@@ -19,6 +19,10 @@ struct eitp_model {
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
                                                    const eitp_model_inputs *inputs, const eitp_block_inputs *attention);
 
+/* The number of layers above a parameter: 0 for heads, final norms and variables that are not the model's, 1 for the
+   last block, layers + 1 for embeddings. Adapters are in their block. */
+EITP__PRIVATE int64_t eitp__layers_above(const eitp_model *model, const char *name);
+
 /* True if the token embedding is trained and tied to the output head: its gradient has terms of both. */
 EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
 

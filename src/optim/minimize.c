@@ -13,6 +13,8 @@ eitp_optimizer_config eitp_optimizer_config_default(void) {
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
     config.skips = 0;
+    config.rate_factor = NULL;
+    config.rate_user = NULL;
     config.unique = NULL;
     return config;
 }
@@ -112,6 +114,40 @@ static eitp_status eitp__check_optimizer_config(const eitp_optimizer_config *con
     return EITP_OK;
 }
 
+/* ---- Learning rates ---- */
+
+/* [rate, step] with the rate times `factor`. */
+static eitp_tensor *eitp__scaled_rate(eitp_tensor *rate_and_step, double factor) {
+    const int64_t one = 1;
+    eitp_tensor *factors[2];
+    if (!rate_and_step)
+        return NULL;
+    factors[0] = eitp_fill(rate_and_step->graph, EITP_F32, 1, &one, factor);
+    factors[1] = eitp_fill(rate_and_step->graph, EITP_F32, 1, &one, 1);
+    return eitp_multiply(rate_and_step, eitp_concat(factors, 2, 0));
+}
+
+/* Sets the rate of each piece. Pieces with the same factor share a tensor. */
+static eitp_status eitp__set_rates(const eitp_optimizer_config *config, const eitp__update_pieces *list,
+                                   eitp_tensor *rate_and_step, eitp_error *error) {
+    for (size_t i = 0; i < list->count; i++) {
+        eitp__update_piece *piece = &list->pieces[i];
+        const char *name = eitp__variable_name(piece->parameter);
+        size_t same = i;
+        piece->rate_factor = config->rate_factor ? config->rate_factor(config->rate_user, name) : 1;
+        if (!(piece->rate_factor > 0) || !isfinite(piece->rate_factor))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "optimizer: the rate factor of '%.60s' is %g; it must be above 0 and finite", name,
+                              piece->rate_factor);
+        while (same > 0 && fabs(list->pieces[same - 1].rate_factor - piece->rate_factor) > 0)
+            same--;
+        piece->rate_and_step = same                               ? list->pieces[same - 1].rate_and_step
+                               : fabs(piece->rate_factor - 1) > 0 ? eitp__scaled_rate(rate_and_step, piece->rate_factor)
+                                                                  : rate_and_step;
+    }
+    return EITP_OK;
+}
+
 /* ---- Checks of the inputs of an update ---- */
 
 static eitp_status eitp__check_hyper_values(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
@@ -163,6 +199,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
     eitp_tensor *inputs[4];
     eitp__node *commit;
+    eitp_status status;
     int64_t two = 2, one = 1, three = 3;
     for (size_t i = 0; i < list->count && !update->key; i++) {
         if (eitp__is_rounded(list->pieces[i].parameter))
@@ -172,6 +209,9 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_optimizer_co
     update->max_norm = eitp_input(graph, "maximum gradient norm", EITP_F32, 1, &one);
     eitp__add_check(update->rate_and_step, eitp__check_hyper_values);
     eitp__add_check(update->max_norm, eitp__check_limit_value);
+    status = eitp__set_rates(config, list, update->rate_and_step, error);
+    if (status)
+        return status;
     if (config->skips) {
         update->skip_norm = eitp_input(graph, "norm of skipped gradients", EITP_F32, 1, &one);
         eitp__add_check(update->skip_norm, eitp__check_limit_value);

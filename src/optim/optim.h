@@ -38,13 +38,17 @@ typedef struct eitp_optimizer_config {
      * Precision Training", arXiv 1710.03740). NULL: 1. */
     eitp_tensor *loss_scale;
     int skips; /* 1: the update has the input eitp_update.skip_norm */
+    /* The factor of the learning rate for a parameter, above 0 and finite; NULL: 1 for all. Called while the graph is
+     * built. `user` is rate_user. */
+    double (*rate_factor)(void *user, const char *parameter);
+    void *rate_user;
     /* For eitp_apply_gradients, if gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the
      * same graph. NULL: they were not. */
     eitp_tensor *unique;
 } eitp_optimizer_config;
 
-/* Betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, no unique
-   ids. */
+/* Betas 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, the same
+   rate for all parameters, no unique ids. */
 EITP_API eitp_optimizer_config eitp_optimizer_config_default(void);
 
 /* The inputs of an update, to write before each execution of its plan, and its outputs, to read afterwards. */

@@ -68,7 +68,7 @@ EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, cons
     attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;
-    inputs[4] = update->rate_and_step;
+    inputs[4] = piece->rate_and_step;
     inputs[5] = update->commit;
     inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
     return eitp__is_rounded(parameter) ? update->key : NULL;

@@ -12,6 +12,8 @@
 typedef struct eitp__update_piece {
     eitp_tensor *parameter, *gradient;
     int64_t begin, end;
+    double rate_factor;
+    eitp_tensor *rate_and_step; /* those of the step, the rate times rate_factor */
     /* Sums of squares of the gradient of this and earlier pieces: by blocks, or by rows of a factored update. */
     eitp_tensor *squares;
     /* Factored updates only, of this and earlier pieces: the squares of the gradient by columns, and its products with

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#define EITP__RECORD_VALUES 64
+#define EITP__RECORD_VALUES (2 * EITP_MAX_METRICS + 16)
 
 /* A record being built. */
 typedef struct eitp__values {

@@ -182,7 +182,7 @@ typedef struct eitp_run_config {
        that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL: the best
        checkpoint is not kept. */
     const char *keep_best;
-    int higher_is_better;  /* for keep_best */
+    int higher_is_better;  /* for keep_best, unless the task says it (eitp_task_metric) */
     int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
                               loss if it is NULL); 0: never */
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */

@@ -27,15 +27,27 @@ static double eitp__metric_value(const eitp_evaluation *evaluation, const char *
     return evaluation->loss;
 }
 
+/* ", accuracy 0.8264, macro_f1 0.8218": the first metrics that are not loss terms. */
+static void eitp__describe_metrics(const eitp_evaluation *evaluation, char *text, size_t size) {
+    enum { SHOWN = 2 };
+    size_t used = 0;
+    *text = 0;
+    for (int i = 0; i < SHOWN && evaluation->term_count + i < evaluation->metric_count && used < size; i++) {
+        const eitp_metric *metric = &evaluation->metrics[evaluation->term_count + i];
+        used += (size_t)snprintf(text + used, size - used, ", %s %.4f", metric->name, metric->mean);
+    }
+}
+
 static void eitp__notify_evaluation(eitp_run *run, double seconds) {
     const eitp_evaluation *evaluation = &run->report.evaluation;
     eitp_log_level level = isfinite(evaluation->loss) ? EITP_LOG_INFO : EITP_LOG_WARNING;
-    char perplexity[40] = "";
+    char perplexity[40] = "", metrics[2 * (EITP_QUANTITY_NAME_SIZE + 24)];
+    eitp__describe_metrics(evaluation, metrics, sizeof metrics);
     if (!strcmp(eitp__run_unit(run), EITP__TOKENS))
         snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", exp(evaluation->loss));
     eitp__run_notify(run, EITP_EVENT_EVALUATION, level, seconds,
-                     "validation after step %lld: loss %.4f (standard error %.4f)%s, %lld %s",
-                     (long long)run->report.evaluated_step, evaluation->loss, evaluation->error, perplexity,
+                     "validation after step %lld: loss %.4f (standard error %.4f)%s%s, %lld %s",
+                     (long long)run->report.evaluated_step, evaluation->loss, evaluation->error, perplexity, metrics,
                      (long long)evaluation->items, eitp__run_unit(run));
 }
 
@@ -96,6 +108,12 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     return eitp__run_follow_best(run, error);
 }
 
+/* What the task does not say, the configuration says. */
+static int eitp__run_prefers_higher(const eitp_run *run) {
+    const int direction = eitp_trainer_metric_direction(run->trainer, eitp__run_metric_name(run));
+    return direction ? direction > 0 : run->config.higher_is_better;
+}
+
 /* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
 static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
     char *parent = eitp__parent_directory(&run->host, run->checkpoint);
@@ -107,7 +125,7 @@ static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
         eitp__run_notify(run, EITP_EVENT_WARNING, EITP_LOG_WARNING, 0,
                          "%s; the evaluations before step %lld do not count for the best or for stopping early",
                          error->message, (long long)run->checkpoint_step + 1);
-        eitp__best_init(&run->best, run->config.higher_is_better);
+        eitp__best_init(&run->best, eitp__run_prefers_higher(run));
         status = EITP_OK;
     }
     eitp__release_text(&run->host, parent);
@@ -117,7 +135,7 @@ static eitp_status eitp__run_read_best(eitp_run *run, eitp_error *error) {
 EITP__PRIVATE eitp_status eitp__run_resume_state(eitp_run *run, eitp_error *error) {
     int found;
     eitp_status status;
-    eitp__best_init(&run->best, run->config.higher_is_better);
+    eitp__best_init(&run->best, eitp__run_prefers_higher(run));
     if (!run->checkpoint)
         return eitp__best_remove(&run->host, run->directory, error); /* it belongs to an older run */
     status = eitp__run_state_read(run, &found, error);

@@ -276,11 +276,47 @@ void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values) {
         eitp__quantity_add(pass, name, values, 0);
 }
 
+void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values) {
+    eitp__pass_output *output;
+    int64_t places;
+    if (!pass || !values || pass->trains)
+        return;
+    if (!name || pass->output_count == EITP_MAX_PASS_OUTPUTS) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "output '%.60s': expected a name, and at most %d outputs in a pass", name ? name : "",
+                         EITP_MAX_PASS_OUTPUTS);
+        return;
+    }
+    output = &pass->outputs[pass->output_count];
+    places = eitp__layout_places(&pass->layout);
+    if (!values->rank || (!values->rows && values->shape[0] != places)) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "output '%.60s': expected values for each row or for each sample", name);
+        return;
+    }
+    output->is_per_row = values->rows != 0;
+    output->width = eitp__elements(values) / values->shape[0];
+    output->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
+    pass->output_count += output->values != NULL;
+}
+
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step) {
     return eitp_schedule_rate(&term->schedule, step > 1 ? step : 1);
 }
 
 /* ---- A whole pass ---- */
+
+static eitp_status eitp__task_check_metrics(const eitp_task *task, eitp_error *error) {
+    if (!task->metric_count)
+        return EITP_OK;
+    if (task->metric_count < 0 || task->metric_count > EITP_MAX_TASK_METRICS || !task->metrics)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's metric_count is %d; it must be 0 to %d, with metrics",
+                          task->metric_count, EITP_MAX_TASK_METRICS);
+    return task->observation_bytes && task->observe && task->judge
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "a task with metrics must have observation_bytes, observe and judge");
+}
 
 EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *error) {
     const int64_t max_rows = 1 << 24;
@@ -292,7 +328,7 @@ EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *er
     if (!(task->guess_loss >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's guess_loss is %g; it must be 0 (unknown) or more",
                           task->guess_loss);
-    return EITP_OK;
+    return eitp__task_check_metrics(task, error);
 }
 
 EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *task, const eitp__layout *layout,

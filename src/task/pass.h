@@ -33,6 +33,13 @@ typedef struct eitp__quantity {
     eitp_tensor *weight;    /* input F32 [1] of a term in training: the factor of its sum */
 } eitp__quantity;
 
+/* An output of an evaluation. */
+typedef struct eitp__pass_output {
+    eitp_tensor *values; /* output F32 [n, shape...] or [places, shape...] */
+    int is_per_row;
+    int64_t width; /* values of a row or sample */
+} eitp__pass_output;
+
 struct eitp_pass {
     const eitp_task *task;
     eitp_graph *graph;
@@ -43,6 +50,8 @@ struct eitp_pass {
     int input_count;
     eitp__quantity quantities[EITP_MAX_PASS_QUANTITIES];
     int quantity_count;
+    eitp__pass_output outputs[EITP_MAX_PASS_OUTPUTS]; /* none in training */
+    int output_count;
     eitp_tensor *positions, *offsets, *bounds, *key, *sample_key; /* NULL: not used */
     eitp_tensor *unique, *inverse;                                /* from eitp_pass_unique */
     int lookup;                                                   /* index of the input whose ids they are */

@@ -5,6 +5,7 @@
 #define EITP_TASK_H
 
 #include "data/data.h"
+#include "data/labelled.h"
 #include "io/io.h"
 #include "model/model.h"
 #include "optim/optim.h"
@@ -13,6 +14,8 @@ EITP_BEGIN_DECLARATIONS
 
 #define EITP_MAX_PASS_INPUTS 16    /* row and sample inputs of a pass */
 #define EITP_MAX_PASS_QUANTITIES 8 /* loss terms and metrics of a pass */
+#define EITP_MAX_PASS_OUTPUTS 4    /* outputs of a pass for `observe` */
+#define EITP_MAX_TASK_METRICS 16   /* metrics that a task computes from whole evaluations */
 #define EITP_QUANTITY_NAME_SIZE 32 /* bytes of their names, with the terminating zero */
 
 typedef enum eitp_split { EITP_TRAINING = 0, EITP_VALIDATION = 1 } eitp_split;
@@ -98,16 +101,51 @@ EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *val
    The name "loss" is reserved for the weighted sum of the terms. */
 EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values);
 
+/*
+ * Adds an output that evaluation hands to eitp_task.observe, and training ignores: for each row, [n, shape...], or for
+ * each sample, [samples, shape...]. It is converted to F32. The order of outputs is that of eitp_observation.outputs.
+ */
+EITP_API void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values);
+
 /* ---- Tasks ---- */
 
 /* A sample, for `read` to fill in. */
 typedef struct eitp_sample {
     void **values; /* for each input in the order of build: a buffer for `rows` values, or for one of a sample input */
     int64_t rows;  /* the task's rows; a shorter sample sets its own number */
+    /* For random choices, such as masks: the trainer's seed, and how often training has gone through all samples before
+       this one. Both are 0 in evaluation, which reads the same sample each time. Set before `read`. */
+    uint64_t seed, epoch;
     /* For each term and metric in the order of build: the number of items that it is a mean over, 0 or more.
        Initially 1 for each. */
     int64_t items[EITP_MAX_PASS_QUANTITIES];
+    /* The weight of these items in a weighted mean, 0 or more: sums are divided by the sum of weights instead of the
+       number of items. Initially negative: the number of items. */
+    double weights[EITP_MAX_PASS_QUANTITIES];
 } eitp_sample;
+
+/* The mean of a loss term or a metric over the samples of an evaluation, or a metric of the whole evaluation. */
+typedef struct eitp_metric {
+    char name[EITP_QUANTITY_NAME_SIZE];
+    double mean; /* over its items; not finite if the value of any item is not. Or the metric's value; NaN: undefined */
+    double error; /* its standard error, over samples; 0 if it is unknown, because there is no value per sample */
+    int64_t items;
+} eitp_metric;
+
+/* A metric that is not a mean over samples, such as F1: eitp_task.judge computes it from all samples. */
+typedef struct eitp_task_metric {
+    const char *name;     /* as of eitp_pass_metric */
+    int higher_is_better; /* decides which checkpoint is the best (eitp_run_config.keep_best) */
+} eitp_task_metric;
+
+/* A sample of an evaluation, after the pass that it was in. Valid during the call. */
+typedef struct eitp_observation {
+    uint64_t index, samples;     /* which sample of the evaluation it is, from 0; and how many there are */
+    uint64_t number;             /* of the sample in its split */
+    int64_t rows;                /* of the sample */
+    const void *const *values;   /* for each input in the order of build: what `read` stored */
+    const float *const *outputs; /* for each eitp_pass_output: the values of the sample, or of each of its rows */
+} eitp_observation;
 
 /* What a resumed run compares with its checkpoint. */
 typedef struct eitp_task_identity {
@@ -157,6 +195,17 @@ typedef struct eitp_task {
     eitp_status (*save)(void *user, const char *directory, eitp_error *error);
     /* Frees `user`. */
     void (*release)(void *user);
+    /*
+     * Metrics of whole evaluations, in addition to those of build; metric_count 0: none. An evaluation of up to
+     * `samples` samples gets observation_bytes(user, samples) bytes of `memory`, which are allocated with its plan. It
+     * calls `observe` for each sample, in order. At the end it calls `judge`; `results` has metric_count elements whose
+     * names are set.
+     */
+    const eitp_task_metric *metrics;
+    int metric_count;
+    size_t (*observation_bytes)(void *user, uint64_t samples);
+    void (*observe)(void *user, void *memory, const eitp_observation *observation);
+    void (*judge)(void *user, void *memory, eitp_metric *results);
 } eitp_task;
 
 /* Calls release, if any, and clears the struct. NULL is fine. */
@@ -179,6 +228,108 @@ typedef struct eitp_language_config {
  * tokenizer.
  */
 EITP_API eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *task, eitp_error *error);
+
+/* ---- Masked language modelling ---- */
+
+/* Windows of a token source as samples without labels, each between the special tokens of a tokenizer's template.
+   Filled in by eitp_text_windows_init; needs no release. */
+typedef struct eitp_text_windows {
+    eitp_token_source source;
+    int64_t text_length; /* tokens of the source in a window; the last one may have fewer */
+    eitp_token_ids before, after;
+} eitp_text_windows;
+
+/* `max_length` is that of a window with its special tokens. `tokenizer` NULL: there are none. EITP_ERROR_ARGUMENT if
+   the range has no tokens or is not within the source, or max_length leaves no room for one. */
+EITP_API eitp_status eitp_text_windows_init(eitp_text_windows *windows, const eitp_token_source *source,
+                                            const eitp_tokenizer *tokenizer, int64_t max_length, eitp_error *error);
+
+/* The windows as a source, which `windows` must outlive. NULL gives a source without samples. */
+EITP_API eitp_labelled_source eitp_text_windows_source(const eitp_text_windows *windows);
+
+/* Predicting tokens that are hidden (Devlin et al., arXiv 1810.04805). Zero-initialise it. */
+typedef struct eitp_masked_config {
+    eitp_model *model;                         /* bidirectional, with EITP_HEAD_LANGUAGE */
+    eitp_labelled_source training, validation; /* labels are ignored; validation.count 0: no validation */
+    const eitp_tokenizer *tokenizer;           /* saved with checkpoints; not copied; NULL: none */
+    double probability;                        /* of a token to be chosen; 0: 0.15 */
+    /* Without a tokenizer, which otherwise gives them: */
+    int32_t mask_token;
+    eitp_token_ids special; /* other tokens that are never chosen */
+} eitp_masked_config;
+
+/*
+ * Creates a task that chooses tokens of each sample, special ones excepted, with a probability. Of them 80 % become the
+ * mask token, 10 % a random token, and 10 % stay, as DataCollatorForLanguageModeling of transformers does. The one
+ * term, "loss", is the mean over the chosen tokens; its unit is "masked_tokens". A sample without any counts nothing.
+ * Which are chosen is a function of the trainer's seed, the epoch, the number of the sample and the token's place; in
+ * evaluations they are always the same. EITP_ERROR_ARGUMENT if the model, the mask token or the lengths of the sources
+ * do not fit.
+ */
+EITP_API eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, eitp_error *error);
+
+/* ---- Classification and regression ---- */
+
+/* Labels or numbers for whole samples, by the classifier of a model. Zero-initialise it. */
+typedef struct eitp_classification_config {
+    eitp_model *model;                         /* with EITP_HEAD_CLASSIFIER */
+    eitp_labelled_source training, validation; /* validation.count 0: no validation */
+    const eitp_tokenizer *tokenizer;           /* saved with checkpoints; not copied; NULL: none */
+    double label_smoothing;                    /* 0 to 1, with a single label: see eitp_cross_entropy_config */
+    const float *class_weights; /* one for each label of the model, with a single label; copied; NULL: 1 each */
+} eitp_classification_config;
+
+/*
+ * Creates a task whose samples are those of the sources. Its one term is called "loss"; its unit is "samples". The loss
+ * is that of transformers for the problem of the sources: with a single label the cross-entropy, with several the
+ * binary cross-entropy of each label's sigmoid, for numbers the squared error; the last two are means over the labels.
+ * With class weights the mean over samples is weighted by the weights of their labels, as in torch.nn.CrossEntropyLoss.
+ * Samples without a label are not counted.
+ *
+ * Evaluations have these metrics too. Standard errors are those of a proportion for accuracies, else of the jackknife
+ * over 50 groups of samples (Kott, "The Delete-a-Group Jackknife", Journal of Official Statistics 17, 2001).
+ * - Single label: accuracy, macro_f1, micro_f1, macro_precision, macro_recall, mcc (Gorodkin, "Comparing two K-category
+ *   assignments by a K-category correlation coefficient", 2004), auroc (of each label against the others, then the
+ *   mean), calibration_error (with 15 bins: Guo et al., arXiv 1706.04599).
+ * - Several labels: subset_accuracy, macro_f1, micro_f1, macro_precision, macro_recall, auroc. A label is predicted if
+ *   its probability is above 0.5.
+ * - Numbers: mse, mae, pearson, spearman; the mean over the numbers of a sample.
+ * Means over labels leave out, with a single label, those that neither occur nor are predicted, and in auroc those that
+ * all samples or none have. 0 / 0 is 0, but for auroc and correlations, where it is undefined: NaN.
+ *
+ * A checkpoint's config.json gets the problem, and the names of the labels if the sources have them.
+ * EITP_ERROR_ARGUMENT if the model has no classifier, or problem, labels or lengths of the sources do not fit it.
+ * Release the task before the model and tokenizer.
+ */
+EITP_API eitp_status eitp_classification_task(const eitp_classification_config *config, eitp_task *task,
+                                              eitp_error *error);
+
+/* The results for one label. Precision is the fraction of samples predicted to have it that do, recall that of samples
+   having it that are predicted to, F1 their harmonic mean; 0 / 0 is 0. */
+typedef struct eitp_label_result {
+    const char *name; /* belongs to the model or the source */
+    double precision, recall, f1;
+    int64_t support;   /* samples that have the label */
+    int64_t predicted; /* samples that are predicted to have it */
+} eitp_label_result;
+
+/* Largest number of labels with a confusion matrix. */
+#define EITP_MAX_CONFUSION_LABELS 256
+
+/* The last evaluation of a classification task in detail. What it points to belongs to the task, until its next
+   evaluation. */
+typedef struct eitp_classification_report {
+    eitp_problem problem;
+    int64_t samples; /* that have a label */
+    int64_t label_count;
+    const eitp_label_result *labels; /* NULL for numbers */
+    const int64_t *confusion; /* [label_count, label_count]: samples with the label of the row, predicted to have that
+                                 of the column; NULL unless there is a single label, of up to the number above */
+} eitp_classification_report;
+
+/* EITP_ERROR_ARGUMENT if the task is not one of eitp_classification_task, or was not evaluated yet. */
+EITP_API eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classification_report *report,
+                                                    eitp_error *error);
 
 EITP_END_DECLARATIONS
 

@@ -297,7 +297,7 @@ EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
 }
 
 /* The ids relative to the first row of EMBEDDING_BACKWARD's result. */
-static eitp_tensor *eitp__table_rows(const eitp__node *node) {
+static eitp_tensor *eitp__embedding_rows(const eitp__node *node) {
     int64_t first = node->attributes.integers[0];
     eitp_tensor *ids = node->inputs[0];
     eitp_tensor *numbers;
@@ -309,7 +309,7 @@ static eitp_tensor *eitp__table_rows(const eitp__node *node) {
 }
 
 EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[1], eitp_embedding(dy[0], eitp__table_rows(node)));
+    eitp__add_gradient(&dx[1], eitp_embedding(dy[0], eitp__embedding_rows(node)));
 }
 
 /* Repeats ids [n] for each column: [n, columns]. */
@@ -330,7 +330,7 @@ EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **
 }
 
 EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__table_rows(node), dy->shape[1]);
+    eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__embedding_rows(node), dy->shape[1]);
     if (indices)
         outputs[0] = eitp__scatter_add_axis(dy, indices, 0, node->attributes.shape[0], node->outputs[0]->rows);
 }

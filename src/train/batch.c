@@ -18,7 +18,7 @@ typedef struct eitp__batch_buffer {
     size_t bytes;
 } eitp__batch_buffer;
 
-enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 7 };
+enum { EITP__BATCH_BUFFERS = EITP_MAX_PASS_INPUTS + 8 };
 
 /* Lists the buffers of a batch, and returns their number. */
 static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
@@ -33,6 +33,7 @@ static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EI
          pass->bounds ? 2 * (size_t)eitp__layout_places(&pass->layout) * sizeof *batch->bounds : 0},
         {(void **)&batch->starts, samples * sizeof *batch->starts},
         {(void **)&batch->lengths, samples * sizeof *batch->lengths},
+        {(void **)&batch->numbers, samples * sizeof *batch->numbers},
         {(void **)&batch->items, samples * sizeof *batch->items},
     };
     int count = 0;
@@ -128,11 +129,33 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
         if (sample->items[q] < 0)
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld items of '%s'; expected at least 0",
                               (unsigned long long)number, (long long)sample->items[q], pass->quantities[q].name);
+        if (!isfinite(sample->weights[q]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has weight %g of '%s'; expected a finite number",
+                              (unsigned long long)number, sample->weights[q], pass->quantities[q].name);
     }
     return pass->vocabulary ? eitp__check_ids(pass, number, sample, error) : EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error) {
+/* Sets what `read` finds in a sample. */
+static void eitp__sample_begin(eitp_sample *sample, void **values, int64_t rows, const eitp__draw *draw) {
+    sample->values = values;
+    sample->rows = rows;
+    sample->seed = draw->seed;
+    sample->epoch = draw->epoch;
+    for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++) {
+        sample->items[i] = 1;
+        sample->weights[i] = -1;
+    }
+}
+
+static void eitp__sample_items_set(eitp__sample_items *items, const eitp_sample *sample) {
+    for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++) {
+        items->of[i] = sample->items[i];
+        items->weights[i] = sample->weights[i] < 0 ? (double)sample->items[i] : sample->weights[i];
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *draw, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const eitp__layout *layout = &pass->layout;
     const eitp_task *task = pass->task;
@@ -147,18 +170,16 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
     for (int i = 0; i < pass->input_count; i++)
         values[i] =
             (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
-    sample.values = values;
-    sample.rows = layout->rows;
-    for (int i = 0; i < EITP_MAX_PASS_QUANTITIES; i++)
-        sample.items[i] = 1;
-    status = task->read(task->user, split, number, &sample, error);
+    eitp__sample_begin(&sample, values, layout->rows, draw);
+    status = task->read(task->user, draw->split, draw->number, &sample, error);
     if (!status)
-        status = eitp__check_sample(pass, number, &sample, error);
+        status = eitp__check_sample(pass, draw->number, &sample, error);
     if (status)
         return status;
     for (int64_t i = 0; batch->positions && i < sample.rows; i++)
         batch->positions[row + i] = (int32_t)i;
-    memcpy(batch->items[s].of, sample.items, sizeof sample.items);
+    eitp__sample_items_set(&batch->items[s], &sample);
+    batch->numbers[s] = draw->number;
     batch->starts[s] = row;
     batch->lengths[s] = sample.rows;
     batch->rows = row + sample.rows;
@@ -166,11 +187,17 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
     return EITP_OK;
 }
 
-EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items) {
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items) {
     for (int64_t s = 0; s < batch->count; s++) {
-        for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++)
-            items[q] += batch->items[s].of[q];
+        for (int q = 0; q < EITP_MAX_PASS_QUANTITIES; q++) {
+            items->of[q] += batch->items[s].of[q];
+            items->weights[q] += batch->items[s].weights[q];
+        }
     }
+}
+
+EITP__PRIVATE double eitp__mean_divisor(const eitp__sample_items *items, int quantity) {
+    return items->weights[quantity] > 0 ? items->weights[quantity] : 1;
 }
 
 /* Stores where samples and padding start. Unused sequences are empty. */
@@ -259,4 +286,32 @@ EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__
                                                           : 1;
     for (int64_t i = start; i < start + count; i++)
         *sum += (double)values[i];
+}
+
+/* ---- Outputs ---- */
+
+EITP__PRIVATE int64_t eitp__batch_output_count(const eitp_pass *pass, const eitp__pass_output *output) {
+    return (output->is_per_row ? eitp__batch_rows(pass) : eitp__layout_places(&pass->layout)) * output->width;
+}
+
+EITP__PRIVATE eitp_status eitp__batch_read_output(const eitp__batch *batch, eitp_plan *plan,
+                                                  const eitp__pass_output *output, float *values, eitp_error *error) {
+    const int64_t count = output->is_per_row ? batch->rows : eitp__layout_places(&batch->pass->layout);
+    return eitp_plan_read(plan, output->values, values, (size_t)(count * output->width) * sizeof *values, error);
+}
+
+/* Where a sample begins in values of rows, or is in values of samples. */
+static int64_t eitp__batch_index(const eitp__batch *batch, int is_per_row, int64_t sample) {
+    return is_per_row ? batch->starts[sample] : eitp__layout_place(&batch->pass->layout, sample);
+}
+
+EITP__PRIVATE const void *eitp__batch_input_of(const eitp__batch *batch, int input, int64_t sample) {
+    const eitp__pass_input *of = &batch->pass->inputs[input];
+    return (const char *)batch->values[input] +
+           (size_t)eitp__batch_index(batch, of->is_per_row, sample) * of->value_size;
+}
+
+EITP__PRIVATE const float *eitp__batch_output_of(const eitp__batch *batch, const eitp__pass_output *output,
+                                                 const float *values, int64_t sample) {
+    return values + eitp__batch_index(batch, output->is_per_row, sample) * output->width;
 }

@@ -9,10 +9,18 @@
 /* The largest batch_size and grad_accum. */
 #define EITP__MAX_BATCH (1 << 20)
 
-/* Items of a sample, for each quantity. */
+/* Items of a sample, or of all samples of a step, for each quantity. */
 typedef struct eitp__sample_items {
     int64_t of[EITP_MAX_PASS_QUANTITIES];
+    double
+        weights[EITP_MAX_PASS_QUANTITIES]; /* what means are divided by: the number of items unless they have weights */
 } eitp__sample_items;
+
+/* Which sample to read, and what `read` is told of it: see eitp_sample. */
+typedef struct eitp__draw {
+    eitp_split split;
+    uint64_t number, seed, epoch;
+} eitp__draw;
 
 typedef struct eitp__batch {
     eitp_host host;
@@ -24,6 +32,7 @@ typedef struct eitp__batch {
     int32_t *bounds;                    /* [places, 2] */
     int32_t *inverse;                   /* [rows]: see eitp_embedding_unique; -1 in padding */
     int64_t *starts, *lengths;          /* [samples]: first row, and number of rows */
+    uint64_t *numbers;                  /* [samples]: in their split */
     eitp__sample_items *items;          /* [samples] */
 } eitp__batch;
 
@@ -36,10 +45,13 @@ EITP__PRIVATE void eitp__batch_release(eitp__batch *batch);
 EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch);
 
 /* Reads a sample and appends it; the batch must not be full. */
-EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *draw, eitp_error *error);
 
-/* Adds the items of all samples to items[], for each quantity. */
-EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items);
+/* Adds the items of all samples to *items, one sample after another. */
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, eitp__sample_items *items);
+
+/* What the sum of a quantity is divided by. */
+EITP__PRIVATE double eitp__mean_divisor(const eitp__sample_items *items, int quantity);
 
 /* Writes the batch to the inputs of the pass's plan, and sets the plan's number of rows. */
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error);
@@ -50,6 +62,16 @@ EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass);
 /* Reads the values of a quantity after an execution. */
 EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
                                                   const eitp__quantity *quantity, float *values, eitp_error *error);
+
+/* The number of values of an output; and reading them after an execution. */
+EITP__PRIVATE int64_t eitp__batch_output_count(const eitp_pass *pass, const eitp__pass_output *output);
+EITP__PRIVATE eitp_status eitp__batch_read_output(const eitp__batch *batch, eitp_plan *plan,
+                                                  const eitp__pass_output *output, float *values, eitp_error *error);
+
+/* The values that `read` stored for an input of a sample, and the sample's values of an output. */
+EITP__PRIVATE const void *eitp__batch_input_of(const eitp__batch *batch, int input, int64_t sample);
+EITP__PRIVATE const float *eitp__batch_output_of(const eitp__batch *batch, const eitp__pass_output *output,
+                                                 const float *values, int64_t sample);
 
 /* Adds a sample's values to *sum. A total belongs to the first sample. */
 EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,

@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "io/checkpoint.h"
+#include "model/transformer_config.h"
 #include "train/trainer_state.h"
 
 #define EITP__CONFIG_FILE "config.json"
@@ -249,6 +250,18 @@ static eitp_status eitp__copy_entry(const eitp_host *host, const char *from, con
     return eitp__copy_file(host, from, to, piece, error);
 }
 
+/* Replaces the config.json at `path`. */
+static eitp_status eitp__replace_config(const eitp__checkpoint_edit *edit, const char *path, eitp_error *error) {
+    eitp__labels *labels = NULL;
+    eitp_status status = EITP_OK;
+    if (edit->config.head == EITP_HEAD_CLASSIFIER)
+        status = eitp__labels_read_file(edit->host, path, &labels, error);
+    if (!status)
+        status = eitp__transformer_config_write(edit->host, path, &edit->config, labels, -1, EITP_F32, error);
+    eitp__labels_release(labels);
+    return status;
+}
+
 /* Removes the old manifest from the copy, and writes what has changed. */
 static eitp_status eitp__write_changed(const eitp__checkpoint_edit *edit, const char *directory, eitp_error *error) {
     const eitp_host *host = edit->host;
@@ -260,7 +273,7 @@ static eitp_status eitp__write_changed(const eitp__checkpoint_edit *edit, const 
     if (!status)
         status = eitp__state_write(host, edit->config.architecture, state, &edit->state, error);
     if (!status && edit->changes_config)
-        status = eitp_transformer_config_write(host, config, &edit->config, -1, EITP_F32, error);
+        status = eitp__replace_config(edit, config, error);
     eitp__release_text(host, manifest);
     eitp__release_text(host, state);
     eitp__release_text(host, config);

@@ -27,7 +27,19 @@ int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name) {
         if (!strcmp(name, pass->quantities[q].name))
             return 1;
     }
-    return !strcmp(name, "loss");
+    return !strcmp(name, "loss") || eitp_trainer_metric_direction(trainer, name);
+}
+
+int eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name) {
+    const eitp_task *task;
+    if (!trainer || !name)
+        return 0;
+    task = &trainer->plans.task;
+    for (int m = 0; m < task->metric_count; m++) {
+        if (!strcmp(name, task->metrics[m].name))
+            return task->metrics[m].higher_is_better ? 1 : -1;
+    }
+    return 0;
 }
 
 eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
@@ -44,7 +56,7 @@ eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples in this split");
     if (status)
         return status;
-    status = eitp__evaluator_create(task, batch_size, &evaluator, error);
+    status = eitp__evaluator_create(task, batch_size, eitp__evaluation_size(task, split, samples), &evaluator, error);
     if (!status)
         status = eitp__evaluator_run(&evaluator, split, samples, 0, 1, evaluation, error);
     eitp__evaluator_release(&evaluator);

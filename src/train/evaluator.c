@@ -13,17 +13,62 @@ static size_t eitp__evaluator_value_bytes(const eitp__evaluator *evaluator) {
     return (size_t)eitp__batch_value_count(&evaluator->pass) * sizeof *evaluator->values;
 }
 
-EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
-                                                 eitp_error *error) {
+static size_t eitp__evaluator_output_bytes(const eitp__evaluator *evaluator, int output) {
+    return (size_t)eitp__batch_output_count(&evaluator->pass, &evaluator->pass.outputs[output]) * sizeof(float);
+}
+
+/* Allocates what the task observes, and where it keeps it. */
+static eitp_status eitp__evaluator_create_observations(const eitp_host *host, const eitp_task *task, uint64_t most,
+                                                       eitp__evaluator *evaluator, eitp_error *error) {
+    if (!task->metric_count)
+        return EITP_OK;
+    for (int i = 0; i < evaluator->pass.output_count; i++) {
+        const size_t bytes = eitp__evaluator_output_bytes(evaluator, i);
+        evaluator->outputs[i] = (float *)eitp__allocate(host, bytes);
+        if (!evaluator->outputs[i])
+            return eitp__fail_memory(error, bytes, "the outputs of an evaluation");
+    }
+    evaluator->memory_bytes = task->observation_bytes(task->user, most);
+    evaluator->memory = eitp__allocate(host, evaluator->memory_bytes);
+    return evaluator->memory || !evaluator->memory_bytes
+               ? EITP_OK
+               : eitp__fail_memory(error, evaluator->memory_bytes, "the outcomes of an evaluation");
+}
+
+/* The names of a task's metrics must differ from those of its build. */
+static eitp_status eitp__check_metric_names(const eitp_pass *pass, eitp_error *error) {
+    const eitp_task *task = pass->task;
+    for (int m = 0; m < task->metric_count; m++) {
+        const char *name = task->metrics[m].name;
+        int is_taken = !name || !*name || strlen(name) >= EITP_QUANTITY_NAME_SIZE || !strcmp(name, "loss");
+        for (int q = 0; q < pass->quantity_count && !is_taken; q++)
+            is_taken = !strcmp(name, pass->quantities[q].name);
+        for (int other = 0; other < m && !is_taken; other++)
+            is_taken = !strcmp(name, task->metrics[other].name);
+        if (is_taken)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%.60s': the name of a metric must have 1 to %d characters and differ from 'loss' and "
+                              "from other loss terms and metrics",
+                              name ? name : "", EITP_QUANTITY_NAME_SIZE - 1);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, uint64_t most,
+                                                 eitp__evaluator *evaluator, eitp_error *error) {
     const eitp__layout layout = eitp__evaluator_layout(task, samples);
     const eitp_host host = eitp_context_host(task->context);
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
     status = eitp__pass_build(&evaluator->pass, task, &layout, 0, samples * task->rows, error);
     if (!status)
+        status = eitp__check_metric_names(&evaluator->pass, error);
+    if (!status)
         status = eitp_plan_create(evaluator->pass.graph, &evaluator->plan, error);
     if (!status)
         status = eitp__batch_create(&host, &evaluator->pass, &evaluator->batch, error);
+    if (!status)
+        status = eitp__evaluator_create_observations(&host, task, most, evaluator, error);
     if (status)
         return status;
     evaluator->losses = (double *)eitp__allocate(&host, (size_t)samples * sizeof *evaluator->losses);
@@ -52,6 +97,12 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
         eitp__release(&host, evaluator->losses, (size_t)evaluator->pass.layout.samples * sizeof *evaluator->losses);
     if (evaluator->values)
         eitp__release(&host, evaluator->values, eitp__evaluator_value_bytes(evaluator));
+    for (int i = 0; i < evaluator->pass.output_count; i++) {
+        if (evaluator->outputs[i])
+            eitp__release(&host, evaluator->outputs[i], eitp__evaluator_output_bytes(evaluator, i));
+    }
+    if (evaluator->memory)
+        eitp__release(&host, evaluator->memory, evaluator->memory_bytes);
     eitp__batch_release(&evaluator->batch);
     eitp_plan_destroy(evaluator->plan);
     eitp__pass_release(&evaluator->pass);
@@ -65,7 +116,7 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
  * one sample are not (Welford, "Note on a method for calculating corrected sums of squares and products", 1962).
  */
 typedef struct eitp__reduction {
-    double sum;
+    double sum, weight; /* of the values, and of the items in a weighted mean */
     int64_t items;
     int64_t samples;
     double mean, squares; /* of the samples' means: their mean, and the sum of squared deviations from it */
@@ -79,7 +130,7 @@ static void eitp__reduction_add_sample(eitp__reduction *reduction, double value)
 }
 
 static double eitp__reduction_mean(const eitp__reduction *reduction) {
-    return reduction->items ? reduction->sum / (double)reduction->items : 0;
+    return reduction->weight > 0 ? reduction->sum / reduction->weight : 0;
 }
 
 static double eitp__reduction_error(const eitp__reduction *reduction) {
@@ -103,19 +154,60 @@ static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, 
         const double weight = quantity->is_term ? eitp__term_weight(quantity, step) : 0;
         status = eitp__batch_read_values(batch, evaluator->plan, quantity, evaluator->values, error);
         for (int64_t s = 0; s < batch->count && !status; s++) {
-            const int64_t items = batch->items[s].of[q];
+            const double divisor = batch->items[s].weights[q];
             double sum = 0;
             eitp__batch_add_values(batch, quantity, evaluator->values, s, &reduction->sum);
             eitp__batch_add_values(batch, quantity, evaluator->values, s, &sum);
-            reduction->items += items;
-            if (quantity->kind != EITP__TOTAL && items)
-                eitp__reduction_add_sample(reduction, sum / (double)items);
-            losses[s] = (q ? losses[s] : 0) + (items ? weight * (sum / (double)items) : 0);
+            reduction->items += batch->items[s].of[q];
+            reduction->weight += divisor;
+            if (quantity->kind != EITP__TOTAL && divisor > 0)
+                eitp__reduction_add_sample(reduction, sum / divisor);
+            losses[s] = (q ? losses[s] : 0) + (divisor > 0 ? weight * (sum / divisor) : 0);
         }
     }
     for (int64_t s = 0; s < batch->count && !status; s++)
         eitp__reduction_add_sample(&reductions->loss, losses[s]);
     return status;
+}
+
+/* Lets the task observe the samples of the batch; the first is sample `index` of the evaluation. */
+static eitp_status eitp__observe_batch(eitp__evaluator *evaluator, uint64_t index, uint64_t samples,
+                                       eitp_error *error) {
+    const eitp_pass *pass = &evaluator->pass;
+    const eitp__batch *batch = &evaluator->batch;
+    const void *values[EITP_MAX_PASS_INPUTS];
+    const float *outputs[EITP_MAX_PASS_OUTPUTS];
+    eitp_observation observation;
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < pass->output_count && pass->task->metric_count && !status; i++)
+        status = eitp__batch_read_output(batch, evaluator->plan, &pass->outputs[i], evaluator->outputs[i], error);
+    observation.values = values;
+    observation.outputs = outputs;
+    observation.samples = samples;
+    for (int64_t s = 0; s < batch->count && pass->task->metric_count && !status; s++) {
+        for (int i = 0; i < pass->input_count; i++)
+            values[i] = eitp__batch_input_of(batch, i, s);
+        for (int i = 0; i < pass->output_count; i++)
+            outputs[i] = eitp__batch_output_of(batch, &pass->outputs[i], evaluator->outputs[i], s);
+        observation.number = batch->numbers[s];
+        observation.rows = batch->lengths[s];
+        observation.index = index + (uint64_t)s;
+        pass->task->observe(pass->task->user, evaluator->memory, &observation);
+    }
+    return status;
+}
+
+/* Adds the metrics of the whole evaluation. */
+static void eitp__report_task_metrics(const eitp__evaluator *evaluator, uint64_t samples, eitp_evaluation *evaluation) {
+    const eitp_task *task = evaluator->pass.task;
+    eitp_metric *results = &evaluation->metrics[evaluation->metric_count];
+    for (int m = 0; m < task->metric_count; m++) {
+        snprintf(results[m].name, sizeof results[m].name, "%s", task->metrics[m].name);
+        results[m].items = (int64_t)samples;
+    }
+    if (task->metric_count)
+        task->judge(task->user, evaluator->memory, results);
+    evaluation->metric_count += task->metric_count;
 }
 
 static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reductions *reductions, int64_t step,
@@ -153,11 +245,16 @@ static uint64_t eitp__draw_sample(uint64_t stretch, uint64_t count, uint64_t tot
     return first + eitp__random_bits(seed, 0, EITP__RNG_STREAM_EVALUATE, stretch) % length;
 }
 
+EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split split, int64_t samples) {
+    const uint64_t total = task->samples[split];
+    return samples > 0 && (uint64_t)samples < total ? (uint64_t)samples : total;
+}
+
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, int64_t samples,
                                               uint64_t seed, int64_t step, eitp_evaluation *evaluation,
                                               eitp_error *error) {
     const uint64_t total = evaluator->pass.task->samples[split];
-    const uint64_t count = samples > 0 && (uint64_t)samples < total ? (uint64_t)samples : total;
+    const uint64_t count = eitp__evaluation_size(evaluator->pass.task, split, samples);
     eitp__batch *batch = &evaluator->batch;
     eitp__reductions reductions = EITP__ZERO;
     eitp_status status = EITP_OK;
@@ -167,9 +264,12 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
         const uint64_t end = done + (left < capacity ? left : capacity);
         eitp__batch_clear(batch);
         for (; done < end && !status; done++) {
+            eitp__draw draw = EITP__ZERO;
+            draw.split = split;
+            draw.number = eitp__draw_sample(done, count, total, seed);
             status = eitp__context_ask(evaluator->pass.task->context, error);
             if (!status)
-                status = eitp__batch_add(batch, split, eitp__draw_sample(done, count, total, seed), error);
+                status = eitp__batch_add(batch, &draw, error);
         }
         if (!status)
             status = eitp__batch_write(batch, evaluator->plan, error);
@@ -177,8 +277,12 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_s
             status = eitp_plan_execute(evaluator->plan, error);
         if (!status)
             status = eitp__reduce_batch(evaluator, step, &reductions, error);
+        if (!status)
+            status = eitp__observe_batch(evaluator, end - (uint64_t)batch->count, count, error);
     }
-    if (!status)
-        eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
-    return status;
+    if (status)
+        return status;
+    eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
+    eitp__report_task_metrics(evaluator, count, evaluation);
+    return EITP_OK;
 }

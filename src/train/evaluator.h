@@ -11,14 +11,20 @@ typedef struct eitp__evaluator {
     eitp__batch batch;
     float *values;  /* of one quantity */
     double *losses; /* [samples] */
+    float *outputs[EITP_MAX_PASS_OUTPUTS];
+    void *memory; /* of eitp_task.observe */
+    size_t memory_bytes;
 } eitp__evaluator;
 
+/* The number of samples that an evaluation takes if it is asked for `samples`: see eitp__evaluator_run. */
+EITP__PRIVATE uint64_t eitp__evaluation_size(const eitp_task *task, eitp_split split, int64_t samples);
+
 /*
- * Creates an evaluator of `samples` samples per pass. The task must outlive it, and it must not be moved. Release it
- * after a failure too.
+ * Creates an evaluator of `samples` samples per pass, and up to `most` in an evaluation. The task must outlive it, and
+ * it must not be moved. Release it after a failure too.
  */
-EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
-                                                 eitp_error *error);
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, uint64_t most,
+                                                 eitp__evaluator *evaluator, eitp_error *error);
 
 /* Estimates the arena and workspace bytes of such an evaluator. */
 EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,

@@ -160,7 +160,7 @@ static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task
     config.micro_batches_per_pass = candidate->micro_batches_per_pass;
     config.plan = candidate->plan;
     eitp__step_plans_init(plans, task, &config, 0);
-    status = eitp__trainer_config_check(&config, task->context, error);
+    status = eitp__trainer_config_check(&config, task, error);
     if (!status)
         status = eitp__step_plans_create(plans, error);
     /* The last plan may have grown the arena after the last allocation. */

@@ -48,6 +48,8 @@ static const eitp_setting eitp__settings[] = {
     EITP__SETTING("weight_decay", NUMBER, optimizer_config.weight_decay, 0, 1000, 0, LOGGED, NULL,
                   "decoupled weight decay, of matrices and embeddings only"),
     EITP__SETTING("lr", NUMBER, schedule.peak, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
+    EITP__SETTING("layer_lr_decay", NUMBER, layer_lr_decay, 0, 1, EITP_SETTING_OPTIONAL | EITP_SETTING_ABOVE, LOGGED,
+                  NULL, "factor of the learning rate from each layer to the one below it; 1: the same for all"),
     EITP__SETTING("final_lr", NUMBER, schedule.final, 0, 1000, 0, LOGGED, NULL,
                   "learning rate at the end of the schedule"),
 };

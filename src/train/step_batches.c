@@ -41,6 +41,16 @@ EITP__PRIVATE uint64_t eitp__sample_of(const eitp_trainer_config *config, const 
     return eitp_sample_index(config->shuffle, config->seed, task->samples[EITP_TRAINING], number);
 }
 
+/* The sample that training reads as its `number`-th, from 0, across all epochs. */
+static eitp__draw eitp__training_draw(const eitp_trainer_config *config, const eitp_task *task, uint64_t number) {
+    eitp__draw draw;
+    draw.split = EITP_TRAINING;
+    draw.number = eitp__sample_of(config, task, number);
+    draw.seed = config->seed;
+    draw.epoch = number / task->samples[EITP_TRAINING];
+    return draw;
+}
+
 EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, const eitp_trainer_config *config,
                                                   int64_t step, const eitp__poll *poll, eitp_error *error) {
     eitp_status status = EITP_OK;
@@ -50,10 +60,10 @@ EITP__PRIVATE eitp_status eitp__step_batches_read(eitp__step_batches *batches, c
         const int64_t count = eitp__pass_samples(config, step, pass, &first);
         eitp__batch_clear(batch);
         for (int64_t i = 0; i < count && !status; i++) {
+            const eitp__draw draw = eitp__training_draw(config, batch->pass->task, first + (uint64_t)i);
             if (eitp__poll_ask(poll))
                 return eitp__fail_interrupted(error);
-            status = eitp__batch_add(batch, EITP_TRAINING,
-                                     eitp__sample_of(config, batch->pass->task, first + (uint64_t)i), error);
+            status = eitp__batch_add(batch, &draw, error);
         }
     }
     return status;

@@ -1,5 +1,6 @@
 #include "train/step_plans.h"
 
+#include "model/transformer.h"
 #include "tensor/variable.h"
 #include "tensor/op_rules.h"
 #include "tensor/plan.h"
@@ -38,6 +39,12 @@ EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
 
 #define EITP__OFFLOADED_PIECE_BYTES ((size_t)4 << 20)
 
+/* The factor of the learning rate for a parameter: layer_lr_decay for each layer above it. */
+static double eitp__layer_rate_factor(void *user, const char *parameter) {
+    const eitp__step_plans *plans = (const eitp__step_plans *)user;
+    return pow(plans->config.layer_lr_decay, (double)eitp__layers_above(plans->task.model, parameter));
+}
+
 /* The optimizer's configuration in a graph. In fp16 the gradients are those of a scaled loss. */
 static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, eitp_graph *graph) {
     const eitp_context *context = plans->task.context;
@@ -49,6 +56,10 @@ static eitp_optimizer_config eitp__optimizer_config_in(eitp__step_plans *plans, 
     if (eitp_context_offload(context) && optimizer.piece_bytes > EITP__OFFLOADED_PIECE_BYTES)
         optimizer.piece_bytes = EITP__OFFLOADED_PIECE_BYTES;
     optimizer.loss_scale = plans->scale;
+    if (plans->config.layer_lr_decay < 1) {
+        optimizer.rate_factor = eitp__layer_rate_factor;
+        optimizer.rate_user = plans;
+    }
     optimizer.skips = plans->config.skip_spikes;
     optimizer.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
     return optimizer;
@@ -205,7 +216,8 @@ EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_
     if (!plans->evaluation_samples)
         plans->evaluation_samples = plans->config.batch_size;
     if (!status && plans->task.samples[EITP_VALIDATION])
-        status = eitp__evaluator_create(&plans->task, plans->evaluation_samples, &plans->evaluator, error);
+        status = eitp__evaluator_create(&plans->task, plans->evaluation_samples, plans->task.samples[EITP_VALIDATION],
+                                        &plans->evaluator, error);
     return status;
 }
 

@@ -73,6 +73,13 @@ typedef struct eitp_trainer_config {
     eitp_optimizer_config optimizer_config;
     eitp_schedule schedule;
     /*
+     * Layer-wise learning-rate decay (Clark et al., "ELECTRA", arXiv 2003.10555): the learning rate of what is above
+     * the blocks is that of the schedule, and from there down each block and then the embeddings have that of the one
+     * above times this factor, above 0 and at most 1. Adapters have the rate of their block. 1: all have the same. With
+     * another value the task must have a model with blocks.
+     */
+    double layer_lr_decay;
+    /*
      * Micro-batches per forward and backward pass, 0 to grad_accum. More of them read each weight less often and need a
      * larger arena; the gradient is the same. 0: chosen by the trainer, for passes of about 1024 rows, if they fit an
      * arena of EITP_PASS_BYTES, gradients excluded.
@@ -109,8 +116,8 @@ typedef struct eitp_trainer_config {
     void *user; /* first argument of `rate` and `after_step` */
 } eitp_trainer_config;
 
-/* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5,
-   shuffled windows, no workers, prefetch 2. */
+/* Batch size 1, accumulation 4, clipping at 0.5, spikes from 10 deviations on, AdamW's defaults, constant rate 5e-5
+   for all layers, shuffled windows, no workers, prefetch 2. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 /*
@@ -180,21 +187,17 @@ EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 
 /* ---- Evaluation ---- */
 
-/* The mean of a loss term or a metric over the samples of an evaluation. */
-typedef struct eitp_metric {
-    char name[EITP_QUANTITY_NAME_SIZE];
-    double mean;  /* over its items; not finite if the value of any item is not */
-    double error; /* standard error of the mean, over samples; 0 if the quantity has no value per sample */
-    int64_t items;
-} eitp_metric;
+/* Maximum number of loss terms and metrics of an evaluation. */
+#define EITP_MAX_METRICS (EITP_MAX_PASS_QUANTITIES + EITP_MAX_TASK_METRICS)
 
 typedef struct eitp_evaluation {
     double loss;   /* weighted sum of the terms; for a language model in nats per token */
     double error;  /* standard error of the loss, over samples; 0 if a term has no value per sample */
     int64_t items; /* of the first term; for a language model, tokens */
     int term_count, metric_count;
-    /* metric_count of them: first the terms, then the metrics, in the order of the task's `build`. */
-    eitp_metric metrics[EITP_MAX_PASS_QUANTITIES];
+    /* metric_count of them: first the terms, then the metrics, in the order of the task's `build`, then those of its
+       `metrics`. */
+    eitp_metric metrics[EITP_MAX_METRICS];
 } eitp_evaluation;
 
 /*
@@ -210,6 +213,10 @@ EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t sample
  * NULL, and for a task without validation samples.
  */
 EITP_API int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name);
+
+/* 1 if higher values of the metric are better, -1 if lower ones are; 0 if the task does not say (see eitp_task_metric),
+   and for NULL. */
+EITP_API int eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name);
 
 /*
  * Evaluates `samples` samples of a split of a task without a trainer, `batch_size` at a time; 0, or more than there

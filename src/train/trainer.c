@@ -14,7 +14,7 @@ eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config
     if (!status && !task->samples[EITP_TRAINING])
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no training samples");
     if (!status)
-        status = eitp__trainer_config_check(config, task->context, error);
+        status = eitp__trainer_config_check(config, task, error);
     if (status)
         return status;
     const eitp_host host = eitp_context_host(task->context);

@@ -21,7 +21,7 @@ struct eitp_trainer {
 };
 
 /* Checks a configuration: its settings, and the optimizer in this context. */
-EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
+EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error);
 
 /* EITP_ERROR_TORN, with the way out, if the trainer is torn. */

@@ -1,3 +1,4 @@
+#include "model/transformer.h"
 #include "train/setting_table.h"
 #include "train/trainer.h"
 
@@ -12,6 +13,7 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.schedule.kind = EITP_SCHEDULE_CONSTANT;
     config.schedule.peak = 5e-5;
     config.schedule.cycles = 1;
+    config.layer_lr_decay = 1;
     config.shuffle = EITP_SHUFFLE_WINDOWS;
     config.prefetch = 2;
     return config;
@@ -34,10 +36,14 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
+EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_task *task,
                                                      eitp_error *error) {
     eitp_status status = eitp__settings_check(config, error);
-    return status ? status : eitp__check_optimizer(config, context, error);
+    if (!status && config->layer_lr_decay < 1 && (!task->model || task->model->config.layers < 1))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "layer_lr_decay is %g, but the task has no model with blocks; set it to 1",
+                            config->layer_lr_decay);
+    return status ? status : eitp__check_optimizer(config, task->context, error);
 }
 
 eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,

@@ -11,6 +11,8 @@
 #include "io/lora_files.h"
 #include "io/model_directory.h"
 #include "io/variables.h"
+#include "model/transformer.h"
+#include "model/transformer_config.h"
 #include "train/trainer_state.h"
 
 /* A checkpoint that is being written. */
@@ -62,7 +64,6 @@ static eitp_status eitp__save_others(eitp__save *save, int64_t *others_checksum,
 /* Writes the adapters and their model's configuration. */
 static eitp_status eitp__save_adapters(eitp__save *save, uint32_t *checksum, eitp__state *state, eitp_error *error) {
     eitp_model *model = save->trainer->plans.task.model;
-    const eitp_transformer_config config = eitp_model_config(model);
     const char *directory = save->draft.partial;
     char *path = eitp__join_path(&save->host, directory, "config.json");
     eitp__file_output output = EITP__ZERO;
@@ -70,7 +71,7 @@ static eitp_status eitp__save_adapters(eitp__save *save, uint32_t *checksum, eit
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     output.queue = save->queue;
     if (!status)
-        status = eitp_transformer_config_write(&save->host, path, &config, -1, EITP_F32, error);
+        status = eitp__transformer_config_write(&save->host, path, &model->config, model->labels, -1, EITP_F32, error);
     eitp__release_text(&save->host, path);
     if (!status)
         status = eitp__lora_save(model, directory, NULL, checksum, &output, error);

@@ -5,7 +5,7 @@
 
 /* Sums over the passes of a step. */
 typedef struct eitp__step_state {
-    int64_t items[EITP_MAX_PASS_QUANTITIES];
+    eitp__sample_items items;
     double sums[EITP_MAX_PASS_QUANTITIES];
     int64_t first_row; /* of the next pass, within the step */
 } eitp__step_state;
@@ -43,7 +43,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *stat
         eitp__unique_clear(&plans->unique);
     for (int64_t pass = 0; pass < plans->batches.count; pass++) {
         eitp__batch *batch = &plans->batches.passes[pass];
-        eitp__batch_count_items(batch, state->items);
+        eitp__batch_count_items(batch, &state->items);
         if (plans->unique.ids)
             eitp__unique_add(&plans->unique, batch);
     }
@@ -78,14 +78,15 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
     return status;
 }
 
-/* Writes the factor of each term's sum: the term's weight in the loss, divided by its items in the step. */
+/* Writes the factor of each term's sum: the term's weight in the loss, divided by the weight of its items in the step.
+ */
 static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__step_state *state, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
     eitp_status status = EITP_OK;
     for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
         const eitp__quantity *term = &plans->pass.quantities[q];
-        const double items = (double)(state->items[q] ? state->items[q] : 1);
-        const float weight = (float)(trainer->loss_scale * eitp__term_weight(term, trainer->step + 1) / items);
+        const double divisor = eitp__mean_divisor(&state->items, q);
+        const float weight = (float)(trainer->loss_scale * eitp__term_weight(term, trainer->step + 1) / divisor);
         status = eitp__write_values(plans->gradient_plan, term->weight, &weight, sizeof weight, error);
     }
     return status;
@@ -213,14 +214,13 @@ static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_sta
     const eitp_pass *pass = &trainer->plans.pass;
     report->loss = 0;
     for (int q = 0; q < pass->quantity_count; q++) {
-        const int64_t items = state->items[q] ? state->items[q] : 1;
         eitp_term_report *term = &report->terms[report->term_count++];
         snprintf(term->name, sizeof term->name, "%s", pass->quantities[q].name);
-        term->mean = state->sums[q] / (double)items;
+        term->mean = state->sums[q] / eitp__mean_divisor(&state->items, q);
         term->weight = eitp__term_weight(&pass->quantities[q], report->step);
         report->loss += term->weight * term->mean;
     }
-    report->items = state->items[0];
+    report->items = state->items.of[0];
 }
 
 /* Does all of a step except counting and reporting it. */

@@ -1,0 +1,38 @@
+/* Rows of JSON Lines: an object on each line. */
+#ifndef EITP_JSON_ROWS_H
+#define EITP_JSON_ROWS_H
+
+#include "base/json.h"
+#include "data/examples.h"
+#include "data/text_lines.h"
+
+typedef struct eitp__json_rows {
+    eitp__text_lines *lines;
+    eitp__buffer row;
+    eitp__json_document *document; /* of the row; NULL: none */
+    const eitp__json *object;
+    eitp_text *labels;
+    size_t label_capacity;
+} eitp__json_rows;
+
+EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines *lines);
+EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows);
+
+/* Parses the next line that is not blank; *is_end is 1 after the last one. What is not an object is EITP_ERROR_FORMAT,
+   with file, line and column. */
+EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_end, eitp_error *error);
+
+/* Stores a member that is a string; *value is that member, NULL if it is missing or null, and `text` then unchanged.
+   The text is valid until the next row is read. */
+EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, const char *name, const eitp__json **value,
+                                               eitp_text *text, eitp_error *error);
+
+/* Stores the labels of a member: a string, a number or boolean as it is written, or a list of these; none if it is
+   missing or null. */
+EITP__PRIVATE eitp_status eitp__json_rows_labels(eitp__json_rows *rows, const char *name, eitp_example *example,
+                                                 eitp_error *error);
+
+/* The column of a value in its line, in characters from 1. */
+EITP__PRIVATE uint64_t eitp__json_rows_column(const eitp__json_rows *rows, const eitp__json *value);
+
+#endif

@@ -1,0 +1,34 @@
+/* Different texts of labels, numbered in the order in which they were added. */
+#ifndef EITP_LABEL_TABLE_H
+#define EITP_LABEL_TABLE_H
+
+#include "base/memory.h"
+#include "base/status.h"
+
+typedef struct eitp__label_table {
+    eitp__buffer text;                /* the labels, a zero byte after each */
+    size_t *offsets, offset_capacity; /* of each label in `text` */
+    uint32_t count;
+    uint32_t *slots, slot_count; /* hash table of numbers plus 1; 0: free */
+} eitp__label_table;
+
+EITP__PRIVATE void eitp__label_table_init(eitp__label_table *table, const eitp_host *host);
+EITP__PRIVATE void eitp__label_table_release(eitp__label_table *table);
+
+/* Finds a label, which must not contain zero bytes. Returns 0 if it is not there. */
+EITP__PRIVATE int eitp__label_table_find(const eitp__label_table *table, const char *text, size_t size,
+                                         uint32_t *number);
+
+/* Finds a label, or adds it, which must not contain zero bytes. */
+EITP__PRIVATE eitp_status eitp__label_table_add(eitp__label_table *table, const char *text, size_t size,
+                                                uint32_t *number, eitp_error *error);
+
+/* Removes the labels from number `count` on. */
+EITP__PRIVATE void eitp__label_table_truncate(eitp__label_table *table, uint32_t count);
+
+EITP__PRIVATE const char *eitp__label_table_name(const eitp__label_table *table, uint32_t number);
+
+/* Stores the numbers of all labels in order[count]: by value if all are numbers, else by bytes. */
+EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table, uint32_t *order, eitp_error *error);
+
+#endif

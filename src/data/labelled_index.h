@@ -1,0 +1,46 @@
+/* The index of a labelled file while it is packed: what is kept of each example besides its ids. */
+#ifndef EITP_LABELLED_INDEX_H
+#define EITP_LABELLED_INDEX_H
+
+#include "base/memory.h"
+#include "data/example_labels.h"
+#include "data/labelled_format.h"
+
+/* A packed example. */
+typedef struct eitp__labelled_entry {
+    eitp__labelled_record record;
+    uint32_t cut; /* tokens that it lost */
+    int is_pair;
+} eitp__labelled_entry;
+
+typedef struct eitp__labelled_index {
+    const eitp_host *host;
+    eitp__labelled_entry *entries;
+    size_t count, capacity;
+    uint32_t *values; /* labels: their numbers in the table of labels, then their meaning */
+    size_t value_count, value_capacity;
+} eitp__labelled_index;
+
+EITP__PRIVATE void eitp__labelled_index_init(eitp__labelled_index *index, const eitp_host *host);
+EITP__PRIVATE void eitp__labelled_index_release(eitp__labelled_index *index);
+
+/* Makes room for an entry with `value_count` values. */
+EITP__PRIVATE eitp_status eitp__labelled_index_reserve(eitp__labelled_index *index, size_t value_count,
+                                                       eitp_error *error);
+
+/* Adds an entry, whose first_value and value_count are set, in the room that was made. */
+EITP__PRIVATE void eitp__labelled_index_add(eitp__labelled_index *index, eitp__labelled_entry entry,
+                                            const uint32_t *values, size_t value_count);
+
+/* Replaces the numbers of labels by their meaning. */
+EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, const eitp__label_meaning *meaning);
+
+/* Counts repeated and ambiguous samples in *info, by the hashes of their texts and by their values; drops them if
+   info->dedup is set. */
+EITP__PRIVATE eitp_status eitp__labelled_index_repeats(eitp__labelled_index *index, eitp_labelled_info *info,
+                                                       eitp_error *error);
+
+/* Sets the counts of *info that depend on the entries. */
+EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index, eitp_labelled_info *info);
+
+#endif

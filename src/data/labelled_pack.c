@@ -1,0 +1,306 @@
+/* Packs examples into a labelled file: encodes texts, finds out what labels are, drops repeats, writes. */
+#include "data/labelled.h"
+
+#include "base/checksum.h"
+#include "base/log.h"
+#include "data/labelled_writer.h"
+#include "data/little_endian.h"
+
+/* Bad examples that the log names. */
+enum { EITP__LOGGED_EXAMPLES = 10 };
+
+typedef struct eitp__labelled_packer {
+    const eitp_host *host;
+    const eitp_tokenizer *tokenizer;
+    const eitp_labelled_pack_config *config;
+    eitp_sequence_config sequence;
+    eitp__example_labels labels;
+    eitp__labelled_index index;
+    eitp__labelled_writer writer;
+    eitp_labelled_info info;
+    eitp__label_meaning meaning;
+    uint64_t examples; /* read */
+    int32_t *ids, *segments;
+    size_t id_capacity, segment_capacity;
+    eitp_sequence_report report; /* of the current example */
+} eitp__labelled_packer;
+
+/* ---- Length ---- */
+
+static eitp_status eitp__labelled_check_length(const eitp__labelled_packer *packer, eitp_error *error) {
+    const eitp_sequence_config *sequence = &packer->sequence;
+    const int32_t added = sequence->omit_special_tokens ? 0 : eitp_tokenizer_added_count(packer->tokenizer, 0);
+    const int truncation = (int)sequence->truncation;
+    if (truncation < EITP_TRUNCATE_LONGEST || truncation > EITP_TRUNCATE_NONE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown sequence.truncation %d", truncation);
+    if (sequence->max_length < 0 || (sequence->max_length && sequence->max_length <= added))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "sequence.max_length must be more than the %ld special tokens of a text (got %ld)",
+                          (long)added, (long)sequence->max_length);
+    return EITP_OK;
+}
+
+/* Follows the tokenizer's files, unless the caller says otherwise, and says so. */
+static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp_error *error) {
+    const eitp_sequence_defaults defaults = eitp_tokenizer_sequence_defaults(packer->tokenizer);
+    eitp_sequence_config *sequence = &packer->sequence;
+    *sequence = packer->config->sequence;
+    if (sequence->max_length) {
+        if (defaults.max_length && defaults.max_length != sequence->max_length)
+            eitp__log(packer->host, EITP_LOG_WARNING,
+                      "the tokenizer's truncation at %ld tokens is not applied: sequences may have %ld",
+                      (long)defaults.max_length, (long)sequence->max_length);
+        return eitp__labelled_check_length(packer, error);
+    }
+    if (defaults.max_length) {
+        sequence->max_length = defaults.max_length;
+        sequence->truncation = defaults.truncation;
+        sequence->truncate_left = defaults.truncate_left;
+    } else {
+        sequence->max_length = defaults.model_max_length;
+    }
+    if (sequence->max_length)
+        eitp__log(packer->host, EITP_LOG_INFO, "sequences have at most %ld tokens, as the tokenizer's files say",
+                  (long)sequence->max_length);
+    return eitp__labelled_check_length(packer, error);
+}
+
+/* ---- An example ---- */
+
+/* Encodes the texts into packer->ids, whose room is enlarged if it is too small. */
+static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, const eitp_example *example,
+                                         eitp_error *error) {
+    const eitp_text *pair = example->pair.bytes ? &example->pair : NULL;
+    for (;;) {
+        const size_t capacity =
+            packer->id_capacity < packer->segment_capacity ? packer->id_capacity : packer->segment_capacity;
+        eitp_status status =
+            eitp_tokenizer_encode_sequence(packer->tokenizer, &example->text, pair, &packer->sequence, packer->ids,
+                                           packer->segments, capacity, &packer->report, error);
+        const size_t needed = packer->report.count;
+        if (status != EITP_OK || needed <= capacity)
+            return status;
+        if (needed > INT32_MAX)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sequence has %llu tokens; at most %ld are supported",
+                              (unsigned long long)needed, (long)INT32_MAX);
+        if (!eitp__reserve(packer->host, (void **)&packer->ids, &packer->id_capacity, needed, sizeof *packer->ids) ||
+            !eitp__reserve(packer->host, (void **)&packer->segments, &packer->segment_capacity, needed,
+                           sizeof *packer->segments))
+            return eitp__fail_memory(error, 2 * needed * sizeof *packer->ids, "the tokens of an example");
+    }
+}
+
+/* An example must have a token of its texts. */
+static eitp_status eitp__labelled_check_tokens(const eitp__labelled_packer *packer, int is_pair, eitp_error *error) {
+    const eitp_sequence_report *report = &packer->report;
+    const int32_t added =
+        packer->sequence.omit_special_tokens ? 0 : eitp_tokenizer_added_count(packer->tokenizer, is_pair);
+    if (report->count > (size_t)added)
+        return EITP_OK;
+    if (report->cut_first || report->cut_second)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "sequence.max_length %ld leaves no room for tokens of the texts besides the %ld special ones",
+                          (long)packer->sequence.max_length, (long)added);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text is empty: it has no tokens");
+}
+
+/* The first id of segment 1; the number of ids if there is none. */
+static eitp_status eitp__labelled_boundary(const eitp__labelled_packer *packer, uint32_t *boundary, eitp_error *error) {
+    const size_t count = packer->report.count;
+    size_t first = 0;
+    while (first < count && packer->segments[first] == 0)
+        first++;
+    for (size_t i = first; i < count; i++) {
+        if (packer->segments[i] != 1)
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "the tokenizer's template gives token %llu segment %ld; a labelled file "
+                              "has segments 0 and then 1",
+                              (unsigned long long)i, (long)packer->segments[i]);
+    }
+    *boundary = (uint32_t)first;
+    return EITP_OK;
+}
+
+static uint64_t eitp__text_hash(const eitp_example *example) {
+    unsigned char size[8];
+    uint64_t hash = eitp__fnv1a(EITP__FNV_START, example->text.bytes, example->text.size);
+    if (!example->pair.bytes)
+        return hash;
+    eitp__put_number(size, sizeof size, example->text.size);
+    hash = eitp__fnv1a(hash, size, sizeof size);
+    return eitp__fnv1a(hash, example->pair.bytes, example->pair.size);
+}
+
+/* Packs an example. EITP_ERROR_ARGUMENT: it is bad, and nothing has changed. */
+static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, const eitp_example *example,
+                                               eitp_error *error) {
+    eitp__labelled_entry entry = EITP__ZERO;
+    entry.is_pair = example->pair.bytes != NULL;
+    eitp_status status = eitp__labelled_encode(packer, example, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_check_tokens(packer, entry.is_pair, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_boundary(packer, &entry.record.boundary, error);
+    if (status == EITP_OK)
+        status = eitp__example_labels_add(&packer->labels, example, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_index_reserve(&packer->index, packer->labels.count, error);
+    if (status != EITP_OK)
+        return status;
+    entry.record.first = packer->writer.id_count;
+    entry.record.length = (uint32_t)packer->report.count;
+    entry.record.text_hash = eitp__text_hash(example);
+    entry.cut = (uint32_t)(packer->report.cut_first + packer->report.cut_second);
+    status = eitp__labelled_writer_add(&packer->writer, packer->ids, packer->report.count, &entry.record.crc, error);
+    if (status == EITP_OK)
+        eitp__labelled_index_add(&packer->index, entry, packer->labels.numbers, packer->labels.count);
+    return status;
+}
+
+/* Puts the place of an example before a message. */
+static eitp_status eitp__labelled_place_error(const eitp__labelled_packer *packer, const eitp_example *example,
+                                              eitp_status status, eitp_error *error) {
+    if (!example->path)
+        return eitp__fail_prefix(error, status, "example %llu", (unsigned long long)packer->examples);
+    if (!example->line)
+        return eitp__fail_prefix(error, status, "%s", example->path);
+    if (!example->column)
+        return eitp__fail_prefix(error, status, "%s: line %llu", example->path, (unsigned long long)example->line);
+    return eitp__fail_prefix(error, status, "%s: line %llu, column %llu", example->path,
+                             (unsigned long long)example->line, (unsigned long long)example->column);
+}
+
+/* Packs an example, or skips a bad one. */
+static eitp_status eitp__labelled_take_example(eitp__labelled_packer *packer, const eitp_example *example,
+                                               eitp_error *error) {
+    eitp_error why;
+    eitp_status status = eitp__labelled_pack_example(packer, example, &why);
+    if (status == EITP_OK)
+        return EITP_OK;
+    const int is_bad = status == EITP_ERROR_ARGUMENT;
+    if (is_bad)
+        why.status = status = EITP_ERROR_FORMAT;
+    if (status == EITP_ERROR_FORMAT || status == EITP_ERROR_UNSUPPORTED)
+        eitp__labelled_place_error(packer, example, status, &why);
+    if (!is_bad || !packer->config->skip_bad) {
+        if (error)
+            *error = why;
+        return status;
+    }
+    if (packer->info.skipped++ < EITP__LOGGED_EXAMPLES)
+        eitp__log(packer->host, EITP_LOG_WARNING, "skipped: %s", why.message);
+    return EITP_OK;
+}
+
+static eitp_status eitp__labelled_report_progress(const eitp__labelled_packer *packer, const eitp_example *example,
+                                                  eitp_error *error) {
+    const eitp_labelled_pack_config *config = packer->config;
+    eitp_labelled_progress progress;
+    if (!config->progress)
+        return EITP_OK;
+    progress.path = example->path;
+    progress.line = example->line;
+    progress.examples = packer->examples;
+    progress.ids = packer->writer.id_count;
+    if (config->progress(config->user, &progress))
+        return eitp__fail(error, EITP_ERROR_INTERRUPTED,
+                          "packing was stopped after %llu examples; no labelled file was written",
+                          (unsigned long long)packer->examples);
+    return EITP_OK;
+}
+
+/* ---- All examples ---- */
+
+static eitp_status eitp__labelled_pack_begin(eitp__labelled_packer *packer, const char *output_path,
+                                             eitp_error *error) {
+    const int32_t vocabulary_size = eitp_tokenizer_size(packer->tokenizer);
+    eitp_status status = eitp__partial_file_check(packer->host, output_path, "labelled file", error);
+    if (status == EITP_OK)
+        status = eitp__labelled_set_length(packer, error);
+    if (status == EITP_OK)
+        status = eitp__example_labels_init(&packer->labels, packer->host, packer->config, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_writer_open(&packer->writer, packer->host, output_path, vocabulary_size, error);
+    packer->info.vocabulary_size = vocabulary_size;
+    packer->info.sequence = packer->sequence;
+    packer->info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(packer->tokenizer);
+    packer->info.dedup = packer->config->dedup != 0;
+    return status;
+}
+
+static eitp_status eitp__labelled_pack_all(eitp__labelled_packer *packer, const eitp_example_source *source,
+                                           eitp_error *error) {
+    for (;;) {
+        eitp_example example = EITP__ZERO;
+        int is_end = 0;
+        eitp_status status = source->read(source->user, &example, &is_end, error);
+        if (status != EITP_OK || is_end)
+            return status;
+        packer->examples++;
+        status = eitp__labelled_take_example(packer, &example, error);
+        if (status == EITP_OK)
+            status = eitp__labelled_report_progress(packer, &example, error);
+        if (status != EITP_OK)
+            return status;
+    }
+}
+
+/* Numbers the labels, counts repeats and drops them. */
+static eitp_status eitp__labelled_pack_decide(eitp__labelled_packer *packer, eitp_error *error) {
+    eitp_labelled_info *info = &packer->info;
+    if (info->skipped > EITP__LOGGED_EXAMPLES)
+        eitp__log(packer->host, EITP_LOG_WARNING, "skipped %llu of %llu examples, the first %d of them above",
+                  (unsigned long long)info->skipped, (unsigned long long)packer->examples, (int)EITP__LOGGED_EXAMPLES);
+    if (!packer->examples)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no examples found; give data with at least one");
+    if (!packer->index.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "all %llu examples are bad and were skipped; the log says why",
+                          (unsigned long long)packer->examples);
+    eitp_status status = eitp__example_labels_finish(&packer->labels, &packer->meaning, error);
+    if (status != EITP_OK)
+        return status;
+    info->problem = packer->meaning.problem;
+    info->label_count = packer->meaning.label_count;
+    eitp__labelled_index_set_values(&packer->index, &packer->meaning);
+    status = eitp__labelled_index_repeats(&packer->index, info, error);
+    if (status == EITP_OK && !packer->index.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "no sample is left: all %llu examples have texts that occur with different labels",
+                          (unsigned long long)info->ambiguous);
+    eitp__labelled_index_count(&packer->index, info);
+    return status;
+}
+
+static void eitp__labelled_packer_release(eitp__labelled_packer *packer) {
+    eitp__label_meaning_release(&packer->meaning);
+    eitp__labelled_writer_release(&packer->writer);
+    eitp__labelled_index_release(&packer->index);
+    eitp__example_labels_release(&packer->labels);
+    eitp__release(packer->host, packer->ids, packer->id_capacity * sizeof *packer->ids);
+    eitp__release(packer->host, packer->segments, packer->segment_capacity * sizeof *packer->segments);
+}
+
+eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,
+                               const eitp_labelled_pack_config *config, const eitp_example_source *source,
+                               const char *output_path, eitp_labelled_info *info, eitp_error *error) {
+    eitp__labelled_packer packer;
+    if (!host || !tokenizer || !config || !source || !source->read || !output_path)
+        return eitp__fail_null(error, "eitp_labelled_pack", "host, tokenizer, config, source and output_path");
+    memset(&packer, 0, sizeof packer);
+    packer.host = host;
+    packer.tokenizer = tokenizer;
+    packer.config = config;
+    eitp__labelled_index_init(&packer.index, host);
+    eitp_status status = eitp__labelled_pack_begin(&packer, output_path, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_pack_all(&packer, source, error);
+    if (status == EITP_OK)
+        status = eitp__labelled_pack_decide(&packer, error);
+    if (status == EITP_OK)
+        status =
+            eitp__labelled_writer_finish(&packer.writer, &packer.index, &packer.meaning.names, &packer.info, error);
+    if (status == EITP_OK && info)
+        *info = packer.info;
+    eitp__labelled_packer_release(&packer);
+    return status;
+}

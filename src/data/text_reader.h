@@ -1,0 +1,56 @@
+/* Reads one file, or the input of a program, as pieces of valid UTF-8. */
+#ifndef EITP_TEXT_READER_H
+#define EITP_TEXT_READER_H
+
+#include "base/encoding.h"
+#include "base/files.h"
+#include "data/data.h"
+#include "data/utf8_repair.h"
+
+/* How texts are read. */
+typedef struct eitp__text_reading {
+    const char *encoding;          /* NULL: UTF-8 */
+    int strict;                    /* invalid bytes are an error, not U+FFFD */
+    size_t read_size;              /* bytes read at a time */
+    const eitp_text_source *input; /* what the path "-" reads; NULL: nothing */
+} eitp__text_reading;
+
+/* An open text. Zeroed, it is closed. It must not move while it is open. */
+typedef struct eitp__text_reader {
+    const eitp_host *host;
+    const char *path;
+    eitp__text_reading how;
+    eitp__file file; /* closed if the text is the input */
+    int is_input, is_utf8;
+    int is_exhausted, has_ended; /* everything is read; everything is passed on */
+    char *raw;                   /* bytes read and not yet passed on: [at, end) */
+    size_t raw_capacity, at, end;
+    eitp__decoder decoder;
+    eitp__utf8_repair repair;
+    eitp__buffer piece;
+    uint64_t file_bytes; /* read from the file */
+    uint64_t used_bytes; /* of these, passed on */
+} eitp__text_reader;
+
+/* Opens a text and reads its beginning, raw[0 .. end), EITP__TEXT_CHECK_SIZE bytes if there are so many. `host`, `path`
+   and what `how` points to must outlive the reader. After a failure it is closed. */
+EITP__PRIVATE eitp_status eitp__text_reader_open(eitp__text_reader *reader, const eitp_host *host, const char *path,
+                                                 const eitp__text_reading *how, eitp_error *error);
+
+/* Refuses what is not text, see eitp__check_text. Before the first piece is read. */
+EITP__PRIVATE eitp_status eitp__text_reader_check(const eitp__text_reader *reader, eitp_error *error);
+
+/* Reads the next piece, valid until the next call and without a byte order mark; *size is 0 at the end, after which
+   invalid bytes are reported in the log. */
+EITP__PRIVATE eitp_status eitp__text_reader_next(eitp__text_reader *reader, const char **text, size_t *size,
+                                                 eitp_error *error);
+
+/* Number of bytes that were not valid and became U+FFFD so far. */
+EITP__PRIVATE uint64_t eitp__text_reader_invalid(const eitp__text_reader *reader);
+
+/* Size so far in UTF-8, where invalid bytes count as they were. */
+EITP__PRIVATE uint64_t eitp__text_reader_bytes(const eitp__text_reader *reader);
+
+EITP__PRIVATE void eitp__text_reader_close(eitp__text_reader *reader);
+
+#endif

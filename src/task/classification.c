@@ -1,0 +1,408 @@
+/* Classification and regression: samples of token ids, with one label, several labels, or numbers to predict. */
+#include "base/checksum.h"
+#include "model/transformer.h"
+#include "tensor/context.h"
+#include "task/labelled.h"
+#include "task/outcomes.h"
+#include "task/pass.h"
+
+enum { EITP__WEIGHTS_NAME_SIZE = 32 };
+
+typedef struct eitp__classification {
+    eitp_host host;
+    eitp_model *model;
+    const eitp_tokenizer *tokenizer;
+    eitp_labelled_source sources[2]; /* of each eitp_split */
+    eitp_problem problem;
+    int64_t labels;
+    double label_smoothing;
+    float *class_weights;                       /* [labels]; NULL: 1 each */
+    char weights_name[EITP__WEIGHTS_NAME_SIZE]; /* the variable with a copy of them */
+    eitp_task_metric metrics[EITP_MAX_TASK_METRICS];
+    int metric_count;
+    int was_judged; /* the following are of the last evaluation */
+    int64_t judged_samples;
+    eitp_label_result *results; /* [labels]; NULL for numbers */
+    int64_t *confusion;         /* [labels, labels], or NULL */
+} eitp__classification;
+
+/* ---- The graph ---- */
+
+/* The cross-entropy of each sample. */
+static eitp_tensor *eitp__single_label_losses(const eitp__classification *c, eitp_tensor *scores, eitp_tensor *label) {
+    eitp_cross_entropy_config config = EITP__ZERO;
+    config.ignored = EITP__IGNORED_TARGET;
+    config.label_smoothing = c->label_smoothing;
+    if (c->class_weights)
+        config.weights =
+            eitp_variable_tensor(eitp_tensor_graph(scores), c->weights_name, EITP_CACHE, EITP_F32, 1, &c->labels);
+    return eitp_cross_entropy_with(scores, label, &config);
+}
+
+/* -y log p - (1 - y) log(1 - p) for p = sigmoid(x): max(x, 0) - x y + log(1 + exp(-|x|)), which never overflows. */
+static eitp_tensor *eitp__binary_losses(eitp_tensor *x, eitp_tensor *y) {
+    eitp_tensor *tail = eitp_log(eitp_affine(eitp_exp(eitp_negate(eitp_abs(x))), 1, 1));
+    return eitp_add(eitp_subtract(eitp_relu(x), eitp_multiply(x, y)), tail);
+}
+
+static eitp_tensor *eitp__squared_losses(eitp_tensor *x, eitp_tensor *y) {
+    eitp_tensor *difference = eitp_subtract(x, y);
+    return eitp_multiply(difference, difference);
+}
+
+/* The mean over labels of each sample. Of unused places the loss is 0. */
+static eitp_tensor *eitp__target_losses(const eitp__classification *c, eitp_pass *pass, eitp_tensor *scores) {
+    eitp_tensor *targets = eitp_pass_sample_input(pass, "targets", EITP_F32, 1, &c->labels, 0);
+    eitp_tensor *is_used = eitp_pass_sample_input(pass, "is used", EITP_F32, 0, NULL, 0);
+    eitp_tensor *losses = c->problem == EITP_PROBLEM_MULTI_LABEL ? eitp__binary_losses(scores, targets)
+                                                                 : eitp__squared_losses(scores, targets);
+    return eitp_multiply(eitp_mean(losses, 2u, 0), is_used);
+}
+
+static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_error *error) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    eitp_graph *graph = eitp_pass_graph(pass);
+    const eitp_model_inputs inputs = eitp__labelled_inputs(pass, c->model);
+    eitp_tensor *scores, *losses;
+    scores =
+        eitp_model_scores(c->model, eitp_model_hidden(c->model, graph, &inputs, eitp_pass_max_length(pass)), &inputs);
+    losses = c->problem == EITP_PROBLEM_SINGLE_LABEL
+                 ? eitp__single_label_losses(
+                       c, scores, eitp_pass_sample_input(pass, "label", EITP_I32, 0, NULL, EITP__IGNORED_TARGET))
+                 : eitp__target_losses(c, pass, scores);
+    eitp_pass_term(pass, "loss", losses, NULL);
+    eitp_pass_output(pass, "scores", scores);
+    return eitp_graph_status(graph, error);
+}
+
+/* ---- Samples ---- */
+
+/* Checks the label or the targets that a source has read. */
+static eitp_status eitp__check_labels_read(const eitp__classification *c, uint64_t number,
+                                           const eitp_labelled_sample *sample, eitp_error *error) {
+    const int is_number = c->problem == EITP_PROBLEM_REGRESSION;
+    if (!sample->targets && (sample->label < -1 || sample->label >= c->labels))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has label %d; it must be 0 to %lld, or -1 for none",
+                          (unsigned long long)number, (int)sample->label, (long long)c->labels - 1);
+    for (int64_t i = 0; i < c->labels && sample->targets; i++) {
+        const float target = sample->targets[i];
+        if (!isfinite(target) || (!is_number && !(target >= 0 && target <= 1)))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has %g as target %lld; it must be %s",
+                              (unsigned long long)number, (double)target, (long long)i,
+                              is_number ? "a finite number" : "0 to 1");
+    }
+    return EITP_OK;
+}
+
+/* Stores a label, and the weight that it has in the mean. */
+static void eitp__store_label(const eitp__classification *c, int32_t label, int32_t *value, eitp_sample *sample) {
+    *value = label < 0 ? EITP__IGNORED_TARGET : label;
+    sample->items[0] = label >= 0;
+    if (c->class_weights)
+        sample->weights[0] = label < 0 ? 0 : (double)c->class_weights[label];
+}
+
+static eitp_status eitp__classification_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
+                                             eitp_error *error) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    void **targets = sample->values + eitp__labelled_input_count(c->model);
+    eitp_labelled_sample read = EITP__ZERO;
+    eitp_status status;
+    read.targets = c->problem == EITP_PROBLEM_SINGLE_LABEL ? NULL : (float *)targets[0];
+    status = eitp__labelled_read(&c->sources[split], c->model, number, sample, &read, error);
+    if (!status)
+        status = eitp__check_labels_read(c, number, &read, error);
+    if (status)
+        return status;
+    if (c->problem == EITP_PROBLEM_SINGLE_LABEL)
+        eitp__store_label(c, read.label, (int32_t *)targets[0], sample);
+    else
+        *(float *)targets[1] = 1;
+    return EITP_OK;
+}
+
+static eitp_status eitp__classification_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
+    (void)error;
+    eitp__labelled_identify(&((const eitp__classification *)user)->sources[EITP_TRAINING], identity);
+    return EITP_OK;
+}
+
+/* Writes the tokenizer; the model gets the names of the labels and the problem, which its config.json keeps. */
+static eitp_status eitp__classification_save(void *user, const char *directory, eitp_error *error) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    const char *const *labels = c->sources[EITP_TRAINING].labels;
+    eitp_status status = labels ? eitp_model_set_labels(c->model, labels, c->labels, error) : EITP_OK;
+    c->model->config.problem = c->problem;
+    return status ? status : eitp__save_tokenizer(c->tokenizer, c->model, directory, error);
+}
+
+/* ---- Judging ---- */
+
+static size_t eitp__classification_observation_bytes(void *user, uint64_t samples) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    return eitp__outcomes_bytes(c->problem, c->labels, samples);
+}
+
+static void eitp__classification_observe(void *user, void *memory, const eitp_observation *observation) {
+    const eitp__classification *c = (const eitp__classification *)user;
+    const void *target = observation->values[eitp__labelled_input_count(c->model)];
+    eitp__outcomes *outcomes = (eitp__outcomes *)memory;
+    if (!observation->index)
+        eitp__outcomes_begin(memory, c->problem, c->labels, observation->samples);
+    if (c->problem != EITP_PROBLEM_SINGLE_LABEL)
+        eitp__outcomes_add_targets(outcomes, observation->outputs[0], (const float *)target);
+    else if (*(const int32_t *)target != EITP__IGNORED_TARGET)
+        eitp__outcomes_add_label(outcomes, observation->outputs[0], *(const int32_t *)target);
+}
+
+static double eitp__fraction(int64_t part, int64_t whole) {
+    return whole ? (double)part / (double)whole : 0;
+}
+
+static const char *eitp__label_name(const eitp__classification *c, int64_t label) {
+    const char *const *labels = c->sources[EITP_TRAINING].labels;
+    return labels ? labels[label] : eitp_model_label(c->model, label);
+}
+
+/* Stores the table of labels and the confusion matrix for eitp_classification_report_get. */
+static void eitp__classification_keep_report(eitp__classification *c, const eitp__outcomes *outcomes) {
+    c->was_judged = 1;
+    c->judged_samples = outcomes->count;
+    if (!c->results)
+        return;
+    eitp__count_labels(outcomes, 0);
+    for (int64_t k = 0; k < c->labels; k++) {
+        const eitp__label_counts *counts = &outcomes->by_label[k];
+        eitp_label_result *result = &c->results[k];
+        result->name = eitp__label_name(c, k);
+        result->support = counts->is_true;
+        result->predicted = counts->is_predicted;
+        result->precision = eitp__fraction(counts->is_both, counts->is_predicted);
+        result->recall = eitp__fraction(counts->is_both, counts->is_true);
+        result->f1 = eitp__fraction(2 * counts->is_both, counts->is_true + counts->is_predicted);
+    }
+    if (!c->confusion)
+        return;
+    memset(c->confusion, 0, (size_t)(c->labels * c->labels) * sizeof *c->confusion);
+    for (int64_t i = 0; i < outcomes->count; i++)
+        c->confusion[outcomes->is_true[i] * c->labels + outcomes->predicted[i]]++;
+}
+
+static void eitp__classification_judge(void *user, void *memory, eitp_metric *results) {
+    eitp__classification *c = (eitp__classification *)user;
+    eitp__outcomes *outcomes = (eitp__outcomes *)memory;
+    eitp__outcomes_end(outcomes);
+    eitp__judge_outcomes(outcomes, results);
+    eitp__classification_keep_report(c, outcomes);
+}
+
+eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classification_report *report,
+                                           eitp_error *error) {
+    const eitp__classification *c;
+    if (!task || !report)
+        return eitp__fail_null(error, "eitp_classification_report_get", "task and report");
+    c = (const eitp__classification *)task->user;
+    if (task->judge != eitp__classification_judge || !c->was_judged)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a report needs a task of eitp_classification_task that was evaluated");
+    report->problem = c->problem;
+    report->samples = c->judged_samples;
+    report->label_count = c->labels;
+    report->labels = c->results;
+    report->confusion = c->confusion;
+    return EITP_OK;
+}
+
+/* ---- Checks ---- */
+
+static const char *const eitp__problem_words[] = {"no label", "a single label", "several labels", "numbers"};
+
+/* Compares the names of labels with those of the model, which are "LABEL_0" and so on until it gets others. */
+static eitp_status eitp__check_label_names(const eitp_model *model, const eitp_labelled_source *source,
+                                           eitp_error *error) {
+    int is_named = 0, differs = -1;
+    for (int64_t i = 0; i < source->label_count && source->labels; i++) {
+        char unnamed[32];
+        snprintf(unnamed, sizeof unnamed, "LABEL_%lld", (long long)i);
+        is_named |= strcmp(eitp_model_label(model, i), unnamed) != 0;
+        if (differs < 0 && strcmp(eitp_model_label(model, i), source->labels[i]))
+            differs = (int)i;
+    }
+    if (!is_named || differs < 0)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "label %d is '%.60s' in the data but '%.60s' in the model; number the labels of the data as the "
+                      "model does, or rename the model's with eitp_model_set_labels",
+                      differs, source->labels[differs], eitp_model_label(model, differs));
+}
+
+static eitp_status eitp__check_labelled_source(const eitp_classification_config *config,
+                                               const eitp_labelled_source *source, eitp_error *error) {
+    const eitp_transformer_config *model = &config->model->config;
+    const eitp_problem problem = source->problem;
+    eitp_status status;
+    if (problem < EITP_PROBLEM_SINGLE_LABEL || problem > EITP_PROBLEM_REGRESSION)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples of a labelled source must have labels");
+    if (problem != config->training.problem || (model->problem && model->problem != problem))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples have %s, but %s %s", eitp__problem_words[problem],
+                          model->problem && model->problem != problem ? "the model is for" : "those for training have",
+                          eitp__problem_words[model->problem && model->problem != problem ? model->problem
+                                                                                          : config->training.problem]);
+    if (source->label_count != model->labels)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the data have %lld labels, and the model %lld; set labels in eitp_transformer_config",
+                          (long long)source->label_count, (long long)model->labels);
+    status = eitp__labelled_check(source, config->model, error);
+    return status ? status : eitp__check_label_names(config->model, source, error);
+}
+
+static eitp_status eitp__check_class_weights(const float *weights, int64_t labels, eitp_error *error) {
+    double sum = 0;
+    for (int64_t i = 0; i < labels && weights; i++) {
+        if (!(weights[i] >= 0) || !isfinite(weights[i]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "class_weights[%lld] is %g; it must be 0 or more",
+                              (long long)i, (double)weights[i]);
+        sum += (double)weights[i];
+    }
+    return sum > 0 || !weights
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "at least one of class_weights must be above 0");
+}
+
+static eitp_status eitp__check_classification(const eitp_classification_config *config, eitp_error *error) {
+    const eitp_transformer_config *model = &config->model->config;
+    const int is_single = config->training.problem == EITP_PROBLEM_SINGLE_LABEL;
+    eitp_status status;
+    if (model->head != EITP_HEAD_CLASSIFIER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the model has no classifier; set head to EITP_HEAD_CLASSIFIER in eitp_transformer_config");
+    if (!config->training.count && !config->validation.count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sources have no samples");
+    if (!(config->label_smoothing >= 0 && config->label_smoothing <= 1))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "label_smoothing must be 0 to 1 (got %g)",
+                          config->label_smoothing);
+    if (!is_single && (config->label_smoothing > 0 || config->class_weights))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "label_smoothing and class_weights are for samples with a single label, and these have %s",
+                          (unsigned)config->training.problem <= EITP_PROBLEM_REGRESSION
+                              ? eitp__problem_words[config->training.problem]
+                              : "none");
+    status = eitp__check_labelled_source(config, &config->training, error);
+    if (!status && config->validation.count)
+        status = eitp__check_labelled_source(config, &config->validation, error);
+    return status ? status : eitp__check_class_weights(config->class_weights, model->labels, error);
+}
+
+/* ---- Creation ---- */
+
+static size_t eitp__confusion_bytes(const eitp__classification *c) {
+    const int has_one = c->problem == EITP_PROBLEM_SINGLE_LABEL && c->labels <= EITP_MAX_CONFUSION_LABELS;
+    return has_one ? (size_t)(c->labels * c->labels) * sizeof *c->confusion : 0;
+}
+
+static size_t eitp__results_bytes(const eitp__classification *c) {
+    return c->problem == EITP_PROBLEM_REGRESSION ? 0 : (size_t)c->labels * sizeof *c->results;
+}
+
+static void eitp__classification_release(void *user) {
+    eitp__classification *c = (eitp__classification *)user;
+    const eitp_host host = c->host;
+    if (c->class_weights)
+        eitp__release(&host, c->class_weights, (size_t)c->labels * sizeof *c->class_weights);
+    if (c->results)
+        eitp__release(&host, c->results, eitp__results_bytes(c));
+    if (c->confusion)
+        eitp__release(&host, c->confusion, eitp__confusion_bytes(c));
+    eitp__release(&host, c, sizeof *c);
+}
+
+/* Keeps the class weights, also in a variable for the graph. Other weights are another variable. */
+static eitp_status eitp__classification_set_weights(eitp__classification *c, const float *weights, eitp_error *error) {
+    eitp_context *context = eitp_model_context(c->model);
+    const size_t bytes = (size_t)c->labels * sizeof *weights;
+    eitp_graph *graph;
+    eitp_status status;
+    if (!weights)
+        return EITP_OK;
+    c->class_weights = (float *)eitp__allocate(&c->host, bytes);
+    if (!c->class_weights)
+        return eitp__fail_memory(error, bytes, "the class weights");
+    memcpy(c->class_weights, weights, bytes);
+    snprintf(c->weights_name, sizeof c->weights_name, "class_weights.%08lx",
+             (unsigned long)eitp__crc32c(0, weights, bytes));
+    status = eitp_graph_create(context, &graph, error);
+    if (status)
+        return status;
+    eitp_variable_tensor(graph, c->weights_name, EITP_CACHE, EITP_F32, 1, &c->labels);
+    status = eitp_graph_status(graph, error);
+    eitp_graph_destroy(graph);
+    if (!status && !context->plans_only)
+        status = eitp_variable_write(context, c->weights_name, 0, weights, bytes, error);
+    return status;
+}
+
+static eitp_status eitp__classification_create(const eitp_classification_config *config, eitp__classification *c,
+                                               eitp_error *error) {
+    c->model = config->model;
+    c->tokenizer = config->tokenizer;
+    c->sources[EITP_TRAINING] = config->training;
+    c->sources[EITP_VALIDATION] = config->validation;
+    c->problem = config->training.problem;
+    c->labels = config->model->config.labels;
+    c->label_smoothing = config->label_smoothing;
+    c->metric_count = eitp__metrics_of(c->problem, c->metrics);
+    if (eitp__results_bytes(c))
+        c->results = (eitp_label_result *)eitp__allocate(&c->host, eitp__results_bytes(c));
+    if (eitp__confusion_bytes(c))
+        c->confusion = (int64_t *)eitp__allocate(&c->host, eitp__confusion_bytes(c));
+    if ((eitp__results_bytes(c) && !c->results) || (eitp__confusion_bytes(c) && !c->confusion))
+        return eitp__fail_memory(error, eitp__results_bytes(c) + eitp__confusion_bytes(c), "the results of labels");
+    return eitp__classification_set_weights(c, config->class_weights, error);
+}
+
+/* The loss of a uniform guess. */
+static double eitp__classification_guess_loss(const eitp__classification *c) {
+    return c->problem == EITP_PROBLEM_SINGLE_LABEL  ? log((double)c->labels)
+           : c->problem == EITP_PROBLEM_MULTI_LABEL ? log(2.0)
+                                                    : 0;
+}
+
+/* Fills in the task. */
+static void eitp__classification_fill(eitp__classification *c, eitp_task *task) {
+    eitp__labelled_fill(c->sources, c->model, task);
+    task->user = c;
+    task->unit = "samples";
+    task->guess_loss = eitp__classification_guess_loss(c);
+    task->build = eitp__classification_build;
+    task->read = eitp__classification_read;
+    task->identify = eitp__classification_identify;
+    task->save = eitp__classification_save;
+    task->release = eitp__classification_release;
+    task->metrics = c->metrics;
+    task->metric_count = c->metric_count;
+    task->observation_bytes = eitp__classification_observation_bytes;
+    task->observe = eitp__classification_observe;
+    task->judge = eitp__classification_judge;
+}
+
+eitp_status eitp_classification_task(const eitp_classification_config *config, eitp_task *task, eitp_error *error) {
+    if (!config || !config->model || !task)
+        return eitp__fail_null(error, "eitp_classification_task", "config, config.model and task");
+    const eitp_host host = eitp_context_host(eitp_model_context(config->model));
+    eitp__classification *c;
+    eitp_status status = eitp__check_classification(config, error);
+    memset(task, 0, sizeof *task);
+    if (status)
+        return status;
+    c = (eitp__classification *)eitp__allocate(&host, sizeof *c);
+    if (!c)
+        return eitp__fail_memory(error, sizeof *c, "a task");
+    c->host = host;
+    status = eitp__classification_create(config, c, error);
+    if (status) {
+        eitp__classification_release(c);
+        return status;
+    }
+    eitp__classification_fill(c, task);
+    return EITP_OK;
+}

@@ -1,0 +1,15 @@
+/* Pooling: the hidden states of a text become its embedding. */
+#ifndef EITP_EMBEDDING_H
+#define EITP_EMBEDDING_H
+
+#include "base/platform.h"
+#include "task/predictor.h"
+
+/* Pools `count` rows, at least 1, of `width` values into `embedding`. */
+EITP__PRIVATE void eitp__embedding_pool(eitp_embedding_pooling pooling, const float *rows, int64_t count, int64_t width,
+                                        float *embedding);
+
+/* Divides by the Euclidean norm, or by 1e-12 if that is more, as in PyTorch. */
+EITP__PRIVATE void eitp__embedding_normalize(float *embedding, int64_t width);
+
+#endif

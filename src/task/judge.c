@@ -1,0 +1,74 @@
+/* Judging the outcomes of an evaluation: the metrics of each problem, and their standard errors. */
+#include "task/outcomes.h"
+
+/* A metric of a problem, and the function that computes it. */
+typedef struct eitp__metric_row {
+    eitp_problem problem;
+    eitp_task_metric metric;
+    eitp__metric_values values;
+} eitp__metric_row;
+
+static const eitp__metric_row eitp__metric_rows[] = {
+    {EITP_PROBLEM_SINGLE_LABEL, {"accuracy", 1}, eitp__accuracy},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_f1", 1}, eitp__macro_f1},
+    {EITP_PROBLEM_SINGLE_LABEL, {"micro_f1", 1}, eitp__micro_f1},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_precision", 1}, eitp__macro_precision},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_recall", 1}, eitp__macro_recall},
+    {EITP_PROBLEM_SINGLE_LABEL, {"mcc", 1}, eitp__matthews_correlation},
+    {EITP_PROBLEM_SINGLE_LABEL, {"auroc", 1}, eitp__area_under_roc},
+    {EITP_PROBLEM_SINGLE_LABEL, {"calibration_error", 0}, eitp__calibration_error},
+    {EITP_PROBLEM_MULTI_LABEL, {"subset_accuracy", 1}, eitp__accuracy},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_f1", 1}, eitp__macro_f1},
+    {EITP_PROBLEM_MULTI_LABEL, {"micro_f1", 1}, eitp__micro_f1},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_precision", 1}, eitp__macro_precision},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_recall", 1}, eitp__macro_recall},
+    {EITP_PROBLEM_MULTI_LABEL, {"auroc", 1}, eitp__area_under_roc},
+    {EITP_PROBLEM_REGRESSION, {"mse", 0}, eitp__mean_squared_error},
+    {EITP_PROBLEM_REGRESSION, {"mae", 0}, eitp__mean_absolute_error},
+    {EITP_PROBLEM_REGRESSION, {"pearson", 1}, eitp__pearson_correlation},
+    {EITP_PROBLEM_REGRESSION, {"spearman", 1}, eitp__spearman_correlation},
+};
+
+EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, eitp_task_metric *metrics) {
+    int count = 0;
+    for (size_t i = 0; i < EITP__COUNT(eitp__metric_rows); i++) {
+        if (eitp__metric_rows[i].problem == problem)
+            metrics[count++] = eitp__metric_rows[i].metric;
+    }
+    return count;
+}
+
+/* The standard error of a proportion. */
+static double eitp__proportion_error(double p, int64_t samples) {
+    return samples ? sqrt(p * (1 - p) / (double)samples) : 0;
+}
+
+/* The standard error by the jackknife, from the values without each group. NaN where one of them is undefined. */
+static double eitp__jackknife_error(const double *values, int groups) {
+    double mean = 0, squares = 0;
+    for (int g = 0; g < groups; g++)
+        mean += values[g] / groups;
+    for (int g = 0; g < groups; g++)
+        squares += (values[g] - mean) * (values[g] - mean);
+    return groups > 1 ? sqrt(squares * (groups - 1) / groups) : 0;
+}
+
+static void eitp__judge_metric(const eitp__outcomes *outcomes, eitp__metric_values compute, eitp_metric *result) {
+    const int groups = outcomes->count < EITP__GROUPS ? (int)outcomes->count : EITP__GROUPS;
+    double values[1 + EITP__GROUPS];
+    result->items = outcomes->count;
+    result->mean = result->error = (double)NAN;
+    if (!outcomes->is_finite || !outcomes->count)
+        return;
+    compute(outcomes, values);
+    result->mean = values[0];
+    result->error = compute == eitp__accuracy ? eitp__proportion_error(values[0], outcomes->count)
+                                              : eitp__jackknife_error(values + 1, groups);
+}
+
+EITP__PRIVATE void eitp__judge_outcomes(const eitp__outcomes *outcomes, eitp_metric *results) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__metric_rows); i++) {
+        if (eitp__metric_rows[i].problem == outcomes->problem)
+            eitp__judge_metric(outcomes, eitp__metric_rows[i].values, results++);
+    }
+}

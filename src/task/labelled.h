@@ -1,0 +1,32 @@
+/* What tasks over labelled sources share: the inputs of token ids and segments, and checks. */
+#ifndef EITP_TASK_LABELLED_H
+#define EITP_TASK_LABELLED_H
+
+#include "task/task.h"
+
+/* Checks what a source must have whatever its labels are. One without samples passes. */
+EITP__PRIVATE eitp_status eitp__labelled_check(const eitp_labelled_source *source, const eitp_model *model,
+                                               eitp_error *error);
+
+/* Adds the inputs that the model needs: the first are the token ids and, if it has them, the segments. */
+EITP__PRIVATE eitp_model_inputs eitp__labelled_inputs(eitp_pass *pass, const eitp_model *model);
+
+/* Their number. */
+EITP__PRIVATE int eitp__labelled_input_count(const eitp_model *model);
+
+/* Reads sample `number` into these inputs, with the targets that *read wants, sets sample->rows, and checks the ids. */
+EITP__PRIVATE eitp_status eitp__labelled_read(const eitp_labelled_source *source, const eitp_model *model,
+                                              uint64_t number, eitp_sample *sample, eitp_labelled_sample *read,
+                                              eitp_error *error);
+
+/* Describes a source for eitp_task.identify. */
+EITP__PRIVATE void eitp__labelled_identify(const eitp_labelled_source *source, eitp_task_identity *identity);
+
+/* Fills in what follows from the sources and the model: context, model, rows, samples. */
+EITP__PRIVATE void eitp__labelled_fill(const eitp_labelled_source sources[2], eitp_model *model, eitp_task *task);
+
+/* Saves a tokenizer, if there is one, and sets the model's special tokens to its. */
+EITP__PRIVATE eitp_status eitp__save_tokenizer(const eitp_tokenizer *tokenizer, eitp_model *model,
+                                               const char *directory, eitp_error *error);
+
+#endif

@@ -1,0 +1,194 @@
+/* Texts through a predictor: a window of them is encoded, and packed into passes. */
+#include "base/sort.h"
+#include "base/status.h"
+#include "task/embedding.h"
+#include "task/predictor_state.h"
+
+/* ---- Encoding ---- */
+
+/* Stands in for a text without tokens. */
+static eitp_status eitp__predictor_encode_nothing(const eitp_predictor *p, int32_t *ids, size_t *count,
+                                                  eitp_error *error) {
+    ids[0] = eitp_tokenizer_end_of_text(p->tokenizer);
+    *count = 1;
+    return ids[0] >= 0 ? EITP_OK
+                       : eitp__fail(error, EITP_ERROR_ARGUMENT,
+                                    "the text has no tokens, and the tokenizer no end-of-text to compute instead");
+}
+
+/* Appends a text to the window, which has room for it. */
+static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pair *texts, int64_t text,
+                                          eitp_prediction_report *report, eitp_error *error) {
+    const eitp_text_pair *pair = &texts[text];
+    int32_t *ids = p->window_ids + p->window_used;
+    eitp__encoded_text *encoded = &p->window[p->window_count];
+    eitp_sequence_config config = EITP__ZERO;
+    eitp_sequence_report sequence;
+    eitp_status status;
+    config.max_length = (int32_t)p->shape.max_length;
+    config.truncation = p->config.truncation;
+    config.truncate_left = p->config.truncate_left;
+    status = eitp_tokenizer_encode_sequence(p->tokenizer, &pair->first, pair->second.bytes ? &pair->second : NULL,
+                                            &config, ids, p->window_segments + p->window_used,
+                                            (size_t)p->shape.max_length, &sequence, error);
+    if (!status && !sequence.count)
+        status = eitp__predictor_encode_nothing(p, ids, &sequence.count, error);
+    if (status)
+        return eitp__fail_prefix(error, status, "text %lld", (long long)(p->given + text + 1));
+    encoded->text = text;
+    encoded->first = p->window_used;
+    encoded->length = (int64_t)sequence.count;
+    p->window_count++;
+    p->window_used += encoded->length;
+    report->tokens += encoded->length;
+    report->cut += sequence.cut_first || sequence.cut_second;
+    return EITP_OK;
+}
+
+static int eitp__compare_lengths(const void *a, const void *b) {
+    const eitp__encoded_text *first = (const eitp__encoded_text *)a, *second = (const eitp__encoded_text *)b;
+    if (first->length != second->length)
+        return first->length > second->length ? -1 : 1;
+    return first->text < second->text ? -1 : first->text > second->text;
+}
+
+/* Encodes texts from *next on until the window is full. */
+static eitp_status eitp__predictor_fill_window(eitp_predictor *p, const eitp_text_pair *texts, int64_t count,
+                                               int64_t *next, eitp_prediction_report *report, eitp_error *error) {
+    const eitp__predictor_shape *shape = &p->shape;
+    eitp_status status = EITP_OK;
+    p->window_count = p->window_used = 0;
+    while (!status && *next < count && p->window_count < shape->window_texts &&
+           p->window_used + shape->max_length <= shape->window_tokens)
+        status = eitp__predictor_encode(p, texts, (*next)++, report, error);
+    eitp__sort(p->window, (size_t)p->window_count, sizeof *p->window, eitp__compare_lengths);
+    return status;
+}
+
+/* ---- Passes ---- */
+
+/* Moves a text from the window to the pass. */
+static void eitp__predictor_take(eitp_predictor *p, eitp__encoded_text *encoded) {
+    const size_t bytes = (size_t)encoded->length * sizeof(int32_t);
+    eitp__encoded_text *taken = &p->pass[p->pass_count++];
+    *taken = *encoded;
+    taken->first = p->pass_used;
+    memcpy(p->ids + taken->first, p->window_ids + encoded->first, bytes);
+    memcpy(p->segments + taken->first, p->window_segments + encoded->first, bytes);
+    for (int64_t i = 0; i < taken->length; i++)
+        p->positions[taken->first + i] = (int32_t)i;
+    p->pass_used += taken->length;
+    encoded->length = 0;
+}
+
+/* Fills a pass with the longest texts of the window that fit, from window[*from] on, before which none is left. */
+static void eitp__predictor_fill_pass(eitp_predictor *p, int64_t *from) {
+    p->pass_count = p->pass_used = 0;
+    while (*from < p->window_count && !p->window[*from].length)
+        ++*from;
+    for (int64_t i = *from; i < p->window_count && p->pass_count < p->shape.pass_texts; i++) {
+        if (p->window[i].length && p->pass_used + p->window[i].length <= p->shape.pass_tokens)
+            eitp__predictor_take(p, &p->window[i]);
+    }
+    for (int64_t i = 0; i <= p->shape.pass_texts; i++)
+        p->offsets[i] = (int32_t)(i < p->pass_count ? p->pass[i].first : p->pass_used);
+    for (int64_t i = 0; i < p->shape.pass_texts; i++) {
+        p->bounds[2 * i] = i < p->pass_count ? p->offsets[i] : -1;
+        p->bounds[2 * i + 1] = i < p->pass_count ? p->offsets[i + 1] : -1;
+    }
+}
+
+static eitp_status eitp__predictor_execute(eitp_predictor *p, eitp_error *error) {
+    const eitp_model_inputs *inputs = &p->built.inputs;
+    const size_t rows = (size_t)p->pass_used * sizeof(int32_t), texts = (size_t)p->shape.pass_texts;
+    const int scores = p->config.prediction == EITP_PREDICT_SCORES;
+    const size_t results = (size_t)p->shape.width * (scores ? texts : (size_t)p->pass_used);
+    eitp_status status = eitp_plan_set_rows(p->plan, p->pass_used, error);
+    if (!status)
+        status = eitp_plan_write(p->plan, inputs->tokens, p->ids, rows, error);
+    if (!status)
+        status = eitp_plan_write(p->plan, inputs->positions, p->positions, rows, error);
+    if (!status)
+        status = eitp_plan_write(p->plan, inputs->offsets, p->offsets, (texts + 1) * sizeof *p->offsets, error);
+    if (!status && inputs->segments)
+        status = eitp_plan_write(p->plan, inputs->segments, p->segments, rows, error);
+    if (!status && scores)
+        status = eitp_plan_write(p->plan, inputs->bounds, p->bounds, 2 * texts * sizeof *p->bounds, error);
+    if (!status)
+        status = eitp_plan_execute(p->plan, error);
+    return status ? status : eitp_plan_read(p->plan, p->built.output, p->results, results * sizeof *p->results, error);
+}
+
+/* Stores the values of the texts of a pass in their places. */
+static void eitp__predictor_store(const eitp_predictor *p, float *values) {
+    const int64_t width = p->shape.width;
+    for (int64_t i = 0; i < p->pass_count; i++) {
+        const eitp__encoded_text *text = &p->pass[i];
+        float *value = values + text->text * width;
+        if (p->config.prediction == EITP_PREDICT_SCORES) {
+            memcpy(value, p->results + i * width, (size_t)width * sizeof *value);
+            continue;
+        }
+        eitp__embedding_pool(p->config.pooling, p->results + text->first * width, text->length, width, value);
+        if (p->config.normalize)
+            eitp__embedding_normalize(value, width);
+    }
+}
+
+eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pair *texts, int64_t count, float *values,
+                         eitp_prediction_report *report, eitp_error *error) {
+    eitp_prediction_report done = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    int64_t next = 0;
+    if (!predictor || (count > 0 && (!texts || !values)))
+        return eitp__fail_null(error, "eitp_predict", "predictor, texts and values");
+    if (count < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "count must be at least 0 (got %lld)", (long long)count);
+    while (next < count && !status) {
+        int64_t from = 0;
+        status = eitp__predictor_fill_window(predictor, texts, count, &next, &done, error);
+        while (!status) {
+            eitp__predictor_fill_pass(predictor, &from);
+            if (!predictor->pass_count)
+                break;
+            status = eitp__predictor_execute(predictor, error);
+            if (!status)
+                eitp__predictor_store(predictor, values);
+            done.passes++;
+        }
+    }
+    if (status)
+        return status;
+    predictor->given += count;
+    if (report)
+        *report = done;
+    return EITP_OK;
+}
+
+/* ---- Probabilities ---- */
+
+static void eitp__score_softmax(const float *scores, int64_t count, float *probabilities) {
+    float largest = scores[0];
+    double sum = 0;
+    for (int64_t i = 1; i < count; i++)
+        largest = scores[i] > largest ? scores[i] : largest;
+    for (int64_t i = 0; i < count; i++)
+        sum += exp((double)scores[i] - (double)largest);
+    for (int64_t i = 0; i < count; i++)
+        probabilities[i] = (float)(exp((double)scores[i] - (double)largest) / sum);
+}
+
+void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *scores, int64_t count,
+                                  float *probabilities) {
+    const int64_t width = eitp_predictor_width(predictor);
+    if (!predictor || !scores || !probabilities)
+        return;
+    for (int64_t i = 0; i < count * width; i++) {
+        if (predictor->problem == EITP_PROBLEM_SINGLE_LABEL && i % width == 0)
+            eitp__score_softmax(scores + i, width, probabilities + i);
+        else if (predictor->problem == EITP_PROBLEM_MULTI_LABEL)
+            probabilities[i] = (float)(1 / (1 + exp(-(double)scores[i])));
+        else if (predictor->problem != EITP_PROBLEM_SINGLE_LABEL)
+            probabilities[i] = scores[i];
+    }
+}

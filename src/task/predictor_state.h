@@ -1,0 +1,53 @@
+/* A predictor: its capacities, its graph, and its buffers. */
+#ifndef EITP_PREDICTOR_STATE_H
+#define EITP_PREDICTOR_STATE_H
+
+#include "base/platform.h"
+#include "task/predictor.h"
+
+/* Capacities. A window is what is encoded before its texts are packed, the longest first, into passes. */
+typedef struct eitp__predictor_shape {
+    int64_t max_length;
+    int64_t pass_tokens, pass_texts;
+    int64_t window_tokens, window_texts;
+    int64_t width;        /* values of a text */
+    int64_t result_count; /* values of a pass: of its texts, or of its tokens */
+} eitp__predictor_shape;
+
+typedef struct eitp__predictor_graph {
+    eitp_graph *graph;
+    eitp_model_inputs inputs;
+    eitp_tensor *output; /* scores [pass_texts, labels], or hidden states [pass_tokens, width], F32 */
+} eitp__predictor_graph;
+
+/* An encoded text. */
+typedef struct eitp__encoded_text {
+    int64_t text;  /* of those given to eitp_predict */
+    int64_t first; /* of its ids in the window */
+    int64_t length;
+} eitp__encoded_text;
+
+struct eitp_predictor {
+    eitp_host host;
+    const eitp_model *model;
+    const eitp_tokenizer *tokenizer;
+    eitp_predictor_config config;
+    eitp_problem problem;
+    eitp__predictor_shape shape;
+    eitp__predictor_graph built;
+    eitp_plan *plan;
+    int64_t given; /* texts so far, for messages */
+    /* The window. */
+    int32_t *window_ids, *window_segments; /* [window_tokens] */
+    eitp__encoded_text *window;            /* [window_texts], longest first; length 0: it was computed */
+    int64_t window_count, window_used;     /* texts and tokens */
+    /* A pass. */
+    int32_t *ids, *segments, *positions; /* [pass_tokens] */
+    int32_t *offsets;                    /* [pass_texts + 1] */
+    int32_t *bounds;                     /* [pass_texts, 2] */
+    eitp__encoded_text *pass;            /* [pass_texts]; `first` is that of its rows */
+    int64_t pass_count, pass_used;
+    float *results; /* [result_count] */
+};
+
+#endif

@@ -1,0 +1,157 @@
+#!/bin/sh
+# The command: train and eval with labels, numbers and masked tokens (--task), from tables; what is refused.
+. tests/command.sh
+
+# A WordPiece vocabulary, a shape, and texts whose label is a word that they contain.
+mkdir words
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i j k l m n o p q r s t u v w x y z >words/vocab.txt
+printf '{"tokenizer_class": "BertTokenizer"}\n' >words/tokenizer_config.json
+cat >shape.json <<'END'
+{"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 32, "hidden_size": 32, "num_attention_heads": 2,
+ "num_hidden_layers": 2, "intermediate_size": 64, "max_position_embeddings": 32, "hidden_dropout_prob": 0.0,
+ "attention_probs_dropout_prob": 0.0}
+END
+rows() { # first, count, separator, header
+    awk -v first="$1" -v count="$2" -v separator="$3" -v header="$4" 'BEGIN {
+        if (header) print "text" separator "label"
+        split("a b c d e f g h i j k l m n o p q r s t", letter, " ")
+        for (i = first; i < first + count; i++) {
+            text = i % 3 == 0 ? "x" : i % 3 == 1 ? "y" : "z"
+            for (j = 0; j < 2 + i % 5; j++)
+                text = text " " letter[(i * 7 + j * j * 3) % 20 + 1]
+            print text separator (i % 3 == 0 ? "cold" : i % 3 == 1 ? "mild" : "warm")
+        }
+    }'
+}
+rows 0 240 , 1 >train.csv
+rows 1000 60 , 1 >val.csv
+options="--threads 1 --precision $precision"
+small="--init shape.json --tokenizer words --lr 2e-3 --lr-schedule constant --max-grad-norm 1 $options"
+
+# ---- A classifier ----
+
+exits 0 "train" train $small --data train.csv --val-data val.csv --epochs 20 --eval-steps 100 --keep-best macro_f1 --output-dir run --json
+check "it learns" awk -F'"val_accuracy": ' '{ exit !($2 + 0 > 0.9) }' out
+check "the labels are logged" grep -q '; cold 80, mild 80, warm 80' err
+check "samples, not tokens" grep -q 'samples/s' err
+check "metrics in the log" grep -q 'validation after step .*, accuracy [0-9.]*, macro_f1 [0-9.]*, 60 samples' err
+check "metrics are recorded" grep -q '"val_mcc": ' run/metrics.jsonl
+check "the labels are in config.json" grep -q '"1": "mild"' run/best_model/config.json
+check "and the problem" grep -q '"problem_type": "single_label_classification"' run/best_model/config.json
+check "and the class" grep -q 'BertForSequenceClassification' run/best_model/config.json
+exits 0 "eval" eval --model run --data val.csv $options
+check "accuracy" grep -qE '^accuracy +(0\.9|1)' out
+check "a table of the labels" grep -qE '^warm +[01]\.[0-9]+ +[01]\.[0-9]+ +[01]\.[0-9]+ +20$' out
+check "the confusion matrix" grep -qE '^cold +[0-9]+ +[0-9]+ +[0-9]+$' out
+exits 0 "eval --json" eval --model run --data val.csv --json $options
+check "the matrix in JSON" grep -qE '"confusion": \[\[[0-9]+, [0-9]+, [0-9]+\], \[' out
+check "labels in JSON" grep -q '"by_label": \[{"label": "cold", "precision": ' out
+exits 0 "predict" predict --model run --data val.csv $options
+cut -f1 out >predicted
+sed 1d val.csv | cut -d, -f2 >expected
+check "predict agrees with the labels" test "$(paste predicted expected | awk '$1 == $2' | wc -l)" -gt 54
+
+# ---- What is trained for ----
+
+exits 0 "--task auto without labels" train $small --data words/vocab.txt --data-format lines --steps 2 --output-dir mlm --eval no
+check "hidden tokens" grep -q 'masked_tokens/s' err
+exits 0 "--task mlm with rows" train $small --task mlm --data train.csv --steps 2 --output-dir rows
+check "the rows are samples" grep -q 'data: 216 training samples' err
+rows 0 400 ' ' '' | tr '\n' ' ' >text.txt
+exits 0 "--task mlm with text" train $small --task mlm --data text.txt --steps 2 --output-dir windows --block-size 16 --val-fraction 0
+check "windows of text" grep -q 'at most 16 tokens' err
+exits 0 "eval of rows" eval --model rows --data train.csv --json $options
+check "masked tokens" grep -q '"masked_tokens": [1-9]' out
+exits 0 "eval of windows" eval --model windows --data text.txt $options
+check "their loss" grep -qE '^loss [0-9.]+ nats per masked token' out
+exits 0 "eval --split validation of rows" eval --model rows --split validation $options
+mkdir -p folders/cold folders/warm files
+for i in 1 2 3 4 5 6; do
+    echo "x a b $i" >folders/cold/$i.txt
+    echo "z c d $i" >folders/warm/$i.txt
+    echo "x y z a b c d" >files/$i.txt
+done
+exits 0 "a folder for each label" train $small --data folders --steps 1 --output-dir by_folder
+check "is a classifier" grep -q '^task: classify, as the model or the data says' err
+check "of the folders" grep -q 'warm' by_folder/latest_model/config.json
+exits 0 "a directory of texts" train $small --data files --steps 1 --block-size 8 --val-fraction 0 --output-dir by_file
+check "hidden tokens of texts" grep -q '^task: mlm, as' err
+exits 0 "a file for each label" train $small --task classify --data files --val-fraction 0 --steps 1 --output-dir by_file_label
+check "has labels" grep -q '"5": "6"' by_file_label/latest_model/config.json
+exits 0 "a classifier from it" train --model mlm --task classify --data train.csv --steps 2 --output-dir tuned $options
+check "with a random head" grep -q 'the head is missing' err
+exits 0 "gpt2 with labels" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --task classify --data train.csv --steps 2 --output-dir gpt2 $options
+check "GPT2ForSequenceClassification" grep -q GPT2ForSequenceClassification gpt2/latest_model/config.json
+exits 0 "gpt2 without labels" train --init tiny --layers 1 --width 32 --heads 2 --tokenizer words --data train.csv --steps 2 --output-dir lm $options
+check "predicts tokens" grep -q 'tokens/s' err
+
+exits 0 "plan a classifier" plan --init shape.json --task classify --block-size 16 --json $options
+check "no logits of tokens" sh -c "! grep -o '\"logits\": [0-9]*' out | grep -q '[0-9][0-9][0-9][0-9]'"
+exits 0 "plan a trained one" plan --model tuned --block-size 16 --json $options
+check "a classifier too" sh -c "! grep -o '\"logits\": [0-9]*' out | grep -q '[0-9][0-9][0-9][0-9]'"
+
+# ---- Resume, split ----
+
+exits 0 "straight" train $small --data train.csv --steps 20 --save-steps 10 --save-total-limit 0 --output-dir straight
+mkdir again && cp -r straight/checkpoint-10 again && cp straight/run.json again
+exits 0 "resume" train --resume auto --output-dir again $options
+check "the same weights" same straight/checkpoint-20/model.safetensors again/checkpoint-20/model.safetensors
+exits 0 "--split validation" eval --model straight --split validation --json $options
+check "what the run held out" grep -q '"samples": 24' out
+check "a warning without --split" sh -c "'$eitp' eval --model straight --data train.csv $options 2>&1 >/dev/null | grep -q 'was trained on 90 % of this data'"
+exits 0 "LoRA" train --model mlm --task classify --lora-rank 2 --data train.csv --steps 2 --output-dir lora $options
+check "adapters" test -s lora/latest_model/adapter_model.safetensors
+exits 0 "adapters of a model without a classifier" eval --model mlm --adapter lora --data val.csv --json $options
+check "have their labels" grep -q '"label": "mild"' out
+exits 0 "predict with adapters" predict --adapter lora --data val.csv $options
+check "predict the same" sh -c "cut -f1 out | grep -qE '^(cold|mild|warm)$'"
+exits 0 "resume LoRA" train --resume auto --output-dir lora --steps 3 $options
+exits 0 "merge" merge --model mlm --adapter lora --output-dir merged
+check "the merged model has labels" grep -q '"1": "mild"' merged/config.json
+exits 0 "heads by seed" train --model mlm --task classify --seed 2 --data train.csv --steps 2 --output-dir seed2 $options
+check "another seed, another head" sh -c "! cmp -s seed2/latest_model/model.safetensors tuned/latest_model/model.safetensors"
+
+exits 0 "set" set straight/checkpoint-20 dropout=0.1
+check "keeps the labels" grep -q '"1": "mild"' straight/checkpoint-20/config.json
+
+# ---- Several labels, numbers, pairs, weights ----
+
+printf 'text,label\na b,cold|wet\nc d,warm\ng h,wet\na c,cold\nb d,warm|wet\n' >several.csv
+exits 0 "several labels" train $small --data several.csv --val-fraction 0 --steps 4 --output-dir several
+check "multi_label_classification" grep -q multi_label_classification several/latest_model/config.json
+printf 'text,label\na b,cold|wet\nc d,\ng h,wet\n' >none.csv
+exits 0 "--labels several" train $small --task classify --labels several --data none.csv --val-fraction 0 --steps 1 --output-dir none
+check "a row without a label" grep -q 'data: 3 training samples' err
+exits 0 "eval of several" eval --model several --data several.csv $options
+check "subset accuracy" grep -q '^subset_accuracy' out
+awk 'BEGIN { print "text\tother\tlabel"; for (i = 0; i < 40; i++) print "a b\tc d " (i % 2 ? "e" : "f") "\t" i / 7 }' >pairs.tsv
+exits 0 "numbers and pairs" train $small --task regress --pair-column other --data pairs.tsv --steps 4 --output-dir numbers
+check "regression" grep -q '"problem_type": "regression"' numbers/latest_model/config.json
+exits 0 "eval of numbers" eval --model numbers --data pairs.tsv --pair-column other $options
+check "mean squared error" grep -q '^mse' out
+exits 0 "weights and smoothing" train $small --data train.csv --class-weights balanced --label-smoothing 0.1 --layer-lr-decay 0.9 --freeze embeddings --steps 2 --output-dir weighted
+exits 0 "given weights" train $small --data train.csv --class-weights 1,2,0.5 --steps 2 --output-dir given
+cat train.csv >repeats.csv
+sed 1d train.csv | head -20 >>repeats.csv
+printf '%s\n' "x a a,warm" "x a a,cold" >>repeats.csv
+exits 0 "repeats" train $small --data repeats.csv --steps 1 --output-dir repeats
+check "repeats are reported" grep -q 'rows repeat an earlier one' err
+exits 0 "--dedup" train $small --data repeats.csv --dedup --steps 1 --val-fraction 0 --output-dir dedup
+check "repeats are left out" grep -q 'dedup left them out' err
+
+# ---- What is refused ----
+
+cut -d, -f1 train.csv >unlabelled.csv
+printf 'text,label\na b,cold\nc d,hot\n' >unknown.csv
+refuses 1 "unlabelled.csv' has no labels; name their column with --label-column" train $small --task classify --data unlabelled.csv --output-dir gone
+refuses 1 "unknown.csv: line 3, column 1: no label named 'hot' (labels: cold, mild, warm)" train $small --data train.csv --val-data unknown.csv --output-dir gone
+refuses 1 "train with --task regress" train $small --task classify --pair-column other --data pairs.tsv --output-dir gone
+refuses 1 "no column named 'topic'" train $small --task classify --label-column topic --data train.csv --output-dir gone
+refuses 1 "unknown metric 'f2' (choose from loss, accuracy, macro_f1" train $small --data train.csv --keep-best f2 --output-dir gone
+refuses 1 "choose from none, balanced, or 3 numbers" train $small --data train.csv --class-weights 1,2 --output-dir gone
+refuses 1 "train it with --task lm" train --init tiny --tokenizer words --task mlm --data train.csv --output-dir gone
+refuses 1 "expected a language model" train --model straight --task lm --data train.csv --output-dir gone
+refuses 1 "--tokenizer" train --init shape.json --task classify --data train.csv --output-dir gone
+refuses 1 "invalid value 'tokens' (choose from auto, lm, mlm, classify, regress)" train $small --task tokens --data train.csv --output-dir gone
+
+finish

@@ -1,0 +1,56 @@
+/* The labelled files of --data: packed from tables and directories of texts. */
+#ifndef COMMAND_LABELLED_H
+#define COMMAND_LABELLED_H
+
+#include "command_data.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* How texts become samples. */
+typedef struct labelled_settings {
+    const eitp_tokenizer *tokenizer;
+    int64_t vocabulary;        /* of the model */
+    int64_t max_length;        /* tokens of a sample */
+    eitp_problem problem;      /* EITP_PROBLEM_UNKNOWN: what the labels say */
+    const char *const *labels; /* label_count names; NULL: those of the data */
+    int64_t label_count;
+    int drops_labels; /* labels are not read */
+} labelled_settings;
+
+/*
+ * Opens the data of --data or --val-data (`id`), as data_open does: packed into a file in `directory`, which is reused
+ * while texts and settings stay the same, or into a temporary file if `directory` is NULL.
+ */
+eitp_status labelled_open(const option_set *o, option_id id, const labelled_settings *settings, const char *directory,
+                          data_file *data, eitp_error *error);
+
+/* --block-size; else the length that the tokenizer's files cut sequences to, else the model's positions. The option
+   gets that value. */
+int64_t labelled_max_length(option_set *o, const eitp_tokenizer *tokenizer, const eitp_transformer_config *shape);
+
+/* Says what is worth knowing of the data: what was cut, left out or repeated. */
+void labelled_report(const data_file *data);
+
+/* Sets *has_labels to 1 if the first row of the data has a label. */
+eitp_status labelled_find_labels(const option_set *o, option_id id, int *has_labels, eitp_error *error);
+
+/* The names of a model's labels, without memory for its weights. Zero-initialise it. */
+typedef struct label_names {
+    eitp_context *context;
+    eitp_model *model;
+    const char **names; /* `count` of them, which belong to the model; NULL: the directory names none */
+    int64_t count;
+} label_names;
+
+/* True if the name of a label stands for its number alone, as LABEL_0. */
+int label_is_number(const char *name, int64_t label);
+
+/* Reads the names in the config.json of `directory`, which has a classifier of this shape. If they stand for
+   their numbers alone, they are none. Release it in any case. */
+eitp_status label_names_read(const eitp_transformer_config *shape, const char *directory, label_names *names,
+                             eitp_error *error);
+void label_names_release(label_names *names);
+
+EITP_END_DECLARATIONS
+
+#endif

@@ -1,0 +1,77 @@
+#include "command_task.h"
+
+#include "command_files.h"
+#include "command_labelled.h"
+
+/* In the order of the choices of --task after auto. */
+static const task_kind *const kinds[] = {&task_language, &task_masked, &task_classification, &task_regression};
+
+/* ---- What the data says ---- */
+
+/* A search for a directory in a directory. */
+typedef struct folder_search {
+    const char *directory;
+    int found;
+} folder_search;
+
+static int try_folder(void *user, const char *name) {
+    folder_search *search = (folder_search *)user;
+    char *path = files_join(search->directory, name);
+    search->found = files_info(path).kind == EITP_PATH_DIRECTORY;
+    free(path);
+    return search->found;
+}
+
+/* True for a directory of texts without directories in it. Its files may be labels, but more likely are just texts. */
+static int is_plain_directory(const char *path) {
+    const eitp_host host = command_host();
+    folder_search search = {path, 0};
+    if (files_info(path).kind != EITP_PATH_DIRECTORY)
+        return 0;
+    host.files.list(host.files.user, path, try_folder, &search);
+    return !search.found;
+}
+
+/* True if the data has labels that a classifier can learn. Token files and unreadable data have none. */
+static int has_labels(const option_set *o) {
+    const option_value *paths = &o->values[OPTION_DATA];
+    int is_token_file = 1, found = 0;
+    eitp_error ignored;
+    if (options_has(o, OPTION_LABEL_COLUMN))
+        return 1;
+    for (size_t i = 0; i < paths->count; i++) {
+        if (is_plain_directory(paths->texts[i]))
+            return 0;
+    }
+    return paths->count && !data_is_token_file(o, OPTION_DATA, &is_token_file, &ignored) && !is_token_file &&
+           !data_has_input(o, OPTION_DATA) && !labelled_find_labels(o, OPTION_DATA, &found, &ignored) && found;
+}
+
+/* ---- Choosing ---- */
+
+const task_kind *task_of_shape(const eitp_transformer_config *shape) {
+    if (shape->head == EITP_HEAD_CLASSIFIER)
+        return shape->problem == EITP_PROBLEM_REGRESSION ? &task_regression : &task_classification;
+    return shape->bidirectional ? &task_masked : &task_language;
+}
+
+const task_kind *task_choose(const option_set *o, const eitp_transformer_config *shape) {
+    const int choice = options_choice(o, OPTION_TASK);
+    const task_kind *kind = choice ? kinds[choice - 1] : task_of_shape(shape);
+    if (choice || shape->head == EITP_HEAD_CLASSIFIER)
+        return kind;
+    if (kind == &task_masked)
+        return has_labels(o) ? &task_classification : kind;
+    return options_has(o, OPTION_LABEL_COLUMN) ? &task_classification : kind;
+}
+
+void task_set_planned_head(const option_set *o, eitp_transformer_config *shape) {
+    const int choice = options_choice(o, OPTION_TASK);
+    const int has_labels = !choice ? shape->head == EITP_HEAD_CLASSIFIER
+                                   : kinds[choice - 1] == &task_classification || kinds[choice - 1] == &task_regression;
+    if (has_labels && shape->head != EITP_HEAD_CLASSIFIER) {
+        shape->labels = 2; /* the data would tell; memory hardly depends on it */
+        shape->problem = kinds[choice - 1] == &task_regression ? EITP_PROBLEM_REGRESSION : EITP_PROBLEM_SINGLE_LABEL;
+    }
+    shape->head = has_labels ? EITP_HEAD_CLASSIFIER : EITP_HEAD_LANGUAGE;
+}

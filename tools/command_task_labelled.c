@@ -1,0 +1,285 @@
+/* The tasks classify and regress: the labels of whole texts. */
+#include "command_files.h"
+#include "command_labelled.h"
+#include "command_output.h"
+#include "command_profile.h"
+#include "command_task.h"
+
+/* ---- The model's shape ---- */
+
+/* True if the weights that the run starts from have a classifier, whose labels it keeps. */
+static int has_classifier(const run *r) {
+    return r->directory_shape.head == EITP_HEAD_CLASSIFIER;
+}
+
+/* The steps of the guide for classifiers have 16 texts. */
+static eitp_status set_shape(run *r, eitp_problem problem) {
+    if (!profile_integer(&r->options, OPTION_BATCH_SIZE)) {
+        options_set_integer(&r->options, OPTION_BATCH_SIZE, 16, SOURCE_DEFAULT);
+        options_set_integer(&r->options, OPTION_GRAD_ACCUM, 1, SOURCE_DEFAULT);
+    }
+    r->shape.head = EITP_HEAD_CLASSIFIER;
+    if (!has_classifier(r))
+        r->shape.problem = problem;
+    return EITP_OK;
+}
+
+static eitp_status set_classifier_shape(run *r, const char *from, eitp_error *error) {
+    if (has_classifier(r) && r->shape.problem == EITP_PROBLEM_REGRESSION)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' predicts numbers (problem_type regression); train it with --task regress", from);
+    /* In the order of the choices: as the data says, one, several. */
+    return set_shape(r, (eitp_problem)options_choice(&r->options, OPTION_LABELS));
+}
+
+static eitp_status set_regression_shape(run *r, const char *from, eitp_error *error) {
+    if (has_classifier(r) && r->shape.problem != EITP_PROBLEM_REGRESSION && r->shape.labels > 1)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has a classifier of %lld labels; train it with --task "
+                            "classify",
+                            from, (long long)r->shape.labels);
+    if (has_classifier(r))
+        r->shape.problem = EITP_PROBLEM_REGRESSION;
+    return set_shape(r, EITP_PROBLEM_REGRESSION);
+}
+
+/* ---- Data ---- */
+
+/* The shape follows the labels of the data, unless the model has a classifier already. */
+static eitp_status follow_labels(run *r, eitp_error *error) {
+    const eitp_labelled_info info = eitp_labelled_file_get_info(r->training.labelled);
+    const char *path = options_text(&r->options, OPTION_DATA);
+    if (info.problem == EITP_PROBLEM_UNKNOWN)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has no labels; name their column with --label-column, or train a language model with "
+                            "--task lm or mlm",
+                            path);
+    if (info.problem == EITP_PROBLEM_REGRESSION && r->kind == &task_classification)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "the labels of '%s' are numbers that are not whole; train with --task regress to predict "
+                            "them",
+                            path);
+    if (has_classifier(r) && info.label_count != r->shape.labels)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has %lld labels, but the model's classifier has %lld without names; use the model "
+                            "without its classifier, or data with its labels",
+                            path, (long long)info.label_count, (long long)r->shape.labels);
+    r->shape.labels = info.label_count;
+    r->shape.problem = info.problem;
+    return EITP_OK;
+}
+
+/* Validation data has the labels of the training data. */
+static eitp_status open_validation(run *r, labelled_settings settings, const char *directory, eitp_error *error) {
+    const eitp_labelled_source training = eitp_labelled_file_source(r->training.labelled);
+    eitp_status status;
+    if (!options_has(&r->options, OPTION_VAL_DATA))
+        return EITP_OK;
+    settings.problem = training.problem;
+    settings.labels = training.labels;
+    settings.label_count = training.label_count;
+    status = labelled_open(&r->options, OPTION_VAL_DATA, &settings, directory, &r->validation, error);
+    if (!status)
+        labelled_report(&r->validation);
+    return status;
+}
+
+static eitp_status open_files(run *r, const label_names *names, eitp_error *error) {
+    char *directory = files_join(r->directory, "data");
+    labelled_settings settings;
+    eitp_status status;
+    memset(&settings, 0, sizeof settings);
+    settings.tokenizer = r->tokenizer;
+    settings.vocabulary = r->shape.vocabulary;
+    settings.max_length = labelled_max_length(&r->options, r->tokenizer, &r->shape);
+    settings.problem = r->shape.problem;
+    settings.labels = names->names;
+    settings.label_count = names->names ? names->count : 0;
+    status = labelled_open(&r->options, OPTION_DATA, &settings, directory, &r->training, error);
+    if (!status) {
+        labelled_report(&r->training);
+        status = follow_labels(r, error);
+    }
+    if (!status)
+        status = open_validation(r, settings, directory, error);
+    free(directory);
+    return status;
+}
+
+static eitp_status open_data(run *r, eitp_error *error) {
+    const char *directory = r->checkpoint ? r->checkpoint : r->model_directory;
+    label_names names;
+    eitp_status status = EITP_OK;
+    memset(&names, 0, sizeof names);
+    run_set_vocabulary(r);
+    if (r->tokenizer)
+        status = model_check_tokenizer(r->tokenizer, NULL, r->shape.vocabulary, error);
+    if (!status && has_classifier(r) && directory)
+        status = label_names_read(&r->directory_shape, directory, &names, error);
+    if (!status)
+        status = open_files(r, &names, error);
+    label_names_release(&names);
+    return status;
+}
+
+/* Texts that are in both parts make the validation look better than it is. */
+static eitp_status report_overlap(const run *r, eitp_error *error) {
+    uint64_t count = 0;
+    eitp_status status = eitp_labelled_overlap(r->training_part, r->validation_part, &count, error);
+    if (!status && count)
+        output_warning("%llu of %llu validation texts are also in the training data, so the validation is too "
+                       "favourable; --dedup removes repeats within --data",
+                       (unsigned long long)count,
+                       (unsigned long long)eitp_labelled_part_source(r->validation_part).count);
+    return status;
+}
+
+eitp_status task_split_labelled(run *r, int64_t block_size, eitp_error *error) {
+    const uint64_t seed = (uint64_t)options_integer(&r->options, OPTION_SEED);
+    const double fraction = r->validation.labelled ? 0 : options_number(&r->options, OPTION_VAL_FRACTION);
+    eitp_labelled_part *nothing = NULL;
+    eitp_labelled_source training, validation;
+    eitp_status status = eitp_labelled_split(r->training.labelled, fraction, seed, &r->training_part,
+                                             r->validation.labelled ? &nothing : &r->validation_part, error);
+    (void)block_size;
+    eitp_labelled_part_destroy(nothing);
+    if (!status && r->validation.labelled)
+        status = eitp_labelled_part_create(r->validation.labelled, NULL, 0, &r->validation_part, error);
+    training = eitp_labelled_part_source(r->training_part);
+    validation = eitp_labelled_part_source(r->validation_part);
+    if (!status && validation.count)
+        status = report_overlap(r, error);
+    /* Memory is planned for the texts that there are. */
+    r->plan.block_size = training.max_length > validation.max_length ? training.max_length : validation.max_length;
+    r->validates = !status && validation.count > 0 && options_choice(&r->options, OPTION_EVAL) != 0;
+    return status;
+}
+
+/* ---- The task ---- */
+
+static eitp_status read_nothing(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error) {
+    (void)user;
+    (void)number;
+    (void)sample;
+    return command_fail(error, EITP_ERROR_ARGUMENT, "data of a plan was read");
+}
+
+eitp_labelled_source task_planned_source(const fit_plan *plan, const eitp_model *model) {
+    const eitp_transformer_config config = eitp_model_config(model);
+    eitp_labelled_source source;
+    memset(&source, 0, sizeof source);
+    source.count = 1;
+    source.max_length = plan->block_size;
+    source.problem = config.problem ? config.problem : EITP_PROBLEM_SINGLE_LABEL;
+    source.label_count = config.labels;
+    source.read = read_nothing;
+    return source;
+}
+
+static eitp_status plan(const fit_plan *plan, eitp_model *model, eitp_task *task, eitp_error *error) {
+    eitp_classification_config config;
+    memset(&config, 0, sizeof config);
+    config.model = model;
+    config.training = task_planned_source(plan, model);
+    config.label_smoothing = options_number(plan->options, OPTION_LABEL_SMOOTHING);
+    if (plan->validates)
+        config.validation = config.training;
+    return eitp_classification_task(&config, task, error);
+}
+
+static eitp_status balance(const eitp_labelled_source *source, float *weights, eitp_error *error) {
+    const eitp_host host = command_host();
+    uint64_t *counts = (uint64_t *)command_allocate((size_t)source->label_count * sizeof *counts);
+    eitp_status status = eitp_labelled_class_counts(&host, source, counts, error);
+    if (!status)
+        eitp_labelled_balanced_weights(counts, source->label_count, weights);
+    free(counts);
+    return status;
+}
+
+/* --class-weights: none, balanced, or numbers in the order of the labels. */
+static eitp_status read_weights(const run *r, const eitp_labelled_source *source, float *weights, eitp_error *error) {
+    const char *text = options_text(&r->options, OPTION_CLASS_WEIGHTS);
+    int64_t count = 0;
+    if (!strcmp(text, "balanced"))
+        return balance(source, weights, error);
+    for (const char *at = text; *at && count < source->label_count; count++) {
+        char *end;
+        weights[count] = (float)strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !(weights[count] >= 0))
+            break;
+        at = *end ? end + 1 : end;
+        if (!*at && count + 1 == source->label_count)
+            return EITP_OK;
+    }
+    return command_fail(error, EITP_ERROR_ARGUMENT,
+                        "--class-weights: invalid value '%s' (choose from none, balanced, or %lld numbers separated by "
+                        "commas, in the order of the labels)",
+                        text, (long long)source->label_count);
+}
+
+static eitp_status create_task(run *r, eitp_error *error) {
+    const int is_weighted = strcmp(options_text(&r->options, OPTION_CLASS_WEIGHTS), "none") != 0;
+    eitp_classification_config config;
+    float *weights = NULL;
+    eitp_status status = EITP_OK;
+    memset(&config, 0, sizeof config);
+    config.model = r->model;
+    config.training = eitp_labelled_part_source(r->training_part);
+    if (r->validates)
+        config.validation = eitp_labelled_part_source(r->validation_part);
+    config.tokenizer = r->tokenizer;
+    config.label_smoothing = options_number(&r->options, OPTION_LABEL_SMOOTHING);
+    if (is_weighted) {
+        weights = (float *)command_allocate((size_t)config.training.label_count * sizeof *weights);
+        status = read_weights(r, &config.training, weights, error);
+        config.class_weights = weights;
+    }
+    if (!status)
+        status = eitp_classification_task(&config, &r->task, error);
+    free(weights);
+    return status;
+}
+
+/* ---- What is said of the data ---- */
+
+/* "neg 1480, pos 1400", at most some of them. */
+static void describe_labels(const run *r, char *text, size_t size) {
+    enum { SHOWN = 10 };
+    const eitp_host host = command_host();
+    const eitp_labelled_source source = eitp_labelled_part_source(r->training_part);
+    uint64_t *counts = (uint64_t *)command_allocate((size_t)source.label_count * sizeof *counts);
+    eitp_error ignored;
+    size_t used = 0;
+    *text = 0;
+    if (source.problem != EITP_PROBLEM_REGRESSION && !eitp_labelled_class_counts(&host, &source, counts, &ignored)) {
+        for (int64_t i = 0; i < source.label_count && i < SHOWN && used < size; i++)
+            used += (size_t)snprintf(text + used, size - used, "%s%.40s %llu", i ? ", " : "; ",
+                                     source.labels ? source.labels[i] : "label", (unsigned long long)counts[i]);
+        if (source.label_count > SHOWN && used < size)
+            snprintf(text + used, size - used, ", and %lld more labels", (long long)(source.label_count - SHOWN));
+    }
+    free(counts);
+}
+
+void task_log_labelled(const run *r) {
+    char labels[600] = "";
+    if (r->kind != &task_masked)
+        describe_labels(r, labels, sizeof labels);
+    output_info(
+        "data: %llu training samples, %llu validation samples, at most %lld tokens; %lld steps are %.2f epochs%s",
+        (unsigned long long)r->task.samples[EITP_TRAINING], (unsigned long long)r->task.samples[EITP_VALIDATION],
+        (long long)r->task.rows, (long long)r->steps, run_epochs(r), labels);
+}
+
+void task_record_labelled(const run *r, text_buffer *t) {
+    text_json_member_string(t, "labelled_file", r->training.path);
+    text_json_member_integer(t, "training_samples", (int64_t)r->task.samples[EITP_TRAINING]);
+    text_json_member_integer(t, "validation_samples", (int64_t)r->task.samples[EITP_VALIDATION]);
+}
+
+const task_kind task_classification = {"classify", set_classifier_shape, open_data,         task_split_labelled,
+                                       plan,       create_task,          task_log_labelled, task_record_labelled};
+
+const task_kind task_regression = {"regress", set_regression_shape, open_data,         task_split_labelled,
+                                   plan,      create_task,          task_log_labelled, task_record_labelled};
