@@ -2217,7 +2217,7 @@ EITP_BEGIN_DECLARATIONS
 typedef struct eitp_example {
     eitp_text text;
     eitp_text pair;          /* the second text; bytes NULL: there is one text */
-    const eitp_text *labels; /* label_count of them, as they are written: names, or numbers to predict */
+    const eitp_text *labels; /* label_count of them, as written: names, or numbers to predict */
     size_t label_count;      /* 0: none */
     int labels_are_list;     /* they come from a list, so that an example may have several, or none of those it could */
     const char *path;        /* the file that it is from, for messages; NULL: none */
@@ -2389,8 +2389,8 @@ typedef struct eitp_labelled_pack_config {
  * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not:
  * the order of the examples does not matter. config->labels of a regression only name its numbers.
  *
- * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels are none of
- * these, or unknown, or if it has none where others have some (with EITP_PROBLEM_UNKNOWN and without config->labels,
+ * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels do not fit the
+ * problem or are unknown, or if it has no label where others do (with EITP_PROBLEM_UNKNOWN and without config->labels,
  * examples without labels that come before the first one with labels are an error even with skip_bad). It is
  * EITP_ERROR_FORMAT, with file, line and column.
  *
@@ -38936,7 +38936,7 @@ static eitp_status eitp__labelled_check_tokens(const eitp__labelled_packer *pack
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text is empty: it has no tokens");
 }
 
-/* The first id of segment 1; the number of ids if there is none. */
+/* The first id of segment 1, or the number of ids in a sample of one segment. */
 static eitp_status eitp__labelled_boundary(const eitp__labelled_packer *packer, uint32_t *boundary, eitp_error *error) {
     const size_t count = packer->report.count;
     size_t first = 0;

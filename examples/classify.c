@@ -1,6 +1,6 @@
 /*
  * Teaches: classifying texts with your own samples: a small BERT learns which language a sentence is in, and is judged
- * on sentences that it has not seen. Compile and run:
+ * on unseen sentences. Compile and run:
  *     cc -O2 -I. examples/classify.c -lm -o classify && ./classify
  */
 #define EITP_IMPLEMENTATION

@@ -10,7 +10,7 @@ EITP_BEGIN_DECLARATIONS
 typedef struct eitp_example {
     eitp_text text;
     eitp_text pair;          /* the second text; bytes NULL: there is one text */
-    const eitp_text *labels; /* label_count of them, as they are written: names, or numbers to predict */
+    const eitp_text *labels; /* label_count of them, as written: names, or numbers to predict */
     size_t label_count;      /* 0: none */
     int labels_are_list;     /* they come from a list, so that an example may have several, or none of those it could */
     const char *path;        /* the file that it is from, for messages; NULL: none */

@@ -97,8 +97,8 @@ typedef struct eitp_labelled_pack_config {
  * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not:
  * the order of the examples does not matter. config->labels of a regression only name its numbers.
  *
- * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels are none of
- * these, or unknown, or if it has none where others have some (with EITP_PROBLEM_UNKNOWN and without config->labels,
+ * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels do not fit the
+ * problem or are unknown, or if it has no label where others do (with EITP_PROBLEM_UNKNOWN and without config->labels,
  * examples without labels that come before the first one with labels are an error even with skip_bad). It is
  * EITP_ERROR_FORMAT, with file, line and column.
  *

@@ -104,7 +104,7 @@ static eitp_status eitp__labelled_check_tokens(const eitp__labelled_packer *pack
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "the text is empty: it has no tokens");
 }
 
-/* The first id of segment 1; the number of ids if there is none. */
+/* The first id of segment 1, or the number of ids in a sample of one segment. */
 static eitp_status eitp__labelled_boundary(const eitp__labelled_packer *packer, uint32_t *boundary, eitp_error *error) {
     const size_t count = packer->report.count;
     size_t first = 0;
