@@ -2788,7 +2788,7 @@ typedef struct eitp_sample {
 typedef struct eitp_metric {
     char name[EITP_QUANTITY_NAME_SIZE];
     double mean; /* over its items; not finite if the value of any item is not. Or the metric's value; NaN: undefined */
-    double error; /* its standard error, over samples; 0 if it is unknown, because there is no value per sample */
+    double error; /* its standard error, over samples; 0: unknown, for want of values per sample */
     int64_t items;
 } eitp_metric;
 
@@ -11868,8 +11868,8 @@ EITP__PRIVATE int eitp__bert_class(uint32_t code_point) {
     return (int)(eitp__unicode_word_changes[low] & 7);
 }
 
-/* The last of `count` ranges of `size` bytes that begins at or before a code point, which is its first member; the
-   first range if there is none. */
+/* The last of `count` ranges of `size` bytes that begins at or before a code point, which is its first member, or
+   else the first range. */
 static size_t eitp__last_range(const void *ranges, size_t count, size_t size, uint32_t code_point) {
     const unsigned char *bytes = (const unsigned char *)ranges;
     size_t low = 0, high = count;
@@ -13367,7 +13367,7 @@ typedef struct eitp__behind_chunk {
     uint64_t offset;
     size_t size;
     unsigned char *data;
-    uint64_t job; /* the last that uses it; 0: it is being filled, or has not been used */
+    uint64_t job; /* the last that uses it; 0: being filled, or unused */
 } eitp__behind_chunk;
 
 struct eitp__write_behind {
@@ -14166,7 +14166,7 @@ static eitp_status eitp__read_cgroup_numbers(const eitp_host *host, const char *
 }
 
 /* Lowers *user, a number of processors (0: no limit yet), to what one cgroup allows: microseconds of all processors in
-   a period. A quota of "max" or -1 is no limit. */
+   a period. A quota of "max" or -1 means unlimited. */
 static eitp_status eitp__read_quota(void *user, const eitp_host *host, eitp__cgroup_version version,
                                     const char *directory, eitp_error *error) {
     double *least = (double *)user, numbers[2] = {0, 0};
@@ -35698,7 +35698,7 @@ typedef struct eitp__file_magic {
     const char *name;
     const char *bytes;
     size_t size;
-    const char *before, *after; /* of the path in the command; NULL: there is none */
+    const char *before, *after; /* of the path in the command; NULL: no command */
 } eitp__file_magic;
 
 #define EITP__MAGIC(bytes) (bytes), sizeof(bytes) - 1
@@ -45578,7 +45578,7 @@ EITP__PRIVATE void eitp__embedding_normalize(float *embedding, int64_t width) {
 /* Larger files are refused. */
 #define EITP__EMBEDDING_FILE_LIMIT ((size_t)1 << 20)
 
-/* Reads a JSON file of the directory; *document is NULL if there is none. *path is its name, for messages. */
+/* Reads a JSON file of the directory; *document is NULL if it is missing. *path is its name, for messages. */
 static eitp_status eitp__embedding_file(const eitp_host *host, const char *directory, const char *name, char **path,
                                         eitp__json_document **document, eitp_error *error) {
     eitp_path_info info;
@@ -52323,7 +52323,7 @@ static char *eitp__run_checkpoint_path(const eitp_run *run, int64_t step, const 
     return eitp__join_path(&run->host, run->directory, name);
 }
 
-/* The step of the newest whole checkpoint at most EITP__WITHDRAWN_STEPS before `step`; -1 if there is none. */
+/* The step of the newest whole checkpoint at most EITP__WITHDRAWN_STEPS before `step`, or -1. */
 static int64_t eitp__run_find_before(const eitp_run *run, int64_t step) {
     for (int64_t older = step - 1; older > 0 && older >= step - EITP__WITHDRAWN_STEPS; older--) {
         char *path = eitp__run_checkpoint_path(run, older, "");
@@ -52918,7 +52918,7 @@ EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save
     return EITP_OK;
 }
 
-/* A failure is no end: the steps done are then saved in the foreground, where attempts are repeated. */
+/* A failure does not end the run: the steps done are then saved in the foreground, which tries several times. */
 static void eitp__async_save_complete(eitp_run *run) {
     eitp__async_save *async = &run->async;
     const double now = eitp__clock();
@@ -53606,7 +53606,7 @@ static int eitp__is_model_directory(const eitp_host *host, const char *path) {
 
 /* ---- Checkpoints of an output directory ---- */
 
-/* The newest checkpoint of a list that is older than `before`; -1 if there is none. */
+/* The newest checkpoint of a list that is older than `before`, or -1. */
 static int64_t eitp__next_older(const eitp__buffer *names, size_t count, int64_t before) {
     int64_t found = -1;
     size_t at = 0;

@@ -65,19 +65,6 @@ static eitp_status choose_exact(const eitp_fit *fit, eitp_fit_candidate *chosen,
     return status ? EITP_ERROR_MEMORY : EITP_OK;
 }
 
-/* The configuration with the least memory; it may not fit. */
-static eitp_status choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
-    eitp_fit nothing = *fit;
-    eitp_fit_candidate ignored;
-    eitp_status status;
-    nothing.budget = 1;
-    status = eitp_fit_choose(&nothing, &ignored, chosen, error);
-    if (status && status != EITP_ERROR_MEMORY)
-        return status;
-    chosen->fits = !fit->budget || chosen->total <= fit->budget;
-    return EITP_OK;
-}
-
 static eitp_status try_profile(option_set *o, const eitp_transformer_config *shape, size_t process, const char *profile,
                                advice *found, eitp_error *error) {
     advised_run run;
@@ -92,7 +79,7 @@ static eitp_status try_profile(option_set *o, const eitp_transformer_config *sha
     found->grad_accum = run.fit.trainer.grad_accum;
     found->block_size = run.plan.block_size;
     found->budget = run.fit.budget;
-    status = profile_takes_least(o) ? choose_least(&run.fit, &found->chosen, error)
+    status = profile_takes_least(o) ? fit_choose_least(&run.fit, &found->chosen, error)
                                     : choose_exact(&run.fit, &found->chosen, error);
     if (!status)
         fit_describe(&run.fit, &found->chosen, found->configuration, sizeof found->configuration);

@@ -326,8 +326,8 @@ static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_fit_candidate *sm
     return status;
 }
 
-/* The configuration with the least memory: what the planner would suggest if nothing fitted. */
-static eitp_status choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
+/* With a budget that nothing fits, the planner names the smallest configuration. */
+eitp_status fit_choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
     eitp_fit nothing = *fit;
     eitp_fit_candidate ignored;
     eitp_status status;
@@ -336,15 +336,17 @@ static eitp_status choose_least(const eitp_fit *fit, eitp_fit_candidate *chosen,
     if (status && status != EITP_ERROR_MEMORY)
         return status;
     chosen->fits = !fit->budget || chosen->total <= fit->budget;
-    return chosen->fits ? EITP_OK : fail_to_fit(fit, chosen, error);
+    return EITP_OK;
 }
 
 eitp_status fit_choose(const eitp_fit *fit, eitp_fit_candidate *chosen, eitp_error *error) {
     const fit_plan *plan = (const fit_plan *)fit->user;
     eitp_fit_candidate smallest;
     eitp_status status;
-    if (profile_takes_least(plan->options))
-        return choose_least(fit, chosen, error);
+    if (profile_takes_least(plan->options)) {
+        status = fit_choose_least(fit, chosen, error);
+        return status || chosen->fits ? status : fail_to_fit(fit, chosen, error);
+    }
     status = eitp_fit_choose(fit, chosen, &smallest, error);
     return status == EITP_ERROR_MEMORY && smallest.total ? fail_to_fit(fit, &smallest, error) : status;
 }

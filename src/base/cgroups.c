@@ -280,7 +280,7 @@ static eitp_status eitp__read_cgroup_numbers(const eitp_host *host, const char *
 }
 
 /* Lowers *user, a number of processors (0: no limit yet), to what one cgroup allows: microseconds of all processors in
-   a period. A quota of "max" or -1 is no limit. */
+   a period. A quota of "max" or -1 means unlimited. */
 static eitp_status eitp__read_quota(void *user, const eitp_host *host, eitp__cgroup_version version,
                                     const char *directory, eitp_error *error) {
     double *least = (double *)user, numbers[2] = {0, 0};

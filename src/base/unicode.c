@@ -59,8 +59,8 @@ EITP__PRIVATE int eitp__bert_class(uint32_t code_point) {
     return (int)(eitp__unicode_word_changes[low] & 7);
 }
 
-/* The last of `count` ranges of `size` bytes that begins at or before a code point, which is its first member; the
-   first range if there is none. */
+/* The last of `count` ranges of `size` bytes that begins at or before a code point, which is its first member, or
+   else the first range. */
 static size_t eitp__last_range(const void *ranges, size_t count, size_t size, uint32_t code_point) {
     const unsigned char *bytes = (const unsigned char *)ranges;
     size_t low = 0, high = count;

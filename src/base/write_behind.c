@@ -20,7 +20,7 @@ typedef struct eitp__behind_chunk {
     uint64_t offset;
     size_t size;
     unsigned char *data;
-    uint64_t job; /* the last that uses it; 0: it is being filled, or has not been used */
+    uint64_t job; /* the last that uses it; 0: being filled, or unused */
 } eitp__behind_chunk;
 
 struct eitp__write_behind {

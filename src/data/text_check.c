@@ -8,7 +8,7 @@ typedef struct eitp__file_magic {
     const char *name;
     const char *bytes;
     size_t size;
-    const char *before, *after; /* of the path in the command; NULL: there is none */
+    const char *before, *after; /* of the path in the command; NULL: no command */
 } eitp__file_magic;
 
 #define EITP__MAGIC(bytes) (bytes), sizeof(bytes) - 1

@@ -63,7 +63,7 @@ EITP__PRIVATE eitp_status eitp__async_save_begin(eitp_run *run, const eitp__save
     return EITP_OK;
 }
 
-/* A failure is no end: the steps done are then saved in the foreground, where attempts are repeated. */
+/* A failure does not end the run: the steps done are then saved in the foreground, which tries several times. */
 static void eitp__async_save_complete(eitp_run *run) {
     eitp__async_save *async = &run->async;
     const double now = eitp__clock();

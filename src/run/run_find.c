@@ -57,7 +57,7 @@ static int eitp__is_model_directory(const eitp_host *host, const char *path) {
 
 /* ---- Checkpoints of an output directory ---- */
 
-/* The newest checkpoint of a list that is older than `before`; -1 if there is none. */
+/* The newest checkpoint of a list that is older than `before`, or -1. */
 static int64_t eitp__next_older(const eitp__buffer *names, size_t count, int64_t before) {
     int64_t found = -1;
     size_t at = 0;

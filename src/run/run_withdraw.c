@@ -27,7 +27,7 @@ static char *eitp__run_checkpoint_path(const eitp_run *run, int64_t step, const 
     return eitp__join_path(&run->host, run->directory, name);
 }
 
-/* The step of the newest whole checkpoint at most EITP__WITHDRAWN_STEPS before `step`; -1 if there is none. */
+/* The step of the newest whole checkpoint at most EITP__WITHDRAWN_STEPS before `step`, or -1. */
 static int64_t eitp__run_find_before(const eitp_run *run, int64_t step) {
     for (int64_t older = step - 1; older > 0 && older >= step - EITP__WITHDRAWN_STEPS; older--) {
         char *path = eitp__run_checkpoint_path(run, older, "");

@@ -6,7 +6,7 @@
 /* Larger files are refused. */
 #define EITP__EMBEDDING_FILE_LIMIT ((size_t)1 << 20)
 
-/* Reads a JSON file of the directory; *document is NULL if there is none. *path is its name, for messages. */
+/* Reads a JSON file of the directory; *document is NULL if it is missing. *path is its name, for messages. */
 static eitp_status eitp__embedding_file(const eitp_host *host, const char *directory, const char *name, char **path,
                                         eitp__json_document **document, eitp_error *error) {
     eitp_path_info info;
