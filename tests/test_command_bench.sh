@@ -23,6 +23,10 @@ check "bench kernels: a missing line is reported" grep -q "^warning: no 'layer n
 exits 0 "bench kernels: compare" bench kernels --filter 'residual sum 64' --seconds 0 --threads 1 --precision fp32 \
     --compare kernels.json
 check "bench kernels: --filter is for both" sh -c '! grep -q "not measured now" err'
+cat >bert.json <<'END'
+{"model_type": "bert", "vocab_size": 40, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1,
+ "intermediate_size": 32, "max_position_embeddings": 32}
+END
 exits 0 "bench step" bench step --model tiny.json --block-size 16 --grad-accum 2 --steps 2 --threads 1 --json
 for word in '"bench": "step"' '"tokens": 32' '"batch_size": 1, "block_size": 16, "grad_accum": 2' '"tokens_per_s": [0-9]' \
     '"of_limit_best": [0-9]' '"name": \["products forward", .*"head", "attention", .*"update", .*"step"\]'; do
@@ -32,6 +36,13 @@ check "bench: no ratio without --compare" sh -c '! grep -q times out'
 cp out step.json
 exits 0 "bench step: a model" bench step --model straight --block-size 16 --steps 1 --threads 1 --compare step.json
 check "bench step: tokens a second" grep -q '^64 tokens per step: [0-9.]* tokens/s (best ' out
+for task in mlm classify regress; do
+    exits 0 "bench step: --task $task" bench step --model bert.json --task $task --block-size 16 --steps 1 --threads 1 --json
+    check "bench step: what it trains for" grep -q "\"task\": \"$task\"" out
+done
+exits 0 "bench step: a head that the directory lacks" bench step --model straight --task classify --block-size 16 \
+    --steps 1 --threads 1
+exits 0 "bench step" bench step --model straight --block-size 16 --steps 1 --threads 1 --compare step.json
 check "bench step: the ratio" grep -q '^step  .* % *[0-9.]*[0-9]$' out
 check "bench step: the machine" grep -q '^machine: .* processors, memory [0-9]' out
 check "bench step: planned memory" grep -q '^peak memory .*, planned .*; 0 values recomputed' out

@@ -1,5 +1,5 @@
 /*
- * eitp bench step: whole training steps on random tokens, then a few with profiled plans, which show the time of each
+ * eitp bench step: whole training steps on random samples, then a few with profiled plans, which show the time of each
  * kind of work.
  */
 #include "command_bench_compare.h"
@@ -7,6 +7,7 @@
 #include "command_files.h"
 #include "command_output.h"
 #include "command_process.h"
+#include "command_task.h"
 
 enum { PROFILED = 3 };
 
@@ -54,8 +55,12 @@ static int begins(const char *text, const char *with) {
 }
 
 static component product_component(const eitp_profile *profile) {
-    if (strstr(profile->variable, "wte.weight") || strstr(profile->variable, "lm_head.weight"))
-        return COMPONENT_HEAD;
+    /* Tied to the token embedding, or not. */
+    static const char *const heads[] = {"wte.weight", "lm_head.weight", "word_embeddings.weight", "decoder.weight"};
+    for (size_t i = 0; i < COMMAND_COUNT(heads); i++) {
+        if (strstr(profile->variable, heads[i]))
+            return COMPONENT_HEAD;
+    }
     switch (profile->product) {
     case EITP_PRODUCT_FORWARD:
         return COMPONENT_FORWARD;
@@ -175,6 +180,7 @@ static void print_json(const step_bench *s) {
     text_buffer t = {NULL, 0, 0};
     bench_json_begin(s->b, &t);
     text_json_member_string(&t, "model", options_text(o, OPTION_MODEL));
+    text_json_member_string(&t, "task", task_of_shape(&s->training.plan.model)->name);
     text_json_member_integer(&t, "parameters", eitp_model_parameter_count(s->training.model));
     text_json_member_integer(&t, "batch_size", options_integer(o, OPTION_BATCH_SIZE));
     text_json_member_integer(&t, "block_size", s->training.plan.block_size);

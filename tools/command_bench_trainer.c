@@ -4,6 +4,7 @@
 #include "command_files.h"
 #include "command_output.h"
 #include "command_process.h"
+#include "command_task.h"
 
 enum { MOST_TOKENS = 1 << 28 };
 
@@ -12,27 +13,24 @@ static eitp_status read_config(void *user, const char *directory, eitp_error *er
     return eitp_model_config_read(&host, directory, (eitp_transformer_config *)user, error);
 }
 
-static eitp_status read_weights(void *user, const char *directory, eitp_error *error) {
-    bench_trainer *t = (bench_trainer *)user;
-    return eitp_model_load(t->context, directory, &t->model, error);
-}
-
 /* The shape that --model names: a directory's, a config.json's, or a shape known by its name. */
 static eitp_status read_shape(bench_trainer *t, eitp_transformer_config *shape, eitp_error *error) {
     const char *name = options_text(t->options, OPTION_MODEL);
     const eitp_host host = command_host();
     size_t length = strlen(name);
+    char *directory = NULL;
     eitp_status status;
     if (files_info(name).kind == EITP_PATH_DIRECTORY) {
-        status = model_read_directory(name, &t->directory, read_config, shape, error);
+        status = model_read_directory(name, &directory, read_config, shape, error);
     } else if (length > 5 && !strcmp(name + length - 5, ".json")) {
         status = eitp_transformer_config_read(&host, name, shape, error);
     } else {
         status = eitp_transformer_config_named(name, shape, error);
     }
+    free(directory);
     if (status)
         return status;
-    shape->head = EITP_HEAD_LANGUAGE;
+    task_set_planned_head(t->options, shape);
     shape->embedding_dropout = shape->attention_dropout = shape->residual_dropout =
         options_number(t->options, OPTION_DROPOUT);
     return EITP_OK;
@@ -90,39 +88,19 @@ static eitp_status create_context(bench_trainer *t, eitp_error *error) {
     return eitp_context_create(&config, &t->owned, error);
 }
 
-static eitp_status create_model(bench_trainer *t, eitp_error *error) {
-    const char *name = options_text(t->options, OPTION_MODEL);
-    double dropout = options_number(t->options, OPTION_DROPOUT);
-    const int is_new = !t->directory;
-    eitp_status status = is_new ? eitp_model_create(t->context, &t->plan.model, &t->model, error)
-                                : model_read_directory(name, &t->directory, read_weights, t, error);
-    if (!status && is_new)
-        status = eitp_model_initialize(t->model, 0, error);
-    return status ? status : eitp_model_set_dropout(t->model, dropout, dropout, dropout, error);
-}
-
+/* The speed of a step does not depend on the weights, so they are random also where --model is a directory. */
 static eitp_status create_trainer(bench_trainer *t, eitp_error *error) {
-    eitp_language_config language;
-    eitp_token_range all;
-    eitp_status status;
-    all.first = 0;
-    all.count = 2 * (uint64_t)t->step_tokens + 1;
-    status = bench_tokens_open(&t->tokens, (size_t)all.count, eitp_model_vocabulary(t->model), error);
-    if (status)
-        return status;
-    memset(&language, 0, sizeof language);
-    language.model = t->model;
-    language.block_size = t->plan.block_size;
-    language.training = eitp_token_file_source(t->tokens.file, all);
-    status = eitp_language_task(&language, &t->task, error);
+    eitp_status status = eitp_model_create(t->context, &t->plan.model, &t->model, error);
+    if (!status)
+        status = eitp_model_initialize(t->model, 0, error);
+    if (!status)
+        status = t->plan.task(&t->plan, t->model, &t->task, error);
     return status ? status : eitp_trainer_create(&t->task, &t->fit.trainer, &t->trainer, error);
 }
 
 eitp_status bench_trainer_open(bench_trainer *t, eitp_context *context, eitp_error *error) {
     eitp_status status = context ? EITP_OK : create_context(t, error);
     t->context = context ? context : t->owned;
-    if (!status)
-        status = create_model(t, error);
     return status ? status : create_trainer(t, error);
 }
 
@@ -140,9 +118,7 @@ eitp_status bench_trainer_step(bench_trainer *t, double *seconds, eitp_error *er
 void bench_trainer_close(bench_trainer *t) {
     eitp_trainer_destroy(t->trainer);
     eitp_task_release(&t->task);
-    bench_tokens_close(&t->tokens);
     eitp_model_destroy(t->model);
     eitp_context_destroy(t->owned);
-    free(t->directory);
     memset(t, 0, sizeof *t);
 }

@@ -1,8 +1,7 @@
-/* A training configuration that is measured: what it is planned to take, and its trainer on random tokens. */
+/* A training configuration that is measured: what it is planned to take, and its trainer on random samples. */
 #ifndef COMMAND_BENCH_TRAINER_H
 #define COMMAND_BENCH_TRAINER_H
 
-#include "command_bench_tokens.h"
 #include "command_fit.h"
 #include "command_model.h"
 
@@ -11,14 +10,12 @@ EITP_BEGIN_DECLARATIONS
 typedef struct bench_trainer {
     const option_set *options;
     char isa[MODEL_ISA_SIZE];
-    char *directory; /* of --model; NULL: random weights */
     fit_plan plan;
     eitp_fit fit;
     eitp_fit_candidate rung; /* planned memory */
     eitp_context *context;   /* in use */
     eitp_context *owned;     /* the same, if the trainer created it */
     eitp_model *model;
-    bench_tokens tokens;
     eitp_task task;
     eitp_trainer *trainer;
     int64_t step_tokens;

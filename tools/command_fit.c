@@ -159,7 +159,7 @@ static eitp_status read_budget(const option_set *o, eitp_fit *fit, eitp_error *e
     return status;
 }
 
-/* Creates the task of a fit_plan; see eitp_fit. Its data is never read. */
+/* Creates the task of a fit_plan; see eitp_fit. */
 static eitp_status create_task(const void *user, eitp_context *context, eitp_task *task, eitp_error *error) {
     const fit_plan *plan = (const fit_plan *)user;
     eitp_model *model = NULL;

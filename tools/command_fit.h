@@ -35,7 +35,7 @@ void fit_set_defaults(option_set *o, const eitp_transformer_config *shape);
 
 typedef struct fit_plan fit_plan;
 
-/* Creates the task of a plan, with a model of its shape. */
+/* Creates the task of a plan, on random samples, with a model of its shape. */
 typedef eitp_status (*plan_task)(const fit_plan *plan, eitp_model *model, eitp_task *task, eitp_error *error);
 
 /* The training that is planned. */

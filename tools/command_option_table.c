@@ -87,7 +87,7 @@ static const option_row rows[] = {
     {"tokenizer", "tokenizer-name tokenizer-path", KIND_TEXT, 0, 0, NULL, "DIR", WITH_TOKENIZER, 1,
      "tokenizer.json, or its directory (default: the model's; else bytes)"},
     {"task", "", KIND_CHOICE, 0, 0, "auto",
-     "auto lm=clm=causal-lm mlm=masked-lm classify=classification regress=regression", FITS, 1,
+     "auto lm=clm=causal-lm mlm=masked-lm classify=classification regress=regression", FITS | OPTIONS_BENCH_STEP, 1,
      "what to train for: next tokens, hidden tokens, labels of texts, numbers for texts; auto: what model and data "
      "say"},
     {"labels", "problem-type", KIND_CHOICE, 0, 0, "auto",

@@ -15,7 +15,7 @@ struct task_kind {
     eitp_status (*open)(run *r, eitp_error *error);
     /* Divides the data into training and validation; sets r->validates. */
     eitp_status (*split)(run *r, int64_t block_size, eitp_error *error);
-    /* The task to plan with, whose data is never read. */
+    /* The task to plan with, on random samples. */
     plan_task plan;
     /* Creates r->task. */
     eitp_status (*create)(run *r, eitp_error *error);
@@ -38,7 +38,6 @@ void task_set_planned_head(const option_set *o, eitp_transformer_config *shape);
 
 /* What tasks with labelled files share. */
 eitp_status task_split_labelled(run *r, int64_t block_size, eitp_error *error);
-eitp_labelled_source task_planned_source(const fit_plan *plan, const eitp_model *model);
 void task_log_labelled(const run *r);
 void task_record_labelled(const run *r, text_buffer *t);
 

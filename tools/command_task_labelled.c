@@ -3,6 +3,7 @@
 #include "command_labelled.h"
 #include "command_output.h"
 #include "command_profile.h"
+#include "command_samples.h"
 #include "command_task.h"
 
 /* ---- The model's shape ---- */
@@ -157,33 +158,14 @@ eitp_status task_split_labelled(run *r, int64_t block_size, eitp_error *error) {
 
 /* ---- The task ---- */
 
-static eitp_status read_nothing(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error) {
-    (void)user;
-    (void)number;
-    (void)sample;
-    return command_fail(error, EITP_ERROR_ARGUMENT, "data of a plan was read");
-}
-
-eitp_labelled_source task_planned_source(const fit_plan *plan, const eitp_model *model) {
-    const eitp_transformer_config config = eitp_model_config(model);
-    eitp_labelled_source source;
-    memset(&source, 0, sizeof source);
-    source.count = 1;
-    source.max_length = plan->block_size;
-    source.problem = config.problem ? config.problem : EITP_PROBLEM_SINGLE_LABEL;
-    source.label_count = config.labels;
-    source.read = read_nothing;
-    return source;
-}
-
 static eitp_status plan(const fit_plan *plan, eitp_model *model, eitp_task *task, eitp_error *error) {
     eitp_classification_config config;
     memset(&config, 0, sizeof config);
     config.model = model;
-    config.training = task_planned_source(plan, model);
+    config.training = samples_labelled(plan, SAMPLES_OF_TRAINING);
     config.label_smoothing = options_number(plan->options, OPTION_LABEL_SMOOTHING);
     if (plan->validates)
-        config.validation = config.training;
+        config.validation = samples_labelled(plan, 1);
     return eitp_classification_task(&config, task, error);
 }
 

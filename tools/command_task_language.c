@@ -2,6 +2,7 @@
 #include "command_files.h"
 #include "command_output.h"
 #include "command_resume_changes.h"
+#include "command_samples.h"
 #include "command_task.h"
 
 static eitp_status set_shape(run *r, const char *from, eitp_error *error) {
@@ -97,9 +98,9 @@ static eitp_status plan(const fit_plan *plan, eitp_model *model, eitp_task *task
     memset(&config, 0, sizeof config);
     config.model = model;
     config.block_size = plan->block_size;
-    config.training.count = config.training.range.count = (uint64_t)plan->block_size + 1;
+    config.training = samples_tokens(plan, SAMPLES_OF_TRAINING);
     if (plan->validates)
-        config.validation = config.training;
+        config.validation = samples_tokens(plan, 1);
     return eitp_language_task(&config, task, error);
 }
 

@@ -2,6 +2,7 @@
 #include "command_files.h"
 #include "command_labelled.h"
 #include "command_output.h"
+#include "command_samples.h"
 #include "command_task.h"
 
 static eitp_status set_shape(run *r, const char *from, eitp_error *error) {
@@ -74,9 +75,9 @@ static eitp_status plan(const fit_plan *plan, eitp_model *model, eitp_task *task
     eitp_masked_config config;
     memset(&config, 0, sizeof config);
     config.model = model;
-    config.training = task_planned_source(plan, model);
+    config.training = samples_labelled(plan, SAMPLES_OF_TRAINING);
     if (plan->validates)
-        config.validation = config.training;
+        config.validation = samples_labelled(plan, 1);
     return eitp_masked_task(&config, task, error);
 }
 
