@@ -57,6 +57,7 @@ exits 0 "--task auto without labels" train $small --data words/vocab.txt --data-
 check "hidden tokens" grep -q 'masked_tokens/s' err
 exits 0 "--task mlm with rows" train $small --task mlm --data train.csv --steps 2 --output-dir rows
 check "the rows are samples" grep -q 'data: 216 training samples' err
+exits 0 "--whole-words" train $small --task mlm --whole-words --data train.csv --steps 2 --output-dir wwm
 rows 0 400 ' ' '' | tr '\n' ' ' >text.txt
 exits 0 "--task mlm with text" train $small --task mlm --data text.txt --steps 2 --output-dir windows --block-size 16 --val-fraction 0
 check "windows of text" grep -q 'at most 16 tokens' err

@@ -78,6 +78,72 @@ static void tokens_are_chosen_as_in_bert(void) {
     end_run(&e.r);
 }
 
+enum { SPECIAL_TOKENS = 5, FIRST_CONTINUING = 20 };
+
+/* Tokens as many as the model's; those from FIRST_CONTINUING on go on with a word. */
+static eitp_tokenizer *make_words(void) {
+    static const char *const special[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    const eitp_host host = eitp_host_default();
+    eitp_tokenizer *tokenizer = NULL;
+    char directory[512];
+    FILE *file;
+    if (!scratch_make(directory) || !(file = fopen(scratch_path(directory, "vocab.txt"), "wb")))
+        return NULL;
+    for (int id = 0; id < VOCABULARY; id++) {
+        if (id < SPECIAL_TOKENS)
+            fprintf(file, "%s\n", special[id]);
+        else
+            fprintf(file, "%s%c%c\n", id < FIRST_CONTINUING ? "" : "##", 'a' + id % 7, 'a' + id / 7);
+    }
+    CHECK(!fclose(file));
+    CHECK(!eitp_tokenizer_load(&host, directory, &tokenizer, &error_));
+    scratch_remove(directory);
+    return tokenizer;
+}
+
+/* Words, those chosen, and tokens that are chosen although their word is not, or the other way round. */
+static void count_words(const encoder *e, uint64_t number, int *words, int *chosen, int *torn) {
+    int32_t tokens[LONGEST], segments[LONGEST], targets[LONGEST], plain[LONGEST];
+    void *values[3] = {tokens, segments, targets};
+    eitp_sample sample = EITP__ZERO;
+    eitp_labelled_sample original = EITP__ZERO;
+    sample.values = values;
+    original.ids = plain;
+    CHECK(!e->r.task.read(e->r.task.user, EITP_TRAINING, number, &sample, &error_));
+    CHECK(!read_made_up((void *)(uintptr_t)&e->training, number, &original, &error_));
+    for (int64_t i = 0; i < sample.rows; i++) {
+        const int is_special = plain[i] < SPECIAL_TOKENS;
+        if (is_special || !i || plain[i - 1] < SPECIAL_TOKENS || plain[i] < FIRST_CONTINUING) {
+            *words += !is_special;
+            *chosen += targets[i] >= 0;
+            *torn += is_special && targets[i] >= 0;
+        } else {
+            *torn += (targets[i] >= 0) != (targets[i - 1] >= 0);
+        }
+    }
+}
+
+static void whole_words_are_chosen(void) {
+    const variant v = default_variant();
+    for (int whole = 0; whole < 2; whole++) {
+        int words = 0, chosen = 0, torn = 0;
+        encoder e;
+        REQUIRE_OK(begin_model(&e, &v, "bert-base", EITP_HEAD_LANGUAGE), error_);
+        eitp_tokenizer *tokenizer = make_words();
+        e.masked.tokenizer = tokenizer;
+        e.masked.probability = 0;
+        e.masked.whole_words = whole;
+        REQUIRE_OK(make_encoder_task(&e, EITP_PROBLEM_UNKNOWN, &error_), error_);
+        for (uint64_t number = 0; number < 4000; number++)
+            count_words(&e, number, &words, &chosen, &torn);
+        CHECK(words > 8000);
+        CHECK_THAT(is_near(chosen, words, 0.15), "%d of %d", chosen, words);
+        CHECK_THAT(whole ? !torn : torn > 1000, "%d", torn);
+        end_run(&e.r);
+        eitp_tokenizer_destroy(tokenizer);
+    }
+}
+
 /* ---- Training ---- */
 
 /* A sample repeats one word, so that a masked one can be told from the others. */
@@ -250,6 +316,10 @@ static void what_does_not_fit_is_refused(void) {
     CHECK(eitp_masked_task(&c, &task, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "mask token 37"));
     c = good, c.tokenizer = bytes;
     CHECK(eitp_masked_task(&c, &task, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "no mask token"));
+    c = good, c.whole_words = 1;
+    CHECK(eitp_masked_task(&c, &task, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "WordPiece"));
+    c.tokenizer = bytes;
+    CHECK(eitp_masked_task(&c, &task, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "WordPiece"));
     c = good, c.special.count = EITP_MAX_TOKEN_IDS + 1;
     CHECK(eitp_masked_task(&c, &task, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "at most 16"));
     c = good, c.training.max_length = 99;
@@ -266,9 +336,13 @@ static void what_does_not_fit_is_refused(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(tokens_are_chosen_as_in_bert),     TEST(masked_models_learn),
-        TEST(nothing_chosen_is_no_loss),        TEST(samples_know_their_epoch),
-        TEST(resumed_runs_have_the_same_masks), TEST(windows_have_the_tokens_of_the_template),
+        TEST(tokens_are_chosen_as_in_bert),
+        TEST(masked_models_learn),
+        TEST(whole_words_are_chosen),
+        TEST(nothing_chosen_is_no_loss),
+        TEST(samples_know_their_epoch),
+        TEST(resumed_runs_have_the_same_masks),
+        TEST(windows_have_the_tokens_of_the_template),
         TEST(what_does_not_fit_is_refused),
     };
     return RUN_TESTS(tests, argc, argv);

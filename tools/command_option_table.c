@@ -96,6 +96,8 @@ static const option_row rows[] = {
      "several if a label is a list or names separated by |"},
     {"mlm-probability", "", KIND_NUMBER, 0.001, 1, "0.15", "P", OPTIONS_TRAIN, 1,
      "with --task mlm, probability of a token to be hidden"},
+    {"whole-words", "whole-word-masking wwm", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 1,
+     "with --task mlm, hide all tokens of a word or none; for tokenizers of WordPiece"},
     {"label-smoothing", "label-smoothing-factor", KIND_NUMBER, 0, 0.999, "0", "X", FITS, 1,
      "with --task classify, part of each target that is spread over all labels"},
     {"class-weights", "", KIND_TEXT, 0, 0, "none", "WEIGHTS", OPTIONS_TRAIN, 1,

@@ -114,6 +114,7 @@ static eitp_status create_task(run *r, eitp_error *error) {
     config.model = r->model;
     config.tokenizer = r->tokenizer;
     config.probability = options_number(&r->options, OPTION_MLM_PROBABILITY);
+    config.whole_words = (int)options_integer(&r->options, OPTION_WHOLE_WORDS);
     status = find_sources(r, &config, error);
     return status ? status : eitp_masked_task(&config, &r->task, error);
 }

@@ -6,6 +6,7 @@
 #include "model/transformer.h"
 #include "task/labelled.h"
 #include "task/pass.h"
+#include "text/tokenizer.h"
 
 typedef struct eitp__masked_language {
     eitp_host host;
@@ -13,6 +14,7 @@ typedef struct eitp__masked_language {
     const eitp_tokenizer *tokenizer;
     eitp_labelled_source sources[2]; /* of each eitp_split */
     double probability;
+    int whole_words;
     int32_t mask_token;
     eitp_token_ids special;
     int64_t replacements; /* random tokens are below */
@@ -37,33 +39,54 @@ static int eitp__token_ids_have(const eitp_token_ids *ids, int32_t id) {
     return 0;
 }
 
+/* True if the token belongs to the word before it. */
+static int eitp__continues_word(const eitp__masked_language *m, int32_t token) {
+    const char *text = "";
+    size_t size = 0;
+    eitp_error ignored;
+    return m->whole_words && !eitp_tokenizer_token(m->tokenizer, token, &text, &size, &ignored) &&
+           eitp__wordpiece_continues(&m->tokenizer->wordpiece, text, size);
+}
+
 /* A fraction in [0, 1) of 32 random bits. */
 static double eitp__fraction_of(uint32_t word) {
     return (double)word / 4294967296.0;
 }
 
-/*
- * Hides tokens: of those chosen 80 % become the mask, 10 % a random token, and 10 % stay. Stores what each of them was
- * as its target. The choice is a function of seed, epoch, sample and place.
- */
+/* Random bits of a place in a sample. */
+static void eitp__mask_bits(const eitp_sample *sample, uint64_t number, int64_t place, uint32_t bits[4]) {
+    const int place_bits = 24; /* a sample has at most as many rows */
+    eitp__philox(sample->seed, sample->epoch, EITP__RNG_STREAM_MASK, (number << place_bits) | (uint64_t)place, bits);
+}
+
+/* Of the tokens that are chosen 80 % become the mask, 10 % a random token, and 10 % stay. */
+static int32_t eitp__replacement(const eitp__masked_language *m, int32_t token, const uint32_t bits[4]) {
+    if (eitp__fraction_of(bits[1]) < 0.8)
+        return m->mask_token;
+    if (eitp__fraction_of(bits[1]) < 0.9)
+        return (int32_t)(eitp__fraction_of(bits[2]) * (double)m->replacements);
+    return token;
+}
+
+/* Hides tokens and stores what each of them was as its target. The bits of its own place say what a token becomes, and
+   those of its word's first place whether it is chosen. */
 static int64_t eitp__mask_tokens(const eitp__masked_language *m, uint64_t number, const eitp_sample *sample,
                                  int32_t *tokens, int32_t *targets) {
-    const int place_bits = 24; /* a sample has at most as many rows */
     int64_t masked = 0;
+    int is_chosen = 0, is_after_word = 0;
     for (int64_t i = 0; i < sample->rows; i++) {
-        uint32_t words[4];
+        const int is_special = tokens[i] == m->mask_token || eitp__token_ids_have(&m->special, tokens[i]);
+        uint32_t bits[4];
         targets[i] = EITP__IGNORED_TARGET;
-        if (tokens[i] == m->mask_token || eitp__token_ids_have(&m->special, tokens[i]))
-            continue;
-        eitp__philox(sample->seed, sample->epoch, EITP__RNG_STREAM_MASK, (number << place_bits) | (uint64_t)i, words);
-        if (!(eitp__fraction_of(words[0]) < m->probability))
+        eitp__mask_bits(sample, number, i, bits);
+        if (is_special || !is_after_word || !eitp__continues_word(m, tokens[i]))
+            is_chosen = !is_special && eitp__fraction_of(bits[0]) < m->probability;
+        is_after_word = !is_special;
+        if (!is_chosen)
             continue;
         masked++;
         targets[i] = tokens[i];
-        if (eitp__fraction_of(words[1]) < 0.8)
-            tokens[i] = m->mask_token;
-        else if (eitp__fraction_of(words[1]) < 0.9)
-            tokens[i] = (int32_t)(eitp__fraction_of(words[2]) * (double)m->replacements);
+        tokens[i] = eitp__replacement(m, tokens[i], bits);
     }
     return masked;
 }
@@ -120,6 +143,10 @@ static eitp_status eitp__masked_set_tokens(eitp__masked_language *m, const eitp_
     m->mask_token = config->mask_token;
     m->special = config->special;
     m->replacements = eitp_model_vocabulary(m->model);
+    if (m->whole_words && (!m->tokenizer || m->tokenizer->model != EITP__MODEL_WORDPIECE))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "whole_words needs a tokenizer that tells where words begin: one of WordPiece, such as "
+                          "BERT's");
     if (m->tokenizer) {
         m->mask_token = eitp_tokenizer_special(m->tokenizer, EITP_MASK);
         m->special.count = 0;
@@ -162,6 +189,7 @@ eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, 
     m->sources[EITP_TRAINING] = config->training;
     m->sources[EITP_VALIDATION] = config->validation;
     m->probability = config->probability > 0 ? config->probability : usual_probability;
+    m->whole_words = config->whole_words != 0;
     status = eitp__masked_set_tokens(m, config, error);
     if (status) {
         eitp__masked_release(m);

@@ -253,6 +253,7 @@ typedef struct eitp_masked_config {
     eitp_labelled_source training, validation; /* labels are ignored; validation.count 0: no validation */
     const eitp_tokenizer *tokenizer;           /* saved with checkpoints; not copied; NULL: none */
     double probability;                        /* of a token to be chosen; 0: 0.15 */
+    int whole_words;                           /* nonzero: a word's tokens are chosen together; needs WordPiece */
     /* Without a tokenizer, which otherwise gives them: */
     int32_t mask_token;
     eitp_token_ids special; /* other tokens that are never chosen */
@@ -262,9 +263,11 @@ typedef struct eitp_masked_config {
  * Creates a task that chooses tokens of each sample, special ones excepted, with a probability. Of them 80 % become the
  * mask token, 10 % a random token, and 10 % stay, as DataCollatorForLanguageModeling of transformers does. The one
  * term, "loss", is the mean over the chosen tokens; its unit is "masked_tokens". A sample without any counts nothing.
+ * With whole_words the probability is that of a word: a token of WordPiece and those after it that go on with its word
+ * (https://github.com/google-research/bert, "Whole Word Masking"); what each of its tokens becomes is still its own.
  * Which are chosen is a function of the trainer's seed, the epoch, the number of the sample and the token's place; in
  * evaluations they are always the same. EITP_ERROR_ARGUMENT if the model, the mask token or the lengths of the sources
- * do not fit.
+ * do not fit, or with whole_words if the tokenizer is not one of WordPiece.
  */
 EITP_API eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_task *task, eitp_error *error);
 

@@ -52,10 +52,9 @@ static eitp_status eitp__decoded_add(eitp__decoded *out, const char *bytes, size
 /* Adds a token of WordPiece: what goes on with a word without its prefix, another one after a space. */
 static eitp_status eitp__decode_word(const eitp_tokenizer *tokenizer, const char *bytes, size_t size, int first,
                                      eitp__buffer text[2], eitp__decoded *out, eitp_error *error) {
-    const eitp__buffer *prefix = &tokenizer->wordpiece.prefix;
-    const int continues = tokenizer->decodes_words && !first && size >= prefix->size &&
-                          (!prefix->size || !memcmp(bytes, prefix->data, prefix->size));
-    const size_t skipped = continues ? prefix->size : 0;
+    const int continues =
+        tokenizer->decodes_words && !first && eitp__wordpiece_continues(&tokenizer->wordpiece, bytes, size);
+    const size_t skipped = continues ? tokenizer->wordpiece.prefix.size : 0;
     eitp__buffer_clear(&text[0]);
     if (!first && !continues)
         eitp__buffer_add_text(&text[0], " ");

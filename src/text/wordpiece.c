@@ -141,6 +141,11 @@ EITP__PRIVATE size_t eitp__wordpiece_encode(const eitp__wordpiece *wordpiece, co
     return 1;
 }
 
+EITP__PRIVATE int eitp__wordpiece_continues(const eitp__wordpiece *wordpiece, const void *text, size_t size) {
+    const eitp__buffer *prefix = &wordpiece->prefix;
+    return size >= prefix->size && (!prefix->size || !memcmp(text, prefix->data, prefix->size));
+}
+
 /* The class of the valid character at text[0]; *length is its number of bytes. */
 static int eitp__bert_class_at(const unsigned char *text, size_t size, size_t *length) {
     uint32_t code_point;

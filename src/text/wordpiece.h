@@ -32,6 +32,9 @@ EITP__PRIVATE eitp_status eitp__wordpiece_complete(eitp__wordpiece *wordpiece, c
 EITP__PRIVATE size_t eitp__wordpiece_encode(const eitp__wordpiece *wordpiece, const unsigned char *word, size_t size,
                                             int32_t *ids);
 
+/* True for the text of a token that goes on with a word: it has the prefix. */
+EITP__PRIVATE int eitp__wordpiece_continues(const eitp__wordpiece *wordpiece, const void *text, size_t size);
+
 /* Length of the first piece of text[0 .. size) as BERT's pre-tokenizer cuts it: white space, a punctuation character,
    or the characters up to the next of either. As eitp__piece_size. */
 EITP__PRIVATE size_t eitp__word_size(const unsigned char *text, size_t size, int closed);
