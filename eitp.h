@@ -1777,9 +1777,18 @@ typedef struct eitp_text_source {
     eitp_status (*read)(void *user, const char **text, size_t *size, eitp_error *error);
 } eitp_text_source;
 
+/* The special tokens of a trained tokenizer, and what they are put around. */
+typedef enum eitp_tokenizer_family {
+    EITP_TOKENIZER_GPT2 = 0, /* <|endoftext|>, the last token */
+    /* <s>, <pad>, </s>, <unk> and <mask>, the first tokens; sequences are <s> text </s>, and of pairs <s> text </s>
+       </s> text </s>: for models of classification and of masked tokens */
+    EITP_TOKENIZER_ROBERTA = 1
+} eitp_tokenizer_family;
+
 /* Zero-initialise it and set what you need. */
 typedef struct eitp_tokenizer_train_config {
-    int32_t vocabulary_size;   /* number of tokens, including the 256 bytes and <|endoftext|>: 257 to 16,777,216 */
+    int32_t vocabulary_size; /* number of tokens, including the 256 bytes and special ones: 257 or 261 to 16,777,216 */
+    eitp_tokenizer_family family;
     int64_t minimum_frequency; /* a pair must occur at least this often to be merged; 0 and 1: any pair */
     uint64_t memory_limit;     /* bytes that training may use, approximately, at least 1 MiB; 0: 512 MiB */
 } eitp_tokenizer_train_config;
@@ -1789,9 +1798,9 @@ typedef struct eitp_tokenizer_train_config {
  * becomes a token, until there are vocabulary_size tokens or no pair is frequent enough. Of equally frequent pairs the
  * one with the smaller ids comes first. The same text gives the same tokenizer.
  *
- * Ids 0 to 255 are the bytes in GPT-2's order, then come the merges; <|endoftext|> is last, and ends a document where
- * it appears in the text. If the distinct matches exceed memory_limit, the rarest are dropped, with a warning in the
- * log.
+ * First come RoBERTa's special tokens, if they are asked for, then the bytes in GPT-2's order, then the merges; GPT-2's
+ * <|endoftext|> is last. Special tokens in the text are not learned from, and end a word. If the distinct matches exceed
+ * memory_limit, the rarest are dropped, with a warning in the log.
  */
 EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_train_config *config,
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);
@@ -7919,6 +7928,11 @@ EITP__PRIVATE eitp_status eitp__load_post_processor(eitp__loader *loader, const 
 
 /* Sets the templates of BERT or RoBERTa, of which `begin` and `end` are the special tokens. */
 EITP__PRIVATE void eitp__set_template(eitp_tokenizer *tokenizer, int family, int32_t begin, int32_t end);
+
+/* Sets the templates of tokenizer->family, with the special tokens before and after a text, and the post-processor that
+   tokenizer.json has for them. */
+EITP__PRIVATE eitp_status eitp__make_template(eitp_tokenizer *tokenizer, const int32_t ids[2], int add_prefix_space,
+                                              eitp_error *error);
 
 /* Reads "truncation" and "padding" of tokenizer.json (`root`, or NULL), and what tokenizer_config.json says of them. */
 EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp__json *root, eitp_error *error);
@@ -32702,13 +32716,11 @@ static void eitp__mark_family(eitp__loader *loader, int family) {
 }
 
 /* Adds the post-processor that tokenizer.json would have. */
-static eitp_status eitp__make_post_processor(eitp__loader *loader, const int32_t ids[2], eitp_error *error) {
+static eitp_status eitp__make_post_processor(eitp_tokenizer *tokenizer, const int32_t ids[2], int add_prefix_space,
+                                             eitp_error *error) {
     static const char *const names[] = {"cls", "sep"};
-    eitp_tokenizer *tokenizer = loader->tokenizer;
     eitp__buffer *kept = &tokenizer->kept[EITP__KEPT_POST_PROCESSOR];
     const int is_bert = tokenizer->family == EITP__FAMILY_BERT;
-    int add_prefix_space = 0;
-    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
     eitp__buffer_format(kept, "{\"type\": \"%s\"", is_bert ? "BertProcessing" : "RobertaProcessing");
     for (size_t i = 0; i < 2; i++) {
         eitp__buffer_format(kept, ", \"%s\": [", names[i]);
@@ -32720,11 +32732,18 @@ static eitp_status eitp__make_post_processor(eitp__loader *loader, const int32_t
         eitp__buffer_format(kept, ", \"trim_offsets\": true, \"add_prefix_space\": %s",
                             add_prefix_space ? "true" : "false");
     eitp__buffer_add_text(kept, "}");
-    return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's post-processor") : status;
+    return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's post-processor") : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__make_template(eitp_tokenizer *tokenizer, const int32_t ids[2], int add_prefix_space,
+                                              eitp_error *error) {
+    eitp__set_template(tokenizer, tokenizer->family, ids[0], ids[1]);
+    return eitp__make_post_processor(tokenizer, ids, add_prefix_space, error);
 }
 
 EITP__PRIVATE eitp_status eitp__load_family(eitp__loader *loader, int family, eitp_error *error) {
     static const eitp_special_token around[] = {EITP_CLASSIFIER, EITP_SEPARATOR};
+    int add_prefix_space = 0;
     int32_t ids[2];
     size_t size;
     loader->tokenizer->family = family;
@@ -32742,8 +32761,8 @@ EITP__PRIVATE eitp_status eitp__load_family(eitp__loader *loader, int family, ei
                 "in tokenizer_config.json",
                 eitp__special_token_name(around[i]), text ? eitp__excerpt_size(size) : 4, text ? text : "null");
     }
-    eitp__set_template(loader->tokenizer, family, ids[0], ids[1]);
-    return eitp__make_post_processor(loader, ids, error);
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
+    return status == EITP_OK ? eitp__make_template(loader->tokenizer, ids, add_prefix_space, error) : status;
 }
 /* <<src/text/load_family.c */
 
@@ -35145,13 +35164,33 @@ static eitp_status eitp__count_piece(void *user, const unsigned char *bytes, siz
     return eitp__words_add((eitp__words *)user, bytes, size, error);
 }
 
-static eitp_status eitp__count_pieces(eitp__words *words, const eitp_text_source *source, eitp_error *error) {
-    eitp__added_token end_of_text = EITP__ZERO;
+/* The special tokens of a family, and the place of them. */
+typedef struct eitp__trained_family {
+    int family; /* EITP__FAMILY_GPT2, ... */
+    int come_first;
+    int32_t count;
+    const char *tokens[5];
+} eitp__trained_family;
+
+/* By eitp_tokenizer_family. RoBERTa's are in the order of the library `tokenizers`, where <mask> takes the space before
+   it. */
+static const eitp__trained_family eitp__trained_families[] = {
+    {EITP__FAMILY_GPT2, 0, 1, {EITP__END_OF_TEXT}},
+    {EITP__FAMILY_ROBERTA, 1, 5, {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}},
+};
+
+static eitp_status eitp__count_pieces(eitp__words *words, const eitp__trained_family *family,
+                                      const eitp_text_source *source, eitp_error *error) {
+    eitp__added_token special[5];
     eitp__added_tokens added;
     eitp__splitter splitter;
-    added.tokens = &end_of_text, added.count = 1;
-    end_of_text.bytes = (const unsigned char *)EITP__END_OF_TEXT;
-    end_of_text.size = strlen(EITP__END_OF_TEXT);
+    memset(special, 0, sizeof special);
+    added.tokens = special, added.count = (size_t)family->count;
+    for (size_t i = 0; i < added.count; i++) {
+        special[i].bytes = (const unsigned char *)family->tokens[i];
+        special[i].size = strlen(family->tokens[i]);
+    }
+    eitp__added_tokens_sort(&added);
     eitp__splitter_init(&splitter, words->host, &added, eitp__piece_size, eitp__count_piece, words);
     eitp_status status = EITP_OK;
     while (status == EITP_OK) {
@@ -35168,24 +35207,56 @@ static eitp_status eitp__count_pieces(eitp__words *words, const eitp_text_source
     return status;
 }
 
-/* No merge yields the text of <|endoftext|>, because the splitter recognizes that first. */
-static eitp_status eitp__tokenizer_from_trained(const eitp__trained *trained, eitp_tokenizer **out, eitp_error *error) {
+static eitp_status eitp__set_special_tokens(eitp_tokenizer *tokenizer, const eitp__trained_family *family, size_t first,
+                                            eitp_error *error) {
     eitp_status status = EITP_OK;
-    eitp_tokenizer *tokenizer =
-        eitp__tokenizer_allocate(trained->host, trained->token_count + 1, trained->merge_count, error);
+    for (int32_t i = 0; i < family->count && status == EITP_OK; i++) {
+        const char *text = family->tokens[i];
+        const int is_mask = eitp__family_token(family->family, EITP_MASK) &&
+                            !strcmp(text, eitp__family_token(family->family, EITP_MASK));
+        status = eitp__tokenizer_set_token(
+            tokenizer, first + (size_t)i, text, strlen(text),
+            EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL | (is_mask ? (unsigned)EITP__TOKEN_TAKES_LEFT : 0), error);
+    }
+    return status;
+}
+
+/* Merges of a tokenizer whose first trained token has the id `first`. */
+static void eitp__set_merges(eitp_tokenizer *tokenizer, const eitp__trained *trained, int32_t first) {
+    for (size_t i = 0; i < trained->merge_count; i++) {
+        tokenizer->bpe.merges[i] = trained->merges[i];
+        tokenizer->bpe.merges[i].left += first;
+        tokenizer->bpe.merges[i].right += first;
+        tokenizer->bpe.merges[i].result += first;
+    }
+}
+
+/* What sequences are put between. */
+static eitp_status eitp__set_trained_template(eitp_tokenizer *tokenizer, eitp_error *error) {
+    const int32_t ids[] = {tokenizer->special[EITP_CLASSIFIER], tokenizer->special[EITP_SEPARATOR]};
+    tokenizer->is_from_lists = ids[0] >= 0;
+    return ids[0] >= 0 ? eitp__make_template(tokenizer, ids, 0, error) : EITP_OK;
+}
+
+/* No merge yields the text of a special token, because the splitter recognizes that first. */
+static eitp_status eitp__tokenizer_from_trained(const eitp__trained *trained, const eitp__trained_family *family,
+                                                eitp_tokenizer **out, eitp_error *error) {
+    const size_t first = family->come_first ? (size_t)family->count : 0;
+    eitp_status status;
+    eitp_tokenizer *tokenizer = eitp__tokenizer_allocate(trained->host, trained->token_count + (size_t)family->count,
+                                                         trained->merge_count, error);
     if (!tokenizer)
         return EITP_ERROR_MEMORY;
+    tokenizer->family = family->family;
+    status = eitp__set_special_tokens(tokenizer, family, family->come_first ? 0 : trained->token_count, error);
     for (size_t id = 0; id < trained->token_count && status == EITP_OK; id++)
-        status = eitp__tokenizer_set_token(tokenizer, id, trained->text.data + trained->tokens[id].offset,
+        status = eitp__tokenizer_set_token(tokenizer, first + id, trained->text.data + trained->tokens[id].offset,
                                            trained->tokens[id].size, 0, error);
+    eitp__set_merges(tokenizer, trained, (int32_t)first);
     if (status == EITP_OK)
-        status = eitp__tokenizer_set_token(tokenizer, trained->token_count, EITP__END_OF_TEXT,
-                                           strlen(EITP__END_OF_TEXT), EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL, error);
-    if (status == EITP_OK) {
-        if (trained->merge_count)
-            memcpy(tokenizer->bpe.merges, trained->merges, trained->merge_count * sizeof *trained->merges);
         status = eitp__tokenizer_complete(tokenizer, error);
-    }
+    if (status == EITP_OK)
+        status = eitp__set_trained_template(tokenizer, error);
     if (status == EITP_OK)
         *out = tokenizer;
     else
@@ -35194,9 +35265,14 @@ static eitp_status eitp__tokenizer_from_trained(const eitp__trained *trained, ei
 }
 
 static eitp_status eitp__check_train_config(const eitp_tokenizer_train_config *config, eitp_error *error) {
-    if (config->vocabulary_size < 257 || (size_t)config->vocabulary_size > EITP__VOCABULARY_LIMIT)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "vocabulary_size must be 257 (the bytes and %s) to %zu (got %ld)",
-                          EITP__END_OF_TEXT, EITP__VOCABULARY_LIMIT, (long)config->vocabulary_size);
+    const int is_family = (size_t)config->family < EITP__COUNT(eitp__trained_families);
+    const int32_t least = is_family ? 256 + eitp__trained_families[config->family].count : 0;
+    if (!is_family)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown tokenizer family %d", (int)config->family);
+    if (config->vocabulary_size < least || (size_t)config->vocabulary_size > EITP__VOCABULARY_LIMIT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "vocabulary_size must be %ld (the bytes and special tokens) to %zu (got %ld)", (long)least,
+                          EITP__VOCABULARY_LIMIT, (long)config->vocabulary_size);
     if (config->minimum_frequency < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "minimum_frequency must be at least 0 (got %lld)",
                           (long long)config->minimum_frequency);
@@ -35222,17 +35298,18 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
     if (status != EITP_OK)
         return status;
     const uint64_t limit = config->memory_limit ? config->memory_limit : limit_default;
+    const eitp__trained_family *family = &eitp__trained_families[config->family];
     eitp__words_init(&words, host, limit < limit_largest ? limit : limit_largest);
-    status = eitp__count_pieces(&words, source, error);
+    status = eitp__count_pieces(&words, family, source, error);
     if (status == EITP_OK && words.dropped)
         eitp__log(host, EITP_LOG_WARNING,
                   "tokenizer: dropped %llu occurrences of rare pieces to stay within %llu bytes",
                   (unsigned long long)words.dropped, (unsigned long long)words.limit);
     if (status == EITP_OK) {
-        status = eitp__train_merges(&trained, &words, (size_t)config->vocabulary_size - 1,
+        status = eitp__train_merges(&trained, &words, (size_t)(config->vocabulary_size - family->count),
                                     (uint64_t)config->minimum_frequency, error);
         if (status == EITP_OK)
-            status = eitp__tokenizer_from_trained(&trained, out, error);
+            status = eitp__tokenizer_from_trained(&trained, family, out, error);
         eitp__trained_release(&trained);
     }
     if (status == EITP_OK)

@@ -602,6 +602,62 @@ static void test_train_same_in_pieces(void) {
     eitp__buffer_release(&text);
 }
 
+/* Of another family the merges are the same; special tokens come first, and are put around texts. */
+static void test_train_roberta(void) {
+    static const char *const names[] = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"};
+    static const eitp_special_token roles[] = {EITP_CLASSIFIER, EITP_PADDING, EITP_SEPARATOR, EITP_UNKNOWN, EITP_MASK};
+    const char *sentence = "the <mask>";
+    const eitp_host host = eitp_host_default();
+    const eitp_text text_of = {sentence, strlen(sentence)};
+    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp_tokenizer *plain, *tokenizer, *again;
+    eitp_sequence_report report;
+    int32_t ids[16], plain_ids[16];
+    char directory[512];
+    eitp__buffer text;
+    eitp_error error;
+    size_t count = 0;
+    REQUIRE(read_training_text(&host, &text) && scratch_make(directory));
+    config.vocabulary_size = 601;
+    REQUIRE_OK(train_on(&host, text.data, text.size, 1000, &config, &plain, &error), error);
+    config.vocabulary_size = 605;
+    config.family = EITP_TOKENIZER_ROBERTA;
+    REQUIRE_OK(train_on(&host, text.data, text.size, 1000, &config, &tokenizer, &error), error);
+    CHECK(eitp_tokenizer_size(tokenizer) == 605 && eitp_tokenizer_end_of_text(tokenizer) == 2);
+    for (int32_t id = 0; id < 600; id++)
+        CHECK(same_token(plain, id, tokenizer, id + 5));
+    for (int32_t i = 0; i < 5; i++) {
+        const char *bytes = NULL;
+        size_t size = 0;
+        CHECK(eitp_tokenizer_token(tokenizer, i, &bytes, &size, NULL) == EITP_OK && size == strlen(names[i]) &&
+              !memcmp(bytes, names[i], size) && eitp_tokenizer_special(tokenizer, roles[i]) == i);
+    }
+    REQUIRE_OK(eitp_tokenizer_encode_sequence(tokenizer, &text_of, &text_of, NULL, ids, NULL, 16, &report, &error),
+               error);
+    REQUIRE_OK(eitp_tokenizer_encode(plain, "the", 3, plain_ids, 16, &count, &error), error);
+    REQUIRE(count == 1 && report.count == 8);
+    CHECK(ids[0] == 0 && ids[1] == plain_ids[0] + 5 && ids[2] == 4 && ids[3] == 2 && ids[4] == 2 && ids[5] == ids[1] &&
+          ids[6] == 4 && ids[7] == 2);
+    REQUIRE_OK(eitp_tokenizer_save(tokenizer, directory, &error), error);
+    REQUIRE_OK(eitp_tokenizer_load(&host, directory, &again, &error), error);
+    CHECK(eitp_tokenizer_fingerprint(again) == eitp_tokenizer_fingerprint(tokenizer));
+    eitp_tokenizer_destroy(again);
+    CHECK(host.files.remove(host.files.user, scratch_path(directory, "tokenizer.json")) == 0);
+    REQUIRE_OK(eitp_tokenizer_load(&host, directory, &again, &error), error);
+    CHECK(eitp_tokenizer_added_count(again, 1) == 4 && eitp_tokenizer_special(again, EITP_MASK) == 4);
+    eitp_tokenizer_destroy(again);
+    eitp_tokenizer_destroy(plain);
+    eitp_tokenizer_destroy(tokenizer);
+    config.vocabulary_size = 260;
+    CHECK(train_on(&host, text.data, text.size, 1000, &config, &again, &error) == EITP_ERROR_ARGUMENT &&
+          strstr(error.message, "must be 261"));
+    config.family = (eitp_tokenizer_family)2;
+    CHECK(train_on(&host, text.data, text.size, 1000, &config, &again, &error) == EITP_ERROR_ARGUMENT &&
+          strstr(error.message, "unknown tokenizer family 2"));
+    eitp__buffer_release(&text);
+    scratch_remove(directory);
+}
+
 /* Small cases worked out by hand: ties, overlaps, a minimum frequency, documents, <|endoftext|> in the text. */
 static void test_train_small(void) {
     static const struct {
@@ -1497,6 +1553,7 @@ int main(int argc, char **argv) {
         TEST(test_train_matches_library),
         TEST(test_train_same_in_pieces),
         TEST(test_train_small),
+        TEST(test_train_roberta),
         TEST(test_train_refuses),
         TEST(test_train_bounded),
         TEST(test_save_and_load),

@@ -259,6 +259,8 @@ static const option_row rows[] = {
      "tokens computed at a time; results do not depend on it (default: 2048, or as many as fit in memory)"},
     {"min-frequency", "minimum-frequency", KIND_INTEGER, 0, LARGEST, "2", "N", OPTIONS_TOKENIZER_TRAIN, 0,
      "merge pairs that occur at least this often"},
+    {"family", "", KIND_CHOICE, 0, 0, "gpt2", "gpt2 roberta", OPTIONS_TOKENIZER_TRAIN, 0,
+     "special tokens: gpt2: <|endoftext|>; roberta: those that classifiers and masked models need, around each text"},
     {"output", "out", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TOKENIZER_TRAIN | OPTIONS_PACK, 0,
      "tokenizer train: the directory; pack: the token file"},
     {"filter", "", KIND_TEXT, 0, 0, NULL, "WORD", OPTIONS_BENCH_KERNELS, 0, "run only kernels with WORD in their name"},

@@ -45,6 +45,7 @@ static eitp_status train_tokenizer(const option_set *o, eitp_tokenizer **tokeniz
         return status;
     memset(&config, 0, sizeof config);
     config.vocabulary_size = options_has(o, OPTION_VOCAB_SIZE) ? (int32_t)options_integer(o, OPTION_VOCAB_SIZE) : 50257;
+    config.family = (eitp_tokenizer_family)options_choice(o, OPTION_FAMILY);
     config.minimum_frequency = options_integer(o, OPTION_MIN_FREQUENCY);
     s.source = eitp_text_files_source(files);
     s.read = s.shown = 0;

@@ -32,13 +32,11 @@ static void eitp__mark_family(eitp__loader *loader, int family) {
 }
 
 /* Adds the post-processor that tokenizer.json would have. */
-static eitp_status eitp__make_post_processor(eitp__loader *loader, const int32_t ids[2], eitp_error *error) {
+static eitp_status eitp__make_post_processor(eitp_tokenizer *tokenizer, const int32_t ids[2], int add_prefix_space,
+                                             eitp_error *error) {
     static const char *const names[] = {"cls", "sep"};
-    eitp_tokenizer *tokenizer = loader->tokenizer;
     eitp__buffer *kept = &tokenizer->kept[EITP__KEPT_POST_PROCESSOR];
     const int is_bert = tokenizer->family == EITP__FAMILY_BERT;
-    int add_prefix_space = 0;
-    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
     eitp__buffer_format(kept, "{\"type\": \"%s\"", is_bert ? "BertProcessing" : "RobertaProcessing");
     for (size_t i = 0; i < 2; i++) {
         eitp__buffer_format(kept, ", \"%s\": [", names[i]);
@@ -50,11 +48,18 @@ static eitp_status eitp__make_post_processor(eitp__loader *loader, const int32_t
         eitp__buffer_format(kept, ", \"trim_offsets\": true, \"add_prefix_space\": %s",
                             add_prefix_space ? "true" : "false");
     eitp__buffer_add_text(kept, "}");
-    return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's post-processor") : status;
+    return kept->failed ? eitp__fail_memory(error, kept->size, "the tokenizer's post-processor") : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__make_template(eitp_tokenizer *tokenizer, const int32_t ids[2], int add_prefix_space,
+                                              eitp_error *error) {
+    eitp__set_template(tokenizer, tokenizer->family, ids[0], ids[1]);
+    return eitp__make_post_processor(tokenizer, ids, add_prefix_space, error);
 }
 
 EITP__PRIVATE eitp_status eitp__load_family(eitp__loader *loader, int family, eitp_error *error) {
     static const eitp_special_token around[] = {EITP_CLASSIFIER, EITP_SEPARATOR};
+    int add_prefix_space = 0;
     int32_t ids[2];
     size_t size;
     loader->tokenizer->family = family;
@@ -72,6 +77,6 @@ EITP__PRIVATE eitp_status eitp__load_family(eitp__loader *loader, int family, ei
                 "in tokenizer_config.json",
                 eitp__special_token_name(around[i]), text ? eitp__excerpt_size(size) : 4, text ? text : "null");
     }
-    eitp__set_template(loader->tokenizer, family, ids[0], ids[1]);
-    return eitp__make_post_processor(loader, ids, error);
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
+    return status == EITP_OK ? eitp__make_template(loader->tokenizer, ids, add_prefix_space, error) : status;
 }

@@ -83,6 +83,11 @@ EITP__PRIVATE eitp_status eitp__load_post_processor(eitp__loader *loader, const 
 /* Sets the templates of BERT or RoBERTa, of which `begin` and `end` are the special tokens. */
 EITP__PRIVATE void eitp__set_template(eitp_tokenizer *tokenizer, int family, int32_t begin, int32_t end);
 
+/* Sets the templates of tokenizer->family, with the special tokens before and after a text, and the post-processor that
+   tokenizer.json has for them. */
+EITP__PRIVATE eitp_status eitp__make_template(eitp_tokenizer *tokenizer, const int32_t ids[2], int add_prefix_space,
+                                              eitp_error *error);
+
 /* Reads "truncation" and "padding" of tokenizer.json (`root`, or NULL), and what tokenizer_config.json says of them. */
 EITP__PRIVATE eitp_status eitp__load_defaults(eitp__loader *loader, const eitp__json *root, eitp_error *error);
 

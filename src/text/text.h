@@ -59,9 +59,18 @@ typedef struct eitp_text_source {
     eitp_status (*read)(void *user, const char **text, size_t *size, eitp_error *error);
 } eitp_text_source;
 
+/* The special tokens of a trained tokenizer, and what they are put around. */
+typedef enum eitp_tokenizer_family {
+    EITP_TOKENIZER_GPT2 = 0, /* <|endoftext|>, the last token */
+    /* <s>, <pad>, </s>, <unk> and <mask>, the first tokens; sequences are <s> text </s>, and of pairs <s> text </s>
+       </s> text </s>: for models of classification and of masked tokens */
+    EITP_TOKENIZER_ROBERTA = 1
+} eitp_tokenizer_family;
+
 /* Zero-initialise it and set what you need. */
 typedef struct eitp_tokenizer_train_config {
-    int32_t vocabulary_size;   /* number of tokens, including the 256 bytes and <|endoftext|>: 257 to 16,777,216 */
+    int32_t vocabulary_size; /* number of tokens, including the 256 bytes and special ones: 257 or 261 to 16,777,216 */
+    eitp_tokenizer_family family;
     int64_t minimum_frequency; /* a pair must occur at least this often to be merged; 0 and 1: any pair */
     uint64_t memory_limit;     /* bytes that training may use, approximately, at least 1 MiB; 0: 512 MiB */
 } eitp_tokenizer_train_config;
@@ -71,9 +80,9 @@ typedef struct eitp_tokenizer_train_config {
  * becomes a token, until there are vocabulary_size tokens or no pair is frequent enough. Of equally frequent pairs the
  * one with the smaller ids comes first. The same text gives the same tokenizer.
  *
- * Ids 0 to 255 are the bytes in GPT-2's order, then come the merges; <|endoftext|> is last, and ends a document where
- * it appears in the text. If the distinct matches exceed memory_limit, the rarest are dropped, with a warning in the
- * log.
+ * First come RoBERTa's special tokens, if they are asked for, then the bytes in GPT-2's order, then the merges; GPT-2's
+ * <|endoftext|> is last. Special tokens in the text are not learned from, and end a word. If the distinct matches exceed
+ * memory_limit, the rarest are dropped, with a warning in the log.
  */
 EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_train_config *config,
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);

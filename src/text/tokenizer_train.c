@@ -1,7 +1,8 @@
 /* Training a tokenizer: counts the pieces of a text, trains merges on them, and builds the tokenizer. */
 #include "base/log.h"
 #include "text/bpe_train.h"
-#include "text/tokenizer.h"
+#include "text/loader.h"
+#include "text/special_tokens.h"
 
 static eitp_status eitp__count_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
                                      eitp_error *error) {
@@ -10,13 +11,33 @@ static eitp_status eitp__count_piece(void *user, const unsigned char *bytes, siz
     return eitp__words_add((eitp__words *)user, bytes, size, error);
 }
 
-static eitp_status eitp__count_pieces(eitp__words *words, const eitp_text_source *source, eitp_error *error) {
-    eitp__added_token end_of_text = EITP__ZERO;
+/* The special tokens of a family, and the place of them. */
+typedef struct eitp__trained_family {
+    int family; /* EITP__FAMILY_GPT2, ... */
+    int come_first;
+    int32_t count;
+    const char *tokens[5];
+} eitp__trained_family;
+
+/* By eitp_tokenizer_family. RoBERTa's are in the order of the library `tokenizers`, where <mask> takes the space before
+   it. */
+static const eitp__trained_family eitp__trained_families[] = {
+    {EITP__FAMILY_GPT2, 0, 1, {EITP__END_OF_TEXT}},
+    {EITP__FAMILY_ROBERTA, 1, 5, {"<s>", "<pad>", "</s>", "<unk>", "<mask>"}},
+};
+
+static eitp_status eitp__count_pieces(eitp__words *words, const eitp__trained_family *family,
+                                      const eitp_text_source *source, eitp_error *error) {
+    eitp__added_token special[5];
     eitp__added_tokens added;
     eitp__splitter splitter;
-    added.tokens = &end_of_text, added.count = 1;
-    end_of_text.bytes = (const unsigned char *)EITP__END_OF_TEXT;
-    end_of_text.size = strlen(EITP__END_OF_TEXT);
+    memset(special, 0, sizeof special);
+    added.tokens = special, added.count = (size_t)family->count;
+    for (size_t i = 0; i < added.count; i++) {
+        special[i].bytes = (const unsigned char *)family->tokens[i];
+        special[i].size = strlen(family->tokens[i]);
+    }
+    eitp__added_tokens_sort(&added);
     eitp__splitter_init(&splitter, words->host, &added, eitp__piece_size, eitp__count_piece, words);
     eitp_status status = EITP_OK;
     while (status == EITP_OK) {
@@ -33,24 +54,56 @@ static eitp_status eitp__count_pieces(eitp__words *words, const eitp_text_source
     return status;
 }
 
-/* No merge yields the text of <|endoftext|>, because the splitter recognizes that first. */
-static eitp_status eitp__tokenizer_from_trained(const eitp__trained *trained, eitp_tokenizer **out, eitp_error *error) {
+static eitp_status eitp__set_special_tokens(eitp_tokenizer *tokenizer, const eitp__trained_family *family, size_t first,
+                                            eitp_error *error) {
     eitp_status status = EITP_OK;
-    eitp_tokenizer *tokenizer =
-        eitp__tokenizer_allocate(trained->host, trained->token_count + 1, trained->merge_count, error);
+    for (int32_t i = 0; i < family->count && status == EITP_OK; i++) {
+        const char *text = family->tokens[i];
+        const int is_mask = eitp__family_token(family->family, EITP_MASK) &&
+                            !strcmp(text, eitp__family_token(family->family, EITP_MASK));
+        status = eitp__tokenizer_set_token(
+            tokenizer, first + (size_t)i, text, strlen(text),
+            EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL | (is_mask ? (unsigned)EITP__TOKEN_TAKES_LEFT : 0), error);
+    }
+    return status;
+}
+
+/* Merges of a tokenizer whose first trained token has the id `first`. */
+static void eitp__set_merges(eitp_tokenizer *tokenizer, const eitp__trained *trained, int32_t first) {
+    for (size_t i = 0; i < trained->merge_count; i++) {
+        tokenizer->bpe.merges[i] = trained->merges[i];
+        tokenizer->bpe.merges[i].left += first;
+        tokenizer->bpe.merges[i].right += first;
+        tokenizer->bpe.merges[i].result += first;
+    }
+}
+
+/* What sequences are put between. */
+static eitp_status eitp__set_trained_template(eitp_tokenizer *tokenizer, eitp_error *error) {
+    const int32_t ids[] = {tokenizer->special[EITP_CLASSIFIER], tokenizer->special[EITP_SEPARATOR]};
+    tokenizer->is_from_lists = ids[0] >= 0;
+    return ids[0] >= 0 ? eitp__make_template(tokenizer, ids, 0, error) : EITP_OK;
+}
+
+/* No merge yields the text of a special token, because the splitter recognizes that first. */
+static eitp_status eitp__tokenizer_from_trained(const eitp__trained *trained, const eitp__trained_family *family,
+                                                eitp_tokenizer **out, eitp_error *error) {
+    const size_t first = family->come_first ? (size_t)family->count : 0;
+    eitp_status status;
+    eitp_tokenizer *tokenizer = eitp__tokenizer_allocate(trained->host, trained->token_count + (size_t)family->count,
+                                                         trained->merge_count, error);
     if (!tokenizer)
         return EITP_ERROR_MEMORY;
+    tokenizer->family = family->family;
+    status = eitp__set_special_tokens(tokenizer, family, family->come_first ? 0 : trained->token_count, error);
     for (size_t id = 0; id < trained->token_count && status == EITP_OK; id++)
-        status = eitp__tokenizer_set_token(tokenizer, id, trained->text.data + trained->tokens[id].offset,
+        status = eitp__tokenizer_set_token(tokenizer, first + id, trained->text.data + trained->tokens[id].offset,
                                            trained->tokens[id].size, 0, error);
+    eitp__set_merges(tokenizer, trained, (int32_t)first);
     if (status == EITP_OK)
-        status = eitp__tokenizer_set_token(tokenizer, trained->token_count, EITP__END_OF_TEXT,
-                                           strlen(EITP__END_OF_TEXT), EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL, error);
-    if (status == EITP_OK) {
-        if (trained->merge_count)
-            memcpy(tokenizer->bpe.merges, trained->merges, trained->merge_count * sizeof *trained->merges);
         status = eitp__tokenizer_complete(tokenizer, error);
-    }
+    if (status == EITP_OK)
+        status = eitp__set_trained_template(tokenizer, error);
     if (status == EITP_OK)
         *out = tokenizer;
     else
@@ -59,9 +112,14 @@ static eitp_status eitp__tokenizer_from_trained(const eitp__trained *trained, ei
 }
 
 static eitp_status eitp__check_train_config(const eitp_tokenizer_train_config *config, eitp_error *error) {
-    if (config->vocabulary_size < 257 || (size_t)config->vocabulary_size > EITP__VOCABULARY_LIMIT)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "vocabulary_size must be 257 (the bytes and %s) to %zu (got %ld)",
-                          EITP__END_OF_TEXT, EITP__VOCABULARY_LIMIT, (long)config->vocabulary_size);
+    const int is_family = (size_t)config->family < EITP__COUNT(eitp__trained_families);
+    const int32_t least = is_family ? 256 + eitp__trained_families[config->family].count : 0;
+    if (!is_family)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown tokenizer family %d", (int)config->family);
+    if (config->vocabulary_size < least || (size_t)config->vocabulary_size > EITP__VOCABULARY_LIMIT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "vocabulary_size must be %ld (the bytes and special tokens) to %zu (got %ld)", (long)least,
+                          EITP__VOCABULARY_LIMIT, (long)config->vocabulary_size);
     if (config->minimum_frequency < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "minimum_frequency must be at least 0 (got %lld)",
                           (long long)config->minimum_frequency);
@@ -87,17 +145,18 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
     if (status != EITP_OK)
         return status;
     const uint64_t limit = config->memory_limit ? config->memory_limit : limit_default;
+    const eitp__trained_family *family = &eitp__trained_families[config->family];
     eitp__words_init(&words, host, limit < limit_largest ? limit : limit_largest);
-    status = eitp__count_pieces(&words, source, error);
+    status = eitp__count_pieces(&words, family, source, error);
     if (status == EITP_OK && words.dropped)
         eitp__log(host, EITP_LOG_WARNING,
                   "tokenizer: dropped %llu occurrences of rare pieces to stay within %llu bytes",
                   (unsigned long long)words.dropped, (unsigned long long)words.limit);
     if (status == EITP_OK) {
-        status = eitp__train_merges(&trained, &words, (size_t)config->vocabulary_size - 1,
+        status = eitp__train_merges(&trained, &words, (size_t)(config->vocabulary_size - family->count),
                                     (uint64_t)config->minimum_frequency, error);
         if (status == EITP_OK)
-            status = eitp__tokenizer_from_trained(&trained, out, error);
+            status = eitp__tokenizer_from_trained(&trained, family, out, error);
         eitp__trained_release(&trained);
     }
     if (status == EITP_OK)

@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 
 RATE, WARMUP, BATCH, LENGTH, CLIP = 5e-5, 0.1, 32, 64, 1.0
+PART = 8  # texts that transformers computes together
 LABELS = ["neg", "pos"]
 
 
@@ -27,14 +28,17 @@ def read(path):
         return [(row["text"], LABELS.index(row["label"])) for row in csv.DictReader(file)]
 
 
-def batches(tokenizer, rows, order):
+def make_batch(tokenizer, rows):
     import torch
 
-    for start in range(0, len(order), BATCH):
-        chosen = [rows[i] for i in order[start : start + BATCH]]
-        texts = [text for text, _ in chosen]
-        inputs = tokenizer(texts, truncation=True, max_length=LENGTH, padding=True, return_tensors="pt")
-        yield inputs, torch.tensor([label for _, label in chosen])
+    inputs = tokenizer([text for text, _ in rows], truncation=True, max_length=LENGTH, padding=True, return_tensors="pt")
+    return inputs, torch.tensor([label for _, label in rows])
+
+
+def parts(rows):
+    """The texts of a step, those of similar length together, so that less padding is computed."""
+    by_length = sorted(rows, key=lambda row: len(row[0]))
+    return [by_length[i : i + PART] for i in range(0, len(by_length), PART)]
 
 
 def accuracy(model, tokenizer, rows):
@@ -43,7 +47,8 @@ def accuracy(model, tokenizer, rows):
     model.eval()
     right = 0
     with torch.no_grad():
-        for inputs, labels in batches(tokenizer, rows, range(len(rows))):
+        for part in parts(rows):
+            inputs, labels = make_batch(tokenizer, part)
             right += (model(**inputs).logits.argmax(-1) == labels).sum().item()
     return right / len(rows)
 
@@ -60,8 +65,12 @@ def train_transformers(directory, train, test, seed):
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, math.ceil(WARMUP * steps), steps)
     model.train()
-    for inputs, labels in batches(tokenizer, train, torch.randperm(len(train)).tolist()):
-        model(**inputs, labels=labels).loss.backward()
+    order = torch.randperm(len(train)).tolist()
+    for start in range(0, len(order), BATCH):
+        chosen = [train[i] for i in order[start : start + BATCH]]
+        for part in parts(chosen):
+            inputs, labels = make_batch(tokenizer, part)
+            (model(**inputs, labels=labels).loss * (len(part) / len(chosen))).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
         schedule.step()
