@@ -1,8 +1,8 @@
 /*
  * Teaches: loading a model and its tokenizer from a Hugging Face directory, and continuing a text. Compile and run:
  *     cc -O2 -I. examples/generate.c -lm -o generate && ./generate DIRECTORY [PROMPT [TOKENS [SEED]]]
- * DIRECTORY has config.json, model.safetensors and tokenizer.json: GPT-2 itself, or a checkpoint that
- * examples/train_gpt2.c wrote. The text goes to standard output, everything else to standard error.
+ * DIRECTORY has config.json, model.safetensors (or pytorch_model.bin) and tokenizer.json: GPT-2 itself, or a
+ * checkpoint that examples/train_gpt2.c wrote. The text goes to standard output, everything else to standard error.
  */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"

@@ -490,37 +490,6 @@ static void a_head_equal_to_the_embedding_stays_tied(void) {
 
 /* ---- Saving ---- */
 
-/* The error for a directory with PyTorch's weights has the whole command that converts them, on one line. */
-static void pytorch_bin_weights_are_refused_with_the_converting_command(void) {
-    static const char *const names[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "model.bin"};
-    char directory[512], max_length[201], path[800];
-    const eitp_host host = eitp_host_default();
-    eitp_context_config settings = eitp_context_config_default();
-    eitp_context *context;
-    eitp_model *model;
-    REQUIRE(scratch_make(directory));
-    memset(max_length, 'd', sizeof max_length - 1);
-    max_length[sizeof max_length - 1] = 0;
-    REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
-        snprintf(path, sizeof path, "%s/%zu%s", directory, i, max_length);
-        REQUIRE_OK(eitp__make_directories(&host, path, &error_), error_);
-        copy_file(GOLDEN "untied/config.json", scratch_path(path, "config.json"), "", "");
-        write_text(scratch_path(path, names[i]), "PK", 2);
-        CHECK(eitp_model_load(context, path, &model, &error_) == EITP_ERROR_ARGUMENT && !model);
-        CHECK_THAT(strstr(error_.message, path) && !strchr(error_.message, '\n'), "%s", error_.message);
-        if (i < 2)
-            CHECK_THAT(strstr(error_.message, names[i]) &&
-                           strstr(error_.message, "&& python3 -c \"from transformers") &&
-                           strstr(error_.message, "save_pretrained('.', safe_serialization=True)\""),
-                       "%s", error_.message);
-        else
-            CHECK_THAT(strstr(error_.message, "no model.safetensors"), "%s", error_.message);
-    }
-    eitp_context_destroy(context);
-    scratch_remove(directory);
-}
-
 /* Special tokens of config.json and generation_config.json, and how they are written back. */
 static void special_tokens_are_kept(void) {
     static const struct {
@@ -708,7 +677,6 @@ int main(int argc, char **argv) {
         TEST(greedy_generation_matches_transformers),
         TEST(a_head_that_differs_from_the_embedding_is_used),
         TEST(a_head_equal_to_the_embedding_stays_tied),
-        TEST(pytorch_bin_weights_are_refused_with_the_converting_command),
         TEST(special_tokens_are_kept),
         TEST(invalid_special_tokens_are_refused),
         TEST(loading_and_saving_survive_failures),

@@ -79,8 +79,12 @@ static eitp_status find_adapter(const char *path, char **directory, eitp_error *
 
 /* True if a directory has adapters and no weights. */
 static int has_adapters_only(const char *directory) {
-    return files_is_file(directory, "adapter_config.json") && !files_is_file(directory, "model.safetensors") &&
-           !files_is_file(directory, "model.safetensors.index.json");
+    static const char *const weights[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                                          "pytorch_model.bin.index.json"};
+    int has_weights = 0;
+    for (size_t i = 0; i < COMMAND_COUNT(weights); i++)
+        has_weights |= files_is_file(directory, weights[i]);
+    return !has_weights && files_is_file(directory, "adapter_config.json");
 }
 
 /* The directory of the base model that the adapters in `adapter` name. */

@@ -51,7 +51,7 @@ compare() { # name, script, arguments
     fi
 }
 
-for part in ops gpt2 bert tokenizer words; do
+for part in ops gpt2 bert pytorch tokenizer words; do
     compare golden-$part tools/peers/golden.py "$work/golden" $part
 done
 compare losses-fp32 tools/peers/losses.py --eitp "$BUILD/eitp"

@@ -1,7 +1,7 @@
 #include "data/labelled_file.h"
 
 #include "base/checksum.h"
-#include "data/little_endian.h"
+#include "base/little_endian.h"
 
 EITP__PRIVATE eitp_status eitp__labelled_read_bytes(const eitp_labelled_file *file, uint64_t offset, void *bytes,
                                                     size_t size, eitp_error *error) {

@@ -1,8 +1,8 @@
 #include "data/labelled_format.h"
 
 #include "base/checksum.h"
+#include "base/little_endian.h"
 #include "base/status.h"
-#include "data/little_endian.h"
 
 enum { EITP__LABELLED_VERSION = 1, EITP__LABELLED_MAGIC_SIZE = 8, EITP__LABELLED_AT_VERSION = 8 };
 enum { EITP__LABELLED_AT_CRC = EITP__LABELLED_HEADER_SIZE - 4 };

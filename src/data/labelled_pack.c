@@ -2,9 +2,9 @@
 #include "data/labelled.h"
 
 #include "base/checksum.h"
+#include "base/little_endian.h"
 #include "base/log.h"
 #include "data/labelled_writer.h"
-#include "data/little_endian.h"
 
 /* Bad examples that the log names. */
 enum { EITP__LOGGED_EXAMPLES = 10 };

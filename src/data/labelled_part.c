@@ -1,9 +1,9 @@
 #include "data/labelled_part.h"
 
 #include "base/checksum.h"
+#include "base/little_endian.h"
 #include "base/memory.h"
 #include "base/sort.h"
-#include "data/little_endian.h"
 
 EITP__PRIVATE eitp_status eitp__labelled_part_allocate(const eitp_labelled_file *file, uint64_t count,
                                                        eitp_labelled_part **part, eitp_error *error) {

@@ -1,7 +1,7 @@
 #include "data/labelled_writer.h"
 
 #include "base/checksum.h"
-#include "data/little_endian.h"
+#include "base/little_endian.h"
 
 enum { EITP__LABELLED_WRITE_BYTES = 65536, EITP__LABELLED_ENCODE_BYTES = 1024 };
 

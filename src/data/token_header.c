@@ -1,8 +1,8 @@
 #include "data/token_header.h"
 
 #include "base/checksum.h"
+#include "base/little_endian.h"
 #include "base/status.h"
-#include "data/little_endian.h"
 
 enum { EITP__TOKEN_VERSION = 1 };
 enum { EITP__TOKEN_LLMC_MAGIC = 20240520, EITP__TOKEN_LLMC_VERSION = 1 };

@@ -31,10 +31,12 @@ EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path
 /* ---- Model directories ---- */
 
 /*
- * Creates a model from a Hugging Face directory: config.json, and model.safetensors or the shards that
- * model.safetensors.index.json lists, in F32, F16 or BF16. Tensor names may lack the architecture's prefix, and norms
- * may be called gamma and beta. Weights are read directly into the parameters. On failure *model is NULL. Destroy the
- * model before the context.
+ * Creates a model from a Hugging Face directory: config.json, and the weights in model.safetensors, the shards that
+ * model.safetensors.index.json lists, pytorch_model.bin, or the shards that pytorch_model.bin.index.json lists (the
+ * first of these that the directory has), in F32, F16, BF16 or F64. Of a pytorch_model.bin (torch 1.6 or later) only
+ * plain tensors are read; nothing in it is executed, and anything else in it is EITP_ERROR_UNSUPPORTED. Tensor names
+ * may lack the architecture's prefix, and norms may be called gamma and beta. Weights are read directly into the
+ * parameters. On failure *model is NULL. Destroy the model before the context.
  */
 EITP_API eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model,
                                      eitp_error *error);
@@ -63,7 +65,7 @@ typedef struct eitp_load_config {
  * and dropout may be changed first. eitp_model_load is eitp_model_config_read, eitp_model_create and this; call them
  * separately to freeze parameters or add adapters before the parameters have values, which saves memory. A head or
  * pooler that the directory lacks is initialized at random, with a warning, as in transformers. The names of labels are
- * read too if there are as many. EITP_ERROR_ARGUMENT if the directory has no safetensors weights, if the model's head
+ * read too if there are as many. EITP_ERROR_ARGUMENT if the directory has no weights, if the model's head
  * is tied and the weights have a head that differs from the token embedding, or if the weights have a classifier with
  * another number of labels.
  */

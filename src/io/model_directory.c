@@ -1,6 +1,7 @@
 /* Hugging Face model directories. */
 #include "io/model_directory.h"
 #include "base/log.h"
+#include "io/pytorch.h"
 #include "io/variables.h"
 #include "model/lora.h"
 #include "model/parameters.h"
@@ -21,21 +22,30 @@ static eitp_status eitp__is_file(const eitp_host *host, const char *path, int *i
     return status;
 }
 
-/* Opens model.safetensors, or the index of shards. *collection is NULL if there is neither. */
+/* The files that may have a directory's weights; the first of them that it has is read. */
+static const struct {
+    const char *name;
+    eitp_status (*open)(const eitp_host *host, const char *path, eitp__safetensors **collection, eitp_error *error);
+} eitp__weight_files[] = {
+    {"model.safetensors", eitp__safetensors_open},
+    {"model.safetensors.index.json", eitp__safetensors_open_index},
+    {"pytorch_model.bin", eitp__pytorch_open},
+    {"pytorch_model.bin.index.json", eitp__pytorch_open_index},
+};
+
+/* Opens a directory's weights. *collection is NULL if it has none. */
 static eitp_status eitp__open_weights(const eitp_host *host, const char *directory, eitp__safetensors **collection,
                                       eitp_error *error) {
-    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
     *collection = NULL;
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__weight_files); i++) {
         char *path;
         int is_file;
-        eitp_status status = eitp__path_in(host, directory, names[i], &path, error);
+        eitp_status status = eitp__path_in(host, directory, eitp__weight_files[i].name, &path, error);
         if (status)
             return status;
         status = eitp__is_file(host, path, &is_file, error);
         if (!status && is_file)
-            status = i ? eitp__safetensors_open_index(host, path, collection, error)
-                       : eitp__safetensors_open(host, path, collection, error);
+            status = eitp__weight_files[i].open(host, path, collection, error);
         eitp__release_text(host, path);
         if (status || is_file)
             return status;
@@ -402,30 +412,6 @@ static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
     return status;
 }
 
-/* Fails for a directory without safetensors, with the way to convert weights of PyTorch. */
-static eitp_status eitp__fail_no_weights(const eitp_host *host, const char *directory, eitp_error *error) {
-    static const char *const names[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
-        char *path;
-        int is_file;
-        eitp_status status = eitp__path_in(host, directory, names[i], &path, error);
-        if (!status)
-            status = eitp__is_file(host, path, &is_file, error);
-        eitp__release_text(host, path);
-        if (status)
-            return status;
-        if (is_file)
-            return eitp__fail(
-                error, EITP_ERROR_ARGUMENT,
-                "found %s but no model.safetensors; convert it: cd '%s' && python3 -c \"from transformers "
-                "import AutoModelForCausalLM as M; M.from_pretrained('.').save_pretrained('.', "
-                "safe_serialization=True)\"",
-                names[i], directory);
-    }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no model.safetensors and no model.safetensors.index.json",
-                      directory);
-}
-
 eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eitp_error *error) {
     eitp__labels *labels = NULL;
     char *path;
@@ -465,7 +451,10 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
     status = source ? eitp__open_weights(&model->host, directory, &collection, error)
                     : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
-        status = eitp__fail_no_weights(&model->host, directory, error);
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has no weights: no model.safetensors, no pytorch_model.bin, and no index "
+                            "(.index.json) of either",
+                            directory);
     load.model = model;
     load.directory = directory;
     load.collection = collection;

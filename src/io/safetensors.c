@@ -27,32 +27,30 @@ EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, c
     collection->parts[collection->part_count++] = part;
     status = eitp__file_open(&part->file, &collection->host, path, EITP_FILE_READ, error);
     if (!status)
-        status = eitp__safetensors_load_header(&collection->host, part, error);
+        status = collection->format(collection, part, error);
     if (status)
         return status;
-    status = eitp__safetensors_parse_header(collection, part, error);
-    if (status)
-        return eitp__fail_prefix(error, status, "%s", path);
     if (part->data_size >= EITP__SAFETENSORS_LARGE_FILE && !collection->worker &&
         eitp__worker_create(&collection->host, 1, &collection->worker, NULL))
         collection->worker = NULL; /* one thread does as well */
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__safetensors **collection,
-                                                   eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__tensor_format format,
+                                                   eitp__safetensors **collection, eitp_error *error) {
     eitp__safetensors *created = (eitp__safetensors *)eitp__allocate(host, sizeof *created);
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a safetensors file");
     created->host = *host;
+    created->format = format;
     *collection = created;
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const char *path,
-                                                 eitp__safetensors **collection, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__safetensors_open_as(const eitp_host *host, const char *path, eitp__tensor_format format,
+                                                    eitp__safetensors **collection, eitp_error *error) {
     eitp__safetensors *created = NULL;
-    eitp_status status = eitp__safetensors_create(host, &created, error);
+    eitp_status status = eitp__safetensors_create(host, format, &created, error);
     if (!status)
         status = eitp__safetensors_add(created, path, error);
     if (status)
@@ -60,6 +58,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const ch
     else
         *collection = created;
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const char *path,
+                                                 eitp__safetensors **collection, eitp_error *error) {
+    return eitp__safetensors_open_as(host, path, eitp__safetensors_read_header, collection, error);
 }
 
 EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection) {
@@ -184,6 +187,33 @@ static eitp_status eitp__read_halves(eitp__worker *worker, eitp__read_range *ran
     return status ? status : other;
 }
 
+/*
+ * Reads elements [first, first + count) of a transposed matrix. Element (r, c) is number c * rows + r of the file, so
+ * each column of the rows wanted is one run; the first and the last of these rows may be wanted in part only.
+ */
+static eitp_status eitp__read_transposed(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                         int64_t first, int64_t count, char *destination, eitp_error *error) {
+    char run[EITP__SAFETENSORS_CHUNK];
+    const int64_t rows = entry->shape[0], columns = entry->shape[1], end = first + count;
+    const int64_t max_length = (int64_t)(sizeof run / entry->element_size);
+    eitp__file *file = &collection->parts[entry->part]->file;
+    eitp_status status = EITP_OK;
+    for (int64_t c = 0; c < columns && !status; c++) {
+        const int64_t last_row = (end - c + columns - 1) / columns;
+        for (int64_t r = (first - c + columns - 1) / columns; r < last_row && !status;) {
+            const int64_t length = last_row - r < max_length ? last_row - r : max_length;
+            char *element = destination + (size_t)(r * columns + c - first) * entry->element_size;
+            status = eitp__file_read(file, entry->offset + (uint64_t)(c * rows + r) * entry->element_size, run,
+                                     (size_t)length * entry->element_size, error);
+            for (int64_t i = 0; i < length && !status; i++)
+                memcpy(element + (size_t)(i * columns) * entry->element_size, run + (size_t)i * entry->element_size,
+                       entry->element_size);
+            r += length;
+        }
+    }
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, int64_t first, int64_t count,
                                                  void *destination, uint32_t *crc, eitp_error *error) {
@@ -191,6 +221,8 @@ EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collec
     eitp_status status = eitp__locate(collection, entry, first, count, &range.offset, &range.size, error);
     if (status)
         return status;
+    if (entry->is_transposed)
+        return eitp__read_transposed(collection, entry, first, count, (char *)destination, error);
     range.file = &collection->parts[entry->part]->file;
     range.bytes = (unsigned char *)destination;
     range.sums = crc != NULL;

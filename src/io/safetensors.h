@@ -1,5 +1,5 @@
 /* Reading safetensors: one file, or the files that a model.safetensors.index.json names, as one collection of
-   tensors. */
+   tensors. Files of PyTorch (io/pytorch.h) are read as such collections too. */
 #ifndef EITP_SAFETENSORS_H
 #define EITP_SAFETENSORS_H
 
@@ -16,13 +16,20 @@ typedef struct eitp__safetensors_entry {
     size_t element_size; /* bytes; 0 if elements cannot be read (unknown types, fractions of a byte) */
     int rank;            /* at most EITP_MAX_RANK */
     int64_t shape[EITP_MAX_RANK];
-    int64_t count;   /* elements */
-    uint64_t size;   /* bytes in the file */
-    uint64_t offset; /* of its data in the file */
-    size_t part;     /* index of the file */
+    int64_t count;     /* elements */
+    uint64_t size;     /* bytes in the file */
+    uint64_t offset;   /* of its data in the file */
+    int is_transposed; /* a matrix that the file has column by column; 0 in safetensors */
+    size_t part;       /* index of the file */
 } eitp__safetensors_entry;
 
 typedef struct eitp__safetensors eitp__safetensors;
+typedef struct eitp__safetensors_part eitp__safetensors_part;
+
+/* A format of files: reads what an opened file says of its tensors, and adds their entries, sorted by name. Messages
+   name the file. */
+typedef eitp_status (*eitp__tensor_format)(eitp__safetensors *collection, eitp__safetensors_part *part,
+                                           eitp_error *error);
 
 /*
  * Opens a file and checks its whole header: dtypes and shapes match the sizes, the tensors cover the data exactly,
@@ -39,9 +46,16 @@ EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const ch
 EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, const char *path,
                                                        eitp__safetensors **collection, eitp_error *error);
 
-/* Creates an empty collection. */
-EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__safetensors **collection,
-                                                   eitp_error *error);
+/* The same for files of another format. */
+EITP__PRIVATE eitp_status eitp__safetensors_open_as(const eitp_host *host, const char *path, eitp__tensor_format format,
+                                                    eitp__safetensors **collection, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__safetensors_open_index_as(const eitp_host *host, const char *path,
+                                                          eitp__tensor_format format, eitp__safetensors **collection,
+                                                          eitp_error *error);
+
+/* Creates an empty collection for files of a format. */
+EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__tensor_format format,
+                                                   eitp__safetensors **collection, eitp_error *error);
 
 /* Adds a file and its entries, sorted by name. On failure too, what it adds belongs to the collection. */
 EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, const char *path, eitp_error *error);
@@ -65,7 +79,7 @@ EITP__PRIVATE const char *eitp__safetensors_metadata(const eitp__safetensors *co
 /*
  * Reads elements [first, first + count) of an entry, unconverted, or converted from F16, BF16 or F64 to f32 through a
  * small buffer. `crc`, which may be NULL, is a running checksum of the bytes in the file (base/checksum.h), initially
- * 0.
+ * 0; it must be NULL if the entry is transposed.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, int64_t first, int64_t count,

@@ -38,6 +38,20 @@ EITP__PRIVATE const char *eitp__safetensors_type(eitp_dtype dtype) {
 
 /* ---- An entry of the header ---- */
 
+EITP__PRIVATE unsigned eitp__safetensors_set_type(eitp__safetensors_entry *entry, const char *type) {
+    unsigned bits = 0;
+    entry->dtype = -1;
+    snprintf(entry->type, sizeof entry->type, "%s", type);
+    for (size_t i = 0; i < EITP__COUNT(eitp__safetensors_types); i++) {
+        if (strcmp(eitp__safetensors_types[i].name, type))
+            continue;
+        entry->dtype = eitp__safetensors_types[i].dtype;
+        bits = eitp__safetensors_types[i].bits;
+    }
+    entry->element_size = bits % 8 ? 0 : bits / 8;
+    return bits;
+}
+
 static eitp_status eitp__read_type(const eitp__json *value, eitp__safetensors_entry *entry, unsigned *bits,
                                    eitp_error *error) {
     const char *type = NULL;
@@ -46,15 +60,7 @@ static eitp_status eitp__read_type(const eitp__json *value, eitp__safetensors_en
         return status;
     if (!type)
         return eitp__fail(error, EITP_ERROR_FORMAT, "missing \"dtype\"");
-    entry->dtype = -1;
-    snprintf(entry->type, sizeof entry->type, "%s", type);
-    for (size_t i = 0; i < EITP__COUNT(eitp__safetensors_types); i++) {
-        if (strcmp(eitp__safetensors_types[i].name, type))
-            continue;
-        entry->dtype = eitp__safetensors_types[i].dtype;
-        *bits = eitp__safetensors_types[i].bits;
-        entry->element_size = *bits % 8 ? 0 : *bits / 8;
-    }
+    *bits = eitp__safetensors_set_type(entry, type);
     return EITP_OK;
 }
 
@@ -193,10 +199,21 @@ static eitp_status eitp__read_metadata(eitp__header *header, eitp__json_document
     return EITP_OK;
 }
 
+EITP__PRIVATE eitp_status eitp__safetensors_add_entry(eitp__safetensors *collection, eitp__safetensors_entry entry,
+                                                      eitp_error *error) {
+    void *entries = collection->entries;
+    if (!eitp__reserve(&collection->host, &entries, &collection->entry_capacity, collection->entry_count + 1,
+                       sizeof entry))
+        return eitp__fail_memory(error, (collection->entry_count + 1) * sizeof entry, "the list of tensors");
+    collection->entries = (eitp__safetensors_entry *)entries;
+    entry.part = collection->part_count - 1;
+    collection->entries[collection->entry_count++] = entry;
+    return EITP_OK;
+}
+
 static eitp_status eitp__add_entry(eitp__safetensors *collection, eitp__header *header, const eitp__json *member,
                                    eitp_error *error) {
     eitp__safetensors_entry entry;
-    void *entries = collection->entries;
     eitp_status status;
     memset(&entry, 0, sizeof entry);
     if (memchr(member->name, 0, member->name_size))
@@ -204,15 +221,9 @@ static eitp_status eitp__add_entry(eitp__safetensors *collection, eitp__header *
     status = eitp__read_entry(member, header->part->data_size, &entry, error);
     if (status)
         return eitp__fail_prefix(error, status, "tensor '%.100s'", member->name);
-    if (!eitp__reserve(&collection->host, &entries, &collection->entry_capacity, collection->entry_count + 1,
-                       sizeof entry))
-        return eitp__fail_memory(error, (collection->entry_count + 1) * sizeof entry, "the list of tensors");
-    collection->entries = (eitp__safetensors_entry *)entries;
     entry.name = eitp__header_keep_name(header, member);
-    entry.part = collection->part_count - 1;
     entry.offset += header->part->data_start;
-    collection->entries[collection->entry_count++] = entry;
-    return EITP_OK;
+    return eitp__safetensors_add_entry(collection, entry, error);
 }
 
 /* Parses the member from header->at to `end`. */
@@ -338,8 +349,8 @@ EITP__PRIVATE eitp_status eitp__safetensors_sort(eitp__safetensors *collection, 
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_load_header(const eitp_host *host, eitp__safetensors_part *part,
-                                                        eitp_error *error) {
+/* Reads the header of a part's file into memory. */
+static eitp_status eitp__load_header(const eitp_host *host, eitp__safetensors_part *part, eitp_error *error) {
     unsigned char bytes[8];
     uint64_t file_size = 0, header_size = 0;
     size_t done = 0;
@@ -372,8 +383,8 @@ EITP__PRIVATE eitp_status eitp__safetensors_load_header(const eitp_host *host, e
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_parse_header(eitp__safetensors *collection, eitp__safetensors_part *part,
-                                                         eitp_error *error) {
+/* Parses and checks the header of the last part, and adds its entries, sorted by name. */
+static eitp_status eitp__parse_header(eitp__safetensors *collection, eitp__safetensors_part *part, eitp_error *error) {
     const size_t first = collection->entry_count;
     eitp__header header;
     eitp_status status;
@@ -385,4 +396,13 @@ EITP__PRIVATE eitp_status eitp__safetensors_parse_header(eitp__safetensors *coll
     if (!status)
         status = eitp__check_cover(collection, first, error);
     return status ? status : eitp__safetensors_sort(collection, first, error);
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_read_header(eitp__safetensors *collection, eitp__safetensors_part *part,
+                                                        eitp_error *error) {
+    eitp_status status = eitp__load_header(&collection->host, part, error);
+    if (status)
+        return status;
+    status = eitp__parse_header(collection, part, error);
+    return status ? eitp__fail_prefix(error, status, "%s", part->file.path) : EITP_OK;
 }

@@ -1,4 +1,4 @@
-/* model.safetensors.index.json: the files of a model in several, as one collection. */
+/* model.safetensors.index.json, or that of another format: the files of a model in several, as one collection. */
 #include "base/json.h"
 #include "base/sort.h"
 #include "io/safetensors_header.h"
@@ -91,8 +91,9 @@ static char *eitp__copy_directory(const eitp_host *host, const char *path) {
     return eitp__copy_bytes(host, path, slash ? (size_t)(slash - path) + 1 : 0);
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, const char *path,
-                                                       eitp__safetensors **collection, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__safetensors_open_index_as(const eitp_host *host, const char *path,
+                                                          eitp__tensor_format format, eitp__safetensors **collection,
+                                                          eitp_error *error) {
     eitp__json_document *index = NULL;
     eitp__safetensors *created = NULL;
     const eitp__json *map;
@@ -105,9 +106,9 @@ EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, co
     if (!directory)
         status = eitp__fail_memory(error, strlen(path) + 1, "the name of a directory");
     else if (!map || map->kind != EITP__JSON_OBJECT)
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "missing object \"weight_map\"; not a safetensors index");
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "missing object \"weight_map\"; not an index of weights");
     else
-        status = eitp__safetensors_create(host, &created, error);
+        status = eitp__safetensors_create(host, format, &created, error);
     if (!status)
         status = eitp__add_weight_map(created, directory, map, error);
     eitp__release_text(host, directory);
@@ -118,4 +119,9 @@ EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, co
     }
     *collection = created;
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, const char *path,
+                                                       eitp__safetensors **collection, eitp_error *error) {
+    return eitp__safetensors_open_index_as(host, path, eitp__safetensors_read_header, collection, error);
 }

