@@ -23,16 +23,21 @@ static void put(const char *name, const void *data, size_t size) {
     CHECK_THAT(!eitp__write_file(&host, in(name), data, size, &error), "%s", error.message);
 }
 
-static eitp__safetensors *open_bytes(const void *data, size_t size, eitp_status *status, eitp_error *error) {
+static eitp__safetensors *open_named(const char *name, const void *data, size_t size, eitp_status *status,
+                                     eitp_error *error) {
     static one_file file; /* read until the collection is closed */
     static eitp_host host;
     eitp__safetensors *collection = NULL;
     file.data = data;
     file.size = size;
     host = one_file_host(&file);
-    *status = eitp__pytorch_open(&host, "weights.bin", &collection, error);
+    *status = eitp__pytorch_open(&host, name, &collection, error);
     CHECK((*status == EITP_OK) == (collection != NULL));
     return collection;
+}
+
+static eitp__safetensors *open_bytes(const void *data, size_t size, eitp_status *status, eitp_error *error) {
+    return open_named("weights.bin", data, size, status, error);
 }
 
 static size_t read_bytes(const char *path, char *bytes, size_t limit) {
@@ -546,6 +551,9 @@ static void refuses_other_formats(void) {
         CHECK(!open_bytes(cases[i].text, cases[i].size, &status, &error));
         CHECK_THAT(strstr(error.message, cases[i].message), "expected \"%s\": %s", cases[i].message, error.message);
     }
+    /* An index from elsewhere names files: none of its text becomes a command. */
+    CHECK(!open_named("a'; import os #.bin", cases[0].text, cases[0].size, &status, &error));
+    CHECK_THAT(strstr(error.message, "f = 'FILE'; torch.save"), "%s", error.message);
     for (size_t i = 0; i < EITP__COUNT(orders); i++) {
         byte_buffer archive = EITP__ZERO;
         zip_writer zip;

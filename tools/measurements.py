@@ -129,7 +129,10 @@ def products_table(report):
 
 
 def limits_table(report):
-    columns = ["what", "tokens/s", "of the roofline: median", "best", "peak memory"]
+    columns = [
+        f"{report['model']}, {report['task']}" if "model" in report else "what", "tokens/s", "of the roofline: median",
+        "best", "peak memory",
+    ]
     rows = [
         [
             row["what"], f"{row['tokens_per_s_best']:.0f}", f"{100 * row['of_limit']:.0f} %",
@@ -140,6 +143,21 @@ def limits_table(report):
     return table(columns, rows)
 
 
+def classifier_table(report):
+    columns = ["", "real tokens/s", "best", "texts/s", "times the fastest of PyTorch"]
+    rows = [
+        [
+            mode_name(row["mode"].replace("+padded", ", padded to the length")), f"{row['tokens_per_s']:.0f}",
+            f"{row['tokens_per_s_best']:.0f}", f"{row['texts_per_s']:.1f}", number_or_dash(row["ratio"], ".2f"),
+        ]
+        for row in report["rows"]
+    ]
+    filled = "texts joined to the length" if report["fill"] else "texts"
+    text = f"{report['name']}, steps of {report['shape'].replace('x', ' x ')}, {filled} of {report['tokens_per_text']:.1f} "
+    text += f"tokens on average, {report['threads']} threads, rounds: {report['rounds']}, steps in each: {report['steps']}"
+    return text + "\n\n" + table(columns, rows)
+
+
 # Kind: heading, what is measured, renderer.
 KINDS = {
     "step": (
@@ -147,9 +165,15 @@ KINDS = {
         "GPT-2 124M: forward, backward, clipping, AdamW with f32 states, no dropout.",
         step_table,
     ),
+    "classifier": (
+        "Fine-tuning a classifier, beside PyTorch",
+        "Batch x tokens at most x accumulation; the same sentences in the same order, padded in PyTorch to the longest of a "
+        "batch, packed in eitp. Forward, backward, clipping, AdamW with f32 states, the model's dropout.",
+        classifier_table,
+    ),
     "roofline": (
         "A training step, beside the machine's limits",
-        "The same step; 100 % is what measured product, read and update rates allow (`eitp bench step`).",
+        "GPT-2 124M, as above, or the model named; 100 % is what measured product, read and update rates allow (`eitp bench step`).",
         limits_table,
     ),
     "products": ("Matrix products in f32, beside oneDNN", "", products_table),

@@ -20,13 +20,20 @@ typedef struct eitp__pytorch {
     const char *root;
 } eitp__pytorch;
 
+/* The name of a file for a command line. An index may name files as it likes: one that could be more than a name in
+   quotes is left to the reader. */
+static const char *eitp__pytorch_quotable(const char *path) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    return name[strspn(name, plain)] ? "FILE" : name;
+}
+
 /* Fails for a file in a form that torch itself can change. */
 static eitp_status eitp__pytorch_fail_form(const eitp__pytorch *file, const char *form, eitp_error *error) {
-    const char *path = file->part->file.path, *slash = strrchr(path, '/');
     return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                       "%s, which is not read; rewrite it there: python3 -c \"import os, torch; f = '%s'; "
                       "torch.save(torch.load(f, weights_only=True), f + '.tmp'); os.replace(f + '.tmp', f)\"",
-                      form, slash ? slash + 1 : path);
+                      form, eitp__pytorch_quotable(file->part->file.path));
 }
 
 /* ---- The archive ---- */

@@ -242,7 +242,7 @@ def summarize(runs, tokens, arguments):
 
 def print_table(report):
     print(f"{report['date']}, {report['machine']}, {report['threads']} threads")
-    print(f"{report['model']}, steps of {report['shape']}, {report['tokens_per_text']:.1f} tokens a text, "
+    print(f"{report['name']}, steps of {report['shape']}, {report['tokens_per_text']:.1f} tokens a text, "
           f"{report['rounds']} rounds of {report['steps']} steps\n")
     print(f"| {'mode':18} | tokens/s |   best | texts/s | ratio |")
     print(f"|{'-' * 20}|---------:|-------:|--------:|------:|")
@@ -288,7 +288,7 @@ def main():
         runs, failures = measure(work_directory, arguments)
     texts = arguments.batch * arguments.accumulation * len(tokens)
     report = {**reports.header("classifier"), "rows": summarize(runs, tokens, arguments), "failures": failures}
-    report |= {"model": arguments.init or str(arguments.model), "tokens_per_text": sum(tokens) / texts}
+    report |= {"name": arguments.init or str(arguments.model), "tokens_per_text": sum(tokens) / texts}
     for name in ("shape", "fill", "set", "rounds", "steps", "warmup", "threads"):
         report[name] = getattr(arguments, name)
     if arguments.json:
