@@ -304,7 +304,8 @@ typedef enum eitp_problem {
     EITP_PROBLEM_UNKNOWN = 0,      /* not stated */
     EITP_PROBLEM_SINGLE_LABEL = 1, /* logits of a softmax over the labels */
     EITP_PROBLEM_MULTI_LABEL = 2,  /* logits of a sigmoid for each label */
-    EITP_PROBLEM_REGRESSION = 3    /* predicted numbers */
+    EITP_PROBLEM_REGRESSION = 3,   /* predicted numbers */
+    EITP_PROBLEM_TOKENS = 4        /* logits of a softmax over the labels for each token; not in config.json */
 } eitp_problem;
 
 /* Version of the linked implementation: "0.1.0". */
@@ -1258,8 +1259,12 @@ EITP_API const char *eitp_architecture_name(const eitp_architecture *architectur
 typedef enum eitp_head {
     EITP_HEAD_LANGUAGE = 0,   /* logits of tokens: the next one, or with bidirectional attention the masked one */
     EITP_HEAD_CLASSIFIER = 1, /* scores of labels for each sequence, or predicted numbers */
-    EITP_HEAD_NONE = 2
+    EITP_HEAD_NONE = 2,
+    EITP_HEAD_TOKEN_CLASSIFIER = 3 /* scores of labels for each token */
 } eitp_head;
+
+/* True for the two heads with labels. */
+EITP_API int eitp_head_has_labels(eitp_head head);
 
 /* A Transformer (Vaswani et al., arXiv 1706.03762). */
 typedef struct eitp_transformer_config {
@@ -1284,7 +1289,7 @@ typedef struct eitp_transformer_config {
     eitp_head head;
     int64_t labels; /* outputs of a classifier, 1 or more */
     eitp_problem problem;
-    double classifier_dropout; /* of what a classifier reads */
+    double classifier_dropout; /* of what a classifier of sequences reads, and in BERT and RoBERTa one of tokens */
     int pooler;                /* with EITP_HEAD_NONE, in BERT and RoBERTa: the model has a pooler */
     /* Special tokens for programs that generate: bos_token_id, eos_token_id and pad_token_id of config.json. Ids
        outside the vocabulary are ignored. */
@@ -1493,6 +1498,10 @@ EITP_API eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor
 /* The classifier's scores of each sample, F32 [samples, labels]. It reads the first token in BERT, RoBERTa and
    DistilBERT, and the last one in GPT-2. Scores of an empty sample have no meaning. */
 EITP_API eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
+
+/* The token classifier's scores of each row of hidden states, F32 [n, labels]. */
+EITP_API eitp_tensor *eitp_model_token_scores(const eitp_model *model, eitp_tensor *hidden,
+                                              const eitp_model_inputs *inputs);
 
 /* The output of the pooler for each sample, [samples, width]: the tanh of a linear layer of the first token. */
 EITP_API eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
@@ -1799,8 +1808,8 @@ typedef struct eitp_tokenizer_train_config {
  * one with the smaller ids comes first. The same text gives the same tokenizer.
  *
  * First come RoBERTa's special tokens, if they are asked for, then the bytes in GPT-2's order, then the merges; GPT-2's
- * <|endoftext|> is last. Special tokens in the text are not learned from, and end a word. If the distinct matches exceed
- * memory_limit, the rarest are dropped, with a warning in the log.
+ * <|endoftext|> is last. Special tokens in the text are not learned from, and end a word. If the distinct matches
+ * exceed memory_limit, the rarest are dropped, with a warning in the log.
  */
 EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_train_config *config,
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);
@@ -1903,6 +1912,7 @@ typedef struct eitp_sequence_config {
 typedef struct eitp_sequence_report {
     size_t count;                 /* tokens of the sequence */
     size_t cut_first, cut_second; /* tokens that were cut from each text */
+    size_t cut_words;             /* of eitp_tokenizer_encode_words: words that lost all their tokens */
 } eitp_sequence_report;
 
 /*
@@ -1919,6 +1929,17 @@ EITP_API eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokeni
                                                     const eitp_text *second, const eitp_sequence_config *config,
                                                     int32_t *ids, int32_t *segments, size_t capacity,
                                                     eitp_sequence_report *report, eitp_error *error);
+
+/*
+ * The same for a text that is given as words, each of which is encoded by itself, as by transformers with
+ * is_split_into_words: byte-level BPE gets a space before each word (add_prefix_space). Stores in `word_of`, which may
+ * be NULL, the number of the word, from 0, that each id is a piece of; -1 for special tokens. A word may have no
+ * tokens.
+ */
+EITP_API eitp_status eitp_tokenizer_encode_words(const eitp_tokenizer *tokenizer, const eitp_text *words, size_t count,
+                                                 const eitp_sequence_config *config, int32_t *ids, int32_t *segments,
+                                                 int32_t *word_of, size_t capacity, eitp_sequence_report *report,
+                                                 eitp_error *error);
 
 /*
  * The bytes of one token, owned by the tokenizer; not necessarily whole characters, and not zero-terminated. Those of a
@@ -2002,7 +2023,8 @@ typedef enum eitp_text_format {
     EITP_FORMAT_CSV = 3,    /* RFC 4180; a column is the text */
     EITP_FORMAT_TSV = 4,    /* the same with tabs */
     EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, of which a member is the text */
-    EITP_FORMAT_FOLDERS = 6 /* eitp_table: a directory with a directory, or a file, for each label */
+    EITP_FORMAT_CONLL = 6,  /* a word on each line, and its label in another column; an empty line ends a text */
+    EITP_FORMAT_FOLDERS = 7 /* eitp_table: a directory with a directory, or a file, for each label */
 } eitp_text_format;
 
 /*
@@ -2018,8 +2040,8 @@ typedef struct eitp_text_files_config {
     const char *const *paths; /* "-" is `input` */
     size_t path_count;
     size_t piece_size; /* largest number of bytes read at a time; 0: 65536 */
-    /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl or .ndjson, else TEXT. Not
-       FOLDERS. */
+    /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio or
+       .iob, else TEXT. Not FOLDERS. Words of a text are joined by spaces. */
     eitp_text_format format;
     const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
     const char *text_column; /* of tables; NULL: "text"; see eitp_table_config */
@@ -2225,8 +2247,10 @@ EITP_BEGIN_DECLARATIONS
 /* A text, or a pair of texts, with its labels. What it points to is valid until the next example is read. */
 typedef struct eitp_example {
     eitp_text text;
-    eitp_text pair;          /* the second text; bytes NULL: there is one text */
-    const eitp_text *labels; /* label_count of them, as written: names, or numbers to predict */
+    eitp_text pair;         /* the second text; bytes NULL: there is one text */
+    const eitp_text *words; /* word_count of them, if the text is given as words, which it joins by spaces; else NULL */
+    size_t word_count;
+    const eitp_text *labels; /* label_count of them, as written: names, or numbers to predict; or one for each word */
     size_t label_count;      /* 0: none */
     int labels_are_list;     /* they come from a list, so that an example may have several, or none of those it could */
     const char *path;        /* the file that it is from, for messages; NULL: none */
@@ -2250,8 +2274,8 @@ typedef struct eitp_table eitp_table;
 typedef struct eitp_table_config {
     /*
      * Files and directories. Their format, with EITP_FORMAT_AUTO: of a directory FOLDERS; of a file CSV (.csv), TSV
-     * (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), and LINES of any other. "-" is `input`. A directory with a format
-     * other than FOLDERS stands for the files in it and below it.
+     * (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), CONLL (.conll, .bio, .iob), and LINES of any other. "-" is `input`.
+     * A directory with a format other than FOLDERS stands for the files in it and below it.
      */
     const char *const *paths;
     size_t path_count;
@@ -2259,7 +2283,8 @@ typedef struct eitp_table_config {
     const char *encoding; /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
     /*
      * Columns: names in the header of CSV and TSV, or of members in JSON Lines; or, without a header, numbers from "1",
-     * if all columns that are given are numbers. NULL: "text", none, and "label" if a file has it.
+     * if all columns that are given are numbers. NULL: "text", none, and "label" if a file has it. Those of CONLL are
+     * numbers; NULL: 1, none, and the last one if there are two or more.
      */
     const char *text_column, *pair_column, *label_column;
     int skip_bad;     /* nonzero: rows that cannot be read are skipped, counted and logged; 0: the first is an error */
@@ -2316,6 +2341,8 @@ typedef struct eitp_labelled_sample {
     int32_t label;     /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
     float *targets;    /* room for label_count values; NULL: not wanted. EITP_PROBLEM_MULTI_LABEL: 1 for labels that the
                           sample has, else 0; EITP_PROBLEM_REGRESSION: the numbers to predict */
+    /* Room for max_length values; NULL: not wanted. EITP_PROBLEM_TOKENS: the label of each id; -1: it has none. */
+    int32_t *token_labels;
 } eitp_labelled_sample;
 
 /* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
@@ -2345,7 +2372,8 @@ typedef struct eitp_labelled_info {
     int64_t max_length;             /* ids of the longest sample */
     uint64_t pair_count;            /* samples of two texts */
     uint64_t cut_samples;           /* samples that were too long and were cut, */
-    uint64_t cut_ids;               /* and the tokens that they lost */
+    uint64_t cut_ids;               /* the tokens that they lost, */
+    uint64_t cut_words;             /* and with EITP_PROBLEM_TOKENS the words that lost all their tokens */
     uint64_t skipped;               /* bad examples, which are not in the file */
     uint64_t repeated;              /* examples with the texts and labels of an earlier one */
     uint64_t ambiguous;             /* examples with texts that occur with different labels */
@@ -2384,19 +2412,24 @@ typedef struct eitp_labelled_pack_config {
  * Encodes the remaining examples of a source and writes them to the labelled file `output_path`, as
  * "<output_path>.partial", which is synced and renamed: after a failure the previous file, if any, is still at
  * `output_path` (or, if only syncing the directory failed, the complete new one). Ids go to the file as they come; the
- * memory needed is about 100 bytes for each example and 10 for each of its labels, and the text of different labels.
+ * memory needed is about 100 bytes for each example and 10 for each of its labels, with EITP_PROBLEM_TOKENS 4 for each
+ * token, and the text of different labels.
  *
  * Labels: with EITP_PROBLEM_SINGLE_LABEL an example has exactly one. With EITP_PROBLEM_MULTI_LABEL it has any number of
  * different ones, from a list or as names separated by '|'; a missing or empty label stands for none. With
- * EITP_PROBLEM_REGRESSION they are one or more finite numbers, as many in every example. With EITP_PROBLEM_UNKNOWN the
- * problem is
+ * EITP_PROBLEM_REGRESSION they are one or more finite numbers, as many in every example. With EITP_PROBLEM_TOKENS
+ * examples are given as words, each of which has a label; it becomes that of the word's first token (the first that is
+ * left, if the sequence is cut), and other tokens have none. With EITP_PROBLEM_UNKNOWN the problem is
  *   - EITP_PROBLEM_UNKNOWN if no example has a label (whatever config->problem says),
+ *   - EITP_PROBLEM_TOKENS if the first example with labels is given as words, with a list of labels,
  *   - EITP_PROBLEM_MULTI_LABEL if the labels of an example come from a list or contain a '|' (and are not, as a whole,
  *     one of config->labels),
  *   - EITP_PROBLEM_REGRESSION if config->labels is NULL, all labels are numbers, and one of them is not whole,
  *   - EITP_PROBLEM_SINGLE_LABEL otherwise: whole numbers are names.
  * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not:
  * the order of the examples does not matter. config->labels of a regression only name its numbers.
+ *
+ * With other problems words are texts, joined by spaces.
  *
  * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels do not fit the
  * problem or are unknown, or if it has no label where others do (with EITP_PROBLEM_UNKNOWN and without config->labels,
@@ -2494,22 +2527,23 @@ typedef struct eitp_labelled_arrays {
     const int32_t *segments; /* of each id; NULL: all 0 */
     eitp_problem problem;
     int64_t label_count;
-    const char *const *names; /* label_count names; NULL: none */
-    const int32_t *labels;    /* EITP_PROBLEM_SINGLE_LABEL: [count] numbers; -1: the sample has none */
-    const float *targets;     /* EITP_PROBLEM_MULTI_LABEL and EITP_PROBLEM_REGRESSION: [count, label_count] */
+    const char *const *names;    /* label_count names; NULL: none */
+    const int32_t *labels;       /* EITP_PROBLEM_SINGLE_LABEL: [count] numbers; -1: the sample has none */
+    const float *targets;        /* EITP_PROBLEM_MULTI_LABEL and EITP_PROBLEM_REGRESSION: [count, label_count] */
+    const int32_t *token_labels; /* EITP_PROBLEM_TOKENS: [starts[count]] numbers; -1: the token has none */
 } eitp_labelled_arrays;
 
 /*
  * A source of samples in memory. *arrays and what it points to are not copied, and must outlive the users of the
  * source. Reads everything once to check it and to compute the hash. EITP_ERROR_ARGUMENT: a sample without ids, a
- * negative id, a label outside [-1, label_count), a target that is not finite or, with EITP_PROBLEM_MULTI_LABEL,
- * neither 0 nor 1.
+ * negative id, a label of a sample or a token outside [-1, label_count), a target that is not finite or, with
+ * EITP_PROBLEM_MULTI_LABEL, neither 0 nor 1.
  */
 EITP_API eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp_labelled_source *source,
                                                  eitp_error *error);
 
-/* Counts the samples of each label in counts[label_count], by reading all samples without their ids. A regression or a
-   source without labels is EITP_ERROR_ARGUMENT. */
+/* Counts the samples, with EITP_PROBLEM_TOKENS the tokens, of each label in counts[label_count], by reading all samples
+   without their ids. A regression or a source without labels is EITP_ERROR_ARGUMENT. */
 EITP_API eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source,
                                                 uint64_t *counts, eitp_error *error);
 
@@ -2550,10 +2584,12 @@ EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path
 /* ---- Model directories ---- */
 
 /*
- * Creates a model from a Hugging Face directory: config.json, and model.safetensors or the shards that
- * model.safetensors.index.json lists, in F32, F16 or BF16. Tensor names may lack the architecture's prefix, and norms
- * may be called gamma and beta. Weights are read directly into the parameters. On failure *model is NULL. Destroy the
- * model before the context.
+ * Creates a model from a Hugging Face directory: config.json, and the weights in model.safetensors, the shards that
+ * model.safetensors.index.json lists, pytorch_model.bin, or the shards that pytorch_model.bin.index.json lists (the
+ * first of these that the directory has), in F32, F16, BF16 or F64. Of a pytorch_model.bin (torch 1.6 or later) only
+ * plain tensors are read; nothing in it is executed, and anything else in it is EITP_ERROR_UNSUPPORTED. Tensor names
+ * may lack the architecture's prefix, and norms may be called gamma and beta. Weights are read directly into the
+ * parameters. On failure *model is NULL. Destroy the model before the context.
  */
 EITP_API eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model,
                                      eitp_error *error);
@@ -2582,7 +2618,7 @@ typedef struct eitp_load_config {
  * and dropout may be changed first. eitp_model_load is eitp_model_config_read, eitp_model_create and this; call them
  * separately to freeze parameters or add adapters before the parameters have values, which saves memory. A head or
  * pooler that the directory lacks is initialized at random, with a warning, as in transformers. The names of labels are
- * read too if there are as many. EITP_ERROR_ARGUMENT if the directory has no safetensors weights, if the model's head
+ * read too if there are as many. EITP_ERROR_ARGUMENT if the directory has no weights, if the model's head
  * is tied and the weights have a head that differs from the token embedding, or if the weights have a classifier with
  * another number of labels.
  */
@@ -2673,6 +2709,37 @@ EITP_API eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *ou
 
 EITP_END_DECLARATIONS
 /* <<src/io/io.h */
+
+/* >>src/task/entities.h */
+/* Entities in labels of words, such as B-PER, I-PER and O. */
+
+EITP_BEGIN_DECLARATIONS
+
+/* Words that are one entity. */
+typedef struct eitp_entity {
+    const char *type;    /* of the label of the first word, what follows the prefix */
+    int64_t first, last; /* words, from 0 */
+} eitp_entity;
+
+/*
+ * True if labels mark entities: each is "O", for outside, or one of the prefixes "B-" (begins an entity), "I-" (is
+ * inside it), "E-" (ends it) and "S-" (is one alone) with a type, and there is one of the latter.
+ */
+EITP_API int eitp_labels_mark_entities(const char *const *names, int64_t count);
+
+/*
+ * Finds the entities of a text from the labels of its words, in their order, and stores them in `entities`, which has
+ * room for `count` of them or is NULL. Returns their number. NULL stands for a word without a label, which is outside.
+ *
+ * An I or E goes on with the entity of a B or I before it if the types are the same; any other label of a word that is
+ * not outside begins one. These are the entities of IOB1, IOB2 and BIOES, and of labels that keep to none of them; they
+ * are those of conlleval (Tjong Kim Sang and Buchholz, "Introduction to the CoNLL-2000 Shared Task: Chunking", 2000),
+ * and of seqeval by default.
+ */
+EITP_API int64_t eitp_find_entities(const char *const *labels, int64_t count, eitp_entity *entities);
+
+EITP_END_DECLARATIONS
+/* <<src/task/entities.h */
 
 /* >>src/task/task.h */
 /*
@@ -2942,13 +3009,14 @@ EITP_API eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_tas
 
 /* ---- Classification and regression ---- */
 
-/* Labels or numbers for whole samples, by the classifier of a model. Zero-initialise it. */
+/* Labels or numbers for whole samples, or labels of tokens, by the classifier of a model. Zero-initialise it. */
 typedef struct eitp_classification_config {
-    eitp_model *model;                         /* with EITP_HEAD_CLASSIFIER */
+    eitp_model *model; /* with EITP_HEAD_CLASSIFIER, for EITP_PROBLEM_TOKENS with EITP_HEAD_TOKEN_CLASSIFIER */
     eitp_labelled_source training, validation; /* validation.count 0: no validation */
     const eitp_tokenizer *tokenizer;           /* saved with checkpoints; not copied; NULL: none */
-    double label_smoothing;                    /* 0 to 1, with a single label: see eitp_cross_entropy_config */
-    const float *class_weights; /* one for each label of the model, with a single label; copied; NULL: 1 each */
+    /* With a single label, of a sample or a token: 0 to 1, see eitp_cross_entropy_config; */
+    double label_smoothing;
+    const float *class_weights; /* and one for each label of the model; copied; NULL: 1 each */
 } eitp_classification_config;
 
 /*
@@ -2956,7 +3024,8 @@ typedef struct eitp_classification_config {
  * is that of transformers for the problem of the sources: with a single label the cross-entropy, with several the
  * binary cross-entropy of each label's sigmoid, for numbers the squared error; the last two are means over the labels.
  * With class weights the mean over samples is weighted by the weights of their labels, as in torch.nn.CrossEntropyLoss.
- * Samples without a label are not counted.
+ * Samples without a label are not counted. With labels of tokens it is the cross-entropy of each token with a label,
+ * and the unit is "words".
  *
  * Evaluations have these metrics too. Standard errors are those of a proportion for accuracies, else of the jackknife
  * over 50 groups of samples (Kott, "The Delete-a-Group Jackknife", Journal of Official Statistics 17, 2001).
@@ -2966,23 +3035,27 @@ typedef struct eitp_classification_config {
  * - Several labels: subset_accuracy, macro_f1, micro_f1, macro_precision, macro_recall, auroc. A label is predicted if
  *   its probability is above 0.5.
  * - Numbers: mse, mae, pearson, spearman; the mean over the numbers of a sample.
+ * - Labels of tokens: accuracy, macro_f1; and, if eitp_labels_mark_entities, entity_f1, entity_precision and
+ *   entity_recall, over the entities of all types: one is right if its type, its first and its last word are. Standard
+ *   errors leave out groups of samples.
  * Means over labels leave out, with a single label, those that neither occur nor are predicted, and in auroc those that
  * all samples or none have. 0 / 0 is 0, but for auroc and correlations, where it is undefined: NaN.
  *
- * A checkpoint's config.json gets the problem, and the names of the labels if the sources have them.
+ * A checkpoint's config.json gets the problem, and the names of the labels if the sources have them. If they have none,
+ * those of the model must not change while the task exists.
  * EITP_ERROR_ARGUMENT if the model has no classifier, or problem, labels or lengths of the sources do not fit it.
  * Release the task before the model and tokenizer.
  */
 EITP_API eitp_status eitp_classification_task(const eitp_classification_config *config, eitp_task *task,
                                               eitp_error *error);
 
-/* The results for one label. Precision is the fraction of samples predicted to have it that do, recall that of samples
-   having it that are predicted to, F1 their harmonic mean; 0 / 0 is 0. */
+/* The results for one label. Precision is the fraction of samples, or tokens, predicted to have it that do, recall that
+   of those having it that are predicted to, F1 their harmonic mean; 0 / 0 is 0. For types of entities, of entities. */
 typedef struct eitp_label_result {
     const char *name; /* belongs to the model or the source */
     double precision, recall, f1;
-    int64_t support;   /* samples that have the label */
-    int64_t predicted; /* samples that are predicted to have it */
+    int64_t support;   /* samples, or tokens, that have the label */
+    int64_t predicted; /* those that are predicted to have it */
 } eitp_label_result;
 
 /* Largest number of labels with a confusion matrix. */
@@ -2992,11 +3065,13 @@ typedef struct eitp_label_result {
    evaluation. */
 typedef struct eitp_classification_report {
     eitp_problem problem;
-    int64_t samples; /* that have a label */
+    int64_t samples; /* that have a label; or tokens */
     int64_t label_count;
     const eitp_label_result *labels; /* NULL for numbers */
     const int64_t *confusion; /* [label_count, label_count]: samples with the label of the row, predicted to have that
                                  of the column; NULL unless there is a single label, of up to the number above */
+    const eitp_label_result *entities; /* entity_count types of entities; NULL: labels do not mark any */
+    int64_t entity_count;
 } eitp_classification_report;
 
 /* EITP_ERROR_ARGUMENT if the task is not one of eitp_classification_task, or was not evaluated yet. */
@@ -3016,8 +3091,10 @@ EITP_BEGIN_DECLARATIONS
 
 /* What is computed for each text. */
 typedef enum eitp_prediction {
-    EITP_PREDICT_SCORES = 0,    /* what a classifier says of the labels: eitp_model_scores */
-    EITP_PREDICT_EMBEDDINGS = 1 /* one vector, the pooled hidden states; a head is ignored */
+    EITP_PREDICT_SCORES = 0,     /* what a classifier says of the labels: eitp_model_scores */
+    EITP_PREDICT_EMBEDDINGS = 1, /* one vector, the pooled hidden states; a head is ignored */
+    EITP_PREDICT_WORD_SCORES = 2 /* what a classifier of tokens says of each word: eitp_model_token_scores, of the
+                                    word's first token, or the first that is left of it */
 } eitp_prediction;
 
 /* How the hidden states of a text's tokens, special tokens included, become its embedding; in parentheses, the words of
@@ -3049,9 +3126,9 @@ typedef struct eitp_predictor_config {
 } eitp_predictor_config;
 
 /*
- * Scores, or the normalized mean, of sequences as the tokenizer's files have them (eitp_tokenizer_sequence_defaults):
- * cut to the length of "truncation", else to model_max_length, and never longer than the model's positions. Zeros for
- * NULL.
+ * Scores, of words if the model has a classifier of tokens, or the normalized mean, of sequences as the tokenizer's
+ * files have them (eitp_tokenizer_sequence_defaults): cut to the length of "truncation", else to model_max_length, and
+ * never longer than the model's positions. Zeros for NULL.
  */
 EITP_API eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer);
 
@@ -3098,26 +3175,31 @@ EITP_API int64_t eitp_predictor_width(const eitp_predictor *predictor);
 /* The configuration, with max_length and pass_tokens as they are used. Zeros for NULL. */
 EITP_API eitp_predictor_config eitp_predictor_get_config(const eitp_predictor *predictor);
 
-/* What a classifier's scores stand for. Where its config.json does not say: EITP_PROBLEM_SINGLE_LABEL with several
-   labels, EITP_PROBLEM_MULTI_LABEL with one, as in the pipelines of transformers. */
+/* What a classifier's scores stand for: EITP_PROBLEM_TOKENS for one of tokens. Where the config.json of another does
+   not say: EITP_PROBLEM_SINGLE_LABEL with several labels, EITP_PROBLEM_MULTI_LABEL with one, as in the pipelines of
+   transformers. */
 EITP_API eitp_problem eitp_predictor_problem(const eitp_predictor *predictor);
 
-/* A text, or a pair of texts. */
+/* A text, or a pair of texts; or for EITP_PREDICT_WORD_SCORES the words of a text. */
 typedef struct eitp_text_pair {
     eitp_text first;
     eitp_text second; /* `bytes` NULL: there is one text */
+    const eitp_text *words;
+    size_t word_count;
 } eitp_text_pair;
 
 typedef struct eitp_prediction_report {
-    int64_t tokens; /* computed */
-    int64_t cut;    /* texts that lost tokens */
+    int64_t tokens;    /* computed */
+    int64_t cut;       /* texts that lost tokens, */
+    int64_t cut_words; /* and the words that lost all of them */
     int64_t passes;
 } eitp_prediction_report;
 
 /*
- * Computes values[count][width] for `count` texts, in their order. With eitp's own matrix products, the values of a
- * text have the same bits whatever texts are computed with it. A text without any token is computed as end-of-text.
- * Fills in *report, which may be NULL.
+ * Computes values[count][width] for `count` texts, in their order; with EITP_PREDICT_WORD_SCORES values[n][width] for
+ * the n words of all texts, -INFINITY for words without a token. With eitp's own matrix products, the values of a text
+ * have the same bits whatever texts are computed with it. A text without any token is computed as end-of-text. Fills in
+ * *report, which may be NULL.
  *
  * Errors name the text by its number, from 1, of all that the predictor has been given: EITP_ERROR_ARGUMENT for a text
  * that cannot be cut, or that has no token where the tokenizer has no end-of-text. *values is undefined after one.
@@ -3126,7 +3208,7 @@ EITP_API eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pai
                                   eitp_prediction_report *report, eitp_error *error);
 
 /* Turns scores[count][width] into probabilities, by the problem: their softmax, or the sigmoid of each; predicted
-   numbers stay. Both may be the same array. */
+   numbers stay, and so do words without a token. Both may be the same array. */
 EITP_API void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *scores, int64_t count,
                                            float *probabilities);
 
@@ -4346,6 +4428,22 @@ static inline EITP__UNUSED uint8_t eitp__pack_v(float v, float scale, float dith
     return (uint8_t)(q < 255.0f ? q : 255.0f);
 }
 /* <<src/base/convert.h */
+
+/* >>src/base/little_endian.h */
+/* Numbers as bytes, the lowest first, as files of this project store them. */
+
+static inline EITP__UNUSED void eitp__put_number(unsigned char *bytes, size_t size, uint64_t value) {
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (unsigned char)(value >> 8 * i);
+}
+
+static inline EITP__UNUSED uint64_t eitp__get_number(const unsigned char *bytes, size_t size) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)bytes[i] << 8 * i;
+    return value;
+}
+/* <<src/base/little_endian.h */
 
 /* >>src/base/random.h */
 /*
@@ -6909,8 +7007,9 @@ enum {
     EITP__WITH_CLASSIFIER = 4,
     EITP__WITH_POOLER = 8,   /* no head, with a pooler */
     EITP__WITH_NOTHING = 16, /* no head, without a pooler */
+    EITP__WITH_TOKEN_CLASSIFIER = 32,
     EITP__WITH_HEAD = EITP__WITH_TIED_HEAD | EITP__WITH_OWN_HEAD,
-    EITP__ALWAYS = 31
+    EITP__ALWAYS = 63
 };
 
 /* A dimension of a parameter. */
@@ -7009,11 +7108,12 @@ typedef struct eitp__model_class {
 } eitp__model_class;
 
 /* How a classifier goes from hidden states to scores: pooling, the pooler if there is one, CLASSIFIER_TRANSFORM if
-   there is one, dropout, CLASSIFIER. */
+   there is one, dropout, CLASSIFIER. One of tokens: dropout, CLASSIFIER. */
 typedef struct eitp__classifier_rule {
     eitp_pooling pooling;
     eitp_activation activation; /* after CLASSIFIER_TRANSFORM */
     int drops_first;            /* dropout before CLASSIFIER_TRANSFORM too */
+    int tokens_drop_as_blocks;  /* a classifier of tokens has residual_dropout instead of classifier_dropout */
 } eitp__classifier_rule;
 
 struct eitp_architecture {
@@ -7040,6 +7140,9 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void), *eitp__arc
 
 /* Entry `index` of the table; NULL past the end. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
+
+/* The dropout of a classifier's input; 0 without a classifier. */
+EITP__PRIVATE double eitp__head_dropout(const eitp_transformer_config *config);
 
 /* The architecture of a configuration, never NULL. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config);
@@ -7784,6 +7887,9 @@ EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer
                                                  eitp_token_sink sink, void *user, eitp_encoder **out,
                                                  eitp_error *error);
 
+/* Adds a space before each text from now on, in byte-level BPE. */
+EITP__PRIVATE void eitp__encoder_add_spaces(eitp_encoder *encoder);
+
 /* Number of pieces to remember for a text of this size. */
 EITP__PRIVATE size_t eitp__cache_size(size_t text_size);
 
@@ -7964,22 +8070,6 @@ EITP__PRIVATE eitp_status eitp__load_tokenizer_json(const eitp_host *host, const
 /* The image of `position`, which must be below `size`. For each (seed, epoch, size) a bijection on [0, size). */
 EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position);
 /* <<src/data/permutation.h */
-
-/* >>src/data/little_endian.h */
-/* Numbers as bytes, the lowest first, as files of this project store them. */
-
-static inline EITP__UNUSED void eitp__put_number(unsigned char *bytes, size_t size, uint64_t value) {
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (unsigned char)(value >> 8 * i);
-}
-
-static inline EITP__UNUSED uint64_t eitp__get_number(const unsigned char *bytes, size_t size) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)bytes[i] << 8 * i;
-    return value;
-}
-/* <<src/data/little_endian.h */
 
 /* >>src/data/partial_file.h */
 /* A file that appears under its path complete and synced, or not at all. */
@@ -8222,6 +8312,59 @@ EITP__PRIVATE uint64_t eitp__csv_column(const eitp__csv *csv, const eitp__csv_fi
 EITP__PRIVATE eitp_text eitp__csv_value(const eitp__csv *csv, size_t field);
 /* <<src/data/csv.h */
 
+/* >>src/data/word_list.h */
+/* Words that arrive one by one, and the text that they make up: joined by spaces. */
+
+typedef struct eitp__word_list {
+    eitp__buffer text; /* of all words, each followed by a space */
+    eitp_text *words;
+    size_t count, capacity;
+} eitp__word_list;
+
+EITP__PRIVATE void eitp__word_list_init(eitp__word_list *list, const eitp_host *host);
+EITP__PRIVATE void eitp__word_list_release(eitp__word_list *list);
+EITP__PRIVATE void eitp__word_list_clear(eitp__word_list *list);
+
+/* Adds a copy of a word. */
+EITP__PRIVATE eitp_status eitp__word_list_add(eitp__word_list *list, const char *bytes, size_t size, eitp_error *error);
+
+/* Sets the bytes of list->words, after all were added, and returns the text. There must be a word. */
+EITP__PRIVATE eitp_text eitp__word_list_finish(eitp__word_list *list);
+/* <<src/data/word_list.h */
+
+/* >>src/data/conll.h */
+/*
+ * Rows of CoNLL files (Tjong Kim Sang and De Meulder, "Introduction to the CoNLL-2003 Shared Task", 2003): a word with
+ * its label on each line, in columns, and an empty line after each sentence.
+ */
+
+/* A column that is not given: the last one. */
+#define EITP__LAST_COLUMN SIZE_MAX
+
+typedef struct eitp__conll {
+    eitp__text_lines *lines;
+    eitp__buffer line;
+    eitp__word_list words, labels; /* of the sentence; the words have no labels if no line has a second column */
+    uint64_t first_line;           /* of the sentence */
+    size_t word_column;            /* from 0 */
+    size_t label_column;           /* from 0, or EITP__LAST_COLUMN */
+    size_t column_count;           /* of every line; 0: none was read */
+    uint64_t counted_line;         /* the line that decided on column_count */
+    int skips;                     /* the rest of a bad sentence is to be skipped */
+} eitp__conll;
+
+EITP__PRIVATE void eitp__conll_init(eitp__conll *conll, eitp__text_lines *lines);
+EITP__PRIVATE void eitp__conll_release(eitp__conll *conll);
+
+/*
+ * Reads the next sentence; *is_end is 1 after the last one. Columns are separated by spaces and tabs. Lines that begin
+ * with -DOCSTART- are as empty ones. A line with another number of columns than the first one, or a sentence above the
+ * limit of `lines`, is EITP_ERROR_FORMAT, with file, line and column; the next call reads the next sentence. A column
+ * that the lines do not have is EITP_ERROR_ARGUMENT.
+ */
+EITP__PRIVATE eitp_status eitp__conll_read(eitp__conll *conll, int *is_end, eitp_error *error);
+/* <<src/data/conll.h */
+
 /* >>src/data/json_rows.h */
 /* Rows of JSON Lines: an object on each line. */
 
@@ -8232,6 +8375,7 @@ typedef struct eitp__json_rows {
     const eitp__json *object;
     eitp_text *labels;
     size_t label_capacity;
+    eitp__word_list words;
 } eitp__json_rows;
 
 EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines *lines);
@@ -8245,6 +8389,11 @@ EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_en
    The text is valid until the next row is read. */
 EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, const char *name, const eitp__json **value,
                                                eitp_text *text, eitp_error *error);
+
+/* Stores the words of a member that is a list of strings, and the text that they make up; *value is that member, NULL
+   if it is not a list. They are valid until the next row is read. */
+EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const char *name, const eitp__json **value,
+                                                eitp_example *example, eitp_error *error);
 
 /* Stores the labels of a member: a string, a number or boolean as it is written, or a list of these; none if it is
    missing or null. */
@@ -8280,6 +8429,7 @@ typedef struct eitp__row_reader {
     eitp__text_lines lines;
     eitp__csv csv;
     eitp__json_rows json;
+    eitp__conll conll;
     eitp__buffer text;                 /* of TEXT and LINES */
     eitp_text label;                   /* of the row */
     size_t fields[EITP__COLUMN_KINDS]; /* of CSV and TSV: the places of the columns, from 0; SIZE_MAX: none */
@@ -8290,8 +8440,8 @@ typedef struct eitp__row_reader {
     uint64_t count, skipped;       /* rows that were read and skipped */
 } eitp__row_reader;
 
-/* The format of a file by the ending of its name: CSV (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson); `other` for
-   any other name. */
+/* The format of a file by the ending of its name: CSV (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson), CONLL (.conll,
+   .bio, .iob); `other` for any other name. */
 EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_format other);
 
 /* Opens a file, refuses what is not text, and finds the columns in the header. The arguments must outlive the rows.
@@ -8411,11 +8561,12 @@ typedef struct eitp__example_labels {
     const eitp_host *host;
     const eitp_labelled_pack_config *config;
     eitp__label_table table;       /* config->labels of a classification, and what examples add */
+    eitp_problem problem;          /* config->problem; or EITP_PROBLEM_TOKENS, as examples were found to have */
     int has_several;               /* an example may have several labels */
     int64_t target_count;          /* of a regression that was asked for; 0: not known yet */
     uint64_t labelled, unlabelled; /* examples */
     uint64_t label_count;          /* labels of all examples */
-    uint32_t *numbers;             /* of the last example, in `table` */
+    uint32_t *numbers;             /* of the last example, in `table`; with EITP_PROBLEM_TOKENS one for each word */
     size_t count, capacity;
 } eitp__example_labels;
 
@@ -8423,6 +8574,10 @@ typedef struct eitp__example_labels {
 EITP__PRIVATE eitp_status eitp__example_labels_init(eitp__example_labels *labels, const eitp_host *host,
                                                     const eitp_labelled_pack_config *config, eitp_error *error);
 EITP__PRIVATE void eitp__example_labels_release(eitp__example_labels *labels);
+
+/* True if an example is to be encoded word by word, with a label for each. The first one with labels decides, if
+   config->problem does not. */
+EITP__PRIVATE int eitp__example_labels_are_of_words(eitp__example_labels *labels, const eitp_example *example);
 
 /* Sets labels->numbers to the labels of an example. EITP_ERROR_ARGUMENT: the example is bad, and the table is
    unchanged. */
@@ -8448,6 +8603,9 @@ EITP__PRIVATE void eitp__label_meaning_release(eitp__label_meaning *meaning);
 /* The bytes of a labelled file; docs/labelled-file.md describes them. */
 
 enum { EITP__LABELLED_HEADER_SIZE = 256, EITP__LABELLED_RECORD_SIZE = 40, EITP__LABELLED_VALUE_SIZE = 4 };
+
+/* The value of a token without a label. */
+#define EITP__NO_LABEL UINT32_MAX
 
 /* Samples have numbers below this, so that products of two counts fit 64 bits. */
 #define EITP__MAX_SAMPLES ((uint64_t)INT32_MAX)
@@ -8491,8 +8649,8 @@ EITP__PRIVATE eitp__labelled_record eitp__labelled_record_read(const unsigned ch
 /* True if ids and values of a record are within the file, and as many as its problem has. */
 EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record, const eitp__labelled_layout *layout);
 
-/* True if a stored value is one that samples of the file can have: the number of a label, or the bits of a finite
-   float. */
+/* True if a stored value is one that samples of the file can have: the number of a label, of a token also
+   EITP__NO_LABEL, or the bits of a finite float. */
 EITP__PRIVATE int eitp__labelled_value_fits(uint32_t value, const eitp_labelled_info *info);
 /* <<src/data/labelled_format.h */
 
@@ -8502,7 +8660,8 @@ EITP__PRIVATE int eitp__labelled_value_fits(uint32_t value, const eitp_labelled_
 /* A packed example. */
 typedef struct eitp__labelled_entry {
     eitp__labelled_record record;
-    uint32_t cut; /* tokens that it lost */
+    uint32_t cut;       /* tokens that it lost, */
+    uint32_t cut_words; /* and words of which it lost all, with EITP_PROBLEM_TOKENS */
     int is_pair;
 } eitp__labelled_entry;
 
@@ -8510,7 +8669,8 @@ typedef struct eitp__labelled_index {
     const eitp_host *host;
     eitp__labelled_entry *entries;
     size_t count, capacity;
-    uint32_t *values; /* labels: their numbers in the table of labels, then their meaning */
+    /* Labels: their numbers in the table of labels, then their meaning; EITP__NO_LABEL for a token without one. */
+    uint32_t *values;
     size_t value_count, value_capacity;
 } eitp__labelled_index;
 
@@ -8627,7 +8787,7 @@ EITP__PRIVATE eitp_status eitp__labelled_part_finish(eitp_labelled_part *part, e
 
 /* >>src/io/safetensors.h */
 /* Reading safetensors: one file, or the files that a model.safetensors.index.json names, as one collection of
-   tensors. */
+   tensors. Files of PyTorch (io/pytorch.h) are read as such collections too. */
 
 /* Maximum size of a header, as in the reference implementation. */
 #define EITP__SAFETENSORS_MAX_HEADER ((uint64_t)100000000)
@@ -8639,13 +8799,20 @@ typedef struct eitp__safetensors_entry {
     size_t element_size; /* bytes; 0 if elements cannot be read (unknown types, fractions of a byte) */
     int rank;            /* at most EITP_MAX_RANK */
     int64_t shape[EITP_MAX_RANK];
-    int64_t count;   /* elements */
-    uint64_t size;   /* bytes in the file */
-    uint64_t offset; /* of its data in the file */
-    size_t part;     /* index of the file */
+    int64_t count;     /* elements */
+    uint64_t size;     /* bytes in the file */
+    uint64_t offset;   /* of its data in the file */
+    int is_transposed; /* a matrix that the file has column by column; 0 in safetensors */
+    size_t part;       /* index of the file */
 } eitp__safetensors_entry;
 
 typedef struct eitp__safetensors eitp__safetensors;
+typedef struct eitp__safetensors_part eitp__safetensors_part;
+
+/* A format of files: reads what an opened file says of its tensors, and adds their entries, sorted by name. Messages
+   name the file. */
+typedef eitp_status (*eitp__tensor_format)(eitp__safetensors *collection, eitp__safetensors_part *part,
+                                           eitp_error *error);
 
 /*
  * Opens a file and checks its whole header: dtypes and shapes match the sizes, the tensors cover the data exactly,
@@ -8662,9 +8829,16 @@ EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const ch
 EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, const char *path,
                                                        eitp__safetensors **collection, eitp_error *error);
 
-/* Creates an empty collection. */
-EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__safetensors **collection,
-                                                   eitp_error *error);
+/* The same for files of another format. */
+EITP__PRIVATE eitp_status eitp__safetensors_open_as(const eitp_host *host, const char *path, eitp__tensor_format format,
+                                                    eitp__safetensors **collection, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__safetensors_open_index_as(const eitp_host *host, const char *path,
+                                                          eitp__tensor_format format, eitp__safetensors **collection,
+                                                          eitp_error *error);
+
+/* Creates an empty collection for files of a format. */
+EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__tensor_format format,
+                                                   eitp__safetensors **collection, eitp_error *error);
 
 /* Adds a file and its entries, sorted by name. On failure too, what it adds belongs to the collection. */
 EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, const char *path, eitp_error *error);
@@ -8688,7 +8862,7 @@ EITP__PRIVATE const char *eitp__safetensors_metadata(const eitp__safetensors *co
 /*
  * Reads elements [first, first + count) of an entry, unconverted, or converted from F16, BF16 or F64 to f32 through a
  * small buffer. `crc`, which may be NULL, is a running checksum of the bytes in the file (base/checksum.h), initially
- * 0.
+ * 0; it must be NULL if the entry is transposed.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, int64_t first, int64_t count,
@@ -8712,18 +8886,19 @@ EITP__PRIVATE const char *eitp__safetensors_type(eitp_dtype dtype);
 /* Headers of safetensors files, and the collection that their entries are added to. */
 
 /* One file of a collection. */
-typedef struct eitp__safetensors_part {
+struct eitp__safetensors_part {
     eitp__file file;
-    char *header; /* once parsed, begins with the names of its entries */
+    char *header; /* once parsed, begins with the names of its entries; in a file of PyTorch its pickle */
     size_t header_size;
     uint64_t data_start;
     uint64_t data_size;
     uint32_t crc; /* of the header and of the tensors added so far, as if all others were zero: see safetensors.c */
     eitp__json_document *metadata; /* {"__metadata__": {...}}, or NULL */
-} eitp__safetensors_part;
+};
 
 struct eitp__safetensors {
     eitp_host host;
+    eitp__tensor_format format;
     eitp__safetensors_part **parts;
     size_t part_count;
     size_t part_capacity;
@@ -8733,13 +8908,16 @@ struct eitp__safetensors {
     size_t entry_capacity;
 };
 
-/* Reads the header of a part's file into memory. */
-EITP__PRIVATE eitp_status eitp__safetensors_load_header(const eitp_host *host, eitp__safetensors_part *part,
+/* The format of safetensors. */
+EITP__PRIVATE eitp_status eitp__safetensors_read_header(eitp__safetensors *collection, eitp__safetensors_part *part,
                                                         eitp_error *error);
 
-/* Parses and checks the header of the last part, and adds its entries, sorted by name. */
-EITP__PRIVATE eitp_status eitp__safetensors_parse_header(eitp__safetensors *collection, eitp__safetensors_part *part,
-                                                         eitp_error *error);
+/* Sets an entry's type, dtype and element_size, and returns the bits of an element; 0 if the type is unknown. */
+EITP__PRIVATE unsigned eitp__safetensors_set_type(eitp__safetensors_entry *entry, const char *type);
+
+/* Adds an entry of the last part. */
+EITP__PRIVATE eitp_status eitp__safetensors_add_entry(eitp__safetensors *collection, eitp__safetensors_entry entry,
+                                                      eitp_error *error);
 
 /* Sorts the entries from `first` on by name, and checks that names are unique. */
 EITP__PRIVATE eitp_status eitp__safetensors_sort(eitp__safetensors *collection, size_t first, eitp_error *error);
@@ -8796,6 +8974,94 @@ EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *wri
    fine. */
 EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer);
 /* <<src/io/safetensors_writer.h */
+
+/* >>src/io/zip.h */
+/* The central directory of a zip archive (PKWARE, APPNOTE.TXT 6.3.10), with zip64. Entries are read where they lie. */
+
+typedef struct eitp__zip_entry {
+    const char *name;
+    uint64_t header; /* offset of its local header in the file */
+    uint64_t offset; /* of its bytes */
+    uint64_t size;   /* bytes in the file */
+    int is_stored;   /* neither compressed nor encrypted */
+} eitp__zip_entry;
+
+typedef struct eitp__zip {
+    const eitp_host *host;
+    char *directory; /* holds the names */
+    size_t directory_size;
+    eitp__zip_entry *entries; /* sorted by the bytes of their names */
+    size_t count;
+} eitp__zip;
+
+/*
+ * Reads the central directory of an archive that ends with it, without a comment, and the local header of each entry.
+ * The entries are in front of the directory, do not overlap, and have different names; anything else is
+ * EITP_ERROR_FORMAT, without the file's name. Checksums are not compared: that would read the whole file. Needs memory
+ * of about the directory's size, at most 16 MB. `zip` is to be closed on failure too.
+ */
+EITP__PRIVATE eitp_status eitp__zip_open(eitp__file *file, eitp__zip *zip, eitp_error *error);
+
+/* Releases the entries; harmless on a zeroed or closed archive. */
+EITP__PRIVATE void eitp__zip_close(eitp__zip *zip);
+
+/* The entry with this name, or NULL. */
+EITP__PRIVATE const eitp__zip_entry *eitp__zip_find(const eitp__zip *zip, const char *name);
+/* <<src/io/zip.h */
+
+/* >>src/io/pickle.h */
+/*
+ * The pickle in a file of PyTorch: a dictionary of tensors (a state dict), without their elements. Python's pickles are
+ * programs that can do anything; this reads the few instructions of such a dictionary and executes nothing.
+ */
+
+/* The maximum size of a pickle: that of a file with 20,000 tensors. */
+#define EITP__PICKLE_MAX_SIZE ((uint64_t)4 << 20)
+
+/* A view of a storage, which is an array of elements. */
+typedef struct eitp__pickle_tensor {
+    const char *type;      /* of the elements, by the name that safetensors has for it: "F32", "BF16", ... */
+    const char *key;       /* of the storage */
+    int64_t storage_count; /* elements in the storage; 0 or more, like all numbers here */
+    int64_t offset;        /* of the first element in the storage */
+    int rank;              /* at most EITP_MAX_RANK */
+    int64_t shape[EITP_MAX_RANK];
+    int64_t stride[EITP_MAX_RANK]; /* elements from one index to the next */
+} eitp__pickle_tensor;
+
+/* Takes a tensor of the dictionary. Its texts live in the pickle's memory, its name is valid UTF-8. */
+typedef eitp_status (*eitp__pickle_visitor)(void *user, const char *name, const eitp__pickle_tensor *tensor,
+                                            eitp_error *error);
+
+/*
+ * Reads a pickle of protocol 2, torch.save's: a dict or OrderedDict whose values are all tensors or parameters.
+ * Attributes of the dictionary (_metadata) are ignored. Texts become C strings in place. Everything else in a pickle is
+ * refused with EITP_ERROR_FORMAT or EITP_ERROR_UNSUPPORTED and its place, of which `origin` is the first byte's. Needs
+ * memory of about the size of the pickle; a hostile one can make that some 40 times its size.
+ */
+EITP__PRIVATE eitp_status eitp__pickle_read(const eitp_host *host, char *pickle, size_t size, uint64_t origin,
+                                            eitp__pickle_visitor visit, void *user, eitp_error *error);
+/* <<src/io/pickle.h */
+
+/* >>src/io/pytorch.h */
+/*
+ * Reading the files that torch.save makes of state dicts, pytorch_model.bin: zip archives with the tensors' bytes and a
+ * pickle that describes them. Nothing in the pickle is executed; see io/pickle.h for what it may have.
+ */
+
+/*
+ * Opens a file and checks its archive and pickle: each tensor lies within its storage, and each storage in the file.
+ * Tensors may share a storage, and may be transposed matrices; other strides are EITP_ERROR_UNSUPPORTED, as are files
+ * in the format of torch before 1.6, compressed ones, big-endian ones, and objects other than tensors. Invalid files
+ * are EITP_ERROR_FORMAT. Checksums in the archive are not compared.
+ */
+EITP__PRIVATE eitp_status eitp__pytorch_open(const eitp_host *host, const char *path, eitp__safetensors **collection,
+                                             eitp_error *error);
+
+/* Opens the index of a model in several files, and these files, like eitp__safetensors_open_index. */
+EITP__PRIVATE eitp_status eitp__pytorch_open_index(const eitp_host *host, const char *path,
+                                                   eitp__safetensors **collection, eitp_error *error);
+/* <<src/io/pytorch.h */
 
 /* >>src/io/pieces.h */
 /* Variables that a file stores as several tensors, each with some of the columns, or as transposed ones. */
@@ -9250,16 +9516,26 @@ typedef struct eitp__ranked {
     int32_t sample;
 } eitp__ranked;
 
-/* How often a label is true, predicted, and both. */
+/* How often a label, or a type of entities, is true, predicted, and both. */
 typedef struct eitp__label_counts {
     int64_t is_true, is_predicted, is_both;
 } eitp__label_counts;
 
+/* Labels that mark entities. */
+typedef struct eitp__entity_labels {
+    const char *const *names; /* of each label */
+    int64_t count;
+    int32_t *types;          /* of each label, from 0; -1: outside */
+    const char **type_names; /* type_count, with room for `count` */
+    int64_t type_count;
+} eitp__entity_labels;
+
 typedef struct eitp__outcomes {
     eitp_problem problem;
     int64_t labels;
-    int64_t count;                /* samples that have labels */
+    int64_t count;                /* samples that have labels, or tokens */
     int is_finite;                /* all scores are */
+    int group_count;              /* set by eitp__outcomes_end */
     int32_t *is_true, *predicted; /* [count]: the label, with a single label */
     unsigned char *groups;        /* [count]: of EITP__GROUPS */
     float *scores;  /* [count, labels]: the logarithm of the odds of each label, or the predicted numbers */
@@ -9267,6 +9543,12 @@ typedef struct eitp__outcomes {
     eitp__ranked *order, *other;  /* [count]: scratch memory to sort in; the second, and ranks, for numbers only */
     double *ranks, *other_ranks;  /* [count] */
     eitp__label_counts *by_label; /* [labels]: scratch memory */
+    /* With EITP_PROBLEM_TOKENS counts are kept instead of each token, by the group of its sample. */
+    int64_t samples;
+    const eitp__entity_labels *entities; /* NULL: labels do not mark entities */
+    eitp__label_counts *group_labels;    /* [EITP__GROUPS, labels] */
+    eitp__label_counts *group_entities;  /* [EITP__GROUPS, labels]: of each type */
+    int64_t *confusion;                  /* [labels, labels], for up to EITP_MAX_CONFUSION_LABELS */
 } eitp__outcomes;
 
 /* Bytes of memory for the outcomes of `samples` samples. */
@@ -9282,6 +9564,15 @@ EITP__PRIVATE void eitp__outcomes_add_label(eitp__outcomes *outcomes, const floa
 /* Adds a sample with several labels, or with numbers. */
 EITP__PRIVATE void eitp__outcomes_add_targets(eitp__outcomes *outcomes, const float *scores, const float *targets);
 
+/* Finds the types of labels, whose names must outlive them. Release them even after a failure. */
+EITP__PRIVATE eitp_status eitp__entity_labels_init(eitp__entity_labels *labels, const eitp_host *host,
+                                                   const char *const *names, int64_t count, eitp_error *error);
+EITP__PRIVATE void eitp__entity_labels_release(eitp__entity_labels *labels, const eitp_host *host);
+
+/* Adds the tokens of sample `index`: labels[rows], EITP__IGNORED_TARGET for those without one, and their scores. */
+EITP__PRIVATE void eitp__outcomes_add_tokens(eitp__outcomes *outcomes, uint64_t index, const float *scores,
+                                             const int32_t *labels, int64_t rows);
+
 /* Called once, when all samples were added: divides them into groups. */
 EITP__PRIVATE void eitp__outcomes_end(eitp__outcomes *outcomes);
 
@@ -9294,8 +9585,22 @@ EITP__PRIVATE int eitp__is_predicted(const eitp__outcomes *outcomes, int64_t sam
 /* True if it has the label. */
 EITP__PRIVATE int eitp__has_label(const eitp__outcomes *outcomes, int64_t sample, int64_t label);
 
-/* Counts labels in by_label; returns the number of samples. */
+/* The largest of `labels` scores, and whether all are finite. */
+EITP__PRIVATE int64_t eitp__largest_score(const float *scores, int64_t labels);
+EITP__PRIVATE int eitp__all_finite(const float *values, int64_t count);
+
+/* Counts labels in by_label; returns the number of samples, or tokens. */
 EITP__PRIVATE int64_t eitp__count_labels(const eitp__outcomes *outcomes, int value);
+
+/* Adds up counts[EITP__GROUPS, count] without the group that a value of a metric leaves out. */
+EITP__PRIVATE void eitp__sum_groups(const eitp__label_counts *counts, int64_t count, int value,
+                                    eitp__label_counts *sums);
+
+/* The type of an entity label; NULL if it is outside. */
+EITP__PRIVATE const char *eitp__entity_type(const char *label);
+
+/* True if a word with `label` goes on with the entity of the word before it; NULL: there is no word. */
+EITP__PRIVATE int eitp__entity_goes_on(const char *previous, const char *label);
 
 /* Sorts column `label` of scores or targets into `order`. */
 EITP__PRIVATE void eitp__sort_column(const eitp__outcomes *outcomes, const float *values, int64_t label,
@@ -9316,9 +9621,13 @@ EITP__PRIVATE void eitp__mean_squared_error(const eitp__outcomes *outcomes, doub
 EITP__PRIVATE void eitp__mean_absolute_error(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__pearson_correlation(const eitp__outcomes *outcomes, double *values);
 EITP__PRIVATE void eitp__spearman_correlation(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__entity_precision(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__entity_recall(const eitp__outcomes *outcomes, double *values);
+EITP__PRIVATE void eitp__entity_f1(const eitp__outcomes *outcomes, double *values);
 
-/* Stores the metrics of a problem in metrics[EITP_MAX_TASK_METRICS]; returns their number. */
-EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, eitp_task_metric *metrics);
+/* Stores the metrics of a problem, with those of entities if labels mark them, in metrics[EITP_MAX_TASK_METRICS];
+   returns their number. */
+EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, int has_entities, eitp_task_metric *metrics);
 
 /* Computes them, with standard errors. */
 EITP__PRIVATE void eitp__judge_outcomes(const eitp__outcomes *outcomes, eitp_metric *results);
@@ -9350,7 +9659,8 @@ typedef struct eitp__predictor_shape {
 typedef struct eitp__predictor_graph {
     eitp_graph *graph;
     eitp_model_inputs inputs;
-    eitp_tensor *output; /* scores [pass_texts, labels], or hidden states [pass_tokens, width], F32 */
+    /* F32: scores [pass_texts, labels], or of tokens [pass_tokens, labels], or hidden states [pass_tokens, width]. */
+    eitp_tensor *output;
 } eitp__predictor_graph;
 
 /* An encoded text. */
@@ -9358,6 +9668,7 @@ typedef struct eitp__encoded_text {
     int64_t text;  /* of those given to eitp_predict */
     int64_t first; /* of its ids in the window */
     int64_t length;
+    int64_t value; /* the first of its values, of which each has the width */
 } eitp__encoded_text;
 
 struct eitp_predictor {
@@ -9369,13 +9680,16 @@ struct eitp_predictor {
     eitp__predictor_shape shape;
     eitp__predictor_graph built;
     eitp_plan *plan;
-    int64_t given; /* texts so far, for messages */
+    int64_t given;      /* texts so far, for messages */
+    int64_t next_value; /* of the texts of this call */
     /* The window. */
     int32_t *window_ids, *window_segments; /* [window_tokens] */
+    int32_t *window_words;                 /* [window_tokens]: with EITP_PREDICT_WORD_SCORES, the word of each id */
     eitp__encoded_text *window;            /* [window_texts], longest first; length 0: it was computed */
     int64_t window_count, window_used;     /* texts and tokens */
     /* A pass. */
     int32_t *ids, *segments, *positions; /* [pass_tokens] */
+    int32_t *words;                      /* [pass_tokens] */
     int32_t *offsets;                    /* [pass_texts + 1] */
     int32_t *bounds;                     /* [pass_texts, 2] */
     eitp__encoded_text *pass;            /* [pass_texts]; `first` is that of its rows */
@@ -27450,16 +27764,27 @@ EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_arc
     return config;
 }
 
+int eitp_head_has_labels(eitp_head head) {
+    return head == EITP_HEAD_CLASSIFIER || head == EITP_HEAD_TOKEN_CLASSIFIER;
+}
+
+EITP__PRIVATE double eitp__head_dropout(const eitp_transformer_config *config) {
+    if (!eitp_head_has_labels(config->head))
+        return 0;
+    return config->head == EITP_HEAD_TOKEN_CLASSIFIER && eitp__architecture_of(config)->classifier.tokens_drop_as_blocks
+               ? config->residual_dropout
+               : config->classifier_dropout;
+}
+
 EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config) {
     return config->head == EITP_HEAD_LANGUAGE && config->tied;
 }
 
 EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row) {
-    const unsigned with = config->head == EITP_HEAD_CLASSIFIER ? EITP__WITH_CLASSIFIER
-                          : config->head == EITP_HEAD_NONE     ? config->pooler ? EITP__WITH_POOLER : EITP__WITH_NOTHING
-                          : config->tied                       ? EITP__WITH_TIED_HEAD
-                                                               : EITP__WITH_OWN_HEAD;
-    return (row->with & with) != 0;
+    const unsigned with[] = {config->tied ? EITP__WITH_TIED_HEAD : EITP__WITH_OWN_HEAD, EITP__WITH_CLASSIFIER,
+                             config->pooler ? EITP__WITH_POOLER : EITP__WITH_NOTHING,
+                             EITP__WITH_TOKEN_CLASSIFIER}; /* eitp_head */
+    return (row->with & with[config->head]) != 0;
 }
 
 EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
@@ -27697,14 +28022,18 @@ static const eitp__parameter_row eitp__gpt2_rows[] = {
     EITP__GPT2_ROW(FINAL_NORM, BIAS, AFTER_BLOCKS, "ln_f.bias", WIDTH, NONE, ZERO),
     EITP__ROW(HEAD, WEIGHT, IN_HEAD, "lm_head.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
     EITP__ROW(CLASSIFIER, WEIGHT, IN_HEAD, "score.weight", WIDTH, LABELS, NORMAL, 1, EITP__WITH_CLASSIFIER),
+    EITP__ROW(CLASSIFIER, WEIGHT, IN_HEAD, "classifier.weight", WIDTH, LABELS, NORMAL, 1, EITP__WITH_TOKEN_CLASSIFIER),
+    EITP__ROW(CLASSIFIER, BIAS, IN_HEAD, "classifier.bias", LABELS, NONE, ZERO, 0, EITP__WITH_TOKEN_CLASSIFIER),
 };
 
 static const eitp__model_class eitp__gpt2_classes[] = {
     {"GPT2LMHeadModel", EITP_HEAD_LANGUAGE},
     {"GPT2ForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"GPT2ForTokenClassification", EITP_HEAD_TOKEN_CLASSIFIER},
     {"GPT2Model", EITP_HEAD_NONE}, /* but read as a language model: see eitp__read_model_head */
 };
 
+/* Before a classifier of tokens transformers drops 0.1, the default of resid_pdrop, whatever that is set to. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
     static const eitp_architecture gpt2 = {
         "gpt2",
@@ -27712,7 +28041,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
         "h.",
         eitp__gpt2_classes,
         EITP__COUNT(eitp__gpt2_classes),
-        {EITP_POOLING_LAST, EITP_NO_ACTIVATION, 0},
+        {EITP_POOLING_LAST, EITP_NO_ACTIVATION, 0, 1},
         EITP_NO_ACTIVATION,
         EITP_LORA_ATTENTION_INPUT,
         0,
@@ -27780,13 +28109,15 @@ static const eitp__parameter_row eitp__bert_rows[] = {
               EITP__WITH_OWN_HEAD),
     EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_TIED_HEAD),
     EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
-    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS,
+                      EITP__WITH_CLASSIFIER | EITP__WITH_TOKEN_CLASSIFIER),
 };
 
 static const eitp__model_class eitp__bert_classes[] = {
     {"BertForMaskedLM", EITP_HEAD_LANGUAGE},
     {"BertForPreTraining", EITP_HEAD_LANGUAGE},
     {"BertForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"BertForTokenClassification", EITP_HEAD_TOKEN_CLASSIFIER},
     {"BertModel", EITP_HEAD_NONE},
 };
 
@@ -27797,7 +28128,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_bert(void) {
         "encoder.layer.",
         eitp__bert_classes,
         EITP__COUNT(eitp__bert_classes),
-        {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0},
+        {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0, 0},
         EITP_NO_ACTIVATION,
         EITP_LORA_QUERY | EITP_LORA_VALUE,
         0,
@@ -27865,11 +28196,13 @@ static const eitp__parameter_row eitp__roberta_rows[] = {
     EITP__ROW(HEAD, BIAS, IN_HEAD, "lm_head.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
     EITP__BERT_LINEAR(CLASSIFIER_TRANSFORM, IN_HEAD, "classifier.dense", WIDTH, WIDTH, EITP__WITH_CLASSIFIER),
     EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier.out_proj", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_TOKEN_CLASSIFIER),
 };
 
 static const eitp__model_class eitp__roberta_classes[] = {
     {"RobertaForMaskedLM", EITP_HEAD_LANGUAGE},
     {"RobertaForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"RobertaForTokenClassification", EITP_HEAD_TOKEN_CLASSIFIER},
     {"RobertaModel", EITP_HEAD_NONE},
 };
 
@@ -27880,7 +28213,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_roberta(void) {
         "encoder.layer.",
         eitp__roberta_classes,
         EITP__COUNT(eitp__roberta_classes),
-        {EITP_POOLING_FIRST, EITP_TANH, 1},
+        {EITP_POOLING_FIRST, EITP_TANH, 1, 0},
         EITP_GELU_ERF,
         EITP_LORA_QUERY | EITP_LORA_VALUE,
         1,
@@ -27967,12 +28300,14 @@ static const eitp__parameter_row eitp__distilbert_rows[] = {
     EITP__ROW(HEAD, WEIGHT, IN_HEAD, "vocab_projector.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
     EITP__ROW(HEAD, BIAS, IN_HEAD, "vocab_projector.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_HEAD),
     EITP__BERT_LINEAR(CLASSIFIER_TRANSFORM, IN_HEAD, "pre_classifier", WIDTH, WIDTH, EITP__WITH_CLASSIFIER),
-    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS,
+                      EITP__WITH_CLASSIFIER | EITP__WITH_TOKEN_CLASSIFIER),
 };
 
 static const eitp__model_class eitp__distilbert_classes[] = {
     {"DistilBertForMaskedLM", EITP_HEAD_LANGUAGE},
     {"DistilBertForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"DistilBertForTokenClassification", EITP_HEAD_TOKEN_CLASSIFIER},
     {"DistilBertModel", EITP_HEAD_NONE},
 };
 
@@ -27983,7 +28318,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_distilbert(void) {
         "transformer.layer.",
         eitp__distilbert_classes,
         EITP__COUNT(eitp__distilbert_classes),
-        {EITP_POOLING_FIRST, EITP_RELU, 0},
+        {EITP_POOLING_FIRST, EITP_RELU, 0, 1},
         EITP_NO_ACTIVATION,
         EITP_LORA_QUERY | EITP_LORA_VALUE,
         0,
@@ -28302,12 +28637,12 @@ static eitp_status eitp__check_size(const eitp_transformer_config *config, size_
 static eitp_status eitp__check_head_config(const eitp_transformer_config *config, eitp_error *error) {
     const int pads = eitp__architecture_of(config)->pads_positions;
     const int64_t max_first = pads ? 1 << 24 : 0;
-    if (config->head < EITP_HEAD_LANGUAGE || config->head > EITP_HEAD_NONE || config->problem < EITP_PROBLEM_UNKNOWN ||
-        config->problem > EITP_PROBLEM_REGRESSION)
+    if (config->head < EITP_HEAD_LANGUAGE || config->head > EITP_HEAD_TOKEN_CLASSIFIER ||
+        config->problem < EITP_PROBLEM_UNKNOWN || config->problem > EITP_PROBLEM_TOKENS)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "head is %d and problem %d: there is no such eitp_head or eitp_problem", (int)config->head,
                           (int)config->problem);
-    if (config->head == EITP_HEAD_CLASSIFIER && (config->labels < 1 || config->labels > EITP__MAX_LABELS))
+    if (eitp_head_has_labels(config->head) && (config->labels < 1 || config->labels > EITP__MAX_LABELS))
         return eitp__fail(error, EITP_ERROR_FORMAT, "labels is %lld; it must be 1 to %lld", (long long)config->labels,
                           (long long)EITP__MAX_LABELS);
     if (config->first_position < pads || config->first_position > max_first)
@@ -28501,9 +28836,9 @@ static void eitp__read_model_head(const eitp__json *root, eitp_transformer_confi
     }
 }
 
-/* Values of problem_type, in the order of eitp_problem. */
+/* Values of problem_type, in the order of eitp_problem; a classifier of tokens has none. */
 static const char *const eitp__problems[] = {NULL, "single_label_classification", "multi_label_classification",
-                                             "regression"};
+                                             "regression", NULL};
 
 static eitp_status eitp__read_problem(const eitp__json *root, eitp_problem *problem, eitp_error *error) {
     const char *name = NULL;
@@ -28552,6 +28887,8 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root,
     if (!status)
         status = eitp__read_problem(root, &config->problem, error);
     eitp__read_model_head(root, config);
+    if (config->head == EITP_HEAD_TOKEN_CLASSIFIER)
+        config->problem = EITP_PROBLEM_TOKENS;
     eitp__complete(config);
     return status ? status : eitp__transformer_config_check(config, error);
 }
@@ -28692,7 +29029,7 @@ static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config 
         eitp__write_key(text, &architecture->keys[i], &written);
     if (labels)
         eitp__labels_write(text, labels);
-    if (labels && config->problem != EITP_PROBLEM_UNKNOWN)
+    if (labels && eitp__problems[config->problem])
         eitp__buffer_format(text, "  \"problem_type\": \"%s\",\n", eitp__problems[config->problem]);
     eitp__config_write_special_tokens(text, &written);
     /* Both spellings, for older and newer versions of transformers. */
@@ -28731,7 +29068,7 @@ eitp_status eitp_transformer_config_write(const eitp_host *host, const char *pat
     if (!host || !path || !config)
         return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
     status = eitp__check_head_config(config, error);
-    if (!status && config->head == EITP_HEAD_CLASSIFIER)
+    if (!status && eitp_head_has_labels(config->head))
         status = eitp__labels_create(host, NULL, config->labels, &labels, error);
     if (!status)
         status = eitp__transformer_config_write(host, path, config, labels, end_of_text, dtype, error);
@@ -29081,7 +29418,7 @@ EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *m
 }
 
 EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const eitp__parameter *parameter) {
-    return model->head == EITP_HEAD_CLASSIFIER && parameter->row->place == EITP__IN_HEAD;
+    return eitp_head_has_labels(model->head) && parameter->row->place == EITP__IN_HEAD;
 }
 
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
@@ -29300,7 +29637,7 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     created->host = host;
     created->config = *config;
     created->config.architecture = eitp__architecture_of(config);
-    if (config->head == EITP_HEAD_CLASSIFIER)
+    if (eitp_head_has_labels(config->head))
         status = eitp__labels_create(&host, NULL, config->labels, &created->labels, error);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
@@ -29387,9 +29724,9 @@ int64_t eitp_model_positions(const eitp_model *model) {
 }
 
 int eitp_model_has_dropout(const eitp_model *model) {
-    return model && (model->config.embedding_dropout > 0 || model->config.attention_dropout > 0 ||
-                     model->config.residual_dropout > 0 || model->lora.dropout > 0 ||
-                     (model->config.head == EITP_HEAD_CLASSIFIER && model->config.classifier_dropout > 0));
+    return model &&
+           (model->config.embedding_dropout > 0 || model->config.attention_dropout > 0 ||
+            model->config.residual_dropout > 0 || model->lora.dropout > 0 || eitp__head_dropout(&model->config) > 0);
 }
 
 int64_t eitp_model_parameter_count(const eitp_model *model) {
@@ -29593,12 +29930,28 @@ eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, con
     return eitp__pooler_output(model, eitp__sample_rows(hidden, inputs, EITP_POOLING_FIRST));
 }
 
+/* The last layer of a classifier. */
+static eitp_tensor *eitp__label_scores(const eitp_model *model, eitp_tensor *x) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *bias = eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__BIAS);
+    x = eitp_matmul_wide(x, eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__WEIGHT), 0, 0);
+    return bias ? eitp_add(x, bias) : x;
+}
+
+/* Fails the graph unless the model has this head, a classifier; `what` names it. */
+static int eitp__require_head(const eitp_model *model, eitp_graph *graph, eitp_head head, const char *what) {
+    if (model->config.head == head)
+        return eitp__require_slot(model, graph, EITP__CLASSIFIER, what);
+    eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the model has no %s: see head in eitp_transformer_config", what);
+    return 0;
+}
+
 eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
     const eitp_transformer_config *config;
     const eitp__classifier_rule *rule;
     eitp_graph *graph = eitp_tensor_graph(hidden);
-    eitp_tensor *x, *bias;
-    if (!model || !hidden || !inputs || !eitp__require_slot(model, graph, EITP__CLASSIFIER, "classifier"))
+    eitp_tensor *x;
+    if (!model || !hidden || !inputs || !eitp__require_head(model, graph, EITP_HEAD_CLASSIFIER, "classifier"))
         return NULL;
     config = &model->config;
     rule = &eitp__architecture_of(config)->classifier;
@@ -29609,10 +29962,14 @@ eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, con
         x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
     if (eitp__has_slot(config, EITP__CLASSIFIER_TRANSFORM, EITP__WEIGHT))
         x = eitp__head_linear(model, x, EITP__CLASSIFIER_TRANSFORM, rule->activation);
-    x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
-    x = eitp_matmul_wide(x, eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__WEIGHT), 0, 0);
-    bias = eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__BIAS);
-    return bias ? eitp_add(x, bias) : x;
+    return eitp__label_scores(model, eitp__dropout_with(x, inputs->sample_key, eitp__head_dropout(config)));
+}
+
+eitp_tensor *eitp_model_token_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
+    if (!model || !hidden || !inputs ||
+        !eitp__require_head(model, eitp_tensor_graph(hidden), EITP_HEAD_TOKEN_CLASSIFIER, "token classifier"))
+        return NULL;
+    return eitp__label_scores(model, eitp__dropout_with(hidden, inputs->key, eitp__head_dropout(&model->config)));
 }
 /* <<src/model/heads.c */
 
@@ -31325,6 +31682,10 @@ EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer
     return EITP_OK;
 }
 
+EITP__PRIVATE void eitp__encoder_add_spaces(eitp_encoder *encoder) {
+    encoder->splitter.add_prefix_space = encoder->tokenizer->model == EITP__MODEL_BPE;
+}
+
 eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink sink, void *user, eitp_encoder **out,
                                 eitp_error *error) {
     if (!tokenizer || !sink || !out)
@@ -31464,6 +31825,8 @@ typedef struct eitp__text_ids {
     int32_t *ids;
     size_t count, capacity;
     size_t kept;
+    int32_t *words; /* of each id its word, if the text is given as words */
+    size_t word_capacity;
 } eitp__text_ids;
 
 static eitp_status eitp__text_ids_add(void *user, const int32_t *ids, size_t count, eitp_error *error) {
@@ -31487,6 +31850,44 @@ static eitp_status eitp__text_ids_encode(const eitp_tokenizer *tokenizer, const 
         status = eitp_encoder_finish(encoder, error);
     eitp_encoder_destroy(encoder);
     return status;
+}
+
+/* Encodes one word, which ends the text of the encoder. */
+static eitp_status eitp__text_ids_add_word(eitp__text_ids *text, eitp_encoder *encoder, const eitp_text *word,
+                                           int32_t number, eitp_error *error) {
+    const size_t first = text->count;
+    eitp_status status = eitp_encoder_add(encoder, word->bytes, word->size, error);
+    if (status == EITP_OK)
+        status = eitp_encoder_finish(encoder, error);
+    if (status != EITP_OK)
+        return status;
+    if (!eitp__reserve(text->host, (void **)&text->words, &text->word_capacity, text->count, sizeof *text->words))
+        return eitp__fail_memory(error, text->count * sizeof *text->words, "the words of a text");
+    for (size_t i = first; i < text->count; i++)
+        text->words[i] = number;
+    return EITP_OK;
+}
+
+static eitp_status eitp__text_ids_encode_words(const eitp_tokenizer *tokenizer, const eitp_text *words, size_t count,
+                                               eitp__text_ids *out, eitp_error *error) {
+    eitp_encoder *encoder;
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        size += words[i].size;
+    eitp_status status =
+        eitp__encoder_allocate(tokenizer, eitp__cache_size(size), eitp__text_ids_add, out, &encoder, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__encoder_add_spaces(encoder);
+    for (size_t i = 0; i < count && status == EITP_OK; i++)
+        status = eitp__text_ids_add_word(out, encoder, &words[i], (int32_t)i, error);
+    eitp_encoder_destroy(encoder);
+    return status;
+}
+
+static void eitp__text_ids_release(eitp__text_ids *text) {
+    eitp__release(text->host, text->ids, text->capacity * sizeof *text->ids);
+    eitp__release(text->host, text->words, text->word_capacity * sizeof *text->words);
 }
 
 /* Cuts `excess` tokens of one text. */
@@ -31537,18 +31938,27 @@ static eitp_status eitp__truncate(const eitp_sequence_config *config, size_t add
 
 /* Where the pieces of a sequence are stored. */
 typedef struct eitp__sequence {
-    int32_t *ids, *segments;
+    int32_t *ids, *segments, *words;
     size_t capacity, count;
 } eitp__sequence;
 
-static void eitp__sequence_add(eitp__sequence *sequence, const int32_t *ids, size_t count, int32_t segment) {
+/* `words` NULL: the ids are of no word. */
+static void eitp__sequence_add(eitp__sequence *sequence, const int32_t *ids, const int32_t *words, size_t count,
+                               int32_t segment) {
     for (size_t i = 0; i < count && sequence->count + i < sequence->capacity; i++) {
         if (sequence->ids)
             sequence->ids[sequence->count + i] = ids[i];
         if (sequence->segments)
             sequence->segments[sequence->count + i] = segment;
+        if (sequence->words)
+            sequence->words[sequence->count + i] = words ? words[i] : -1;
     }
     sequence->count += count;
+}
+
+/* The first id of a text that is kept. */
+static size_t eitp__first_kept(const eitp_sequence_config *config, const eitp__text_ids *text) {
+    return config->truncate_left ? text->count - text->kept : 0;
 }
 
 static void eitp__sequence_fill(eitp__sequence *sequence, const eitp__template *form,
@@ -31556,26 +31966,51 @@ static void eitp__sequence_fill(eitp__sequence *sequence, const eitp__template *
     for (size_t i = 0; i < form->count; i++) {
         const eitp__template_piece *piece = &form->pieces[i];
         if (piece->id >= 0) {
-            eitp__sequence_add(sequence, &piece->id, config->omit_special_tokens ? 0 : 1, piece->segment);
+            eitp__sequence_add(sequence, &piece->id, NULL, config->omit_special_tokens ? 0 : 1, piece->segment);
             continue;
         }
         const eitp__text_ids *text = &texts[piece->id == EITP__TEMPLATE_FIRST ? 0 : 1];
-        const size_t skipped = config->truncate_left ? text->count - text->kept : 0;
+        const size_t first = eitp__first_kept(config, text);
         if (text->kept)
-            eitp__sequence_add(sequence, text->ids + skipped, text->kept, piece->segment);
+            eitp__sequence_add(sequence, text->ids + first, text->words ? text->words + first : NULL, text->kept,
+                               piece->segment);
     }
 }
 
-static eitp_status eitp__sequence_check(const eitp_text *first, const eitp_text *second,
-                                        const eitp_sequence_config *config, eitp_error *error) {
+/* The words of which no id is kept. */
+static size_t eitp__cut_words(const eitp_sequence_config *config, const eitp__text_ids *text) {
+    const size_t first = eitp__first_kept(config, text), end = first + text->kept;
+    size_t cut = 0;
+    for (size_t i = 0; i < text->count && text->words; i++) {
+        const int begins = !i || text->words[i] != text->words[i - 1];
+        const int ends = i + 1 == text->count || text->words[i] != text->words[i + 1];
+        cut += (size_t)(i < first ? ends : i >= end && begins);
+    }
+    return cut;
+}
+
+static eitp_status eitp__sequence_check(const char *function, const eitp_sequence_config *config, eitp_error *error) {
     const int truncation = (int)config->truncation;
-    if ((first->size && !first->bytes) || (second && second->size && !second->bytes))
-        return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "texts with a size");
     if (config->max_length < 0 || truncation < EITP_TRUNCATE_LONGEST || truncation > EITP_TRUNCATE_NONE)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_tokenizer_encode_sequence: max_length %ld and truncation %d must be at least 0 and one "
-                          "of eitp_truncation",
-                          (long)config->max_length, truncation);
+                          "%s: max_length %ld and truncation %d must be at least 0 and one of eitp_truncation",
+                          function, (long)config->max_length, truncation);
+    return EITP_OK;
+}
+
+/* Cuts encoded texts, stores them in their template, and reports. */
+static eitp_status eitp__sequence_finish(eitp__sequence *sequence, const eitp__template *form, int pair,
+                                         const eitp_sequence_config *config, eitp__text_ids texts[2],
+                                         eitp_sequence_report *report, eitp_error *error) {
+    const size_t added = config->omit_special_tokens ? 0 : eitp__template_special_count(form);
+    eitp_status status = eitp__truncate(config, added, texts, pair, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__sequence_fill(sequence, form, config, texts);
+    report->count = sequence->count;
+    report->cut_first = texts[0].count - texts[0].kept;
+    report->cut_second = texts[1].count - texts[1].kept;
+    report->cut_words = eitp__cut_words(config, &texts[0]);
     return EITP_OK;
 }
 
@@ -31584,31 +32019,53 @@ eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokenizer, cons
                                            int32_t *segments, size_t capacity, eitp_sequence_report *report,
                                            eitp_error *error) {
     const eitp_sequence_config whole = EITP__ZERO;
+    eitp__sequence sequence = {ids, segments, NULL, capacity, 0};
     eitp__text_ids texts[2] = EITP__ZERO;
-    eitp__sequence sequence;
     if (!tokenizer || !first || !report)
         return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "tokenizer, first and report");
     memset(report, 0, sizeof *report);
+    if ((first->size && !first->bytes) || (second && second->size && !second->bytes))
+        return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "texts with a size");
     config = config ? config : &whole;
     const eitp__template *form = second ? &tokenizer->pair : &tokenizer->single;
-    eitp_status status = eitp__sequence_check(first, second, config, error);
+    eitp_status status = eitp__sequence_check("eitp_tokenizer_encode_sequence", config, error);
     texts[0].host = texts[1].host = &tokenizer->host;
     if (status == EITP_OK)
         status = eitp__text_ids_encode(tokenizer, first, &texts[0], error);
     if (status == EITP_OK && second)
         status = eitp__text_ids_encode(tokenizer, second, &texts[1], error);
     if (status == EITP_OK)
-        status = eitp__truncate(config, config->omit_special_tokens ? 0 : eitp__template_special_count(form), texts,
-                                second != NULL, error);
-    if (status == EITP_OK) {
-        sequence.ids = ids, sequence.segments = segments, sequence.capacity = capacity, sequence.count = 0;
-        eitp__sequence_fill(&sequence, form, config, texts);
-        report->count = sequence.count;
-        report->cut_first = texts[0].count - texts[0].kept;
-        report->cut_second = texts[1].count - texts[1].kept;
+        status = eitp__sequence_finish(&sequence, form, second != NULL, config, texts, report, error);
+    eitp__text_ids_release(&texts[0]);
+    eitp__text_ids_release(&texts[1]);
+    return status;
+}
+
+eitp_status eitp_tokenizer_encode_words(const eitp_tokenizer *tokenizer, const eitp_text *words, size_t count,
+                                        const eitp_sequence_config *config, int32_t *ids, int32_t *segments,
+                                        int32_t *word_of, size_t capacity, eitp_sequence_report *report,
+                                        eitp_error *error) {
+    const eitp_sequence_config whole = EITP__ZERO;
+    eitp__sequence sequence = {ids, segments, word_of, capacity, 0};
+    eitp__text_ids texts[2] = EITP__ZERO;
+    if (!tokenizer || (count && !words) || !report)
+        return eitp__fail_null(error, "eitp_tokenizer_encode_words", "tokenizer, words and report");
+    memset(report, 0, sizeof *report);
+    for (size_t i = 0; i < count; i++) {
+        if (words[i].size && !words[i].bytes)
+            return eitp__fail_null(error, "eitp_tokenizer_encode_words", "words with a size");
     }
-    for (size_t i = 0; i < 2; i++)
-        eitp__release(&tokenizer->host, texts[i].ids, texts[i].capacity * sizeof *texts[i].ids);
+    if (count > INT32_MAX)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a text has %zu words; at most %ld are supported", count,
+                          (long)INT32_MAX);
+    config = config ? config : &whole;
+    eitp_status status = eitp__sequence_check("eitp_tokenizer_encode_words", config, error);
+    texts[0].host = texts[1].host = &tokenizer->host;
+    if (status == EITP_OK)
+        status = eitp__text_ids_encode_words(tokenizer, words, count, &texts[0], error);
+    if (status == EITP_OK)
+        status = eitp__sequence_finish(&sequence, &tokenizer->single, 0, config, texts, report, error);
+    eitp__text_ids_release(&texts[0]);
     return status;
 }
 /* <<src/text/sequence.c */
@@ -36339,11 +36796,189 @@ EITP__PRIVATE eitp_status eitp__csv_read(eitp__csv *csv, int *is_end, eitp_error
 }
 /* <<src/data/csv.c */
 
+/* >>src/data/word_list.c */
+EITP__PRIVATE void eitp__word_list_init(eitp__word_list *list, const eitp_host *host) {
+    memset(list, 0, sizeof *list);
+    eitp__buffer_init(&list->text, host);
+}
+
+EITP__PRIVATE void eitp__word_list_release(eitp__word_list *list) {
+    if (!list->text.host)
+        return;
+    eitp__release(list->text.host, list->words, list->capacity * sizeof *list->words);
+    eitp__buffer_release(&list->text);
+    memset(list, 0, sizeof *list);
+}
+
+EITP__PRIVATE void eitp__word_list_clear(eitp__word_list *list) {
+    eitp__buffer_clear(&list->text);
+    list->count = 0;
+}
+
+EITP__PRIVATE eitp_status eitp__word_list_add(eitp__word_list *list, const char *bytes, size_t size,
+                                              eitp_error *error) {
+    const size_t needed = (list->count + 1) * sizeof *list->words;
+    if (!eitp__reserve(list->text.host, (void **)&list->words, &list->capacity, list->count + 1, sizeof *list->words))
+        return eitp__fail_memory(error, needed, "the words of a text");
+    eitp__buffer_add(&list->text, bytes, size);
+    eitp__buffer_add(&list->text, " ", 1);
+    if (list->text.failed)
+        return eitp__fail_memory(error, list->text.size + size, "the words of a text");
+    list->words[list->count++].size = size;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_text eitp__word_list_finish(eitp__word_list *list) {
+    eitp_text text;
+    const char *at = list->text.data;
+    for (size_t i = 0; i < list->count; i++) {
+        list->words[i].bytes = at;
+        at += list->words[i].size + 1;
+    }
+    text.bytes = list->text.data;
+    text.size = list->text.size - 1;
+    return text;
+}
+/* <<src/data/word_list.c */
+
+/* >>src/data/conll.c */
+EITP__PRIVATE void eitp__conll_init(eitp__conll *conll, eitp__text_lines *lines) {
+    const eitp_host *host = lines->reader->host;
+    memset(conll, 0, sizeof *conll);
+    conll->lines = lines;
+    conll->label_column = EITP__LAST_COLUMN;
+    eitp__buffer_init(&conll->line, host);
+    eitp__word_list_init(&conll->words, host);
+    eitp__word_list_init(&conll->labels, host);
+}
+
+EITP__PRIVATE void eitp__conll_release(eitp__conll *conll) {
+    if (!conll->lines)
+        return;
+    eitp__buffer_release(&conll->line);
+    eitp__word_list_release(&conll->words);
+    eitp__word_list_release(&conll->labels);
+    memset(conll, 0, sizeof *conll);
+}
+
+/* ---- A line ---- */
+
+static int eitp__is_column_byte(char byte) {
+    return !strchr(" \t\r\n", byte) || !byte;
+}
+
+/* The column that begins at *at or after it, and *at behind it; size 0: there is none. */
+static eitp_text eitp__conll_column(const eitp__buffer *line, size_t *at) {
+    eitp_text column;
+    while (*at < line->size && !eitp__is_column_byte(line->data[*at]))
+        ++*at;
+    column.bytes = line->data + *at;
+    column.size = 0;
+    while (*at < line->size && eitp__is_column_byte(line->data[*at]))
+        column.size++, ++*at;
+    return column;
+}
+
+/* True for a line that ends a sentence. */
+static int eitp__conll_is_empty(const eitp__buffer *line) {
+    static const char mark[] = "-DOCSTART-";
+    size_t at = 0;
+    const eitp_text first = eitp__conll_column(line, &at);
+    return !first.size || (first.size == sizeof mark - 1 && !memcmp(first.bytes, mark, first.size));
+}
+
+/* Every line has as many columns as the first: else a missing label would be taken from another column. */
+static eitp_status eitp__conll_check_count(eitp__conll *conll, size_t count, eitp_error *error) {
+    const char *path = conll->lines->reader->path;
+    const size_t label = conll->label_column == EITP__LAST_COLUMN ? 0 : conll->label_column;
+    const size_t needed = conll->word_column > label ? conll->word_column : label;
+    if (!conll->column_count) {
+        conll->column_count = count;
+        conll->counted_line = conll->lines->line;
+    }
+    if (count != conll->column_count)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: line %llu, column %llu: the line has %zu column%s, expected %zu as in line %llu: a word "
+                          "first, its label last",
+                          path, (unsigned long long)conll->lines->line,
+                          (unsigned long long)eitp__utf8_count(conll->line.data, conll->line.size), count,
+                          count == 1 ? "" : "s", conll->column_count, (unsigned long long)conll->counted_line);
+    if (needed >= count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: line %llu: no column %zu (the line has %zu)", path,
+                          (unsigned long long)conll->lines->line, needed + 1, count);
+    return EITP_OK;
+}
+
+/* Adds the word and the label of the line. */
+static eitp_status eitp__conll_add_line(eitp__conll *conll, eitp_error *error) {
+    eitp_text word = EITP__ZERO, label = EITP__ZERO;
+    size_t at = 0, count = 0;
+    for (;;) {
+        const eitp_text column = eitp__conll_column(&conll->line, &at);
+        if (!column.size)
+            break;
+        word = count == conll->word_column ? column : word;
+        label = count == conll->label_column || conll->label_column == EITP__LAST_COLUMN ? column : label;
+        count++;
+    }
+    eitp_status status = eitp__conll_check_count(conll, count, error);
+    if (status == EITP_OK)
+        status = eitp__word_list_add(&conll->words, word.bytes, word.size, error);
+    if (status == EITP_OK && count > 1)
+        status = eitp__word_list_add(&conll->labels, label.bytes, label.size, error);
+    if (status == EITP_OK && conll->words.text.size + conll->labels.text.size > conll->lines->limit)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: line %llu, column 1: the sentence exceeds the limit of %zu bytes; end sentences with "
+                          "empty lines",
+                          conll->lines->reader->path, (unsigned long long)conll->first_line, conll->lines->limit);
+    return status;
+}
+
+/* ---- A sentence ---- */
+
+/* Reads the next line; *ends is 1 if it ends a sentence, as the end of the file does. */
+static eitp_status eitp__conll_next_line(eitp__conll *conll, int *ends, int *is_end, eitp_error *error) {
+    eitp__buffer_clear(&conll->line);
+    eitp_status status = eitp__text_lines_add(conll->lines, &conll->line, is_end, error);
+    *ends = status == EITP_OK && (*is_end || eitp__conll_is_empty(&conll->line));
+    return status;
+}
+
+static eitp_status eitp__conll_read_lines(eitp__conll *conll, eitp_error *error) {
+    int ends = 0, is_end = 0;
+    eitp_status status = EITP_OK;
+    while (conll->skips && status == EITP_OK) {
+        status = eitp__conll_next_line(conll, &ends, &is_end, error);
+        conll->skips = !ends;
+    }
+    while (status == EITP_OK && !is_end) {
+        status = eitp__conll_next_line(conll, &ends, &is_end, error);
+        if (status == EITP_OK && !ends) {
+            conll->first_line = conll->words.count ? conll->first_line : conll->lines->line;
+            status = eitp__conll_add_line(conll, error);
+        } else if (conll->words.count) {
+            break;
+        }
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__conll_read(eitp__conll *conll, int *is_end, eitp_error *error) {
+    eitp__word_list_clear(&conll->words);
+    eitp__word_list_clear(&conll->labels);
+    eitp_status status = eitp__conll_read_lines(conll, error);
+    conll->skips = status != EITP_OK;
+    *is_end = status == EITP_OK && !conll->words.count;
+    return status;
+}
+/* <<src/data/conll.c */
+
 /* >>src/data/json_rows.c */
 EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines *lines) {
     memset(rows, 0, sizeof *rows);
     rows->lines = lines;
     eitp__buffer_init(&rows->row, lines->reader->host);
+    eitp__word_list_init(&rows->words, lines->reader->host);
 }
 
 EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows) {
@@ -36352,6 +36987,7 @@ EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows) {
     eitp__json_release(rows->document);
     eitp__release(rows->row.host, rows->labels, rows->label_capacity * sizeof *rows->labels);
     eitp__buffer_release(&rows->row);
+    eitp__word_list_release(&rows->words);
     memset(rows, 0, sizeof *rows);
 }
 
@@ -36423,6 +37059,31 @@ EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, cons
     return EITP_OK;
 }
 
+EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const char *name, const eitp__json **value,
+                                                eitp_example *example, eitp_error *error) {
+    const eitp__json *member = eitp__json_member(rows->object, name);
+    eitp_status status = EITP_OK;
+    *value = member && member->kind == EITP__JSON_ARRAY ? member : NULL;
+    if (!*value)
+        return EITP_OK;
+    if (!member->count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu, column %llu: '%.60s' is an empty list of words",
+                          rows->lines->reader->path, (unsigned long long)rows->lines->line,
+                          (unsigned long long)eitp__json_rows_column(rows, member), name);
+    eitp__word_list_clear(&rows->words);
+    for (const eitp__json *word = member->first_child; word && status == EITP_OK; word = word->next) {
+        if (word->kind != EITP__JSON_STRING)
+            return eitp__json_rows_fail(rows, word, name, "a text, or a list of words", error);
+        status = eitp__word_list_add(&rows->words, word->text, word->text_size, error);
+    }
+    if (status != EITP_OK)
+        return status;
+    example->text = eitp__word_list_finish(&rows->words);
+    example->words = rows->words.words;
+    example->word_count = rows->words.count;
+    return EITP_OK;
+}
+
 /* Stores a label, or returns 0 if it has another kind. */
 static int eitp__json_rows_label(const eitp__json *value, eitp_text *label) {
     static const char *const booleans[] = {"false", "true"};
@@ -36468,11 +37129,9 @@ EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_
     static const struct {
         const char *ending;
         eitp_text_format format;
-    } endings[] = {{".csv", EITP_FORMAT_CSV},
-                   {".tsv", EITP_FORMAT_TSV},
-                   {".tab", EITP_FORMAT_TSV},
-                   {".jsonl", EITP_FORMAT_JSONL},
-                   {".ndjson", EITP_FORMAT_JSONL}};
+    } endings[] = {{".csv", EITP_FORMAT_CSV},     {".tsv", EITP_FORMAT_TSV},      {".tab", EITP_FORMAT_TSV},
+                   {".jsonl", EITP_FORMAT_JSONL}, {".ndjson", EITP_FORMAT_JSONL}, {".conll", EITP_FORMAT_CONLL},
+                   {".bio", EITP_FORMAT_CONLL},   {".iob", EITP_FORMAT_CONLL}};
     const size_t length = strlen(path);
     for (size_t i = 0; i < EITP__COUNT(endings); i++) {
         const size_t size = strlen(endings[i].ending);
@@ -36655,6 +37314,8 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
     if (status == EITP_OK && *is_end)
         return eitp__check_found(rows, error);
     if (status == EITP_OK)
+        status = eitp__json_rows_words(&rows->json, text, &value, example, error);
+    if (status == EITP_OK && !value)
         status = eitp__json_rows_text(&rows->json, text, &value, &example->text, error);
     if (status != EITP_OK)
         return status;
@@ -36671,6 +37332,53 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
     rows->found[EITP__COLUMN_LABEL] |= eitp__json_member(rows->json.object, label) != NULL;
     return status == EITP_OK ? eitp__json_rows_labels(&rows->json, label, example, error) : status;
 }
+
+/* ---- CoNLL ---- */
+
+/* A column that is given by its number, from 0. */
+static eitp_status eitp__find_conll_column(const eitp__row_reader *rows, const char *column, size_t *found,
+                                           eitp_error *error) {
+    if (!column)
+        return EITP_OK;
+    *found = eitp__column_number(column) - 1;
+    if (eitp__column_number(column))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "%s: no column named '%.60s': the columns of CoNLL have numbers, from 1", rows->reader.path,
+                      column);
+}
+
+static eitp_status eitp__find_conll_columns(eitp__row_reader *rows, eitp_error *error) {
+    const char *const *columns = rows->config.columns;
+    eitp_status status;
+    if (columns[EITP__COLUMN_PAIR])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a text of CoNLL has no pair column", rows->reader.path);
+    status = eitp__find_conll_column(rows, columns[EITP__COLUMN_TEXT], &rows->conll.word_column, error);
+    return status != EITP_OK
+               ? status
+               : eitp__find_conll_column(rows, columns[EITP__COLUMN_LABEL], &rows->conll.label_column, error);
+}
+
+static eitp_status eitp__read_conll(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
+    eitp__conll *conll = &rows->conll;
+    eitp_status status = eitp__conll_read(conll, is_end, error);
+    if (status != EITP_OK || *is_end)
+        return status;
+    example->text = eitp__word_list_finish(&conll->words);
+    example->words = conll->words.words;
+    example->word_count = conll->words.count;
+    example->line = conll->first_line;
+    example->column = 1;
+    if (!conll->labels.count)
+        return EITP_OK;
+    eitp__word_list_finish(&conll->labels);
+    example->labels = conll->labels.words;
+    example->label_count = conll->labels.count;
+    example->labels_are_list = 1;
+    return EITP_OK;
+}
+
+/* ---- Texts ---- */
 
 static void eitp__take_plain(eitp__row_reader *rows, eitp_example *example, uint64_t line) {
     example->text.bytes = rows->text.data;
@@ -36717,7 +37425,8 @@ static const struct {
                          {NULL, eitp__read_line},
                          {eitp__read_header, eitp__read_csv},
                          {eitp__read_header, eitp__read_csv},
-                         {NULL, eitp__read_json}};
+                         {NULL, eitp__read_json},
+                         {eitp__find_conll_columns, eitp__read_conll}};
 
 EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
                                                 const eitp__text_reading *how, const eitp__row_config *config,
@@ -36729,6 +37438,7 @@ EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const ei
         return status;
     eitp__text_lines_init(&rows->lines, &rows->reader, config->row_limit);
     eitp__json_rows_init(&rows->json, &rows->lines);
+    eitp__conll_init(&rows->conll, &rows->lines);
     eitp__buffer_init(&rows->text, host);
     status = eitp__text_reader_check(&rows->reader, error);
     if (status == EITP_OK && eitp__row_formats[config->format].open)
@@ -36779,6 +37489,7 @@ EITP__PRIVATE void eitp__row_reader_close(eitp__row_reader *rows) {
         return;
     eitp__csv_release(&rows->csv);
     eitp__json_rows_release(&rows->json);
+    eitp__conll_release(&rows->conll);
     eitp__buffer_release(&rows->text);
     eitp__text_reader_close(&rows->reader);
     memset(rows, 0, sizeof *rows);
@@ -38054,8 +38765,9 @@ EITP__PRIVATE eitp_status eitp__example_labels_init(eitp__example_labels *labels
     memset(labels, 0, sizeof *labels);
     labels->host = host;
     labels->config = config;
+    labels->problem = config->problem;
     eitp__label_table_init(&labels->table, host);
-    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_REGRESSION)
+    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_TOKENS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown problem %d", problem);
     if (config->label_count < 0 || config->label_count > EITP__MAX_FILE_LABELS ||
         !config->labels != !config->label_count)
@@ -38196,9 +38908,34 @@ static eitp_status eitp__example_labels_none(eitp__example_labels *labels, eitp_
     return EITP_OK;
 }
 
+EITP__PRIVATE int eitp__example_labels_are_of_words(eitp__example_labels *labels, const eitp_example *example) {
+    if (labels->problem == EITP_PROBLEM_UNKNOWN && !labels->labelled && example->words && example->labels_are_list)
+        labels->problem = EITP_PROBLEM_TOKENS;
+    return labels->problem == EITP_PROBLEM_TOKENS && example->words;
+}
+
+/* A label for each word. */
+static eitp_status eitp__example_labels_read_words(eitp__example_labels *labels, const eitp_example *example,
+                                                   eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!example->words)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a text, and its words have labels; give it as a list of words, or with a word on each line");
+    if (!example->label_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the labels are missing; each word needs one");
+    if (example->label_count != example->word_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%llu labels for %llu words; each word needs one",
+                          (unsigned long long)example->label_count, (unsigned long long)example->word_count);
+    for (size_t i = 0; i < example->label_count && status == EITP_OK; i++)
+        status = eitp__example_label_add(labels, example->labels[i].bytes, example->labels[i].size, error);
+    return status;
+}
+
 static eitp_status eitp__example_labels_read(eitp__example_labels *labels, const eitp_example *example,
                                              eitp_error *error) {
     const int may_be_none = labels->config->problem == EITP_PROBLEM_MULTI_LABEL && example->label_count == 1;
+    if (labels->problem == EITP_PROBLEM_TOKENS)
+        return eitp__example_labels_read_words(labels, example, error);
     for (size_t i = 0; i < example->label_count; i++) {
         const eitp_text *text = &example->labels[i];
         eitp_status status = EITP_OK;
@@ -38217,7 +38954,7 @@ EITP__PRIVATE eitp_status eitp__example_labels_add(eitp__example_labels *labels,
     const uint32_t known = labels->table.count;
     const int is_list = example->labels_are_list || example->label_count > 1;
     labels->count = 0;
-    if (!example->label_count && !is_list)
+    if (!example->label_count && !is_list && labels->problem != EITP_PROBLEM_TOKENS)
         return eitp__example_labels_none(labels, error);
     if (labels->unlabelled)
         return eitp__fail(error, EITP_ERROR_FORMAT,
@@ -38242,8 +38979,8 @@ static eitp_problem eitp__labels_problem(const eitp__example_labels *labels) {
     int has_fraction = 0;
     if (!labels->label_count)
         return EITP_PROBLEM_UNKNOWN;
-    if (config->problem != EITP_PROBLEM_UNKNOWN)
-        return config->problem;
+    if (labels->problem != EITP_PROBLEM_UNKNOWN)
+        return labels->problem;
     if (labels->has_several)
         return EITP_PROBLEM_MULTI_LABEL;
     for (uint32_t i = 0; i < labels->table.count && !config->labels; i++) {
@@ -38330,20 +39067,23 @@ EITP__PRIVATE void eitp__label_meaning_release(eitp__label_meaning *meaning) {
 /* <<src/data/example_labels.c */
 
 /* >>src/data/labelled_format.c */
-enum { EITP__LABELLED_VERSION = 1, EITP__LABELLED_MAGIC_SIZE = 8, EITP__LABELLED_AT_VERSION = 8 };
+enum { EITP__LABELLED_MAGIC_SIZE = 8, EITP__LABELLED_AT_VERSION = 8 };
+
+/* Files have the first version that can express them: 2 adds labels of tokens. */
+enum { EITP__LABELLED_FIRST_VERSION = 1, EITP__LABELLED_TOKENS_VERSION = 2 };
 enum { EITP__LABELLED_AT_CRC = EITP__LABELLED_HEADER_SIZE - 4 };
 
 static const char *eitp__labelled_magic(void) {
     return "EITPLAB"; /* including its zero byte */
 }
 
-/* The numbers of the header, in the order in which they follow the version. */
+/* The numbers of the header. */
 typedef struct eitp__labelled_fields {
-    uint64_t element_size, sample_count, id_count, value_count, names_size;
+    uint64_t version, element_size, sample_count, id_count, value_count, names_size;
     uint64_t tokenizer_fingerprint, content_hash;
     uint64_t vocabulary_size, problem, label_count, max_length;
     uint64_t pair_count, cut_samples, cut_ids, skipped, repeated, ambiguous;
-    uint64_t sequence_length, truncation, truncate_left, omit_special_tokens, dedup;
+    uint64_t sequence_length, truncation, truncate_left, omit_special_tokens, dedup, cut_words;
 } eitp__labelled_fields;
 
 typedef struct eitp__labelled_field {
@@ -38355,6 +39095,7 @@ typedef struct eitp__labelled_field {
     { offsetof(eitp__labelled_fields, member), at, size }
 
 static const eitp__labelled_field eitp__labelled_field_table[] = {
+    EITP__LABELLED_FIELD(version, EITP__LABELLED_AT_VERSION, 4),
     EITP__LABELLED_FIELD(element_size, 12, 4),
     EITP__LABELLED_FIELD(sample_count, 16, 8),
     EITP__LABELLED_FIELD(id_count, 24, 8),
@@ -38377,6 +39118,7 @@ static const eitp__labelled_field eitp__labelled_field_table[] = {
     EITP__LABELLED_FIELD(truncate_left, 136, 4),
     EITP__LABELLED_FIELD(omit_special_tokens, 140, 4),
     EITP__LABELLED_FIELD(dedup, 144, 4),
+    EITP__LABELLED_FIELD(cut_words, 152, 8),
 };
 
 EITP__PRIVATE void eitp__labelled_header_unfinished(unsigned char bytes[EITP__LABELLED_HEADER_SIZE]) {
@@ -38387,6 +39129,8 @@ EITP__PRIVATE void eitp__labelled_header_unfinished(unsigned char bytes[EITP__LA
 static eitp__labelled_fields eitp__labelled_fields_of(const eitp__labelled_layout *layout) {
     const eitp_labelled_info *info = &layout->info;
     eitp__labelled_fields fields;
+    fields.version =
+        info->problem == EITP_PROBLEM_TOKENS ? EITP__LABELLED_TOKENS_VERSION : EITP__LABELLED_FIRST_VERSION;
     fields.element_size = (uint64_t)info->element_size;
     fields.sample_count = info->sample_count;
     fields.id_count = info->id_count;
@@ -38409,6 +39153,7 @@ static eitp__labelled_fields eitp__labelled_fields_of(const eitp__labelled_layou
     fields.truncate_left = info->sequence.truncate_left != 0;
     fields.omit_special_tokens = info->sequence.omit_special_tokens != 0;
     fields.dedup = info->dedup != 0;
+    fields.cut_words = info->cut_words;
     return fields;
 }
 
@@ -38416,7 +39161,6 @@ EITP__PRIVATE void eitp__labelled_header_write(unsigned char bytes[EITP__LABELLE
                                                const eitp__labelled_layout *layout) {
     const eitp__labelled_fields fields = eitp__labelled_fields_of(layout);
     eitp__labelled_header_unfinished(bytes);
-    eitp__put_number(bytes + EITP__LABELLED_AT_VERSION, 4, EITP__LABELLED_VERSION);
     for (size_t i = 0; i < EITP__COUNT(eitp__labelled_field_table); i++) {
         const eitp__labelled_field *field = &eitp__labelled_field_table[i];
         uint64_t value;
@@ -38441,6 +39185,7 @@ static void eitp__labelled_info_set(eitp_labelled_info *info, const eitp__labell
     info->repeated = fields->repeated;
     info->ambiguous = fields->ambiguous;
     info->dedup = fields->dedup != 0;
+    info->cut_words = fields->cut_words;
     info->sequence.max_length = (int32_t)fields->sequence_length;
     info->sequence.truncation = (eitp_truncation)fields->truncation;
     info->sequence.truncate_left = fields->truncate_left != 0;
@@ -38457,7 +39202,8 @@ static const char *eitp__labelled_impossible(const eitp__labelled_fields *fields
         return "size of an id";
     if (!vocabulary || vocabulary > (size == 2 ? 65536 : (uint64_t)INT32_MAX))
         return "vocabulary";
-    if (fields->problem > EITP_PROBLEM_REGRESSION)
+    if (fields->problem > EITP_PROBLEM_TOKENS ||
+        (fields->problem == EITP_PROBLEM_TOKENS && fields->version < EITP__LABELLED_TOKENS_VERSION))
         return "problem";
     if (!fields->sample_count || fields->sample_count > EITP__MAX_SAMPLES)
         return "number of samples";
@@ -38524,10 +39270,11 @@ static eitp_status eitp__labelled_header_check(const unsigned char *bytes, size_
     const uint32_t expected = (uint32_t)eitp__get_number(bytes + EITP__LABELLED_AT_CRC, 4);
     if (!version)
         return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: pack the examples again");
-    if (version != EITP__LABELLED_VERSION)
+    if (version > EITP__LABELLED_TOKENS_VERSION)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "unsupported labelled file version %llu (supported: %d): pack the examples again",
-                          (unsigned long long)version, (int)EITP__LABELLED_VERSION);
+                          "unsupported labelled file version %llu (supported: %d to %d): pack the examples again",
+                          (unsigned long long)version, (int)EITP__LABELLED_FIRST_VERSION,
+                          (int)EITP__LABELLED_TOKENS_VERSION);
     if (crc != expected)
         return eitp__fail(
             error, EITP_ERROR_FORMAT,
@@ -38598,6 +39345,8 @@ EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record
         return values <= (uint64_t)info->label_count;
     case EITP_PROBLEM_REGRESSION:
         return values == (uint64_t)info->label_count;
+    case EITP_PROBLEM_TOKENS:
+        return values == length;
     default:
         return values == 0;
     }
@@ -38605,8 +39354,9 @@ EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record
 
 EITP__PRIVATE int eitp__labelled_value_fits(uint32_t value, const eitp_labelled_info *info) {
     const uint32_t exponent = 0x7F800000u;
-    return info->problem == EITP_PROBLEM_REGRESSION ? (value & exponent) != exponent
-                                                    : value < (uint64_t)info->label_count;
+    if (info->problem == EITP_PROBLEM_REGRESSION)
+        return (value & exponent) != exponent;
+    return value < (uint64_t)info->label_count || (info->problem == EITP_PROBLEM_TOKENS && value == EITP__NO_LABEL);
 }
 /* <<src/data/labelled_format.c */
 
@@ -38656,7 +39406,7 @@ EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, 
     if (meaning->problem == EITP_PROBLEM_UNKNOWN)
         index->value_count = 0;
     for (size_t i = 0; i < index->value_count; i++)
-        index->values[i] = meaning->values[index->values[i]];
+        index->values[i] = index->values[i] == EITP__NO_LABEL ? EITP__NO_LABEL : meaning->values[index->values[i]];
     for (size_t i = 0; i < index->count && meaning->problem == EITP_PROBLEM_MULTI_LABEL; i++) {
         const eitp__labelled_record *record = &index->entries[i].record;
         eitp__sort(index->values + record->first_value, record->value_count, sizeof *index->values,
@@ -38746,6 +39496,7 @@ EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index,
         info->pair_count += entry->is_pair != 0;
         info->cut_samples += entry->cut > 0;
         info->cut_ids += entry->cut;
+        info->cut_words += entry->cut_words;
     }
 }
 /* <<src/data/labelled_index.c */
@@ -38938,9 +39689,9 @@ typedef struct eitp__labelled_packer {
     eitp__labelled_writer writer;
     eitp_labelled_info info;
     eitp__label_meaning meaning;
-    uint64_t examples; /* read */
-    int32_t *ids, *segments;
-    size_t id_capacity, segment_capacity;
+    uint64_t examples;               /* read */
+    int32_t *ids, *segments, *words; /* of the current example; the words are those of EITP_PROBLEM_TOKENS */
+    size_t id_capacity, segment_capacity, word_capacity;
     eitp_sequence_report report; /* of the current example */
 } eitp__labelled_packer;
 
@@ -38986,26 +39737,36 @@ static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp
 
 /* ---- An example ---- */
 
-/* Encodes the texts into packer->ids, whose room is enlarged if it is too small. */
-static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, const eitp_example *example,
+/* Makes room for `needed` tokens. */
+static eitp_status eitp__labelled_reserve_tokens(eitp__labelled_packer *packer, size_t needed, eitp_error *error) {
+    const size_t size = sizeof(int32_t);
+    if (needed > INT32_MAX)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sequence has %llu tokens; at most %ld are supported",
+                          (unsigned long long)needed, (long)INT32_MAX);
+    if (!eitp__reserve(packer->host, (void **)&packer->ids, &packer->id_capacity, needed, size) ||
+        !eitp__reserve(packer->host, (void **)&packer->segments, &packer->segment_capacity, needed, size) ||
+        !eitp__reserve(packer->host, (void **)&packer->words, &packer->word_capacity, needed, size))
+        return eitp__fail_memory(error, 3 * needed * size, "the tokens of an example");
+    return EITP_OK;
+}
+
+/* Encodes the words or the texts into packer->ids, whose room is enlarged if it is too small. */
+static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, const eitp_example *example, int as_words,
                                          eitp_error *error) {
     const eitp_text *pair = example->pair.bytes ? &example->pair : NULL;
     for (;;) {
-        const size_t capacity =
-            packer->id_capacity < packer->segment_capacity ? packer->id_capacity : packer->segment_capacity;
+        const size_t capacity = packer->word_capacity; /* the last of the three that is enlarged */
         eitp_status status =
-            eitp_tokenizer_encode_sequence(packer->tokenizer, &example->text, pair, &packer->sequence, packer->ids,
-                                           packer->segments, capacity, &packer->report, error);
-        const size_t needed = packer->report.count;
-        if (status != EITP_OK || needed <= capacity)
+            as_words ? eitp_tokenizer_encode_words(packer->tokenizer, example->words, example->word_count,
+                                                   &packer->sequence, packer->ids, packer->segments, packer->words,
+                                                   capacity, &packer->report, error)
+                     : eitp_tokenizer_encode_sequence(packer->tokenizer, &example->text, pair, &packer->sequence,
+                                                      packer->ids, packer->segments, capacity, &packer->report, error);
+        if (status != EITP_OK || packer->report.count <= capacity)
             return status;
-        if (needed > INT32_MAX)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sequence has %llu tokens; at most %ld are supported",
-                              (unsigned long long)needed, (long)INT32_MAX);
-        if (!eitp__reserve(packer->host, (void **)&packer->ids, &packer->id_capacity, needed, sizeof *packer->ids) ||
-            !eitp__reserve(packer->host, (void **)&packer->segments, &packer->segment_capacity, needed,
-                           sizeof *packer->segments))
-            return eitp__fail_memory(error, 2 * needed * sizeof *packer->ids, "the tokens of an example");
+        status = eitp__labelled_reserve_tokens(packer, packer->report.count, error);
+        if (status != EITP_OK)
+            return status;
     }
 }
 
@@ -39050,29 +39811,43 @@ static uint64_t eitp__text_hash(const eitp_example *example) {
     return eitp__fnv1a(hash, example->pair.bytes, example->pair.size);
 }
 
+/* The values of the tokens, in the place of their words: the first token of each word has its label. */
+static const uint32_t *eitp__labelled_token_values(const eitp__labelled_packer *packer) {
+    uint32_t *values = (uint32_t *)(void *)packer->words;
+    for (size_t i = packer->report.count; i-- > 0;) {
+        const int is_first = packer->words[i] >= 0 && (!i || packer->words[i] != packer->words[i - 1]);
+        values[i] = is_first ? packer->labels.numbers[packer->words[i]] : EITP__NO_LABEL;
+    }
+    return values;
+}
+
 /* Packs an example. EITP_ERROR_ARGUMENT: it is bad, and nothing has changed. */
 static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, const eitp_example *example,
                                                eitp_error *error) {
+    const int as_words = eitp__example_labels_are_of_words(&packer->labels, example);
     eitp__labelled_entry entry = EITP__ZERO;
-    entry.is_pair = example->pair.bytes != NULL;
-    eitp_status status = eitp__labelled_encode(packer, example, error);
+    entry.is_pair = example->pair.bytes != NULL && !as_words;
+    eitp_status status = eitp__labelled_encode(packer, example, as_words, error);
     if (status == EITP_OK)
         status = eitp__labelled_check_tokens(packer, entry.is_pair, error);
     if (status == EITP_OK)
         status = eitp__labelled_boundary(packer, &entry.record.boundary, error);
     if (status == EITP_OK)
         status = eitp__example_labels_add(&packer->labels, example, error);
+    const size_t value_count = as_words ? packer->report.count : packer->labels.count;
     if (status == EITP_OK)
-        status = eitp__labelled_index_reserve(&packer->index, packer->labels.count, error);
+        status = eitp__labelled_index_reserve(&packer->index, value_count, error);
     if (status != EITP_OK)
         return status;
     entry.record.first = packer->writer.id_count;
     entry.record.length = (uint32_t)packer->report.count;
     entry.record.text_hash = eitp__text_hash(example);
     entry.cut = (uint32_t)(packer->report.cut_first + packer->report.cut_second);
+    entry.cut_words = (uint32_t)packer->report.cut_words;
     status = eitp__labelled_writer_add(&packer->writer, packer->ids, packer->report.count, &entry.record.crc, error);
     if (status == EITP_OK)
-        eitp__labelled_index_add(&packer->index, entry, packer->labels.numbers, packer->labels.count);
+        eitp__labelled_index_add(&packer->index, entry,
+                                 as_words ? eitp__labelled_token_values(packer) : packer->labels.numbers, value_count);
     return status;
 }
 
@@ -39197,6 +39972,7 @@ static void eitp__labelled_packer_release(eitp__labelled_packer *packer) {
     eitp__example_labels_release(&packer->labels);
     eitp__release(packer->host, packer->ids, packer->id_capacity * sizeof *packer->ids);
     eitp__release(packer->host, packer->segments, packer->segment_capacity * sizeof *packer->segments);
+    eitp__release(packer->host, packer->words, packer->word_capacity * sizeof *packer->words);
 }
 
 eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,
@@ -39474,30 +40250,41 @@ static eitp_status eitp__labelled_read_ids(const eitp_labelled_file *file, uint6
     return crc == record->crc ? EITP_OK : eitp__labelled_fail_damaged(file, "sample", number, error);
 }
 
-/* Reads labels or numbers into what the problem has of a sample. */
+/* Stores value `i` of a sample in what its problem has. */
+static void eitp__labelled_store_value(eitp_problem problem, size_t i, uint32_t value, eitp_labelled_sample *sample) {
+    switch (problem) {
+    case EITP_PROBLEM_MULTI_LABEL:
+        sample->targets[value] = 1;
+        break;
+    case EITP_PROBLEM_REGRESSION:
+        memcpy(&sample->targets[i], &value, sizeof value);
+        break;
+    case EITP_PROBLEM_TOKENS:
+        sample->token_labels[i] = value == EITP__NO_LABEL ? -1 : (int32_t)value;
+        break;
+    default:
+        sample->label = (int32_t)value;
+    }
+}
+
+/* Reads labels or numbers into what the problem has of a sample, if it is wanted. */
 static eitp_status eitp__labelled_read_labels(const eitp_labelled_file *file, const eitp__labelled_record *record,
                                               eitp_labelled_sample *sample, eitp_error *error) {
     const eitp_labelled_info *info = &file->layout.info;
     uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
-    const int is_single = info->problem == EITP_PROBLEM_SINGLE_LABEL;
     sample->label = -1;
-    if (!is_single && !sample->targets)
+    if (info->problem == EITP_PROBLEM_TOKENS ? !sample->token_labels
+                                             : info->problem != EITP_PROBLEM_SINGLE_LABEL && !sample->targets)
         return EITP_OK;
-    for (int64_t i = 0; i < info->label_count && !is_single; i++)
+    for (int64_t i = 0; i < info->label_count && info->problem == EITP_PROBLEM_MULTI_LABEL; i++)
         sample->targets[i] = 0;
     for (size_t done = 0; done < record->value_count;) {
         const size_t left = record->value_count - done, count = left < EITP__COUNT(values) ? left : EITP__COUNT(values);
         eitp_status status = eitp__labelled_read_values(file, record->first_value + done, count, values, error);
         if (status != EITP_OK)
             return status;
-        for (size_t i = 0; i < count; i++) {
-            if (is_single)
-                sample->label = (int32_t)values[i];
-            else if (info->problem == EITP_PROBLEM_MULTI_LABEL)
-                sample->targets[values[i]] = 1;
-            else
-                memcpy(&sample->targets[done + i], &values[i], sizeof values[i]);
-        }
+        for (size_t i = 0; i < count; i++)
+            eitp__labelled_store_value(info->problem, done + i, values[i], sample);
         done += count;
     }
     return EITP_OK;
@@ -39881,6 +40668,10 @@ static uint64_t eitp__array_length(const eitp_labelled_arrays *arrays, uint64_t 
     return arrays->starts[number + 1] - arrays->starts[number];
 }
 
+static int eitp__has_targets(const eitp_labelled_arrays *arrays) {
+    return arrays->problem == EITP_PROBLEM_MULTI_LABEL || arrays->problem == EITP_PROBLEM_REGRESSION;
+}
+
 static eitp_status eitp__read_labelled_arrays(void *user, uint64_t number, eitp_labelled_sample *sample,
                                               eitp_error *error) {
     const eitp_labelled_arrays *arrays = (const eitp_labelled_arrays *)user;
@@ -39895,13 +40686,16 @@ static eitp_status eitp__read_labelled_arrays(void *user, uint64_t number, eitp_
     for (uint64_t i = 0; i < length && sample->segments; i++)
         sample->segments[i] = arrays->segments ? arrays->segments[first + i] : 0;
     sample->label = arrays->problem == EITP_PROBLEM_SINGLE_LABEL ? arrays->labels[number] : -1;
-    if (sample->targets && (arrays->problem == EITP_PROBLEM_MULTI_LABEL || arrays->problem == EITP_PROBLEM_REGRESSION))
+    if (sample->token_labels && arrays->problem == EITP_PROBLEM_TOKENS)
+        memcpy(sample->token_labels, arrays->token_labels + first, (size_t)length * sizeof *sample->token_labels);
+    if (sample->targets && eitp__has_targets(arrays))
         memcpy(sample->targets, arrays->targets + number * targets, targets * sizeof *sample->targets);
     return EITP_OK;
 }
 
-static eitp_status eitp__check_array_label(const eitp_labelled_arrays *arrays, uint64_t number, eitp_error *error) {
-    const int32_t label = arrays->labels[number];
+/* Checks a label of sample `number`. */
+static eitp_status eitp__check_array_label(const eitp_labelled_arrays *arrays, int32_t label, uint64_t number,
+                                           eitp_error *error) {
     if (label >= -1 && label < arrays->label_count)
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has label %ld, but there are %lld labels",
@@ -39934,23 +40728,28 @@ static eitp_status eitp__arrays_check_sample(const eitp_labelled_arrays *arrays,
                               (unsigned long long)number, (unsigned long long)(i - first));
     }
     if (arrays->problem == EITP_PROBLEM_SINGLE_LABEL)
-        return eitp__check_array_label(arrays, number, error);
-    return arrays->problem == EITP_PROBLEM_UNKNOWN ? EITP_OK : eitp__check_array_targets(arrays, number, error);
+        return eitp__check_array_label(arrays, arrays->labels[number], number, error);
+    for (uint64_t i = first; i < end && arrays->problem == EITP_PROBLEM_TOKENS; i++) {
+        eitp_status status = eitp__check_array_label(arrays, arrays->token_labels[i], number, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return eitp__has_targets(arrays) ? eitp__check_array_targets(arrays, number, error) : EITP_OK;
 }
 
 static eitp_status eitp__arrays_check(const eitp_labelled_arrays *arrays, eitp_error *error) {
     const int problem = (int)arrays->problem;
-    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_REGRESSION)
+    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_TOKENS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown problem %d", problem);
     if (arrays->label_count < 0 || arrays->label_count > INT32_MAX || !arrays->label_count != !problem)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "label_count must be at least 1, or 0 with EITP_PROBLEM_UNKNOWN (got %lld)",
                           (long long)arrays->label_count);
     if (!arrays->count || !arrays->starts || !arrays->ids ||
-        (problem == EITP_PROBLEM_SINGLE_LABEL && !arrays->labels) ||
-        (problem > EITP_PROBLEM_SINGLE_LABEL && !arrays->targets))
+        (problem == EITP_PROBLEM_SINGLE_LABEL && !arrays->labels) || (eitp__has_targets(arrays) && !arrays->targets) ||
+        (problem == EITP_PROBLEM_TOKENS && !arrays->token_labels))
         return eitp__fail_null(error, "eitp_labelled_memory_source",
-                               "starts, ids, labels or targets of at least one sample");
+                               "starts, ids, labels, targets or token_labels of at least one sample");
     for (uint64_t i = 0; i < arrays->count; i++) {
         eitp_status status = eitp__arrays_check_sample(arrays, i, error);
         if (status != EITP_OK)
@@ -39969,7 +40768,9 @@ static uint64_t eitp__arrays_hash(const eitp_labelled_arrays *arrays) {
         hash = eitp__fnv1a(hash, arrays->segments + first, (size_t)ids * sizeof *arrays->segments);
     if (arrays->problem == EITP_PROBLEM_SINGLE_LABEL)
         hash = eitp__fnv1a(hash, arrays->labels, (size_t)arrays->count * sizeof *arrays->labels);
-    else if (arrays->problem != EITP_PROBLEM_UNKNOWN)
+    else if (arrays->problem == EITP_PROBLEM_TOKENS)
+        hash = eitp__fnv1a(hash, arrays->token_labels + first, (size_t)ids * sizeof *arrays->token_labels);
+    else if (eitp__has_targets(arrays))
         hash = eitp__fnv1a(hash, arrays->targets, (size_t)targets * sizeof *arrays->targets);
     return hash ? hash : 1;
 }
@@ -40000,42 +40801,62 @@ eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp
 /* >>src/data/label_counts.c */
 /* How often labels occur, and class weights. */
 
-/* Reads all samples; `targets` has room for those of one with several labels. */
-static eitp_status eitp__count_source_labels(const eitp_labelled_source *source, float *targets, uint64_t *counts,
+/* Counts labels of sample `number`; -1 is none. */
+static eitp_status eitp__count_labels_of(const eitp_labelled_source *source, uint64_t number, const int32_t *labels,
+                                         int64_t count, uint64_t *counts, eitp_error *error) {
+    for (int64_t i = 0; i < count; i++) {
+        if (labels[i] >= source->label_count)
+            return eitp__fail(error, EITP_ERROR_INTERNAL, "sample %llu has label %ld of %lld",
+                              (unsigned long long)number, (long)labels[i], (long long)source->label_count);
+        if (labels[i] >= 0)
+            counts[labels[i]]++;
+    }
+    return EITP_OK;
+}
+
+/* Reads all samples; `memory` has room for the targets or the labels of tokens of one. */
+static eitp_status eitp__count_source_labels(const eitp_labelled_source *source, void *memory, uint64_t *counts,
                                              eitp_error *error) {
+    const int is_tokens = source->problem == EITP_PROBLEM_TOKENS;
     for (uint64_t i = 0; i < source->count; i++) {
         eitp_labelled_sample sample;
         memset(&sample, 0, sizeof sample);
-        sample.targets = targets;
+        sample.targets = source->problem == EITP_PROBLEM_MULTI_LABEL ? (float *)memory : NULL;
+        sample.token_labels = is_tokens ? (int32_t *)memory : NULL;
         eitp_status status = source->read(source->user, i, &sample, error);
+        if (status == EITP_OK && !sample.targets)
+            status = eitp__count_labels_of(source, i, is_tokens ? sample.token_labels : &sample.label,
+                                           is_tokens ? sample.length : 1, counts, error);
         if (status != EITP_OK)
             return status;
-        if (!targets && sample.label >= source->label_count)
-            return eitp__fail(error, EITP_ERROR_INTERNAL, "sample %llu has label %ld of %lld", (unsigned long long)i,
-                              (long)sample.label, (long long)source->label_count);
-        if (!targets && sample.label >= 0)
-            counts[sample.label]++;
-        for (int64_t label = 0; label < source->label_count && targets; label++)
-            counts[label] += targets[label] > 0;
+        for (int64_t label = 0; label < source->label_count && sample.targets; label++)
+            counts[label] += sample.targets[label] > 0;
     }
     return EITP_OK;
+}
+
+/* Bytes that counting needs for the labels of one sample. */
+static size_t eitp__label_bytes(const eitp_labelled_source *source) {
+    return source->problem == EITP_PROBLEM_MULTI_LABEL ? (size_t)source->label_count * sizeof(float)
+           : source->problem == EITP_PROBLEM_TOKENS    ? (size_t)source->max_length * sizeof(int32_t)
+                                                       : 0;
 }
 
 eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source, uint64_t *counts,
                                        eitp_error *error) {
     if (!host || !source || !source->read || !counts)
         return eitp__fail_null(error, "eitp_labelled_class_counts", "host, source and counts");
-    const int has_several = source->problem == EITP_PROBLEM_MULTI_LABEL;
-    if (source->label_count < 1 || (!has_several && source->problem != EITP_PROBLEM_SINGLE_LABEL))
+    if (source->label_count < 1 || source->problem == EITP_PROBLEM_REGRESSION ||
+        source->problem == EITP_PROBLEM_UNKNOWN)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples have no labels to count: their problem is %s",
                           source->problem == EITP_PROBLEM_REGRESSION ? "a regression" : "unknown");
-    const size_t bytes = has_several ? (size_t)source->label_count * sizeof(float) : 0;
-    float *targets = (float *)eitp__allocate(host, bytes);
-    if (bytes && !targets)
+    const size_t bytes = eitp__label_bytes(source);
+    void *memory = eitp__allocate(host, bytes);
+    if (bytes && !memory)
         return eitp__fail_memory(error, bytes, "counting labels");
     memset(counts, 0, (size_t)source->label_count * sizeof *counts);
-    eitp_status status = eitp__count_source_labels(source, targets, counts, error);
-    eitp__release(host, targets, bytes);
+    eitp_status status = eitp__count_source_labels(source, memory, counts, error);
+    eitp__release(host, memory, bytes);
     return status;
 }
 
@@ -40089,6 +40910,20 @@ EITP__PRIVATE const char *eitp__safetensors_type(eitp_dtype dtype) {
 
 /* ---- An entry of the header ---- */
 
+EITP__PRIVATE unsigned eitp__safetensors_set_type(eitp__safetensors_entry *entry, const char *type) {
+    unsigned bits = 0;
+    entry->dtype = -1;
+    snprintf(entry->type, sizeof entry->type, "%s", type);
+    for (size_t i = 0; i < EITP__COUNT(eitp__safetensors_types); i++) {
+        if (strcmp(eitp__safetensors_types[i].name, type))
+            continue;
+        entry->dtype = eitp__safetensors_types[i].dtype;
+        bits = eitp__safetensors_types[i].bits;
+    }
+    entry->element_size = bits % 8 ? 0 : bits / 8;
+    return bits;
+}
+
 static eitp_status eitp__read_type(const eitp__json *value, eitp__safetensors_entry *entry, unsigned *bits,
                                    eitp_error *error) {
     const char *type = NULL;
@@ -40097,15 +40932,7 @@ static eitp_status eitp__read_type(const eitp__json *value, eitp__safetensors_en
         return status;
     if (!type)
         return eitp__fail(error, EITP_ERROR_FORMAT, "missing \"dtype\"");
-    entry->dtype = -1;
-    snprintf(entry->type, sizeof entry->type, "%s", type);
-    for (size_t i = 0; i < EITP__COUNT(eitp__safetensors_types); i++) {
-        if (strcmp(eitp__safetensors_types[i].name, type))
-            continue;
-        entry->dtype = eitp__safetensors_types[i].dtype;
-        *bits = eitp__safetensors_types[i].bits;
-        entry->element_size = *bits % 8 ? 0 : *bits / 8;
-    }
+    *bits = eitp__safetensors_set_type(entry, type);
     return EITP_OK;
 }
 
@@ -40244,10 +41071,21 @@ static eitp_status eitp__read_metadata(eitp__header *header, eitp__json_document
     return EITP_OK;
 }
 
+EITP__PRIVATE eitp_status eitp__safetensors_add_entry(eitp__safetensors *collection, eitp__safetensors_entry entry,
+                                                      eitp_error *error) {
+    void *entries = collection->entries;
+    if (!eitp__reserve(&collection->host, &entries, &collection->entry_capacity, collection->entry_count + 1,
+                       sizeof entry))
+        return eitp__fail_memory(error, (collection->entry_count + 1) * sizeof entry, "the list of tensors");
+    collection->entries = (eitp__safetensors_entry *)entries;
+    entry.part = collection->part_count - 1;
+    collection->entries[collection->entry_count++] = entry;
+    return EITP_OK;
+}
+
 static eitp_status eitp__add_entry(eitp__safetensors *collection, eitp__header *header, const eitp__json *member,
                                    eitp_error *error) {
     eitp__safetensors_entry entry;
-    void *entries = collection->entries;
     eitp_status status;
     memset(&entry, 0, sizeof entry);
     if (memchr(member->name, 0, member->name_size))
@@ -40255,15 +41093,9 @@ static eitp_status eitp__add_entry(eitp__safetensors *collection, eitp__header *
     status = eitp__read_entry(member, header->part->data_size, &entry, error);
     if (status)
         return eitp__fail_prefix(error, status, "tensor '%.100s'", member->name);
-    if (!eitp__reserve(&collection->host, &entries, &collection->entry_capacity, collection->entry_count + 1,
-                       sizeof entry))
-        return eitp__fail_memory(error, (collection->entry_count + 1) * sizeof entry, "the list of tensors");
-    collection->entries = (eitp__safetensors_entry *)entries;
     entry.name = eitp__header_keep_name(header, member);
-    entry.part = collection->part_count - 1;
     entry.offset += header->part->data_start;
-    collection->entries[collection->entry_count++] = entry;
-    return EITP_OK;
+    return eitp__safetensors_add_entry(collection, entry, error);
 }
 
 /* Parses the member from header->at to `end`. */
@@ -40389,8 +41221,8 @@ EITP__PRIVATE eitp_status eitp__safetensors_sort(eitp__safetensors *collection, 
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_load_header(const eitp_host *host, eitp__safetensors_part *part,
-                                                        eitp_error *error) {
+/* Reads the header of a part's file into memory. */
+static eitp_status eitp__load_header(const eitp_host *host, eitp__safetensors_part *part, eitp_error *error) {
     unsigned char bytes[8];
     uint64_t file_size = 0, header_size = 0;
     size_t done = 0;
@@ -40423,8 +41255,8 @@ EITP__PRIVATE eitp_status eitp__safetensors_load_header(const eitp_host *host, e
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_parse_header(eitp__safetensors *collection, eitp__safetensors_part *part,
-                                                         eitp_error *error) {
+/* Parses and checks the header of the last part, and adds its entries, sorted by name. */
+static eitp_status eitp__parse_header(eitp__safetensors *collection, eitp__safetensors_part *part, eitp_error *error) {
     const size_t first = collection->entry_count;
     eitp__header header;
     eitp_status status;
@@ -40436,6 +41268,15 @@ EITP__PRIVATE eitp_status eitp__safetensors_parse_header(eitp__safetensors *coll
     if (!status)
         status = eitp__check_cover(collection, first, error);
     return status ? status : eitp__safetensors_sort(collection, first, error);
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_read_header(eitp__safetensors *collection, eitp__safetensors_part *part,
+                                                        eitp_error *error) {
+    eitp_status status = eitp__load_header(&collection->host, part, error);
+    if (status)
+        return status;
+    status = eitp__parse_header(collection, part, error);
+    return status ? eitp__fail_prefix(error, status, "%s", part->file.path) : EITP_OK;
 }
 /* <<src/io/safetensors_header.c */
 
@@ -40464,32 +41305,30 @@ EITP__PRIVATE eitp_status eitp__safetensors_add(eitp__safetensors *collection, c
     collection->parts[collection->part_count++] = part;
     status = eitp__file_open(&part->file, &collection->host, path, EITP_FILE_READ, error);
     if (!status)
-        status = eitp__safetensors_load_header(&collection->host, part, error);
+        status = collection->format(collection, part, error);
     if (status)
         return status;
-    status = eitp__safetensors_parse_header(collection, part, error);
-    if (status)
-        return eitp__fail_prefix(error, status, "%s", path);
     if (part->data_size >= EITP__SAFETENSORS_LARGE_FILE && !collection->worker &&
         eitp__worker_create(&collection->host, 1, &collection->worker, NULL))
         collection->worker = NULL; /* one thread does as well */
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__safetensors **collection,
-                                                   eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__safetensors_create(const eitp_host *host, eitp__tensor_format format,
+                                                   eitp__safetensors **collection, eitp_error *error) {
     eitp__safetensors *created = (eitp__safetensors *)eitp__allocate(host, sizeof *created);
     if (!created)
         return eitp__fail_memory(error, sizeof *created, "a safetensors file");
     created->host = *host;
+    created->format = format;
     *collection = created;
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const char *path,
-                                                 eitp__safetensors **collection, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__safetensors_open_as(const eitp_host *host, const char *path, eitp__tensor_format format,
+                                                    eitp__safetensors **collection, eitp_error *error) {
     eitp__safetensors *created = NULL;
-    eitp_status status = eitp__safetensors_create(host, &created, error);
+    eitp_status status = eitp__safetensors_create(host, format, &created, error);
     if (!status)
         status = eitp__safetensors_add(created, path, error);
     if (status)
@@ -40497,6 +41336,11 @@ EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const ch
     else
         *collection = created;
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const char *path,
+                                                 eitp__safetensors **collection, eitp_error *error) {
+    return eitp__safetensors_open_as(host, path, eitp__safetensors_read_header, collection, error);
 }
 
 EITP__PRIVATE void eitp__safetensors_close(eitp__safetensors *collection) {
@@ -40621,6 +41465,33 @@ static eitp_status eitp__read_halves(eitp__worker *worker, eitp__read_range *ran
     return status ? status : other;
 }
 
+/*
+ * Reads elements [first, first + count) of a transposed matrix. Element (r, c) is number c * rows + r of the file, so
+ * each column of the rows wanted is one run; the first and the last of these rows may be wanted in part only.
+ */
+static eitp_status eitp__read_transposed(const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                         int64_t first, int64_t count, char *destination, eitp_error *error) {
+    char run[EITP__SAFETENSORS_CHUNK];
+    const int64_t rows = entry->shape[0], columns = entry->shape[1], end = first + count;
+    const int64_t max_length = (int64_t)(sizeof run / entry->element_size);
+    eitp__file *file = &collection->parts[entry->part]->file;
+    eitp_status status = EITP_OK;
+    for (int64_t c = 0; c < columns && !status; c++) {
+        const int64_t last_row = (end - c + columns - 1) / columns;
+        for (int64_t r = (first - c + columns - 1) / columns; r < last_row && !status;) {
+            const int64_t length = last_row - r < max_length ? last_row - r : max_length;
+            char *element = destination + (size_t)(r * columns + c - first) * entry->element_size;
+            status = eitp__file_read(file, entry->offset + (uint64_t)(c * rows + r) * entry->element_size, run,
+                                     (size_t)length * entry->element_size, error);
+            for (int64_t i = 0; i < length && !status; i++)
+                memcpy(element + (size_t)(i * columns) * entry->element_size, run + (size_t)i * entry->element_size,
+                       entry->element_size);
+            r += length;
+        }
+    }
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, int64_t first, int64_t count,
                                                  void *destination, uint32_t *crc, eitp_error *error) {
@@ -40628,6 +41499,8 @@ EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collec
     eitp_status status = eitp__locate(collection, entry, first, count, &range.offset, &range.size, error);
     if (status)
         return status;
+    if (entry->is_transposed)
+        return eitp__read_transposed(collection, entry, first, count, (char *)destination, error);
     range.file = &collection->parts[entry->part]->file;
     range.bytes = (unsigned char *)destination;
     range.sums = crc != NULL;
@@ -40693,7 +41566,7 @@ EITP__PRIVATE eitp__file_sum eitp__safetensors_sum(const eitp__safetensors *coll
 /* <<src/io/safetensors.c */
 
 /* >>src/io/safetensors_index.c */
-/* model.safetensors.index.json: the files of a model in several, as one collection. */
+/* model.safetensors.index.json, or that of another format: the files of a model in several, as one collection. */
 
 /* Maximum size of an index, which lists every tensor of a model: 671 billion parameters need 9 MB. */
 #define EITP__SAFETENSORS_MAX_INDEX ((size_t)32 << 20)
@@ -40783,8 +41656,9 @@ static char *eitp__copy_directory(const eitp_host *host, const char *path) {
     return eitp__copy_bytes(host, path, slash ? (size_t)(slash - path) + 1 : 0);
 }
 
-EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, const char *path,
-                                                       eitp__safetensors **collection, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__safetensors_open_index_as(const eitp_host *host, const char *path,
+                                                          eitp__tensor_format format, eitp__safetensors **collection,
+                                                          eitp_error *error) {
     eitp__json_document *index = NULL;
     eitp__safetensors *created = NULL;
     const eitp__json *map;
@@ -40797,9 +41671,9 @@ EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, co
     if (!directory)
         status = eitp__fail_memory(error, strlen(path) + 1, "the name of a directory");
     else if (!map || map->kind != EITP__JSON_OBJECT)
-        status = eitp__fail(error, EITP_ERROR_FORMAT, "missing object \"weight_map\"; not a safetensors index");
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "missing object \"weight_map\"; not an index of weights");
     else
-        status = eitp__safetensors_create(host, &created, error);
+        status = eitp__safetensors_create(host, format, &created, error);
     if (!status)
         status = eitp__add_weight_map(created, directory, map, error);
     eitp__release_text(host, directory);
@@ -40811,7 +41685,1002 @@ EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, co
     *collection = created;
     return EITP_OK;
 }
+
+EITP__PRIVATE eitp_status eitp__safetensors_open_index(const eitp_host *host, const char *path,
+                                                       eitp__safetensors **collection, eitp_error *error) {
+    return eitp__safetensors_open_index_as(host, path, eitp__safetensors_read_header, collection, error);
+}
 /* <<src/io/safetensors_index.c */
+
+/* >>src/io/zip.c */
+/* Sizes of records, without names, extra fields and comments. */
+#define EITP__ZIP_LOCAL_HEADER 30u
+#define EITP__ZIP_CENTRAL_HEADER 46u
+#define EITP__ZIP_END 22u
+#define EITP__ZIP64_LOCATOR 20u
+#define EITP__ZIP64_END 56u
+
+#define EITP__ZIP_LOCAL_SIGNATURE 0x04034b50u
+#define EITP__ZIP_CENTRAL_SIGNATURE 0x02014b50u
+#define EITP__ZIP_END_SIGNATURE 0x06054b50u
+#define EITP__ZIP64_LOCATOR_SIGNATURE 0x07064b50u
+#define EITP__ZIP64_END_SIGNATURE 0x06064b50u
+
+#define EITP__ZIP64_NUMBERS 1u            /* id of the extra field with numbers of 64 bits */
+#define EITP__ZIP_IN_ZIP64 0xffffffffu    /* a number of 32 bits that is in a zip64 record instead */
+#define EITP__ZIP_COUNT_IN_ZIP64 0xffffu  /* the same of 16 bits */
+#define EITP__ZIP_MAX_DIRECTORY 16777216u /* 160,000 entries */
+
+/* Where the central directory is. */
+typedef struct eitp__zip_span {
+    uint64_t offset, size, count;
+    uint64_t limit; /* offset of the record after it, or of a later one */
+} eitp__zip_span;
+
+/* Replaces the numbers of the end record by those of zip64's, whose locator is in front of it. */
+static eitp_status eitp__zip_read_end64(eitp__file *file, const unsigned char *locator, eitp__zip_span *span,
+                                        eitp_error *error) {
+    unsigned char end[EITP__ZIP64_END] = {0};
+    const uint64_t at = eitp__get_number(locator + 8, 8);
+    const int is_located = eitp__get_number(locator, 4) == EITP__ZIP64_LOCATOR_SIGNATURE && span->limit >= sizeof end &&
+                           at <= span->limit - sizeof end;
+    eitp_status status = is_located ? eitp__file_read(file, at, end, sizeof end, error) : EITP_OK;
+    if (status)
+        return status;
+    if (eitp__get_number(end, 4) != EITP__ZIP64_END_SIGNATURE)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the zip archive has no valid zip64 record; download it again");
+    span->count = eitp__get_number(end + 32, 8);
+    span->size = eitp__get_number(end + 40, 8);
+    span->offset = eitp__get_number(end + 48, 8);
+    span->limit = at;
+    return EITP_OK;
+}
+
+/* Finds the central directory by the records at the end of the file. */
+static eitp_status eitp__zip_read_end(eitp__file *file, eitp__zip_span *span, eitp_error *error) {
+    unsigned char bytes[EITP__ZIP64_LOCATOR + EITP__ZIP_END] = {0};
+    const unsigned char *end = bytes + EITP__ZIP64_LOCATOR;
+    uint64_t size = 0;
+    eitp_status status = eitp__file_size(file, &size, error);
+    if (!status && size >= sizeof bytes)
+        status = eitp__file_read(file, size - sizeof bytes, bytes, sizeof bytes, error);
+    if (status)
+        return status;
+    if (eitp__get_number(end, 4) != EITP__ZIP_END_SIGNATURE)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the end of the zip archive is missing; the file is truncated: download it again");
+    span->count = eitp__get_number(end + 10, 2);
+    span->size = eitp__get_number(end + 12, 4);
+    span->offset = eitp__get_number(end + 16, 4);
+    span->limit = size - sizeof bytes;
+    if (span->count == EITP__ZIP_COUNT_IN_ZIP64 || span->size == EITP__ZIP_IN_ZIP64 ||
+        span->offset == EITP__ZIP_IN_ZIP64)
+        status = eitp__zip_read_end64(file, bytes, span, error);
+    else
+        span->limit = size - EITP__ZIP_END;
+    if (status)
+        return status;
+    if (span->offset > span->limit || span->size > span->limit - span->offset ||
+        span->count > span->size / EITP__ZIP_CENTRAL_HEADER)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the zip directory of %llu entries (%llu bytes at %llu) does not fit the file; download it "
+                          "again",
+                          (unsigned long long)span->count, (unsigned long long)span->size,
+                          (unsigned long long)span->offset);
+    if (span->size > EITP__ZIP_MAX_DIRECTORY)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "the zip directory has %llu bytes; the limit is %u",
+                          (unsigned long long)span->size, EITP__ZIP_MAX_DIRECTORY);
+    return EITP_OK;
+}
+
+/* Replaces the numbers that 32 bits do not hold by those of the zip64 extra field, which has only them, in this order.
+   Returns 0 if it lacks one. */
+static int eitp__zip_widen(const unsigned char *extra, size_t size, uint64_t *const numbers[3]) {
+    size_t left = 0;
+    while (size >= 4 && !left) {
+        const size_t length = (size_t)eitp__get_number(extra + 2, 2);
+        if (length > size - 4)
+            return 0;
+        if (eitp__get_number(extra, 2) == EITP__ZIP64_NUMBERS)
+            left = length;
+        extra += left ? 4 : 4 + length;
+        size -= 4 + length;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (*numbers[i] != EITP__ZIP_IN_ZIP64)
+            continue;
+        if (left < 8)
+            return 0;
+        *numbers[i] = eitp__get_number(extra, 8);
+        extra += 8;
+        left -= 8;
+    }
+    return 1;
+}
+
+/* Reads the central header at `at`, which is moved on. */
+static eitp_status eitp__zip_read_central(const eitp__zip *zip, size_t *at, eitp__zip_entry *entry, eitp_error *error) {
+    unsigned char *header = (unsigned char *)zip->directory + *at;
+    const size_t left = zip->directory_size - *at;
+    size_t name_size, extra_size, size;
+    uint64_t whole;
+    uint64_t *const numbers[3] = {&whole, &entry->size, &entry->header};
+    if (left < EITP__ZIP_CENTRAL_HEADER || eitp__get_number(header, 4) != EITP__ZIP_CENTRAL_SIGNATURE)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "byte %zu of the zip directory does not begin an entry", *at);
+    name_size = (size_t)eitp__get_number(header + 28, 2);
+    extra_size = (size_t)eitp__get_number(header + 30, 2);
+    size = EITP__ZIP_CENTRAL_HEADER + name_size + extra_size + (size_t)eitp__get_number(header + 32, 2);
+    entry->size = eitp__get_number(header + 20, 4);
+    whole = eitp__get_number(header + 24, 4);
+    entry->header = eitp__get_number(header + 42, 4);
+    if (size > left || !eitp__zip_widen(header + EITP__ZIP_CENTRAL_HEADER + name_size, extra_size, numbers))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "byte %zu of the zip directory: the entry is cut off", *at);
+    entry->is_stored = !eitp__get_number(header + 10, 2) && !(eitp__get_number(header + 8, 2) & 1);
+    if (entry->is_stored && entry->size != whole)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "byte %zu of the zip directory: %llu bytes are stored for an entry of %llu", *at,
+                          (unsigned long long)entry->size, (unsigned long long)whole);
+    /* A name becomes a string by moving over the last byte of the header, which has been read. */
+    entry->name = (char *)header + EITP__ZIP_CENTRAL_HEADER - 1;
+    memmove(header + EITP__ZIP_CENTRAL_HEADER - 1, header + EITP__ZIP_CENTRAL_HEADER, name_size);
+    header[EITP__ZIP_CENTRAL_HEADER - 1 + name_size] = 0;
+    *at += size;
+    return EITP_OK;
+}
+
+static eitp_status eitp__zip_read_directory(eitp__file *file, eitp__zip *zip, const eitp__zip_span *span,
+                                            eitp_error *error) {
+    eitp_status status;
+    size_t at = 0;
+    zip->directory = (char *)eitp__allocate_uninitialized(zip->host, (size_t)span->size);
+    if (span->size && !zip->directory)
+        return eitp__fail_memory(error, (size_t)span->size, "the directory of a zip archive");
+    zip->directory_size = (size_t)span->size;
+    zip->entries = (eitp__zip_entry *)eitp__allocate(zip->host, (size_t)span->count * sizeof *zip->entries);
+    if (span->count && !zip->entries)
+        return eitp__fail_memory(error, (size_t)span->count * sizeof *zip->entries, "the directory of a zip archive");
+    zip->count = (size_t)span->count;
+    status = zip->count ? eitp__file_read(file, span->offset, zip->directory, zip->directory_size, error) : EITP_OK;
+    for (size_t i = 0; i < zip->count && !status; i++)
+        status = eitp__zip_read_central(zip, &at, &zip->entries[i], error);
+    if (!status && at != zip->directory_size)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "the zip directory has %zu bytes after its %zu entries",
+                            zip->directory_size - at, zip->count);
+    return status;
+}
+
+static int eitp__zip_compare_headers(const void *left, const void *right) {
+    const eitp__zip_entry *a = (const eitp__zip_entry *)left, *b = (const eitp__zip_entry *)right;
+    return a->header < b->header ? -1 : a->header > b->header;
+}
+
+static int eitp__zip_compare_names(const void *left, const void *right) {
+    const eitp__zip_entry *a = (const eitp__zip_entry *)left, *b = (const eitp__zip_entry *)right;
+    return strcmp(a->name, b->name);
+}
+
+/* Reads the local header of an entry, which must lie in front of `end` with its bytes. */
+static eitp_status eitp__zip_locate(eitp__file *file, eitp__zip_entry *entry, uint64_t end, eitp_error *error) {
+    unsigned char header[EITP__ZIP_LOCAL_HEADER] = {0};
+    const int fits = end >= sizeof header && entry->header <= end - sizeof header;
+    eitp_status status = fits ? eitp__file_read(file, entry->header, header, sizeof header, error) : EITP_OK;
+    if (status)
+        return status;
+    entry->offset = entry->header + sizeof header + eitp__get_number(header + 26, 2) + eitp__get_number(header + 28, 2);
+    if (!fits || eitp__get_number(header, 4) != EITP__ZIP_LOCAL_SIGNATURE || entry->offset > end ||
+        entry->size > end - entry->offset)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "'%.100s' (%llu bytes at %llu) does not fit its place in the zip archive; download it again",
+                          entry->name, (unsigned long long)entry->size, (unsigned long long)entry->header);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__zip_open(eitp__file *file, eitp__zip *zip, eitp_error *error) {
+    eitp__zip_span span = EITP__ZERO;
+    eitp_status status = eitp__zip_read_end(file, &span, error);
+    memset(zip, 0, sizeof *zip);
+    zip->host = file->host;
+    if (!status)
+        status = eitp__zip_read_directory(file, zip, &span, error);
+    if (!status)
+        eitp__sort(zip->entries, zip->count, sizeof *zip->entries, eitp__zip_compare_headers);
+    for (size_t i = 0; i < zip->count && !status; i++) {
+        const uint64_t end = i + 1 < zip->count ? zip->entries[i + 1].header : span.offset;
+        status = eitp__zip_locate(file, &zip->entries[i], end < span.offset ? end : span.offset, error);
+    }
+    if (!status)
+        eitp__sort(zip->entries, zip->count, sizeof *zip->entries, eitp__zip_compare_names);
+    for (size_t i = 1; i < zip->count && !status; i++) {
+        if (!strcmp(zip->entries[i - 1].name, zip->entries[i].name))
+            status =
+                eitp__fail(error, EITP_ERROR_FORMAT, "the zip archive has two entries '%.100s'", zip->entries[i].name);
+    }
+    return status;
+}
+
+EITP__PRIVATE void eitp__zip_close(eitp__zip *zip) {
+    if (!zip->host)
+        return;
+    eitp__release(zip->host, zip->directory, zip->directory_size);
+    eitp__release(zip->host, zip->entries, zip->count * sizeof *zip->entries);
+    memset(zip, 0, sizeof *zip);
+}
+
+EITP__PRIVATE const eitp__zip_entry *eitp__zip_find(const eitp__zip *zip, const char *name) {
+    size_t low = 0, high = zip->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = strcmp(zip->entries[middle].name, name);
+        if (!order)
+            return &zip->entries[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+/* <<src/io/zip.c */
+
+/* >>src/io/pickle.c */
+/*
+ * Pickle (PEP 307, Python's pickletools) is a stack machine. A state dict is
+ *   OrderedDict(), {name: _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks), ...} set into it;
+ * a storage is the persistent id ('storage', type, key, location, count). Objects are memoized as they are made, with
+ * ascending numbers, and fetched from the memo when they recur.
+ */
+#define EITP__PICKLE_MAX_DEPTH 65536 /* values on the stack; Python sets 1000 items of a dictionary at once */
+
+/* What a value is. The letters make up the signatures of tuples. */
+enum {
+    EITP__PICKLE_MARK = '(',
+    EITP__PICKLE_INTEGER = 'i',
+    EITP__PICKLE_BOOLEAN = 'b',
+    EITP__PICKLE_TEXT = 'x',
+    EITP__PICKLE_GLOBAL = 'g',
+    EITP__PICKLE_TUPLE = 't',
+    EITP__PICKLE_DICTIONARY = 'd',
+    EITP__PICKLE_STORAGE = 's',
+    EITP__PICKLE_TENSOR = 'v'
+};
+
+/* A storage and a tensor are the arguments they are made from: tuples whose items were checked. */
+typedef struct eitp__pickle_value {
+    int kind;
+    int size;       /* bytes of a text; items of a tuple, or of the one that a storage or tensor is made from */
+    int64_t number; /* an integer; the place of a text; the index of a global or of a tuple's first item; 1: the first
+                       dictionary of the pickle */
+} eitp__pickle_value;
+
+typedef struct eitp__pickle_values {
+    eitp__pickle_value *at;
+    size_t count, capacity;
+} eitp__pickle_values;
+
+typedef struct eitp__pickle {
+    const eitp_host *host;
+    char *bytes;
+    size_t size;
+    size_t next;           /* the byte after those that were read */
+    size_t texts, tensors; /* read so far */
+    int has_dictionary, is_finished;
+    eitp__pickle_values stack, memo, items; /* items: of all tuples */
+    eitp__pickle_visitor visit;
+    void *user;
+} eitp__pickle;
+
+/* The classes and functions that a pickle may name. */
+static const struct {
+    const char *module, *name;
+    const char *type; /* of a storage's elements */
+} eitp__pickle_globals[] = {
+    {"collections", "OrderedDict", NULL},
+    {"torch._utils", "_rebuild_tensor_v2", NULL},
+    {"torch._utils", "_rebuild_parameter", NULL},
+    {"torch", "FloatStorage", "F32"},
+    {"torch", "HalfStorage", "F16"},
+    {"torch", "BFloat16Storage", "BF16"},
+    {"torch", "DoubleStorage", "F64"},
+    {"torch", "LongStorage", "I64"},
+    {"torch", "IntStorage", "I32"},
+    {"torch", "ShortStorage", "I16"},
+    {"torch", "CharStorage", "I8"},
+    {"torch", "ByteStorage", "U8"},
+    {"torch", "BoolStorage", "BOOL"},
+};
+
+/* The first of them. */
+enum { EITP__PICKLE_ORDERED_DICT, EITP__PICKLE_REBUILD_TENSOR, EITP__PICKLE_REBUILD_PARAMETER };
+
+/* ---- Values ---- */
+
+static eitp_status eitp__pickle_fail(eitp_error *error, const char *what) {
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s; this is not a pickle of torch.save", what);
+}
+
+static eitp_status eitp__pickle_append(const eitp__pickle *pickle, eitp__pickle_values *values,
+                                       eitp__pickle_value value, eitp_error *error) {
+    void *memory = values->at;
+    if (!eitp__reserve(pickle->host, &memory, &values->capacity, values->count + 1, sizeof value))
+        return eitp__fail_memory(error, (values->count + 1) * sizeof value, "the objects of a pickle");
+    values->at = (eitp__pickle_value *)memory;
+    values->at[values->count++] = value;
+    return EITP_OK;
+}
+
+static eitp_status eitp__pickle_push(eitp__pickle *pickle, int kind, int size, int64_t number, eitp_error *error) {
+    eitp__pickle_value value = EITP__ZERO;
+    value.kind = kind;
+    value.size = size;
+    value.number = number;
+    if (pickle->stack.count == EITP__PICKLE_MAX_DEPTH)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "more than %d values are on the stack", EITP__PICKLE_MAX_DEPTH);
+    return eitp__pickle_append(pickle, &pickle->stack, value, error);
+}
+
+/* Takes the uppermost value, which must not be a mark. */
+static eitp_status eitp__pickle_pop(eitp__pickle *pickle, eitp__pickle_value *value, eitp_error *error) {
+    const eitp__pickle_values *stack = &pickle->stack;
+    if (!stack->count || stack->at[stack->count - 1].kind == EITP__PICKLE_MARK)
+        return eitp__pickle_fail(error, "a value is missing on the stack");
+    *value = stack->at[--pickle->stack.count];
+    return EITP_OK;
+}
+
+/* Checks that the uppermost value is a dictionary. */
+static eitp_status eitp__pickle_check_dictionary(const eitp__pickle *pickle, eitp_error *error) {
+    const eitp__pickle_values *stack = &pickle->stack;
+    return stack->count && stack->at[stack->count - 1].kind == EITP__PICKLE_DICTIONARY
+               ? EITP_OK
+               : eitp__pickle_fail(error, "items or attributes of something that is not a dictionary");
+}
+
+/* Takes the uppermost mark away, and the values above it, which stay in memory at stack.at[*first, *end). */
+static eitp_status eitp__pickle_pop_mark(eitp__pickle *pickle, size_t *first, size_t *end, eitp_error *error) {
+    const eitp__pickle_values *stack = &pickle->stack;
+    size_t mark = *end = stack->count;
+    while (mark && stack->at[mark - 1].kind != EITP__PICKLE_MARK)
+        mark--;
+    if (!mark)
+        return eitp__pickle_fail(error, "a mark is missing on the stack");
+    *first = mark;
+    pickle->stack.count = mark - 1;
+    return EITP_OK;
+}
+
+/* Pushes a tuple of stack.at[first, end), which were taken from the stack. */
+static eitp_status eitp__pickle_push_tuple(eitp__pickle *pickle, size_t first, size_t end, eitp_error *error) {
+    const size_t begin = pickle->items.count;
+    eitp_status status = EITP_OK;
+    for (size_t i = first; i < end && !status; i++)
+        status = eitp__pickle_append(pickle, &pickle->items, pickle->stack.at[i], error);
+    return status ? status : eitp__pickle_push(pickle, EITP__PICKLE_TUPLE, (int)(end - first), (int64_t)begin, error);
+}
+
+/* The items of a tuple, or of the tuple that a storage or tensor is made from. */
+static const eitp__pickle_value *eitp__pickle_items(const eitp__pickle *pickle, const eitp__pickle_value *tuple) {
+    return tuple->size ? pickle->items.at + tuple->number : NULL;
+}
+
+/* True if the value is a tuple of items of these kinds. */
+static int eitp__pickle_has_items(const eitp__pickle *pickle, const eitp__pickle_value *value, const char *kinds) {
+    const eitp__pickle_value *items;
+    if (value->kind != EITP__PICKLE_TUPLE || (size_t)value->size != strlen(kinds))
+        return 0;
+    items = eitp__pickle_items(pickle, value);
+    for (int i = 0; i < value->size; i++) {
+        if (items[i].kind != kinds[i])
+            return 0;
+    }
+    return 1;
+}
+
+static const char *eitp__pickle_text(const eitp__pickle *pickle, const eitp__pickle_value *text) {
+    return pickle->bytes + text->number;
+}
+
+/* ---- Tensors ---- */
+
+/* Reads a tuple of numbers of 0 or more. */
+static eitp_status eitp__pickle_read_sizes(const eitp__pickle *pickle, const eitp__pickle_value *tuple, int64_t *sizes,
+                                           eitp_error *error) {
+    const eitp__pickle_value *items = eitp__pickle_items(pickle, tuple);
+    if (tuple->size > EITP_MAX_RANK)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%d dimensions exceed the limit of %d", tuple->size,
+                          EITP_MAX_RANK);
+    for (int i = 0; i < tuple->size; i++) {
+        if (items[i].kind != EITP__PICKLE_INTEGER || items[i].number < 0)
+            return eitp__pickle_fail(error, "a tensor whose shape and stride are not numbers of 0 or more");
+        sizes[i] = items[i].number;
+    }
+    return EITP_OK;
+}
+
+/* Describes the tensor that arguments of _rebuild_tensor_v2 make. */
+static eitp_status eitp__pickle_describe(const eitp__pickle *pickle, const eitp__pickle_value *arguments,
+                                         eitp__pickle_tensor *tensor, eitp_error *error) {
+    const eitp__pickle_value *items = eitp__pickle_items(pickle, arguments), *id;
+    eitp_status status;
+    memset(tensor, 0, sizeof *tensor);
+    id = eitp__pickle_items(pickle, &items[0]);
+    tensor->type = eitp__pickle_globals[id[1].number].type;
+    tensor->key = eitp__pickle_text(pickle, &id[2]);
+    tensor->storage_count = id[4].number;
+    tensor->offset = items[1].number;
+    tensor->rank = items[2].size;
+    if (tensor->offset < 0 || items[3].size != items[2].size)
+        return eitp__pickle_fail(error, "a tensor whose offset is negative, or whose shape and stride differ in rank");
+    status = eitp__pickle_read_sizes(pickle, &items[2], tensor->shape, error);
+    return status ? status : eitp__pickle_read_sizes(pickle, &items[3], tensor->stride, error);
+}
+
+/* Hands an item of a dictionary on if it is the first one, the state dict. */
+static eitp_status eitp__pickle_set_item(eitp__pickle *pickle, const eitp__pickle_value *dictionary,
+                                         const eitp__pickle_value *key, const eitp__pickle_value *value,
+                                         eitp_error *error) {
+    eitp__pickle_tensor tensor;
+    const char *name;
+    eitp_status status;
+    if (!dictionary->number)
+        return EITP_OK;
+    if (key->kind != EITP__PICKLE_TEXT)
+        return eitp__pickle_fail(error, "a tensor whose name is not a text");
+    name = eitp__pickle_text(pickle, key);
+    if (strlen(name) != (size_t)key->size ||
+        eitp__utf8_valid_prefix((const unsigned char *)name, (size_t)key->size) != (size_t)key->size)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "a tensor's name is not valid UTF-8, or contains U+0000");
+    if (++pickle->tensors > pickle->texts) /* before memory is needed for all of them */
+        return eitp__fail(error, EITP_ERROR_FORMAT, "a tensor's name occurs twice");
+    if (value->kind != EITP__PICKLE_TENSOR)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%.100s' is not a tensor; save the model's state dict: torch.save(model.state_dict(), ...)",
+                          name);
+    status = eitp__pickle_describe(pickle, value, &tensor, error);
+    return status ? status : pickle->visit(pickle->user, name, &tensor, error);
+}
+
+/* ---- Instructions ---- */
+
+/* `argument` is the number after the instruction's code, `operand` that of the table. */
+typedef struct eitp__pickle_step {
+    uint64_t argument;
+    int operand;
+} eitp__pickle_step;
+
+static eitp_status eitp__pickle_do_protocol(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    if (pickle->next != 2)
+        return eitp__pickle_fail(error, "a protocol within the pickle");
+    if (step->argument != 2)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "pickle protocol %d (expected 2, torch.save's default)",
+                          (int)step->argument);
+    return EITP_OK;
+}
+
+static eitp_status eitp__pickle_do_mark(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    (void)step;
+    return eitp__pickle_push(pickle, EITP__PICKLE_MARK, 0, 0, error);
+}
+
+/* An integer of `operand` bits with a sign, or without if that is 0. */
+static eitp_status eitp__pickle_do_integer(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    const int64_t number = step->operand ? (int64_t)(int32_t)(uint32_t)step->argument : (int64_t)step->argument;
+    return eitp__pickle_push(pickle, EITP__PICKLE_INTEGER, 0, number, error);
+}
+
+/* Takes the next bytes of the pickle. */
+static eitp_status eitp__pickle_take(eitp__pickle *pickle, uint64_t size, char **bytes, eitp_error *error) {
+    if (size > pickle->size - pickle->next)
+        return eitp__pickle_fail(error, "the pickle ends within an instruction");
+    *bytes = pickle->bytes + pickle->next;
+    pickle->next += (size_t)size;
+    return EITP_OK;
+}
+
+static eitp_status eitp__pickle_do_long(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    char *bytes = NULL;
+    uint64_t number = 0;
+    eitp_status status = eitp__pickle_take(pickle, step->argument, &bytes, error);
+    if (status)
+        return status;
+    if (step->argument > 8)
+        return eitp__pickle_fail(error, "a number of more than 64 bits");
+    number = eitp__get_number((const unsigned char *)bytes, (size_t)step->argument);
+    if (step->argument && step->argument < 8 && number >> (8 * step->argument - 1))
+        number |= UINT64_MAX << 8 * step->argument;
+    return eitp__pickle_push(pickle, EITP__PICKLE_INTEGER, 0, (int64_t)number, error);
+}
+
+static eitp_status eitp__pickle_do_boolean(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    return eitp__pickle_push(pickle, EITP__PICKLE_BOOLEAN, 0, step->operand, error);
+}
+
+static eitp_status eitp__pickle_do_text(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    char *bytes = NULL, *text;
+    eitp_status status = eitp__pickle_take(pickle, step->argument, &bytes, error);
+    if (status)
+        return status;
+    /* It becomes a string by moving over the last byte of its length, which has been read. */
+    text = bytes - 1;
+    memmove(text, bytes, (size_t)step->argument);
+    text[step->argument] = 0;
+    pickle->texts++;
+    return eitp__pickle_push(pickle, EITP__PICKLE_TEXT, (int)step->argument, text - pickle->bytes, error);
+}
+
+/* Takes a line and ends it with a zero byte. */
+static eitp_status eitp__pickle_take_line(eitp__pickle *pickle, char **line, eitp_error *error) {
+    char *end = (char *)memchr(pickle->bytes + pickle->next, '\n', pickle->size - pickle->next);
+    if (!end)
+        return eitp__pickle_fail(error, "the pickle ends within an instruction");
+    *line = pickle->bytes + pickle->next;
+    *end = 0;
+    pickle->next = (size_t)(end - pickle->bytes) + 1;
+    return EITP_OK;
+}
+
+static eitp_status eitp__pickle_do_global(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    char *module = NULL, *name = NULL;
+    eitp_status status = eitp__pickle_take_line(pickle, &module, error);
+    (void)step;
+    if (!status)
+        status = eitp__pickle_take_line(pickle, &name, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < EITP__COUNT(eitp__pickle_globals); i++) {
+        if (!strcmp(eitp__pickle_globals[i].module, module) && !strcmp(eitp__pickle_globals[i].name, name))
+            return eitp__pickle_push(pickle, EITP__PICKLE_GLOBAL, 0, (int64_t)i, error);
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "refers to '%.100s.%.100s'; only a dict of plain tensors is read, because other objects can run "
+                      "code: save it with torch.save(model.state_dict(), ...)",
+                      module, name);
+}
+
+static eitp_status eitp__pickle_do_dictionary(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    const int is_first = !pickle->has_dictionary;
+    (void)step;
+    pickle->has_dictionary = 1;
+    return eitp__pickle_push(pickle, EITP__PICKLE_DICTIONARY, 0, is_first, error);
+}
+
+/* A tuple of the uppermost `operand` values. */
+static eitp_status eitp__pickle_do_tuple(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    const size_t count = (size_t)step->operand, end = pickle->stack.count;
+    eitp__pickle_value ignored;
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        status = eitp__pickle_pop(pickle, &ignored, error);
+    return status ? status : eitp__pickle_push_tuple(pickle, end - count, end, error);
+}
+
+static eitp_status eitp__pickle_do_tuple_of_marked(eitp__pickle *pickle, const eitp__pickle_step *step,
+                                                   eitp_error *error) {
+    size_t first, end;
+    eitp_status status = eitp__pickle_pop_mark(pickle, &first, &end, error);
+    (void)step;
+    return status ? status : eitp__pickle_push_tuple(pickle, first, end, error);
+}
+
+static eitp_status eitp__pickle_do_put(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    eitp__pickle_value value = EITP__ZERO;
+    eitp_status status = eitp__pickle_pop(pickle, &value, error);
+    if (status)
+        return status;
+    pickle->stack.count++;
+    if (step->argument > pickle->memo.count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "memo %llu follows memo %zu; this is not a pickle of torch.save",
+                          (unsigned long long)step->argument, pickle->memo.count);
+    if (step->argument == pickle->memo.count)
+        return eitp__pickle_append(pickle, &pickle->memo, value, error);
+    pickle->memo.at[step->argument] = value;
+    return EITP_OK;
+}
+
+static eitp_status eitp__pickle_do_get(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    eitp__pickle_value value;
+    if (step->argument >= pickle->memo.count)
+        return eitp__pickle_fail(error, "a memo that was not set");
+    value = pickle->memo.at[step->argument];
+    return eitp__pickle_push(pickle, value.kind, value.size, value.number, error);
+}
+
+static eitp_status eitp__pickle_do_storage(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    const eitp__pickle_value *items;
+    eitp__pickle_value id = EITP__ZERO;
+    eitp_status status = eitp__pickle_pop(pickle, &id, error);
+    (void)step;
+    if (status)
+        return status;
+    items = eitp__pickle_has_items(pickle, &id, "xgxxi") ? eitp__pickle_items(pickle, &id) : NULL;
+    if (!items || strcmp(eitp__pickle_text(pickle, &items[0]), "storage") ||
+        !eitp__pickle_globals[items[1].number].type || items[4].number < 0)
+        return eitp__pickle_fail(error, "a persistent id that is not ('storage', type, key, location, count)");
+    return eitp__pickle_push(pickle, EITP__PICKLE_STORAGE, id.size, id.number, error);
+}
+
+/* A call of a global with a tuple of arguments. */
+static eitp_status eitp__pickle_do_call(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    eitp__pickle_value arguments = EITP__ZERO, callee = EITP__ZERO;
+    eitp__pickle_tensor tensor;
+    eitp_status status = eitp__pickle_pop(pickle, &arguments, error);
+    if (!status)
+        status = eitp__pickle_pop(pickle, &callee, error);
+    if (status)
+        return status;
+    if (callee.kind == EITP__PICKLE_GLOBAL && callee.number == EITP__PICKLE_ORDERED_DICT &&
+        eitp__pickle_has_items(pickle, &arguments, ""))
+        return eitp__pickle_do_dictionary(pickle, step, error);
+    if (callee.kind == EITP__PICKLE_GLOBAL && callee.number == EITP__PICKLE_REBUILD_TENSOR &&
+        eitp__pickle_has_items(pickle, &arguments, "sittbd")) {
+        status = eitp__pickle_describe(pickle, &arguments, &tensor, error);
+        return status ? status
+                      : eitp__pickle_push(pickle, EITP__PICKLE_TENSOR, arguments.size, arguments.number, error);
+    }
+    if (callee.kind == EITP__PICKLE_GLOBAL && callee.number == EITP__PICKLE_REBUILD_PARAMETER &&
+        eitp__pickle_has_items(pickle, &arguments, "vbd")) {
+        const eitp__pickle_value *data = eitp__pickle_items(pickle, &arguments);
+        return eitp__pickle_push(pickle, data->kind, data->size, data->number, error);
+    }
+    return eitp__pickle_fail(error, "a call that does not make a plain tensor, a parameter or an empty OrderedDict");
+}
+
+static eitp_status eitp__pickle_do_set_item(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    eitp__pickle_value key = EITP__ZERO, value = EITP__ZERO;
+    eitp_status status = eitp__pickle_pop(pickle, &value, error);
+    (void)step;
+    if (!status)
+        status = eitp__pickle_pop(pickle, &key, error);
+    if (!status)
+        status = eitp__pickle_check_dictionary(pickle, error);
+    return status ? status
+                  : eitp__pickle_set_item(pickle, &pickle->stack.at[pickle->stack.count - 1], &key, &value, error);
+}
+
+static eitp_status eitp__pickle_do_set_items(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    const eitp__pickle_value *values;
+    size_t first, end;
+    eitp_status status = eitp__pickle_pop_mark(pickle, &first, &end, error);
+    (void)step;
+    if (!status)
+        status = eitp__pickle_check_dictionary(pickle, error);
+    if (!status && (end - first) % 2)
+        status = eitp__pickle_fail(error, "a name without a value");
+    values = pickle->stack.at;
+    for (size_t i = first; i < end && !status; i += 2)
+        status = eitp__pickle_set_item(pickle, &values[pickle->stack.count - 1], &values[i], &values[i + 1], error);
+    return status;
+}
+
+/* Attributes of a dictionary, which is what state dicts have versions of modules in. */
+static eitp_status eitp__pickle_do_build(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    eitp__pickle_value attributes = EITP__ZERO;
+    eitp_status status = eitp__pickle_pop(pickle, &attributes, error);
+    (void)step;
+    if (!status && attributes.kind != EITP__PICKLE_DICTIONARY)
+        status = eitp__pickle_fail(error, "attributes that are not a dictionary");
+    return status ? status : eitp__pickle_check_dictionary(pickle, error);
+}
+
+static eitp_status eitp__pickle_do_stop(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error) {
+    const eitp__pickle_values *stack = &pickle->stack;
+    (void)step;
+    if (stack->count != 1 || stack->at[0].kind != EITP__PICKLE_DICTIONARY || !stack->at[0].number)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "the pickle is not a dict of tensors; save it with torch.save(model.state_dict(), ...)");
+    if (pickle->next != pickle->size)
+        return eitp__pickle_fail(error, "bytes follow the end of the pickle");
+    pickle->is_finished = 1;
+    return EITP_OK;
+}
+
+static const struct {
+    unsigned char code;
+    unsigned char argument; /* bytes of the number after it */
+    int operand;
+    eitp_status (*apply)(eitp__pickle *pickle, const eitp__pickle_step *step, eitp_error *error);
+} eitp__pickle_instructions[] = {
+    {0x80, 1, 0, eitp__pickle_do_protocol},  {'(', 0, 0, eitp__pickle_do_mark},
+    {'K', 1, 0, eitp__pickle_do_integer},    {'M', 2, 0, eitp__pickle_do_integer},
+    {'J', 4, 32, eitp__pickle_do_integer},   {0x8a, 1, 0, eitp__pickle_do_long},
+    {0x88, 0, 1, eitp__pickle_do_boolean},   {0x89, 0, 0, eitp__pickle_do_boolean},
+    {'X', 4, 0, eitp__pickle_do_text},       {'c', 0, 0, eitp__pickle_do_global},
+    {'}', 0, 0, eitp__pickle_do_dictionary}, {')', 0, 0, eitp__pickle_do_tuple},
+    {0x85, 0, 1, eitp__pickle_do_tuple},     {0x86, 0, 2, eitp__pickle_do_tuple},
+    {0x87, 0, 3, eitp__pickle_do_tuple},     {'t', 0, 0, eitp__pickle_do_tuple_of_marked},
+    {'q', 1, 0, eitp__pickle_do_put},        {'r', 4, 0, eitp__pickle_do_put},
+    {'h', 1, 0, eitp__pickle_do_get},        {'j', 4, 0, eitp__pickle_do_get},
+    {'Q', 0, 0, eitp__pickle_do_storage},    {'R', 0, 0, eitp__pickle_do_call},
+    {'s', 0, 0, eitp__pickle_do_set_item},   {'u', 0, 0, eitp__pickle_do_set_items},
+    {'b', 0, 0, eitp__pickle_do_build},      {'.', 0, 0, eitp__pickle_do_stop},
+};
+
+static eitp_status eitp__pickle_execute(eitp__pickle *pickle, eitp_error *error) {
+    const unsigned char code = (unsigned char)pickle->bytes[pickle->next++];
+    eitp__pickle_step step = EITP__ZERO;
+    char *bytes = NULL;
+    for (size_t i = 0; i < EITP__COUNT(eitp__pickle_instructions); i++) {
+        eitp_status status;
+        if (eitp__pickle_instructions[i].code != code)
+            continue;
+        status = eitp__pickle_take(pickle, eitp__pickle_instructions[i].argument, &bytes, error);
+        if (status)
+            return status;
+        step.argument = eitp__get_number((const unsigned char *)bytes, eitp__pickle_instructions[i].argument);
+        step.operand = eitp__pickle_instructions[i].operand;
+        return eitp__pickle_instructions[i].apply(pickle, &step, error);
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "instruction 0x%02x does not occur in a pickle of tensors; only a dict of plain tensors is read: "
+                      "save it with torch.save(model.state_dict(), ...)",
+                      code);
+}
+
+EITP__PRIVATE eitp_status eitp__pickle_read(const eitp_host *host, char *pickle, size_t size, uint64_t origin,
+                                            eitp__pickle_visitor visit, void *user, eitp_error *error) {
+    eitp__pickle machine = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    size_t at = 0;
+    machine.host = host;
+    machine.bytes = pickle;
+    machine.size = size;
+    machine.visit = visit;
+    machine.user = user;
+    while (!machine.is_finished && !status) {
+        at = machine.next;
+        status = at < size ? eitp__pickle_execute(&machine, error)
+                           : eitp__pickle_fail(error, "the pickle ends without its last instruction");
+    }
+    eitp__release(host, machine.stack.at, machine.stack.capacity * sizeof *machine.stack.at);
+    eitp__release(host, machine.memo.at, machine.memo.capacity * sizeof *machine.memo.at);
+    eitp__release(host, machine.items.at, machine.items.capacity * sizeof *machine.items.at);
+    return status ? eitp__fail_prefix(error, status, "byte %llu", (unsigned long long)(origin + at)) : EITP_OK;
+}
+/* <<src/io/pickle.c */
+
+/* >>src/io/pytorch.c */
+/*
+ * The archive (torch/csrc and caffe2/serialize of PyTorch; its "serialization semantics") has the entries
+ *   NAME/data.pkl      the pickle
+ *   NAME/data/KEY      the bytes of a storage
+ *   NAME/byteorder     "little" or "big"; files of older versions lack it
+ * and others that do not matter here. Entries are stored, so a tensor can be read where it lies.
+ */
+#define EITP__PYTORCH_PICKLE "data.pkl"
+
+typedef struct eitp__pytorch {
+    eitp__safetensors *collection;
+    eitp__safetensors_part *part;
+    eitp__zip zip;
+    int root_size; /* bytes of "NAME/", with which the names of the entries begin */
+    const char *root;
+} eitp__pytorch;
+
+/* The name of a file for a command line. An index may name files as it likes: one that could be more than a name in
+   quotes is left to the reader. */
+static const char *eitp__pytorch_quotable(const char *path) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    return name[strspn(name, plain)] ? "FILE" : name;
+}
+
+/* Fails for a file in a form that torch itself can change. */
+static eitp_status eitp__pytorch_fail_form(const eitp__pytorch *file, const char *form, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "%s, which is not read; rewrite it there: python3 -c \"import os, torch; f = '%s'; "
+                      "torch.save(torch.load(f, weights_only=True), f + '.tmp'); os.replace(f + '.tmp', f)\"",
+                      form, eitp__pytorch_quotable(file->part->file.path));
+}
+
+/* ---- The archive ---- */
+
+/* Fails for files that are no archives, which begin otherwise. */
+static eitp_status eitp__pytorch_check_start(const eitp__pytorch *file, eitp_error *error) {
+    static const char archive[] = "PK\3\4", pickle[] = "\200\2\212\n\154\374\234\106\371", pointer[] = "version ";
+    char bytes[9] = {0};
+    size_t done = 0;
+    eitp_status status = eitp__file_read_some(&file->part->file, 0, bytes, sizeof bytes, &done, error);
+    if (status || !memcmp(bytes, archive, sizeof archive - 1))
+        return status;
+    if (!memcmp(bytes, pickle, sizeof pickle - 1))
+        return eitp__pytorch_fail_form(file, "this is the format of torch before 1.6", error);
+    if (!memcmp(bytes, pointer, sizeof pointer - 1))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "this is a Git LFS pointer; fetch the file with: git lfs pull");
+    return eitp__fail(error, EITP_ERROR_FORMAT, "not a file of torch.save (a zip archive); download it again");
+}
+
+/* Finds the entry NAME/data.pkl, and with it the names of the others. */
+static eitp_status eitp__pytorch_find_pickle(eitp__pytorch *file, const eitp__zip_entry **pickle, eitp_error *error) {
+    *pickle = NULL;
+    for (size_t i = 0; i < file->zip.count; i++) {
+        const char *slash = strchr(file->zip.entries[i].name, '/');
+        if (!slash || strcmp(slash + 1, EITP__PYTORCH_PICKLE))
+            continue;
+        if (*pickle)
+            return eitp__fail(error, EITP_ERROR_FORMAT, "the zip archive has several " EITP__PYTORCH_PICKLE);
+        *pickle = &file->zip.entries[i];
+        file->root = (*pickle)->name;
+        file->root_size = (int)(slash + 1 - file->root);
+    }
+    if (!*pickle)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the zip archive has no " EITP__PYTORCH_PICKLE "; it is not a file of torch.save");
+    if ((*pickle)->size > EITP__PICKLE_MAX_SIZE)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "the pickle has %llu bytes; the limit is %llu",
+                          (unsigned long long)(*pickle)->size, (unsigned long long)EITP__PICKLE_MAX_SIZE);
+    return (*pickle)->is_stored ? EITP_OK
+                                : eitp__pytorch_fail_form(file, "the archive is compressed or encrypted", error);
+}
+
+/* Finds the entry NAME/folder/name; *entry is NULL if the archive lacks it. */
+static eitp_status eitp__pytorch_find(const eitp__pytorch *file, const char *folder, const char *name,
+                                      const eitp__zip_entry **entry, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    eitp__buffer path;
+    eitp__buffer_init(&path, file->zip.host);
+    eitp__buffer_add(&path, file->root, (size_t)file->root_size);
+    eitp__buffer_add_text(&path, folder);
+    eitp__buffer_add_text(&path, name);
+    if (path.failed)
+        status = eitp__fail_memory(error, path.size, "the name of a storage");
+    else
+        *entry = eitp__zip_find(&file->zip, path.data);
+    eitp__buffer_release(&path);
+    return status;
+}
+
+static eitp_status eitp__pytorch_check_byte_order(const eitp__pytorch *file, eitp_error *error) {
+    char order[6] = {0};
+    const eitp__zip_entry *entry = NULL;
+    eitp_status status = eitp__pytorch_find(file, "", "byteorder", &entry, error);
+    if (!status && entry && entry->size >= 3)
+        status = eitp__file_read(&file->part->file, entry->offset, order, entry->size < 6 ? 3 : 6, error);
+    if (status || !entry || !memcmp(order, "little", sizeof order))
+        return status;
+    if (!memcmp(order, "big", 3))
+        return eitp__pytorch_fail_form(file, "its numbers are big-endian", error);
+    return eitp__fail(error, EITP_ERROR_FORMAT, "the archive's byteorder must be little or big");
+}
+
+/* ---- Tensors ---- */
+
+/* Finds the bytes of a tensor's storage, which must be all there. */
+static eitp_status eitp__pytorch_find_storage(const eitp__pytorch *file, const eitp__pickle_tensor *tensor,
+                                              size_t element_size, const eitp__zip_entry **storage, eitp_error *error) {
+    uint64_t size;
+    eitp_status status = eitp__pytorch_find(file, "data/", tensor->key, storage, error);
+    if (status)
+        return status;
+    if (!*storage)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "storage '%.100s' is missing in the archive; download it again",
+                          tensor->key);
+    if (!(*storage)->is_stored)
+        return eitp__pytorch_fail_form(file, "the archive is compressed or encrypted", error);
+    if (__builtin_mul_overflow((uint64_t)tensor->storage_count, (uint64_t)element_size, &size) ||
+        size != (*storage)->size)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "storage '%.100s' has %llu bytes, expected %lld elements of %zu; download it again",
+                          tensor->key, (unsigned long long)(*storage)->size, (long long)tensor->storage_count,
+                          element_size);
+    return EITP_OK;
+}
+
+/* True if the elements follow each other in the order of the indices; dimensions of size 1 may have any stride. */
+static int eitp__pytorch_is_contiguous(const eitp__pickle_tensor *tensor) {
+    int64_t expected = 1;
+    for (int d = tensor->rank - 1; d >= 0; d--) {
+        if (tensor->shape[d] != 1 && tensor->stride[d] != expected)
+            return 0;
+        expected *= tensor->shape[d];
+    }
+    return 1;
+}
+
+static int eitp__pytorch_is_transposed(const eitp__pickle_tensor *tensor) {
+    return tensor->rank == 2 && tensor->stride[0] == 1 && tensor->stride[1] == tensor->shape[0];
+}
+
+/* Computes the number of elements, which must follow each other within the storage in one order or the other. */
+static eitp_status eitp__pytorch_check_layout(const eitp__pickle_tensor *tensor, eitp__safetensors_entry *entry,
+                                              eitp_error *error) {
+    int fits = 1;
+    entry->count = 1;
+    for (int d = 0; d < tensor->rank && fits; d++)
+        fits = !__builtin_mul_overflow(entry->count, tensor->shape[d], &entry->count);
+    if (!fits || entry->count > tensor->storage_count - tensor->offset)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "the shape does not fit storage '%.100s' of %lld elements, from element %lld on", tensor->key,
+                          (long long)tensor->storage_count, (long long)tensor->offset);
+    if (!entry->count || eitp__pytorch_is_contiguous(tensor))
+        return EITP_OK;
+    entry->is_transposed = eitp__pytorch_is_transposed(tensor);
+    return entry->is_transposed
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                            "its strides are neither those of a whole tensor nor of a transposed matrix; save it after "
+                            ".contiguous()");
+}
+
+static eitp_status eitp__pytorch_read_tensor(const eitp__pytorch *file, const eitp__pickle_tensor *tensor,
+                                             eitp__safetensors_entry *entry, eitp_error *error) {
+    const eitp__zip_entry *storage = NULL;
+    eitp_status status;
+    eitp__safetensors_set_type(entry, tensor->type);
+    entry->rank = tensor->rank;
+    memcpy(entry->shape, tensor->shape, sizeof entry->shape);
+    status = eitp__pytorch_find_storage(file, tensor, entry->element_size, &storage, error);
+    if (!status)
+        status = eitp__pytorch_check_layout(tensor, entry, error);
+    if (status)
+        return status;
+    entry->offset = storage->offset + (uint64_t)tensor->offset * entry->element_size;
+    entry->size = (uint64_t)entry->count * entry->element_size;
+    return EITP_OK;
+}
+
+static eitp_status eitp__pytorch_add_tensor(void *user, const char *name, const eitp__pickle_tensor *tensor,
+                                            eitp_error *error) {
+    const eitp__pytorch *file = (const eitp__pytorch *)user;
+    eitp__safetensors_entry entry;
+    eitp_status status;
+    memset(&entry, 0, sizeof entry);
+    entry.name = name;
+    status = eitp__pytorch_read_tensor(file, tensor, &entry, error);
+    return status ? eitp__fail_prefix(error, status, "tensor '%.100s'", name)
+                  : eitp__safetensors_add_entry(file->collection, entry, error);
+}
+
+/* ---- Files ---- */
+
+/* Reads the pickle into the part's memory, where the names stay. */
+static eitp_status eitp__pytorch_read_pickle(eitp__pytorch *file, eitp_error *error) {
+    const size_t first = file->collection->entry_count;
+    eitp__safetensors_part *part = file->part;
+    const eitp__zip_entry *pickle;
+    eitp_status status = eitp__pytorch_find_pickle(file, &pickle, error);
+    if (!status)
+        status = eitp__pytorch_check_byte_order(file, error);
+    if (status)
+        return status;
+    part->header = (char *)eitp__allocate_uninitialized(&file->collection->host, (size_t)pickle->size);
+    if (pickle->size && !part->header)
+        return eitp__fail_memory(error, (size_t)pickle->size, "the pickle in a file of PyTorch");
+    part->header_size = (size_t)pickle->size;
+    status =
+        pickle->size ? eitp__file_read(&part->file, pickle->offset, part->header, part->header_size, error) : EITP_OK;
+    if (!status)
+        status = eitp__pickle_read(&file->collection->host, part->header, part->header_size, pickle->offset,
+                                   eitp__pytorch_add_tensor, file, error);
+    return status ? status : eitp__safetensors_sort(file->collection, first, error);
+}
+
+static eitp_status eitp__pytorch_read_part(eitp__safetensors *collection, eitp__safetensors_part *part,
+                                           eitp_error *error) {
+    eitp__pytorch file = EITP__ZERO;
+    eitp_status status = eitp__file_size(&part->file, &part->data_size, error);
+    file.collection = collection;
+    file.part = part;
+    if (!status)
+        status = eitp__pytorch_check_start(&file, error);
+    if (!status)
+        status = eitp__zip_open(&part->file, &file.zip, error);
+    if (!status)
+        status = eitp__pytorch_read_pickle(&file, error);
+    eitp__zip_close(&file.zip);
+    if (status != EITP_ERROR_FORMAT && status != EITP_ERROR_UNSUPPORTED)
+        return status; /* a failure to read names the file */
+    return eitp__fail_prefix(error, status, "%s", part->file.path);
+}
+
+EITP__PRIVATE eitp_status eitp__pytorch_open(const eitp_host *host, const char *path, eitp__safetensors **collection,
+                                             eitp_error *error) {
+    return eitp__safetensors_open_as(host, path, eitp__pytorch_read_part, collection, error);
+}
+
+EITP__PRIVATE eitp_status eitp__pytorch_open_index(const eitp_host *host, const char *path,
+                                                   eitp__safetensors **collection, eitp_error *error) {
+    return eitp__safetensors_open_index_as(host, path, eitp__pytorch_read_part, collection, error);
+}
+/* <<src/io/pytorch.c */
 
 /* >>src/io/safetensors_writer.c */
 #define EITP__SAFETENSORS_WRITE_CHUNK ((size_t)32 << 10)
@@ -41665,21 +43534,30 @@ static eitp_status eitp__is_file(const eitp_host *host, const char *path, int *i
     return status;
 }
 
-/* Opens model.safetensors, or the index of shards. *collection is NULL if there is neither. */
+/* The files that may have a directory's weights; the first of them that it has is read. */
+static const struct {
+    const char *name;
+    eitp_status (*open)(const eitp_host *host, const char *path, eitp__safetensors **collection, eitp_error *error);
+} eitp__weight_files[] = {
+    {"model.safetensors", eitp__safetensors_open},
+    {"model.safetensors.index.json", eitp__safetensors_open_index},
+    {"pytorch_model.bin", eitp__pytorch_open},
+    {"pytorch_model.bin.index.json", eitp__pytorch_open_index},
+};
+
+/* Opens a directory's weights. *collection is NULL if it has none. */
 static eitp_status eitp__open_weights(const eitp_host *host, const char *directory, eitp__safetensors **collection,
                                       eitp_error *error) {
-    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
     *collection = NULL;
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__weight_files); i++) {
         char *path;
         int is_file;
-        eitp_status status = eitp__path_in(host, directory, names[i], &path, error);
+        eitp_status status = eitp__path_in(host, directory, eitp__weight_files[i].name, &path, error);
         if (status)
             return status;
         status = eitp__is_file(host, path, &is_file, error);
         if (!status && is_file)
-            status = i ? eitp__safetensors_open_index(host, path, collection, error)
-                       : eitp__safetensors_open(host, path, collection, error);
+            status = eitp__weight_files[i].open(host, path, collection, error);
         eitp__release_text(host, path);
         if (status || is_file)
             return status;
@@ -42012,7 +43890,7 @@ static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place plac
 /* Fails if the weights have a classifier with another number of labels. */
 static eitp_status eitp__check_labels(const eitp__load *load, eitp_error *error) {
     const eitp_transformer_config *config = &load->model->config;
-    const eitp__safetensors_entry *entry = config->head == EITP_HEAD_CLASSIFIER && !load->config->fresh_head
+    const eitp__safetensors_entry *entry = eitp_head_has_labels(config->head) && !load->config->fresh_head
                                                ? eitp__find_slot(config, load->collection, EITP__CLASSIFIER)
                                                : NULL;
     if (!entry || entry->rank != 2 || entry->shape[0] == config->labels)
@@ -42044,30 +43922,6 @@ static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
         eitp__log(&model->host, EITP_LOG_INFO, "ignored %zu tensors in '%s' that are not weights of the model",
                   stored - load->read, load->directory);
     return status;
-}
-
-/* Fails for a directory without safetensors, with the way to convert weights of PyTorch. */
-static eitp_status eitp__fail_no_weights(const eitp_host *host, const char *directory, eitp_error *error) {
-    static const char *const names[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
-    for (size_t i = 0; i < EITP__COUNT(names); i++) {
-        char *path;
-        int is_file;
-        eitp_status status = eitp__path_in(host, directory, names[i], &path, error);
-        if (!status)
-            status = eitp__is_file(host, path, &is_file, error);
-        eitp__release_text(host, path);
-        if (status)
-            return status;
-        if (is_file)
-            return eitp__fail(
-                error, EITP_ERROR_ARGUMENT,
-                "found %s but no model.safetensors; convert it: cd '%s' && python3 -c \"from transformers "
-                "import AutoModelForCausalLM as M; M.from_pretrained('.').save_pretrained('.', "
-                "safe_serialization=True)\"",
-                names[i], directory);
-    }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no model.safetensors and no model.safetensors.index.json",
-                      directory);
 }
 
 eitp_status eitp_model_read_labels(eitp_model *model, const char *directory, eitp_error *error) {
@@ -42109,7 +43963,10 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
     status = source ? eitp__open_weights(&model->host, directory, &collection, error)
                     : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
-        status = eitp__fail_no_weights(&model->host, directory, error);
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has no weights: no model.safetensors, no pytorch_model.bin, and no index "
+                            "(.index.json) of either",
+                            directory);
     load.model = model;
     load.directory = directory;
     load.collection = collection;
@@ -42266,23 +44123,22 @@ static eitp_status eitp__lora_check_start(const eitp__json *root, eitp_error *er
 
 /* The task_type of a model with a head; NULL for masked language modelling, for which PEFT has none. */
 static const char *eitp__lora_task(const eitp_transformer_config *model) {
-    return model->head == EITP_HEAD_CLASSIFIER ? "SEQ_CLS"
-           : model->head == EITP_HEAD_NONE     ? "FEATURE_EXTRACTION"
-           : model->bidirectional              ? NULL
-                                               : "CAUSAL_LM";
+    const char *const tasks[] = {model->bidirectional ? NULL : "CAUSAL_LM", "SEQ_CLS", "FEATURE_EXTRACTION",
+                                 "TOKEN_CLS"}; /* eitp_head */
+    return tasks[model->head];
 }
 
 static eitp_status eitp__lora_check_task(const eitp__json *root, int *is_classifier, eitp_error *error) {
-    static const char *const tasks[] = {"CAUSAL_LM", "SEQ_CLS", "FEATURE_EXTRACTION"};
+    static const char *const tasks[] = {"CAUSAL_LM", "FEATURE_EXTRACTION", "SEQ_CLS", "TOKEN_CLS"};
     const char *name = NULL;
     eitp_status status = eitp__json_get_text(root, "task_type", &name, error);
     size_t i = 0;
     while (name && i < EITP__COUNT(tasks) && strcmp(name, tasks[i]))
         i++;
-    *is_classifier = name && i == 1;
+    *is_classifier = name && i > 1;
     if (!status && i == EITP__COUNT(tasks))
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported task_type '%.60s' (supported: %s, %s, %s)",
-                            name, tasks[0], tasks[1], tasks[2]);
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported task_type '%.60s' (supported: %s, %s, %s, %s)",
+                            name, tasks[0], tasks[1], tasks[2], tasks[3]);
     return status;
 }
 
@@ -44744,9 +46600,18 @@ static void *eitp__take(char *memory, size_t *at, size_t bytes) {
 static size_t eitp__outcomes_lay_out(eitp__outcomes *outcomes, char *memory, size_t samples) {
     const size_t labels = (size_t)outcomes->labels, matrix = samples * labels * sizeof(float);
     const int is_single = outcomes->problem == EITP_PROBLEM_SINGLE_LABEL;
+    const int is_tokens = outcomes->problem == EITP_PROBLEM_TOKENS, has_confusion = labels <= EITP_MAX_CONFUSION_LABELS;
+    const size_t by_group = is_tokens ? (size_t)EITP__GROUPS * labels * sizeof(eitp__label_counts) : 0;
     const size_t for_numbers = outcomes->problem == EITP_PROBLEM_REGRESSION ? samples : 0;
     size_t at = 0;
     eitp__take(memory, &at, sizeof *outcomes);
+    outcomes->by_label = (eitp__label_counts *)eitp__take(memory, &at, labels * sizeof(eitp__label_counts));
+    outcomes->group_labels = (eitp__label_counts *)eitp__take(memory, &at, by_group);
+    outcomes->group_entities = (eitp__label_counts *)eitp__take(memory, &at, by_group);
+    outcomes->confusion =
+        (int64_t *)eitp__take(memory, &at, is_tokens && has_confusion ? labels * labels * sizeof(int64_t) : 0);
+    if (is_tokens)
+        return at;
     outcomes->scores = (float *)eitp__take(memory, &at, matrix);
     outcomes->targets = (float *)eitp__take(memory, &at, is_single ? 0 : matrix);
     outcomes->is_true = (int32_t *)eitp__take(memory, &at, is_single ? samples * sizeof(int32_t) : 0);
@@ -44755,7 +46620,6 @@ static size_t eitp__outcomes_lay_out(eitp__outcomes *outcomes, char *memory, siz
     outcomes->other = (eitp__ranked *)eitp__take(memory, &at, for_numbers * sizeof(eitp__ranked));
     outcomes->ranks = (double *)eitp__take(memory, &at, for_numbers * sizeof(double));
     outcomes->other_ranks = (double *)eitp__take(memory, &at, for_numbers * sizeof(double));
-    outcomes->by_label = (eitp__label_counts *)eitp__take(memory, &at, labels * sizeof(eitp__label_counts));
     outcomes->groups = (unsigned char *)eitp__take(memory, &at, samples);
     return at;
 }
@@ -44774,13 +46638,16 @@ EITP__PRIVATE eitp__outcomes *eitp__outcomes_begin(void *memory, eitp_problem pr
     outcomes->problem = problem;
     outcomes->labels = labels;
     outcomes->is_finite = 1;
-    eitp__outcomes_lay_out(outcomes, (char *)memory, (size_t)samples);
+    outcomes->samples = (int64_t)samples;
+    const size_t bytes = eitp__outcomes_lay_out(outcomes, (char *)memory, (size_t)samples);
+    if (problem == EITP_PROBLEM_TOKENS)
+        memset(outcomes->by_label, 0, bytes - (size_t)((char *)outcomes->by_label - (char *)memory));
     return outcomes;
 }
 
 /* ---- Samples ---- */
 
-static int64_t eitp__largest_score(const float *scores, int64_t labels) {
+EITP__PRIVATE int64_t eitp__largest_score(const float *scores, int64_t labels) {
     int64_t largest = 0;
     for (int64_t i = 1; i < labels; i++) {
         if (scores[i] > scores[largest])
@@ -44789,7 +46656,7 @@ static int64_t eitp__largest_score(const float *scores, int64_t labels) {
     return largest;
 }
 
-static int eitp__all_finite(const float *values, int64_t count) {
+EITP__PRIVATE int eitp__all_finite(const float *values, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         if (!isfinite(values[i]))
             return 0;
@@ -44833,7 +46700,9 @@ EITP__PRIVATE void eitp__outcomes_add_targets(eitp__outcomes *outcomes, const fl
 /* Neighbours in the data may be alike, so that groups are drawn at random; they are equally large. */
 EITP__PRIVATE void eitp__outcomes_end(eitp__outcomes *outcomes) {
     const uint64_t count = (uint64_t)outcomes->count;
-    for (uint64_t i = 0; i < count; i++)
+    const int64_t grouped = outcomes->problem == EITP_PROBLEM_TOKENS ? outcomes->samples : outcomes->count;
+    outcomes->group_count = grouped < EITP__GROUPS ? (int)grouped : EITP__GROUPS;
+    for (uint64_t i = 0; i < count && outcomes->groups; i++)
         outcomes->groups[i] =
             (unsigned char)(eitp_sample_index(EITP_SHUFFLE_WINDOWS, 0, count, i) % (uint64_t)EITP__GROUPS);
 }
@@ -44852,9 +46721,27 @@ EITP__PRIVATE int eitp__has_label(const eitp__outcomes *outcomes, int64_t sample
                              : outcomes->targets[sample * outcomes->labels + label] > 0.5f;
 }
 
+EITP__PRIVATE void eitp__sum_groups(const eitp__label_counts *counts, int64_t count, int value,
+                                    eitp__label_counts *sums) {
+    memset(sums, 0, (size_t)count * sizeof *sums);
+    for (int64_t i = 0; i < EITP__GROUPS * count; i++) {
+        if (value && i / count == value - 1)
+            continue;
+        sums[i % count].is_true += counts[i].is_true;
+        sums[i % count].is_predicted += counts[i].is_predicted;
+        sums[i % count].is_both += counts[i].is_both;
+    }
+}
+
 EITP__PRIVATE int64_t eitp__count_labels(const eitp__outcomes *outcomes, int value) {
     eitp__label_counts *counts = outcomes->by_label;
     int64_t samples = 0;
+    if (outcomes->problem == EITP_PROBLEM_TOKENS) {
+        eitp__sum_groups(outcomes->group_labels, outcomes->labels, value, counts);
+        for (int64_t k = 0; k < outcomes->labels; k++)
+            samples += counts[k].is_true;
+        return samples;
+    }
     memset(counts, 0, (size_t)outcomes->labels * sizeof *counts);
     for (int64_t i = 0; i < outcomes->count; i++) {
         if (eitp__is_left_out(outcomes, i, value))
@@ -44893,6 +46780,201 @@ EITP__PRIVATE void eitp__sort_column(const eitp__outcomes *outcomes, const float
 }
 /* <<src/task/outcomes.c */
 
+/* >>src/task/entities.c */
+/* Bytes of a prefix, with its hyphen. */
+enum { EITP__PREFIX_SIZE = 2 };
+
+static int eitp__is_outside(const char *label) {
+    return !label || !strcmp(label, "O");
+}
+
+static int eitp__has_prefix(const char *label, const char *prefixes) {
+    return label[0] && strchr(prefixes, label[0]) && label[1] == '-' && label[2];
+}
+
+int eitp_labels_mark_entities(const char *const *names, int64_t count) {
+    int has_entity = 0;
+    for (int64_t i = 0; i < count && names; i++) {
+        const int is_entity = names[i] && eitp__has_prefix(names[i], "BIES");
+        if (!is_entity && (!names[i] || !eitp__is_outside(names[i])))
+            return 0;
+        has_entity |= is_entity;
+    }
+    return has_entity;
+}
+
+EITP__PRIVATE const char *eitp__entity_type(const char *label) {
+    return eitp__is_outside(label) ? NULL : label + EITP__PREFIX_SIZE;
+}
+
+EITP__PRIVATE int eitp__entity_goes_on(const char *previous, const char *label) {
+    return !eitp__is_outside(previous) && !eitp__is_outside(label) && eitp__has_prefix(previous, "BI") &&
+           eitp__has_prefix(label, "IE") && !strcmp(eitp__entity_type(previous), eitp__entity_type(label));
+}
+
+int64_t eitp_find_entities(const char *const *labels, int64_t count, eitp_entity *entities) {
+    const char *previous = NULL;
+    int64_t found = 0;
+    for (int64_t i = 0; i < count && labels; i++) {
+        const char *label = labels[i];
+        if (!eitp__is_outside(label) && !eitp__has_prefix(label, "BIES"))
+            label = NULL;
+        if (label && !eitp__is_outside(label)) {
+            const int goes_on = eitp__entity_goes_on(previous, label);
+            found += !goes_on;
+            if (entities && !goes_on) {
+                entities[found - 1].type = eitp__entity_type(label);
+                entities[found - 1].first = i;
+            }
+            if (entities)
+                entities[found - 1].last = i;
+        }
+        previous = label;
+    }
+    return found;
+}
+/* <<src/task/entities.c */
+
+/* >>src/task/token_outcomes.c */
+/* The outcomes of labels of tokens: counts of labels and of entities, for each group of samples. */
+
+/* ---- Labels ---- */
+
+/* The number of the type of a label, which is new if no label before has it. */
+static int32_t eitp__entity_type_number(eitp__entity_labels *labels, const char *type) {
+    int64_t i = 0;
+    if (!type)
+        return -1;
+    while (i < labels->type_count && strcmp(labels->type_names[i], type))
+        i++;
+    if (i == labels->type_count)
+        labels->type_names[labels->type_count++] = type;
+    return (int32_t)i;
+}
+
+EITP__PRIVATE eitp_status eitp__entity_labels_init(eitp__entity_labels *labels, const eitp_host *host,
+                                                   const char *const *names, int64_t count, eitp_error *error) {
+    const size_t bytes = (size_t)count * (sizeof *labels->types + sizeof *labels->type_names);
+    labels->names = names;
+    labels->count = count;
+    labels->types = (int32_t *)eitp__allocate(host, (size_t)count * sizeof *labels->types);
+    labels->type_names = (const char **)eitp__allocate(host, (size_t)count * sizeof *labels->type_names);
+    if (!labels->types || !labels->type_names)
+        return eitp__fail_memory(error, bytes, "the types of entities");
+    for (int64_t i = 0; i < count; i++)
+        labels->types[i] = eitp__entity_type_number(labels, eitp__entity_type(names[i]));
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__entity_labels_release(eitp__entity_labels *labels, const eitp_host *host) {
+    if (labels->types)
+        eitp__release(host, labels->types, (size_t)labels->count * sizeof *labels->types);
+    if (labels->type_names)
+        eitp__release(host, labels->type_names, (size_t)labels->count * sizeof *labels->type_names);
+    memset(labels, 0, sizeof *labels);
+}
+
+/* ---- Entities ---- */
+
+/* Entities of true and of predicted labels, while the tokens of a sample pass by. */
+typedef struct eitp__open_entity {
+    const char *label; /* of the last word */
+    int32_t type;
+    int64_t first; /* its first word; -1: no entity is open */
+} eitp__open_entity;
+
+/* Takes the next label, -1 after the last. Returns 1 if the entity in *open, which *ended receives, ends before it. */
+static int eitp__take_entity_label(const eitp__entity_labels *labels, int32_t label, int64_t word,
+                                   eitp__open_entity *open, eitp__open_entity *ended) {
+    const char *name = label < 0 ? NULL : labels->names[label];
+    const int goes_on = eitp__entity_goes_on(open->label, name);
+    const int ends = open->first >= 0 && !goes_on;
+    *ended = *open;
+    open->label = name;
+    if (goes_on)
+        return 0;
+    open->type = label < 0 ? -1 : labels->types[label];
+    open->first = open->type < 0 ? -1 : word;
+    return ends;
+}
+
+/* Counts the entities of a sample by their types. One is predicted rightly if its type and its words are. */
+static void eitp__count_entities(const eitp__outcomes *outcomes, const float *scores, const int32_t *labels,
+                                 int64_t rows, eitp__label_counts *counts) {
+    eitp__open_entity is_true = {NULL, -1, -1}, predicted = {NULL, -1, -1}, true_ended, predicted_ended;
+    int64_t word = 0;
+    for (int64_t i = 0; i <= rows; i++) {
+        const int is_end = i == rows;
+        if (!is_end && labels[i] == EITP__IGNORED_TARGET)
+            continue;
+        const int32_t label = is_end ? -1 : labels[i];
+        const int32_t guess =
+            is_end ? -1 : (int32_t)eitp__largest_score(scores + i * outcomes->labels, outcomes->labels);
+        const int true_ends = eitp__take_entity_label(outcomes->entities, label, word, &is_true, &true_ended);
+        const int guess_ends = eitp__take_entity_label(outcomes->entities, guess, word, &predicted, &predicted_ended);
+        word++;
+        if (true_ends)
+            counts[true_ended.type].is_true++;
+        if (guess_ends)
+            counts[predicted_ended.type].is_predicted++;
+        if (true_ends && guess_ends && true_ended.first == predicted_ended.first &&
+            true_ended.type == predicted_ended.type)
+            counts[true_ended.type].is_both++;
+    }
+}
+
+/* ---- Tokens ---- */
+
+EITP__PRIVATE void eitp__outcomes_add_tokens(eitp__outcomes *outcomes, uint64_t index, const float *scores,
+                                             const int32_t *labels, int64_t rows) {
+    const uint64_t drawn = eitp_sample_index(EITP_SHUFFLE_WINDOWS, 0, (uint64_t)outcomes->samples, index);
+    const int64_t group = (int64_t)(drawn % (uint64_t)EITP__GROUPS) * outcomes->labels;
+    for (int64_t i = 0; i < rows; i++) {
+        const float *own = scores + i * outcomes->labels;
+        const int64_t predicted = eitp__largest_score(own, outcomes->labels);
+        if (labels[i] == EITP__IGNORED_TARGET)
+            continue;
+        outcomes->is_finite &= eitp__all_finite(own, outcomes->labels);
+        outcomes->count++;
+        outcomes->group_labels[group + labels[i]].is_true++;
+        outcomes->group_labels[group + predicted].is_predicted++;
+        outcomes->group_labels[group + predicted].is_both += predicted == labels[i];
+        if (outcomes->confusion)
+            outcomes->confusion[labels[i] * outcomes->labels + predicted]++;
+    }
+    if (outcomes->entities)
+        eitp__count_entities(outcomes, scores, labels, rows, outcomes->group_entities + group);
+}
+
+/* ---- Metrics ---- */
+
+/* The sum over all types of is_both / (a * is_true + b * is_predicted); 0 / 0 is 0. */
+static void eitp__entity_ratio(const eitp__outcomes *outcomes, double a, double b, double *values) {
+    for (int value = 0; value <= EITP__GROUPS; value++) {
+        double both = 0, others = 0;
+        eitp__sum_groups(outcomes->group_entities, outcomes->labels, value, outcomes->by_label);
+        for (int64_t k = 0; k < outcomes->labels; k++) {
+            const eitp__label_counts *counts = &outcomes->by_label[k];
+            both += (double)counts->is_both;
+            others += a * (double)counts->is_true + b * (double)counts->is_predicted;
+        }
+        values[value] = others > 0 ? both / others : 0;
+    }
+}
+
+EITP__PRIVATE void eitp__entity_precision(const eitp__outcomes *outcomes, double *values) {
+    eitp__entity_ratio(outcomes, 0, 1, values);
+}
+
+EITP__PRIVATE void eitp__entity_recall(const eitp__outcomes *outcomes, double *values) {
+    eitp__entity_ratio(outcomes, 1, 0, values);
+}
+
+EITP__PRIVATE void eitp__entity_f1(const eitp__outcomes *outcomes, double *values) {
+    eitp__entity_ratio(outcomes, 0.5, 0.5, values);
+}
+/* <<src/task/token_outcomes.c */
+
 /* >>src/task/count_metrics.c */
 /* Metrics of predicted labels: of how often each is true, predicted, and both. */
 
@@ -44926,7 +47008,7 @@ static void eitp__mean_over_labels(const eitp__outcomes *outcomes, double a, dou
         for (int64_t k = 0; k < outcomes->labels; k++) {
             const eitp__label_counts *counts = &outcomes->by_label[k];
             sum += eitp__ratio((double)counts->is_both, a * (double)counts->is_true + b * (double)counts->is_predicted);
-            labels += !outcomes->is_true || counts->is_true || counts->is_predicted;
+            labels += outcomes->problem == EITP_PROBLEM_MULTI_LABEL || counts->is_true || counts->is_predicted;
         }
         values[value] = eitp__ratio(sum, labels);
     }
@@ -45161,33 +47243,43 @@ typedef struct eitp__metric_row {
     eitp_problem problem;
     eitp_task_metric metric;
     eitp__metric_values values;
+    int is_of_entities;
 } eitp__metric_row;
 
 static const eitp__metric_row eitp__metric_rows[] = {
-    {EITP_PROBLEM_SINGLE_LABEL, {"accuracy", 1}, eitp__accuracy},
-    {EITP_PROBLEM_SINGLE_LABEL, {"macro_f1", 1}, eitp__macro_f1},
-    {EITP_PROBLEM_SINGLE_LABEL, {"micro_f1", 1}, eitp__micro_f1},
-    {EITP_PROBLEM_SINGLE_LABEL, {"macro_precision", 1}, eitp__macro_precision},
-    {EITP_PROBLEM_SINGLE_LABEL, {"macro_recall", 1}, eitp__macro_recall},
-    {EITP_PROBLEM_SINGLE_LABEL, {"mcc", 1}, eitp__matthews_correlation},
-    {EITP_PROBLEM_SINGLE_LABEL, {"auroc", 1}, eitp__area_under_roc},
-    {EITP_PROBLEM_SINGLE_LABEL, {"calibration_error", 0}, eitp__calibration_error},
-    {EITP_PROBLEM_MULTI_LABEL, {"subset_accuracy", 1}, eitp__accuracy},
-    {EITP_PROBLEM_MULTI_LABEL, {"macro_f1", 1}, eitp__macro_f1},
-    {EITP_PROBLEM_MULTI_LABEL, {"micro_f1", 1}, eitp__micro_f1},
-    {EITP_PROBLEM_MULTI_LABEL, {"macro_precision", 1}, eitp__macro_precision},
-    {EITP_PROBLEM_MULTI_LABEL, {"macro_recall", 1}, eitp__macro_recall},
-    {EITP_PROBLEM_MULTI_LABEL, {"auroc", 1}, eitp__area_under_roc},
-    {EITP_PROBLEM_REGRESSION, {"mse", 0}, eitp__mean_squared_error},
-    {EITP_PROBLEM_REGRESSION, {"mae", 0}, eitp__mean_absolute_error},
-    {EITP_PROBLEM_REGRESSION, {"pearson", 1}, eitp__pearson_correlation},
-    {EITP_PROBLEM_REGRESSION, {"spearman", 1}, eitp__spearman_correlation},
+    {EITP_PROBLEM_SINGLE_LABEL, {"accuracy", 1}, eitp__accuracy, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_f1", 1}, eitp__macro_f1, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"micro_f1", 1}, eitp__micro_f1, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_precision", 1}, eitp__macro_precision, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_recall", 1}, eitp__macro_recall, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"mcc", 1}, eitp__matthews_correlation, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"auroc", 1}, eitp__area_under_roc, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"calibration_error", 0}, eitp__calibration_error, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"subset_accuracy", 1}, eitp__accuracy, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_f1", 1}, eitp__macro_f1, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"micro_f1", 1}, eitp__micro_f1, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_precision", 1}, eitp__macro_precision, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_recall", 1}, eitp__macro_recall, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"auroc", 1}, eitp__area_under_roc, 0},
+    {EITP_PROBLEM_REGRESSION, {"mse", 0}, eitp__mean_squared_error, 0},
+    {EITP_PROBLEM_REGRESSION, {"mae", 0}, eitp__mean_absolute_error, 0},
+    {EITP_PROBLEM_REGRESSION, {"pearson", 1}, eitp__pearson_correlation, 0},
+    {EITP_PROBLEM_REGRESSION, {"spearman", 1}, eitp__spearman_correlation, 0},
+    {EITP_PROBLEM_TOKENS, {"accuracy", 1}, eitp__micro_f1, 0}, /* with one label each, they are the same */
+    {EITP_PROBLEM_TOKENS, {"macro_f1", 1}, eitp__macro_f1, 0},
+    {EITP_PROBLEM_TOKENS, {"entity_f1", 1}, eitp__entity_f1, 1},
+    {EITP_PROBLEM_TOKENS, {"entity_precision", 1}, eitp__entity_precision, 1},
+    {EITP_PROBLEM_TOKENS, {"entity_recall", 1}, eitp__entity_recall, 1},
 };
 
-EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, eitp_task_metric *metrics) {
+static int eitp__is_metric_of(const eitp__metric_row *row, eitp_problem problem, int has_entities) {
+    return row->problem == problem && (has_entities || !row->is_of_entities);
+}
+
+EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, int has_entities, eitp_task_metric *metrics) {
     int count = 0;
     for (size_t i = 0; i < EITP__COUNT(eitp__metric_rows); i++) {
-        if (eitp__metric_rows[i].problem == problem)
+        if (eitp__is_metric_of(&eitp__metric_rows[i], problem, has_entities))
             metrics[count++] = eitp__metric_rows[i].metric;
     }
     return count;
@@ -45209,7 +47301,6 @@ static double eitp__jackknife_error(const double *values, int groups) {
 }
 
 static void eitp__judge_metric(const eitp__outcomes *outcomes, eitp__metric_values compute, eitp_metric *result) {
-    const int groups = outcomes->count < EITP__GROUPS ? (int)outcomes->count : EITP__GROUPS;
     double values[1 + EITP__GROUPS];
     result->items = outcomes->count;
     result->mean = result->error = (double)NAN;
@@ -45218,19 +47309,20 @@ static void eitp__judge_metric(const eitp__outcomes *outcomes, eitp__metric_valu
     compute(outcomes, values);
     result->mean = values[0];
     result->error = compute == eitp__accuracy ? eitp__proportion_error(values[0], outcomes->count)
-                                              : eitp__jackknife_error(values + 1, groups);
+                                              : eitp__jackknife_error(values + 1, outcomes->group_count);
 }
 
 EITP__PRIVATE void eitp__judge_outcomes(const eitp__outcomes *outcomes, eitp_metric *results) {
     for (size_t i = 0; i < EITP__COUNT(eitp__metric_rows); i++) {
-        if (eitp__metric_rows[i].problem == outcomes->problem)
+        if (eitp__is_metric_of(&eitp__metric_rows[i], outcomes->problem, outcomes->entities != NULL))
             eitp__judge_metric(outcomes, eitp__metric_rows[i].values, results++);
     }
 }
 /* <<src/task/judge.c */
 
 /* >>src/task/classification.c */
-/* Classification and regression: samples of token ids, with one label, several labels, or numbers to predict. */
+/* Classification and regression: samples of token ids, with one label, several labels, numbers to predict, or labels of
+   tokens. */
 
 enum { EITP__WEIGHTS_NAME_SIZE = 32 };
 
@@ -45250,12 +47342,21 @@ typedef struct eitp__classification {
     int64_t judged_samples;
     eitp_label_result *results; /* [labels]; NULL for numbers */
     int64_t *confusion;         /* [labels, labels], or NULL */
+    /* With labels of tokens that mark entities. */
+    const char **names; /* [labels] */
+    eitp__entity_labels entity_labels;
+    eitp_label_result *entities; /* [labels], of which entity_labels.type_count are used */
 } eitp__classification;
+
+/* True if each sample, or token, has one label of which the others are alternatives. */
+static int eitp__has_classes(eitp_problem problem) {
+    return problem == EITP_PROBLEM_SINGLE_LABEL || problem == EITP_PROBLEM_TOKENS;
+}
 
 /* ---- The graph ---- */
 
-/* The cross-entropy of each sample. */
-static eitp_tensor *eitp__single_label_losses(const eitp__classification *c, eitp_tensor *scores, eitp_tensor *label) {
+/* The cross-entropy of each sample, or token. */
+static eitp_tensor *eitp__class_losses(const eitp__classification *c, eitp_tensor *scores, eitp_tensor *label) {
     eitp_cross_entropy_config config = EITP__ZERO;
     config.ignored = EITP__IGNORED_TARGET;
     config.label_smoothing = c->label_smoothing;
@@ -45289,13 +47390,20 @@ static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_
     const eitp__classification *c = (const eitp__classification *)user;
     eitp_graph *graph = eitp_pass_graph(pass);
     const eitp_model_inputs inputs = eitp__labelled_inputs(pass, c->model);
+    eitp_tensor *hidden = eitp_model_hidden(c->model, graph, &inputs, eitp_pass_max_length(pass));
     eitp_tensor *scores, *losses;
-    scores =
-        eitp_model_scores(c->model, eitp_model_hidden(c->model, graph, &inputs, eitp_pass_max_length(pass)), &inputs);
-    losses = c->problem == EITP_PROBLEM_SINGLE_LABEL
-                 ? eitp__single_label_losses(
-                       c, scores, eitp_pass_sample_input(pass, "label", EITP_I32, 0, NULL, EITP__IGNORED_TARGET))
-                 : eitp__target_losses(c, pass, scores);
+    if (c->problem == EITP_PROBLEM_TOKENS) {
+        eitp_tensor *labels = eitp_pass_row_input(pass, "labels", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
+        scores = eitp_model_token_scores(c->model, hidden, &inputs);
+        losses = eitp__class_losses(c, scores, labels);
+    } else if (c->problem == EITP_PROBLEM_SINGLE_LABEL) {
+        eitp_tensor *label = eitp_pass_sample_input(pass, "label", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
+        scores = eitp_model_scores(c->model, hidden, &inputs);
+        losses = eitp__class_losses(c, scores, label);
+    } else {
+        scores = eitp_model_scores(c->model, hidden, &inputs);
+        losses = eitp__target_losses(c, pass, scores);
+    }
     eitp_pass_term(pass, "loss", losses, NULL);
     eitp_pass_output(pass, "scores", scores);
     return eitp_graph_status(graph, error);
@@ -45303,13 +47411,10 @@ static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_
 
 /* ---- Samples ---- */
 
-/* Checks the label or the targets that a source has read. */
-static eitp_status eitp__check_labels_read(const eitp__classification *c, uint64_t number,
-                                           const eitp_labelled_sample *sample, eitp_error *error) {
+/* Checks the targets that a source has read. */
+static eitp_status eitp__check_targets_read(const eitp__classification *c, uint64_t number,
+                                            const eitp_labelled_sample *sample, eitp_error *error) {
     const int is_number = c->problem == EITP_PROBLEM_REGRESSION;
-    if (!sample->targets && (sample->label < -1 || sample->label >= c->labels))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has label %d; it must be 0 to %lld, or -1 for none",
-                          (unsigned long long)number, (int)sample->label, (long long)c->labels - 1);
     for (int64_t i = 0; i < c->labels && sample->targets; i++) {
         const float target = sample->targets[i];
         if (!isfinite(target) || (!is_number && !(target >= 0 && target <= 1)))
@@ -45320,12 +47425,24 @@ static eitp_status eitp__check_labels_read(const eitp__classification *c, uint64
     return EITP_OK;
 }
 
-/* Stores a label, and the weight that it has in the mean. */
-static void eitp__store_label(const eitp__classification *c, int32_t label, int32_t *value, eitp_sample *sample) {
-    *value = label < 0 ? EITP__IGNORED_TARGET : label;
-    sample->items[0] = label >= 0;
+/* Checks and stores the labels of a sample or its tokens, how many there are, and their weight in the mean. */
+static eitp_status eitp__store_labels(const eitp__classification *c, uint64_t number, const int32_t *labels,
+                                      int64_t count, int32_t *values, eitp_sample *sample, eitp_error *error) {
+    double weight = 0;
+    sample->items[0] = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t label = labels[i];
+        if (label < -1 || label >= c->labels)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "sample %llu has label %d; it must be 0 to %lld, or -1 for none",
+                              (unsigned long long)number, (int)label, (long long)c->labels - 1);
+        values[i] = label < 0 ? EITP__IGNORED_TARGET : label;
+        sample->items[0] += label >= 0;
+        weight += c->class_weights && label >= 0 ? (double)c->class_weights[label] : 0;
+    }
     if (c->class_weights)
-        sample->weights[0] = label < 0 ? 0 : (double)c->class_weights[label];
+        sample->weights[0] = weight;
+    return EITP_OK;
 }
 
 static eitp_status eitp__classification_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
@@ -45334,17 +47451,17 @@ static eitp_status eitp__classification_read(void *user, eitp_split split, uint6
     void **targets = sample->values + eitp__labelled_input_count(c->model);
     eitp_labelled_sample read = EITP__ZERO;
     eitp_status status;
-    read.targets = c->problem == EITP_PROBLEM_SINGLE_LABEL ? NULL : (float *)targets[0];
+    read.targets = eitp__has_classes(c->problem) ? NULL : (float *)targets[0];
+    read.token_labels = c->problem == EITP_PROBLEM_TOKENS ? (int32_t *)targets[0] : NULL;
     status = eitp__labelled_read(&c->sources[split], c->model, number, sample, &read, error);
-    if (!status)
-        status = eitp__check_labels_read(c, number, &read, error);
     if (status)
         return status;
+    if (c->problem == EITP_PROBLEM_TOKENS)
+        return eitp__store_labels(c, number, read.token_labels, read.length, read.token_labels, sample, error);
     if (c->problem == EITP_PROBLEM_SINGLE_LABEL)
-        eitp__store_label(c, read.label, (int32_t *)targets[0], sample);
-    else
-        *(float *)targets[1] = 1;
-    return EITP_OK;
+        return eitp__store_labels(c, number, &read.label, 1, (int32_t *)targets[0], sample, error);
+    *(float *)targets[1] = 1;
+    return eitp__check_targets_read(c, number, &read, error);
 }
 
 static eitp_status eitp__classification_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
@@ -45374,8 +47491,12 @@ static void eitp__classification_observe(void *user, void *memory, const eitp_ob
     const void *target = observation->values[eitp__labelled_input_count(c->model)];
     eitp__outcomes *outcomes = (eitp__outcomes *)memory;
     if (!observation->index)
-        eitp__outcomes_begin(memory, c->problem, c->labels, observation->samples);
-    if (c->problem != EITP_PROBLEM_SINGLE_LABEL)
+        eitp__outcomes_begin(memory, c->problem, c->labels, observation->samples)->entities =
+            c->entities ? &c->entity_labels : NULL;
+    if (c->problem == EITP_PROBLEM_TOKENS)
+        eitp__outcomes_add_tokens(outcomes, observation->index, observation->outputs[0], (const int32_t *)target,
+                                  observation->rows);
+    else if (c->problem != EITP_PROBLEM_SINGLE_LABEL)
         eitp__outcomes_add_targets(outcomes, observation->outputs[0], (const float *)target);
     else if (*(const int32_t *)target != EITP__IGNORED_TARGET)
         eitp__outcomes_add_label(outcomes, observation->outputs[0], *(const int32_t *)target);
@@ -45390,28 +47511,42 @@ static const char *eitp__label_name(const eitp__classification *c, int64_t label
     return labels ? labels[label] : eitp_model_label(c->model, label);
 }
 
-/* Stores the table of labels and the confusion matrix for eitp_classification_report_get. */
+static eitp_label_result eitp__label_result(const char *name, const eitp__label_counts *counts) {
+    eitp_label_result result;
+    result.name = name;
+    result.support = counts->is_true;
+    result.predicted = counts->is_predicted;
+    result.precision = eitp__fraction(counts->is_both, counts->is_predicted);
+    result.recall = eitp__fraction(counts->is_both, counts->is_true);
+    result.f1 = eitp__fraction(2 * counts->is_both, counts->is_true + counts->is_predicted);
+    return result;
+}
+
+static void eitp__keep_confusion(eitp__classification *c, const eitp__outcomes *outcomes) {
+    const size_t bytes = (size_t)(c->labels * c->labels) * sizeof *c->confusion;
+    if (c->problem == EITP_PROBLEM_TOKENS) {
+        memcpy(c->confusion, outcomes->confusion, bytes);
+        return;
+    }
+    memset(c->confusion, 0, bytes);
+    for (int64_t i = 0; i < outcomes->count; i++)
+        c->confusion[outcomes->is_true[i] * c->labels + outcomes->predicted[i]]++;
+}
+
+/* Stores the tables of labels and entities and the confusion matrix for eitp_classification_report_get. */
 static void eitp__classification_keep_report(eitp__classification *c, const eitp__outcomes *outcomes) {
     c->was_judged = 1;
     c->judged_samples = outcomes->count;
-    if (!c->results)
-        return;
-    eitp__count_labels(outcomes, 0);
-    for (int64_t k = 0; k < c->labels; k++) {
-        const eitp__label_counts *counts = &outcomes->by_label[k];
-        eitp_label_result *result = &c->results[k];
-        result->name = eitp__label_name(c, k);
-        result->support = counts->is_true;
-        result->predicted = counts->is_predicted;
-        result->precision = eitp__fraction(counts->is_both, counts->is_predicted);
-        result->recall = eitp__fraction(counts->is_both, counts->is_true);
-        result->f1 = eitp__fraction(2 * counts->is_both, counts->is_true + counts->is_predicted);
-    }
-    if (!c->confusion)
-        return;
-    memset(c->confusion, 0, (size_t)(c->labels * c->labels) * sizeof *c->confusion);
-    for (int64_t i = 0; i < outcomes->count; i++)
-        c->confusion[outcomes->is_true[i] * c->labels + outcomes->predicted[i]]++;
+    if (c->results)
+        eitp__count_labels(outcomes, 0);
+    for (int64_t k = 0; k < c->labels && c->results; k++)
+        c->results[k] = eitp__label_result(eitp__label_name(c, k), &outcomes->by_label[k]);
+    if (c->entities)
+        eitp__sum_groups(outcomes->group_entities, c->labels, 0, outcomes->by_label);
+    for (int64_t k = 0; k < c->entity_labels.type_count; k++)
+        c->entities[k] = eitp__label_result(c->entity_labels.type_names[k], &outcomes->by_label[k]);
+    if (c->confusion)
+        eitp__keep_confusion(c, outcomes);
 }
 
 static void eitp__classification_judge(void *user, void *memory, eitp_metric *results) {
@@ -45436,12 +47571,15 @@ eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classific
     report->label_count = c->labels;
     report->labels = c->results;
     report->confusion = c->confusion;
+    report->entities = c->entities;
+    report->entity_count = c->entity_labels.type_count;
     return EITP_OK;
 }
 
 /* ---- Checks ---- */
 
-static const char *const eitp__problem_words[] = {"no label", "a single label", "several labels", "numbers"};
+static const char *const eitp__problem_words[] = {"no label", "a single label", "several labels", "numbers",
+                                                  "labels of tokens"};
 
 /* Compares the names of labels with those of the model, which are "LABEL_0" and so on until it gets others. */
 static eitp_status eitp__check_label_names(const eitp_model *model, const eitp_labelled_source *source,
@@ -45467,7 +47605,7 @@ static eitp_status eitp__check_labelled_source(const eitp_classification_config 
     const eitp_transformer_config *model = &config->model->config;
     const eitp_problem problem = source->problem;
     eitp_status status;
-    if (problem < EITP_PROBLEM_SINGLE_LABEL || problem > EITP_PROBLEM_REGRESSION)
+    if (problem < EITP_PROBLEM_SINGLE_LABEL || problem > EITP_PROBLEM_TOKENS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples of a labelled source must have labels");
     if (problem != config->training.problem || (model->problem && model->problem != problem))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples have %s, but %s %s", eitp__problem_words[problem],
@@ -45495,24 +47633,32 @@ static eitp_status eitp__check_class_weights(const float *weights, int64_t label
                : eitp__fail(error, EITP_ERROR_ARGUMENT, "at least one of class_weights must be above 0");
 }
 
+/* The head that the problem of the training samples needs. */
+static eitp_status eitp__check_classifier(const eitp_classification_config *config, eitp_error *error) {
+    const int is_tokens = config->training.problem == EITP_PROBLEM_TOKENS;
+    if (config->model->config.head == (is_tokens ? EITP_HEAD_TOKEN_CLASSIFIER : EITP_HEAD_CLASSIFIER))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "the model has no %sclassifier; set head to EITP_HEAD_%sCLASSIFIER in eitp_transformer_config",
+                      is_tokens ? "token " : "", is_tokens ? "TOKEN_" : "");
+}
+
 static eitp_status eitp__check_classification(const eitp_classification_config *config, eitp_error *error) {
     const eitp_transformer_config *model = &config->model->config;
-    const int is_single = config->training.problem == EITP_PROBLEM_SINGLE_LABEL;
-    eitp_status status;
-    if (model->head != EITP_HEAD_CLASSIFIER)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the model has no classifier; set head to EITP_HEAD_CLASSIFIER in eitp_transformer_config");
+    eitp_status status = eitp__check_classifier(config, error);
+    if (status)
+        return status;
     if (!config->training.count && !config->validation.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sources have no samples");
     if (!(config->label_smoothing >= 0 && config->label_smoothing <= 1))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "label_smoothing must be 0 to 1 (got %g)",
                           config->label_smoothing);
-    if (!is_single && (config->label_smoothing > 0 || config->class_weights))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "label_smoothing and class_weights are for samples with a single label, and these have %s",
-                          (unsigned)config->training.problem <= EITP_PROBLEM_REGRESSION
-                              ? eitp__problem_words[config->training.problem]
-                              : "none");
+    if (!eitp__has_classes(config->training.problem) && (config->label_smoothing > 0 || config->class_weights))
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "label_smoothing and class_weights are for a single label of a sample or a token, and these have %s",
+            (unsigned)config->training.problem <= EITP_PROBLEM_TOKENS ? eitp__problem_words[config->training.problem]
+                                                                      : "none");
     status = eitp__check_labelled_source(config, &config->training, error);
     if (!status && config->validation.count)
         status = eitp__check_labelled_source(config, &config->validation, error);
@@ -45522,7 +47668,7 @@ static eitp_status eitp__check_classification(const eitp_classification_config *
 /* ---- Creation ---- */
 
 static size_t eitp__confusion_bytes(const eitp__classification *c) {
-    const int has_one = c->problem == EITP_PROBLEM_SINGLE_LABEL && c->labels <= EITP_MAX_CONFUSION_LABELS;
+    const int has_one = eitp__has_classes(c->problem) && c->labels <= EITP_MAX_CONFUSION_LABELS;
     return has_one ? (size_t)(c->labels * c->labels) * sizeof *c->confusion : 0;
 }
 
@@ -45539,7 +47685,30 @@ static void eitp__classification_release(void *user) {
         eitp__release(&host, c->results, eitp__results_bytes(c));
     if (c->confusion)
         eitp__release(&host, c->confusion, eitp__confusion_bytes(c));
+    if (c->names)
+        eitp__release(&host, c->names, (size_t)c->labels * sizeof *c->names);
+    if (c->entities)
+        eitp__release(&host, c->entities, eitp__results_bytes(c));
+    eitp__entity_labels_release(&c->entity_labels, &host);
     eitp__release(&host, c, sizeof *c);
+}
+
+/* Finds out whether labels of tokens mark entities. */
+static eitp_status eitp__classification_find_entities(eitp__classification *c, eitp_error *error) {
+    const size_t bytes = (size_t)c->labels * sizeof *c->names;
+    if (c->problem != EITP_PROBLEM_TOKENS)
+        return EITP_OK;
+    c->names = (const char **)eitp__allocate(&c->host, bytes);
+    if (!c->names)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    for (int64_t k = 0; k < c->labels; k++)
+        c->names[k] = eitp__label_name(c, k);
+    if (!eitp_labels_mark_entities(c->names, c->labels))
+        return EITP_OK;
+    c->entities = (eitp_label_result *)eitp__allocate(&c->host, eitp__results_bytes(c));
+    if (!c->entities)
+        return eitp__fail_memory(error, eitp__results_bytes(c), "the results of entities");
+    return eitp__entity_labels_init(&c->entity_labels, &c->host, c->names, c->labels, error);
 }
 
 /* Keeps the class weights, also in a variable for the graph. Other weights are another variable. */
@@ -45576,19 +47745,20 @@ static eitp_status eitp__classification_create(const eitp_classification_config 
     c->problem = config->training.problem;
     c->labels = config->model->config.labels;
     c->label_smoothing = config->label_smoothing;
-    c->metric_count = eitp__metrics_of(c->problem, c->metrics);
     if (eitp__results_bytes(c))
         c->results = (eitp_label_result *)eitp__allocate(&c->host, eitp__results_bytes(c));
     if (eitp__confusion_bytes(c))
         c->confusion = (int64_t *)eitp__allocate(&c->host, eitp__confusion_bytes(c));
     if ((eitp__results_bytes(c) && !c->results) || (eitp__confusion_bytes(c) && !c->confusion))
         return eitp__fail_memory(error, eitp__results_bytes(c) + eitp__confusion_bytes(c), "the results of labels");
-    return eitp__classification_set_weights(c, config->class_weights, error);
+    eitp_status status = eitp__classification_find_entities(c, error);
+    c->metric_count = eitp__metrics_of(c->problem, c->entities != NULL, c->metrics);
+    return status ? status : eitp__classification_set_weights(c, config->class_weights, error);
 }
 
 /* The loss of a uniform guess. */
 static double eitp__classification_guess_loss(const eitp__classification *c) {
-    return c->problem == EITP_PROBLEM_SINGLE_LABEL  ? log((double)c->labels)
+    return eitp__has_classes(c->problem)            ? log((double)c->labels)
            : c->problem == EITP_PROBLEM_MULTI_LABEL ? log(2.0)
                                                     : 0;
 }
@@ -45597,7 +47767,7 @@ static double eitp__classification_guess_loss(const eitp__classification *c) {
 static void eitp__classification_fill(eitp__classification *c, eitp_task *task) {
     eitp__labelled_fill(c->sources, c->model, task);
     task->user = c;
-    task->unit = "samples";
+    task->unit = c->problem == EITP_PROBLEM_TOKENS ? "words" : "samples";
     task->guess_loss = eitp__classification_guess_loss(c);
     task->build = eitp__classification_build;
     task->read = eitp__classification_read;
@@ -45890,6 +48060,8 @@ eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, con
     eitp_predictor_config config = EITP__ZERO;
     if (!model || !tokenizer)
         return config;
+    if (eitp_model_config(model).head == EITP_HEAD_TOKEN_CLASSIFIER)
+        config.prediction = EITP_PREDICT_WORD_SCORES;
     config.normalize = 1;
     config.max_length = defaults.max_length ? defaults.max_length : defaults.model_max_length;
     if (!config.max_length || config.max_length > positions)
@@ -45913,25 +48085,34 @@ static eitp_status eitp__predictor_check_lengths(const eitp_model *model, const 
     return EITP_OK;
 }
 
+/* The head that scores need. */
+static eitp_head eitp__predictor_head(eitp_prediction prediction) {
+    return prediction == EITP_PREDICT_SCORES ? EITP_HEAD_CLASSIFIER : EITP_HEAD_TOKEN_CLASSIFIER;
+}
+
 static eitp_status eitp__predictor_check(const eitp_model *model, const eitp_predictor_config *config,
                                          eitp_error *error) {
-    if ((int)config->prediction < EITP_PREDICT_SCORES || config->prediction > EITP_PREDICT_EMBEDDINGS ||
+    static const char *const heads[] = {"a language head", "a classifier of texts", "no head",
+                                        "a classifier of tokens"}; /* eitp_head */
+    const eitp_head head = eitp_model_config(model).head;
+    if ((int)config->prediction < EITP_PREDICT_SCORES || config->prediction > EITP_PREDICT_WORD_SCORES ||
         (int)config->pooling < EITP_EMBEDDING_MEAN || (int)config->pooling >= EITP_EMBEDDING_POOLING_COUNT ||
         (int)config->truncation < EITP_TRUNCATE_LONGEST || config->truncation > EITP_TRUNCATE_NONE)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown prediction %d, pooling %d or truncation %d",
                           (int)config->prediction, (int)config->pooling, (int)config->truncation);
-    if (config->prediction == EITP_PREDICT_SCORES && eitp_model_config(model).head != EITP_HEAD_CLASSIFIER)
+    if (config->prediction != EITP_PREDICT_EMBEDDINGS && head != eitp__predictor_head(config->prediction))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "scores need a classifier, and the model has %s; train a classifier first, or ask for "
+                          "%s need a classifier%s, and the model has %s; train a classifier first, or ask for "
                           "embeddings",
-                          eitp_model_config(model).head == EITP_HEAD_LANGUAGE ? "a language head" : "no head");
+                          config->prediction == EITP_PREDICT_SCORES ? "scores" : "scores of words",
+                          config->prediction == EITP_PREDICT_SCORES ? "" : " of tokens", heads[head]);
     return eitp__predictor_check_lengths(model, config, error);
 }
 
 static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, const eitp_predictor_config *config) {
     const eitp_transformer_config about = eitp_model_config(model);
     eitp__predictor_shape shape;
-    const int scores = config->prediction == EITP_PREDICT_SCORES;
+    const int of_texts = config->prediction == EITP_PREDICT_SCORES;
     shape.max_length = config->max_length ? config->max_length : eitp_model_positions(model);
     shape.pass_tokens = config->pass_tokens                   ? config->pass_tokens
                         : shape.max_length > EITP_PASS_TOKENS ? shape.max_length
@@ -45940,8 +48121,8 @@ static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, c
     shape.pass_texts = (shape.pass_tokens + 7) / 8;
     shape.window_tokens = 16 * shape.pass_tokens;
     shape.window_texts = 16 * shape.pass_texts;
-    shape.width = scores ? about.labels : about.width;
-    shape.result_count = shape.width * (scores ? shape.pass_texts : shape.pass_tokens);
+    shape.width = config->prediction == EITP_PREDICT_EMBEDDINGS ? about.width : about.labels;
+    shape.result_count = shape.width * (of_texts ? shape.pass_texts : shape.pass_tokens);
     return shape;
 }
 
@@ -45970,9 +48151,11 @@ static eitp_status eitp__predictor_build(const eitp_model *model, const eitp_pre
         return status;
     built->inputs = eitp__predictor_inputs(model, built->graph, shape);
     hidden = eitp_model_hidden(model, built->graph, &built->inputs, shape->max_length);
-    built->output =
-        eitp_output(config->prediction == EITP_PREDICT_SCORES ? eitp_model_scores(model, hidden, &built->inputs)
-                                                              : eitp_cast(hidden, EITP_F32));
+    if (config->prediction == EITP_PREDICT_SCORES)
+        hidden = eitp_model_scores(model, hidden, &built->inputs);
+    else if (config->prediction == EITP_PREDICT_WORD_SCORES)
+        hidden = eitp_model_token_scores(model, hidden, &built->inputs);
+    built->output = eitp_output(eitp_cast(hidden, EITP_F32));
     return eitp_graph_status(built->graph, error);
 }
 
@@ -45983,7 +48166,7 @@ typedef struct eitp__predictor_buffer {
     size_t bytes;
 } eitp__predictor_buffer;
 
-enum { EITP__PREDICTOR_BUFFERS = 10 };
+enum { EITP__PREDICTOR_BUFFERS = 12 };
 
 static void eitp__predictor_buffers(eitp_predictor *p, eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS]) {
     const eitp__predictor_shape *shape = &p->shape;
@@ -45992,9 +48175,11 @@ static void eitp__predictor_buffers(eitp_predictor *p, eitp__predictor_buffer bu
     const eitp__predictor_buffer all[EITP__PREDICTOR_BUFFERS] = {
         {(void **)&p->window_ids, window},
         {(void **)&p->window_segments, window},
+        {(void **)&p->window_words, window},
         {(void **)&p->window, (size_t)shape->window_texts * sizeof *p->window},
         {(void **)&p->ids, rows},
         {(void **)&p->segments, rows},
+        {(void **)&p->words, rows},
         {(void **)&p->positions, rows},
         {(void **)&p->offsets, (texts + 1) * sizeof *p->offsets},
         {(void **)&p->bounds, 2 * texts * sizeof *p->bounds},
@@ -46058,6 +48243,8 @@ static eitp_status eitp__predictor_allocate(eitp_predictor *p, eitp_error *error
 }
 
 static eitp_problem eitp__predictor_problem_of(const eitp_transformer_config *config) {
+    if (config->head == EITP_HEAD_TOKEN_CLASSIFIER)
+        return EITP_PROBLEM_TOKENS;
     if (config->head != EITP_HEAD_CLASSIFIER || config->problem != EITP_PROBLEM_UNKNOWN)
         return config->problem;
     return config->labels > 1 ? EITP_PROBLEM_SINGLE_LABEL : EITP_PROBLEM_MULTI_LABEL;
@@ -46145,10 +48332,15 @@ eitp_problem eitp_predictor_problem(const eitp_predictor *predictor) {
 
 /* ---- Encoding ---- */
 
+/* What is computed of a text: one value, or one for each word. */
+static int64_t eitp__value_count(const eitp_predictor *p, const eitp_text_pair *text) {
+    return p->config.prediction == EITP_PREDICT_WORD_SCORES ? (int64_t)text->word_count : 1;
+}
+
 /* Stands in for a text without tokens. */
-static eitp_status eitp__predictor_encode_nothing(const eitp_predictor *p, int32_t *ids, size_t *count,
-                                                  eitp_error *error) {
+static eitp_status eitp__predictor_encode_nothing(eitp_predictor *p, int32_t *ids, size_t *count, eitp_error *error) {
     ids[0] = eitp_tokenizer_end_of_text(p->tokenizer);
+    p->window_words[p->window_used] = -1;
     *count = 1;
     return ids[0] >= 0 ? EITP_OK
                        : eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -46167,9 +48359,14 @@ static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pai
     config.max_length = (int32_t)p->shape.max_length;
     config.truncation = p->config.truncation;
     config.truncate_left = p->config.truncate_left;
-    status = eitp_tokenizer_encode_sequence(p->tokenizer, &pair->first, pair->second.bytes ? &pair->second : NULL,
-                                            &config, ids, p->window_segments + p->window_used,
-                                            (size_t)p->shape.max_length, &sequence, error);
+    if (p->config.prediction == EITP_PREDICT_WORD_SCORES)
+        status = eitp_tokenizer_encode_words(p->tokenizer, pair->words, pair->word_count, &config, ids,
+                                             p->window_segments + p->window_used, p->window_words + p->window_used,
+                                             (size_t)p->shape.max_length, &sequence, error);
+    else
+        status = eitp_tokenizer_encode_sequence(p->tokenizer, &pair->first, pair->second.bytes ? &pair->second : NULL,
+                                                &config, ids, p->window_segments + p->window_used,
+                                                (size_t)p->shape.max_length, &sequence, error);
     if (!status && !sequence.count)
         status = eitp__predictor_encode_nothing(p, ids, &sequence.count, error);
     if (status)
@@ -46177,10 +48374,13 @@ static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pai
     encoded->text = text;
     encoded->first = p->window_used;
     encoded->length = (int64_t)sequence.count;
+    encoded->value = p->next_value;
+    p->next_value += eitp__value_count(p, pair);
     p->window_count++;
     p->window_used += encoded->length;
     report->tokens += encoded->length;
     report->cut += sequence.cut_first || sequence.cut_second;
+    report->cut_words += (int64_t)sequence.cut_words;
     return EITP_OK;
 }
 
@@ -46214,6 +48414,7 @@ static void eitp__predictor_take(eitp_predictor *p, eitp__encoded_text *encoded)
     taken->first = p->pass_used;
     memcpy(p->ids + taken->first, p->window_ids + encoded->first, bytes);
     memcpy(p->segments + taken->first, p->window_segments + encoded->first, bytes);
+    memcpy(p->words + taken->first, p->window_words + encoded->first, bytes);
     for (int64_t i = 0; i < taken->length; i++)
         p->positions[taken->first + i] = (int32_t)i;
     p->pass_used += taken->length;
@@ -46240,8 +48441,8 @@ static void eitp__predictor_fill_pass(eitp_predictor *p, int64_t *from) {
 static eitp_status eitp__predictor_execute(eitp_predictor *p, eitp_error *error) {
     const eitp_model_inputs *inputs = &p->built.inputs;
     const size_t rows = (size_t)p->pass_used * sizeof(int32_t), texts = (size_t)p->shape.pass_texts;
-    const int scores = p->config.prediction == EITP_PREDICT_SCORES;
-    const size_t results = (size_t)p->shape.width * (scores ? texts : (size_t)p->pass_used);
+    const int of_texts = p->config.prediction == EITP_PREDICT_SCORES;
+    const size_t results = (size_t)p->shape.width * (of_texts ? texts : (size_t)p->pass_used);
     eitp_status status = eitp_plan_set_rows(p->plan, p->pass_used, error);
     if (!status)
         status = eitp_plan_write(p->plan, inputs->tokens, p->ids, rows, error);
@@ -46251,11 +48452,28 @@ static eitp_status eitp__predictor_execute(eitp_predictor *p, eitp_error *error)
         status = eitp_plan_write(p->plan, inputs->offsets, p->offsets, (texts + 1) * sizeof *p->offsets, error);
     if (!status && inputs->segments)
         status = eitp_plan_write(p->plan, inputs->segments, p->segments, rows, error);
-    if (!status && scores)
+    if (!status && of_texts)
         status = eitp_plan_write(p->plan, inputs->bounds, p->bounds, 2 * texts * sizeof *p->bounds, error);
     if (!status)
         status = eitp_plan_execute(p->plan, error);
     return status ? status : eitp_plan_read(p->plan, p->built.output, p->results, results * sizeof *p->results, error);
+}
+
+static void eitp__predictor_store_embedding(const eitp_predictor *p, const eitp__encoded_text *text, float *value) {
+    const int64_t width = p->shape.width;
+    eitp__embedding_pool(p->config.pooling, p->results + text->first * width, text->length, width, value);
+    if (p->config.normalize)
+        eitp__embedding_normalize(value, width);
+}
+
+/* The scores of the first token of each word. */
+static void eitp__predictor_store_words(const eitp_predictor *p, const eitp__encoded_text *text, float *values) {
+    const int64_t width = p->shape.width;
+    const int32_t *words = p->words + text->first;
+    for (int64_t i = 0; i < text->length; i++) {
+        if (words[i] >= 0 && (!i || words[i] != words[i - 1]))
+            memcpy(values + words[i] * width, p->results + (text->first + i) * width, (size_t)width * sizeof *values);
+    }
 }
 
 /* Stores the values of the texts of a pass in their places. */
@@ -46263,15 +48481,24 @@ static void eitp__predictor_store(const eitp_predictor *p, float *values) {
     const int64_t width = p->shape.width;
     for (int64_t i = 0; i < p->pass_count; i++) {
         const eitp__encoded_text *text = &p->pass[i];
-        float *value = values + text->text * width;
-        if (p->config.prediction == EITP_PREDICT_SCORES) {
+        float *value = values + text->value * width;
+        if (p->config.prediction == EITP_PREDICT_SCORES)
             memcpy(value, p->results + i * width, (size_t)width * sizeof *value);
-            continue;
-        }
-        eitp__embedding_pool(p->config.pooling, p->results + text->first * width, text->length, width, value);
-        if (p->config.normalize)
-            eitp__embedding_normalize(value, width);
+        else if (p->config.prediction == EITP_PREDICT_WORD_SCORES)
+            eitp__predictor_store_words(p, text, value);
+        else
+            eitp__predictor_store_embedding(p, text, value);
     }
+}
+
+/* Until they are computed, words have no token. */
+static void eitp__predictor_begin(eitp_predictor *p, const eitp_text_pair *texts, int64_t count, float *values) {
+    int64_t all = 0;
+    p->next_value = 0;
+    for (int64_t i = 0; i < count && p->config.prediction == EITP_PREDICT_WORD_SCORES; i++)
+        all += eitp__value_count(p, &texts[i]);
+    for (int64_t i = 0; i < all * p->shape.width; i++)
+        values[i] = -(float)INFINITY;
 }
 
 eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pair *texts, int64_t count, float *values,
@@ -46283,6 +48510,7 @@ eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pair *texts,
         return eitp__fail_null(error, "eitp_predict", "predictor, texts and values");
     if (count < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "count must be at least 0 (got %lld)", (long long)count);
+    eitp__predictor_begin(predictor, texts, count, values);
     while (next < count && !status) {
         int64_t from = 0;
         status = eitp__predictor_fill_window(predictor, texts, count, &next, &done, error);
@@ -46322,13 +48550,16 @@ void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *
     const int64_t width = eitp_predictor_width(predictor);
     if (!predictor || !scores || !probabilities)
         return;
-    for (int64_t i = 0; i < count * width; i++) {
-        if (predictor->problem == EITP_PROBLEM_SINGLE_LABEL && i % width == 0)
-            eitp__score_softmax(scores + i, width, probabilities + i);
-        else if (predictor->problem == EITP_PROBLEM_MULTI_LABEL)
-            probabilities[i] = (float)(1 / (1 + exp(-(double)scores[i])));
-        else if (predictor->problem != EITP_PROBLEM_SINGLE_LABEL)
-            probabilities[i] = scores[i];
+    for (int64_t i = 0; i < count; i++, scores += width, probabilities += width) {
+        const int is_softmax =
+            predictor->problem == EITP_PROBLEM_SINGLE_LABEL || predictor->problem == EITP_PROBLEM_TOKENS;
+        if (is_softmax && isfinite(scores[0])) {
+            eitp__score_softmax(scores, width, probabilities);
+            continue;
+        }
+        for (int64_t k = 0; k < width; k++)
+            probabilities[k] =
+                predictor->problem == EITP_PROBLEM_MULTI_LABEL ? (float)(1 / (1 + exp(-(double)scores[k]))) : scores[k];
     }
 }
 /* <<src/task/predict.c */
@@ -50272,7 +52503,7 @@ static eitp_status eitp__copy_entry(const eitp_host *host, const char *from, con
 static eitp_status eitp__replace_config(const eitp__checkpoint_edit *edit, const char *path, eitp_error *error) {
     eitp__labels *labels = NULL;
     eitp_status status = EITP_OK;
-    if (edit->config.head == EITP_HEAD_CLASSIFIER)
+    if (eitp_head_has_labels(edit->config.head))
         status = eitp__labels_read_file(edit->host, path, &labels, error);
     if (!status)
         status = eitp__transformer_config_write(edit->host, path, &edit->config, labels, -1, EITP_F32, error);

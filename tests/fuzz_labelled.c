@@ -13,7 +13,7 @@ static void require(int condition) {
 
 /* Reads samples of a source and checks what they promise. */
 static void use_source(const eitp_labelled_source *source, int32_t vocabulary_size) {
-    static int32_t ids[MOST_IDS], segments[MOST_IDS];
+    static int32_t ids[MOST_IDS], segments[MOST_IDS], labels[MOST_IDS];
     float targets[MOST_LABELS];
     const int reads_targets = source->label_count <= MOST_LABELS, reads_ids = source->max_length <= MOST_IDS;
     for (int64_t i = 0; i < source->label_count && source->labels; i++)
@@ -23,6 +23,7 @@ static void use_source(const eitp_labelled_source *source, int32_t vocabulary_si
         sample.ids = reads_ids ? ids : NULL;
         sample.segments = reads_ids ? segments : NULL;
         sample.targets = reads_targets ? targets : NULL;
+        sample.token_labels = reads_ids ? labels : NULL;
         if (source->read(source->user, i, &sample, NULL) != EITP_OK)
             continue;
         require(sample.length >= 1 && sample.length <= source->max_length);
@@ -30,6 +31,8 @@ static void use_source(const eitp_labelled_source *source, int32_t vocabulary_si
         require((sample.label >= 0) == (source->problem == EITP_PROBLEM_SINGLE_LABEL));
         for (int64_t k = 0; k < sample.length && reads_ids; k++)
             require(ids[k] >= 0 && (!vocabulary_size || ids[k] < vocabulary_size) && (segments[k] & ~1) == 0);
+        for (int64_t k = 0; k < sample.length && reads_ids && source->problem == EITP_PROBLEM_TOKENS; k++)
+            require(labels[k] >= -1 && labels[k] < source->label_count);
         for (int64_t k = 0; k < source->label_count && reads_targets && source->problem == EITP_PROBLEM_REGRESSION; k++)
             require(isfinite(targets[k]));
     }

@@ -39,7 +39,10 @@ static void digest_text(table_digest *digest, const eitp_text *text) {
 static void digest_example(table_digest *digest, const eitp_example *example) {
     require(example->line > 0 && example->column > 0 && example->path, "an example without a place");
     require(example->labels_are_list || example->label_count <= 1, "several labels that are not a list");
+    require(!example->words == !example->word_count, "words that are not counted");
     digest_text(digest, &example->text);
+    for (size_t i = 0; i < example->word_count; i++)
+        digest_text(digest, &example->words[i]);
     if (example->pair.bytes)
         digest_text(digest, &example->pair);
     for (size_t i = 0; i < example->label_count; i++)
@@ -84,8 +87,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const eitp_host host = one_file_host(&file);
     config.paths = &path;
     config.path_count = 1;
-    config.format = formats[data[0] & 3];
-    config.pair_column = data[0] & 4 ? "pair" : NULL;
+    /* Lines have no columns, so that with a pair they stand for CoNLL. */
+    const int is_conll = (data[0] & 7) == 7;
+    config.format = is_conll ? EITP_FORMAT_CONLL : formats[data[0] & 3];
+    config.pair_column = !is_conll && data[0] & 4 ? "pair" : NULL;
     config.skip_bad = data[0] >> 3 & 1;
     config.row_limit = data[0] & 16 ? 64 : 0;
     config.encoding = encodings[data[0] >> 5 & 3];

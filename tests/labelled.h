@@ -39,6 +39,12 @@ static RUN_UNUSED eitp_status read_made_up(void *user, uint64_t number, eitp_lab
     word = sample->ids[m->reads_last ? sample->length - 1 : 0];
     sample->label =
         (int64_t)number < m->unlabelled_below ? -1 : (word - FIRST_WORD) * CLASSES / (VOCABULARY - FIRST_WORD);
+    for (int64_t i = 0; i < sample->length && sample->token_labels; i++) {
+        const int has_label = i % 3 != 2 && (int64_t)number >= m->unlabelled_below;
+        sample->token_labels[i] = has_label ? (sample->ids[i] - FIRST_WORD) * CLASSES / (VOCABULARY - FIRST_WORD) : -1;
+        if (number == 5 && m->wrong_label)
+            sample->token_labels[i] = m->wrong_label;
+    }
     for (int k = 0; k < CLASSES && sample->targets; k++)
         sample->targets[k] = (float)(word >> k & 1);
     if (number == 5 && m->wrong_id)
@@ -133,7 +139,10 @@ static RUN_UNUSED eitp_status make_encoder_task(encoder *e, eitp_problem problem
 }
 
 static RUN_UNUSED eitp_status begin_problem(encoder *e, const variant *v, const char *name, eitp_problem problem) {
-    eitp_status status = begin_model(e, v, name, problem ? EITP_HEAD_CLASSIFIER : EITP_HEAD_LANGUAGE);
+    const eitp_head head = problem == EITP_PROBLEM_TOKENS ? EITP_HEAD_TOKEN_CLASSIFIER
+                           : problem                      ? EITP_HEAD_CLASSIFIER
+                                                          : EITP_HEAD_LANGUAGE;
+    eitp_status status = begin_model(e, v, name, head);
     if (!status)
         status = make_encoder_task(e, problem, &error_);
     return status ? status : eitp_trainer_create(&e->r.task, &e->r.config, &e->r.trainer, &error_);

@@ -148,6 +148,10 @@ static int make_pass(const golden *g, pass *p, int with_gradients) {
     } else if (config.head == EITP_HEAD_CLASSIFIER) {
         p->head = eitp_output(eitp_model_scores(g->model, p->hidden, &p->inputs));
         loss = classifier_loss(p, &config);
+    } else if (config.head == EITP_HEAD_TOKEN_CLASSIFIER) {
+        p->targets = eitp_input_rows(p->graph, "targets", EITP_I32, 1, &rows);
+        p->head = eitp_output(eitp_model_token_scores(g->model, p->hidden, &p->inputs));
+        loss = eitp_cross_entropy(p->head, p->targets, -100);
     }
     p->loss = loss ? eitp_output(eitp_sum(loss, EITP_ALL_DIMENSIONS, 0)) : NULL;
     p->carry = p->loss && with_gradients ? eitp_input(p->graph, "carry", EITP_F32, 1, &one) : NULL;
@@ -276,15 +280,21 @@ static void check_gradients(const golden *g, const char *directory) {
 /* ---- Tests ---- */
 
 static const char *const names[] = {
-    "bert",        "bert-mlm",      "bert-untied",    "bert-class",       "roberta",
-    "roberta-mlm", "roberta-class", "distilbert-mlm", "distilbert-class", "gpt2-class",
+    "bert",        "bert-mlm",       "bert-untied",       "bert-class",       "roberta",
+    "roberta-mlm", "roberta-class",  "distilbert-mlm",    "distilbert-class", "gpt2-class",
+    "bert-tokens", "roberta-tokens", "distilbert-tokens", "gpt2-tokens",
 };
+
+/* True if transformers computed gradients and training steps too. */
+static int is_trained(const char *name) {
+    return strstr(name, "-mlm") || strstr(name, "-class") || strstr(name, "-tokens");
+}
 
 static void check_golden(const char *directory, const char *name, const char *isa) {
     golden g;
     pass p;
     float loss;
-    const int has_gradients = strstr(name, "-mlm") || strstr(name, "-class");
+    const int has_gradients = is_trained(name);
     REQUIRE(open_model(&g, directory, name, isa));
     REQUIRE(make_pass(&g, &p, has_gradients));
     run_pass(&g, &p);
@@ -375,7 +385,7 @@ static void check_training(const char *name) {
 
 static void twenty_steps_match_transformers(void) {
     for (size_t i = 0; i < EITP__COUNT(names); i++) {
-        if (strstr(names[i], "-mlm") || strstr(names[i], "-class"))
+        if (is_trained(names[i]))
             check_training(names[i]);
     }
 }
@@ -643,6 +653,8 @@ static void configurations_say_the_head(void) {
         {"{\"model_type\": \"distilbert\", \"architectures\": [\"DistilBertForSequenceClassification\"], "
          "\"id2label\": {\"1\": \"b\", \"0\": \"a\", \"2\": \"c\"}, \"problem_type\": \"multi_label_classification\"}",
          EITP_HEAD_CLASSIFIER, 3, EITP_PROBLEM_MULTI_LABEL},
+        {"{\"model_type\": \"roberta\", \"architectures\": [\"RobertaForTokenClassification\"], \"num_labels\": 9}",
+         EITP_HEAD_TOKEN_CLASSIFIER, 9, EITP_PROBLEM_TOKENS},
         {"{\"model_type\": \"gpt2\", \"architectures\": [\"GPT2ForSequenceClassification\"], \"problem_type\": null}",
          EITP_HEAD_CLASSIFIER, 2, EITP_PROBLEM_UNKNOWN},
         {"{\"architectures\": [\"GPT2Model\"]}", EITP_HEAD_LANGUAGE, 2, EITP_PROBLEM_UNKNOWN},
@@ -767,6 +779,38 @@ static void classifiers_drop_out(void) {
     }
 }
 
+/* That of tokens has the key of rows, and in DistilBERT and GPT-2 the dropout of the blocks. */
+static void token_classifiers_drop_out(void) {
+    static const struct {
+        const char *directory;
+        int as_blocks;
+    } cases[] = {{"bert-tokens", 0}, {"roberta-tokens", 0}, {"distilbert-tokens", 1}, {"gpt2-tokens", 1}};
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        golden g;
+        pass p;
+        REQUIRE(open_model(&g, golden_path(cases[i].directory), cases[i].directory, NULL));
+        for (int as_blocks = 0; as_blocks < 2; as_blocks++) {
+            eitp_tensor *hidden;
+            int count = 0;
+            g.model->config.classifier_dropout = as_blocks ? 0 : 0.2;
+            g.model->config.residual_dropout = as_blocks ? 0.2 : 0;
+            REQUIRE_OK(eitp_graph_create(g.context, &p.graph, &error_), error_);
+            p.inputs = eitp_model_inputs_create(p.graph, SEQUENCES, LONGEST, 1);
+            hidden = eitp_model_hidden(g.model, p.graph, &p.inputs, LONGEST);
+            CHECK(eitp_model_token_scores(g.model, hidden, &p.inputs) != NULL);
+            for (size_t n = 0; n < p.graph->node_count; n++)
+                count += p.graph->nodes[n]->op == EITP__OP_DROPOUT && p.graph->nodes[n]->inputs[0] == hidden &&
+                         p.graph->nodes[n]->inputs[1] == p.inputs.key;
+            CHECK_THAT(count == (as_blocks == cases[i].as_blocks), "%s: %d", cases[i].directory, count);
+            CHECK(eitp_model_scores(g.model, hidden, &p.inputs) == NULL);
+            CHECK(eitp_graph_status(p.graph, &error_) == EITP_ERROR_ARGUMENT &&
+                  strstr(error_.message, "has no classifier"));
+            eitp_graph_destroy(p.graph);
+        }
+        close_golden(&g);
+    }
+}
+
 /* ---- Adapters ---- */
 
 /* The hidden states of the golden batch; the caller frees them. */
@@ -816,6 +860,8 @@ static void adapters_have_the_names_of_peft(void) {
          "base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight", 2 * 4 + 2},
         {"roberta-class", "value", 64, "base_model.model.roberta.encoder.layer.0.attention.self.value.lora_B.weight",
          2 + 4},
+        {"bert-tokens", "query,value", 16 + 64,
+         "base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight", 4 + 2},
         {"distilbert-mlm", "k_lin,lin2", 32 + 8,
          "base_model.model.distilbert.transformer.layer.0.attention.k_lin.lora_A.weight", 4},
         {"bert", "key,dense", 32 + 2 + 4 + 8, "base_model.model.encoder.layer.0.attention.output.dense.lora_B.weight",
@@ -850,7 +896,7 @@ static void adapters_have_the_names_of_peft(void) {
         REQUIRE_OK(eitp_lora_load(other.model, directory, NULL, &error_), error_);
         loaded = hidden_of(&other);
         CHECK(!memcmp(loaded, adapted, (size_t)count * 4));
-        CHECK(!strstr(cases[i].directory, "class") ||
+        CHECK(!eitp_head_has_labels(g.model->config.head) ||
               spread(&other, eitp__row_find(&other.model->config, EITP__CLASSIFIER, EITP__WEIGHT)->name) ==
                   spread(&g, eitp__row_find(&g.model->config, EITP__CLASSIFIER, EITP__WEIGHT)->name));
         REQUIRE_OK(eitp_model_merge_lora(g.model, &error_), error_);
@@ -902,13 +948,21 @@ static void other_adapters_are_errors(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(models_match_transformers),       TEST(twenty_steps_match_transformers),
-        TEST(saved_models_are_the_same),       TEST(heads_that_files_lack_are_random),
-        TEST(other_labels_need_a_fresh_head),  TEST(other_names_are_read),
-        TEST(a_part_of_a_head_is_an_error),    TEST(configurations_say_the_head),
-        TEST(label_numbers_are_checked),       TEST(named_shapes_have_their_size),
-        TEST(missing_doors_are_errors),        TEST(classifiers_drop_out),
-        TEST(adapters_have_the_names_of_peft), TEST(classifiers_stay_trained_with_adapters),
+        TEST(models_match_transformers),
+        TEST(twenty_steps_match_transformers),
+        TEST(saved_models_are_the_same),
+        TEST(heads_that_files_lack_are_random),
+        TEST(other_labels_need_a_fresh_head),
+        TEST(other_names_are_read),
+        TEST(a_part_of_a_head_is_an_error),
+        TEST(configurations_say_the_head),
+        TEST(label_numbers_are_checked),
+        TEST(named_shapes_have_their_size),
+        TEST(missing_doors_are_errors),
+        TEST(classifiers_drop_out),
+        TEST(token_classifiers_drop_out),
+        TEST(adapters_have_the_names_of_peft),
+        TEST(classifiers_stay_trained_with_adapters),
         TEST(other_adapters_are_errors),
     };
     return RUN_TESTS(tests, argc, argv);

@@ -164,6 +164,8 @@ static eitp_status read_tuning(void *user, uint64_t number, eitp_labelled_sample
     sample->label = (i * i + i / 2) % 3;
     for (int64_t k = 0; k < labels && sample->targets; k++)
         sample->targets[k] = labels == 1 ? (float)sample->label - 0.5f : (float)((sample->label + 1) >> k & 1);
+    for (int j = 0; j < sample->length && sample->token_labels; j++)
+        sample->token_labels[j] = j % 3 == 2 ? -1 : (i + j * j) % 3;
     return EITP_OK;
 }
 

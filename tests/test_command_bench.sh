@@ -36,7 +36,7 @@ check "bench: no ratio without --compare" sh -c '! grep -q times out'
 cp out step.json
 exits 0 "bench step: a model" bench step --model straight --block-size 16 --steps 1 --threads 1 --compare step.json
 check "bench step: tokens a second" grep -q '^64 tokens per step: [0-9.]* tokens/s (best ' out
-for task in mlm classify regress; do
+for task in mlm classify tokens regress; do
     exits 0 "bench step: --task $task" bench step --model bert.json --task $task --block-size 16 --steps 1 --threads 1 --json
     check "bench step: what it trains for" grep -q "\"task\": \"$task\"" out
 done

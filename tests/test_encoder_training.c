@@ -55,10 +55,10 @@ static void micro_batches_per_pass_change_no_bit(void) {
     }
 }
 
-/* The losses of several labels and of numbers too. */
+/* The losses of several labels, of numbers and of labels of tokens too. */
 static void every_problem_keeps_its_bits(void) {
     variant v = default_variant();
-    for (int problem = EITP_PROBLEM_MULTI_LABEL; problem <= EITP_PROBLEM_REGRESSION; problem++)
+    for (int problem = EITP_PROBLEM_MULTI_LABEL; problem <= EITP_PROBLEM_TOKENS; problem++)
         check_merging(v, "bert-base", (eitp_problem)problem);
 }
 
@@ -110,29 +110,34 @@ static void classifiers_learn(void) {
 }
 
 /* A resumed run continues with the same bits; with adapters its checkpoint has the classifier. */
+static void check_resume(const char *name, eitp_problem problem, int lora_rank) {
+    variant v = default_variant();
+    encoder e;
+    uint32_t straight;
+    char directory[512], checkpoint[600];
+    REQUIRE(scratch_make(directory));
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-2", directory);
+    v.lora_rank = lora_rank;
+    REQUIRE_OK(begin_problem(&e, &v, name, problem), error_);
+    CHECK(step_many(&e.r, 2, NULL));
+    REQUIRE_OK(eitp_trainer_save(e.r.trainer, directory, &error_), error_);
+    CHECK(step_many(&e.r, 2, NULL));
+    straight = fingerprint(&e.r);
+    end_run(&e.r);
+    REQUIRE_OK(begin_problem(&e, &v, name, problem), error_);
+    CHECK(step_many(&e.r, 1, NULL));
+    REQUIRE_OK(eitp_trainer_resume(e.r.trainer, checkpoint, &error_), error_);
+    CHECK(step_many(&e.r, 2, NULL));
+    CHECK_THAT(fingerprint(&e.r) == straight, "%s, problem %d, adapters of rank %d", name, (int)problem, lora_rank);
+    end_run(&e.r);
+    scratch_remove(directory);
+}
+
 static void resumed_runs_have_the_same_bits(void) {
     for (size_t a = 0; a < EITP__COUNT(architectures); a++) {
         for (int lora = 0; lora < 2; lora++) {
-            variant v = default_variant();
-            encoder e;
-            uint32_t straight;
-            char directory[512], checkpoint[600];
-            REQUIRE(scratch_make(directory));
-            snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-2", directory);
-            v.lora_rank = 2 * lora;
-            REQUIRE_OK(begin_problem(&e, &v, architectures[a], EITP_PROBLEM_SINGLE_LABEL), error_);
-            CHECK(step_many(&e.r, 2, NULL));
-            REQUIRE_OK(eitp_trainer_save(e.r.trainer, directory, &error_), error_);
-            CHECK(step_many(&e.r, 2, NULL));
-            straight = fingerprint(&e.r);
-            end_run(&e.r);
-            REQUIRE_OK(begin_problem(&e, &v, architectures[a], EITP_PROBLEM_SINGLE_LABEL), error_);
-            CHECK(step_many(&e.r, 1, NULL));
-            REQUIRE_OK(eitp_trainer_resume(e.r.trainer, checkpoint, &error_), error_);
-            CHECK(step_many(&e.r, 2, NULL));
-            CHECK_THAT(fingerprint(&e.r) == straight, "%s, adapters %d", architectures[a], lora);
-            end_run(&e.r);
-            scratch_remove(directory);
+            check_resume(architectures[a], EITP_PROBLEM_SINGLE_LABEL, 2 * lora);
+            check_resume(architectures[a], EITP_PROBLEM_TOKENS, 2 * lora);
         }
     }
 }

@@ -1043,7 +1043,7 @@ static void configurations_of_peft_are_read(void) {
         {"{\"peft_type\": \"LORA\"", "line 1"},
         {"{\"peft_type\": \"IA3\"}", "IA3"},
         {"{\"peft_type\": 3}", "peft_type"},
-        {"{\"peft_type\": \"LORA\", \"task_type\": \"TOKEN_CLS\"}", "TOKEN_CLS"},
+        {"{\"peft_type\": \"LORA\", \"task_type\": \"SEQ_2_SEQ_LM\"}", "SEQ_2_SEQ_LM"},
         {"{\"peft_type\": \"LORA\", \"use_dora\": true}", "use_dora"},
         {"{\"peft_type\": \"LORA\", \"bias\": \"all\"}", "bias"},
         {"{\"peft_type\": \"LORA\", \"lora_bias\": true}", "lora_bias"},

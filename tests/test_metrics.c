@@ -60,7 +60,7 @@ static void judge(eitp_problem problem, int64_t labels, int64_t samples, int tim
 
 static int find_metric(eitp_problem problem, const char *name) {
     eitp_task_metric metrics[EITP_MAX_TASK_METRICS];
-    const int count = eitp__metrics_of(problem, metrics);
+    const int count = eitp__metrics_of(problem, 0, metrics);
     for (int m = 0; m < count; m++) {
         if (!strcmp(metrics[m].name, name))
             return m;
@@ -81,7 +81,7 @@ static void metrics_are_those_of_scikit_learn(void) {
     }
     for (int problem = EITP_PROBLEM_SINGLE_LABEL; problem <= EITP_PROBLEM_REGRESSION; problem++) {
         eitp_task_metric metrics[EITP_MAX_TASK_METRICS];
-        found -= eitp__metrics_of((eitp_problem)problem, metrics) * (problem == EITP_PROBLEM_SINGLE_LABEL ? 2 : 1);
+        found -= eitp__metrics_of((eitp_problem)problem, 0, metrics) * (problem == EITP_PROBLEM_SINGLE_LABEL ? 2 : 1);
     }
     CHECK(!found);
 }

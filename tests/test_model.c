@@ -95,7 +95,7 @@ static const eitp_architecture other = {
     "block.",
     other_classes,
     EITP__COUNT(other_classes),
-    {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0},
+    {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0, 0},
     EITP_NO_ACTIVATION,
     EITP_LORA_QUERY | EITP_LORA_VALUE,
     0,

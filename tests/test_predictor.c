@@ -303,7 +303,7 @@ static void poolings(void) {
 /* ---- Sequences ---- */
 
 static eitp_text_pair text_of(const char *first, const char *second) {
-    eitp_text_pair pair;
+    eitp_text_pair pair = EITP__ZERO;
     pair.first.bytes = first;
     pair.first.size = strlen(first);
     pair.second.bytes = second;
@@ -376,6 +376,95 @@ static void texts_without_tokens(void) {
     two[1] = text_of("  ", NULL);
     CHECK(alike(&s, two, &report) && report.tokens == 4);
     close_subject(&s);
+}
+
+/* ---- Words ---- */
+
+enum { MOST_WORDS = 40 };
+
+/* The scores of one text's words, from its hidden states and the classifier's matrix. */
+static void check_words(const subject *s, const eitp_text_pair *text, const float *scores) {
+    float hidden[POSITIONS * WIDTH], matrix[WIDTH * LABELS], bias[LABELS];
+    int32_t ids[POSITIONS], word_of[POSITIONS];
+    int seen[MOST_WORDS] = {0};
+    eitp_sequence_config cut = EITP__ZERO;
+    eitp_sequence_report report;
+    cut.max_length = (int32_t)s->config.max_length;
+    CHECK(!eitp_tokenizer_encode_words(s->tokenizer, text->words, text->word_count, &cut, ids, NULL, word_of, POSITIONS,
+                                       &report, &error_));
+    if (report.count)
+        compute_hidden(s, ids, (int64_t)report.count, hidden);
+    CHECK(!eitp_variable_read_f32(s->context, "classifier.weight", 0, matrix, WIDTH * LABELS, &error_));
+    CHECK(!eitp_variable_read_f32(s->context, "classifier.bias", 0, bias, LABELS, &error_));
+    for (size_t i = 0; i < report.count; i++) {
+        if (word_of[i] < 0 || seen[word_of[i]]++)
+            continue;
+        for (int k = 0; k < LABELS; k++) {
+            double expected = (double)bias[k];
+            for (int c = 0; c < WIDTH; c++)
+                expected += (double)hidden[i * WIDTH + (size_t)c] * (double)matrix[c * LABELS + k];
+            CHECK_THAT(fabs((double)scores[word_of[i] * LABELS + k] - expected) < 1e-5 * (1 + fabs(expected)),
+                       "word %d, label %d: %g, not %g", word_of[i], k, (double)scores[word_of[i] * LABELS + k],
+                       expected);
+        }
+    }
+    for (size_t w = 0; w < text->word_count; w++)
+        CHECK(seen[w] || (isinf(scores[w * LABELS]) && scores[w * LABELS] < 0));
+}
+
+/* Each word has the scores of its first token, alone as among others; words without one have -INFINITY. */
+static void words_have_scores(void) {
+    enum { COUNT = 60 };
+    static eitp_text all[COUNT * MOST_WORDS];
+    for (int is_bert = 0; is_bert < 2; is_bert++) {
+        eitp_text_pair given[COUNT];
+        eitp_predictor *predictor = NULL;
+        eitp_prediction_report report;
+        float *together, *alone, probabilities[2 * LABELS];
+        size_t count = 0, cut = 0;
+        subject s;
+        if (!make_subject(&s, is_bert, EITP_HEAD_TOKEN_CLASSIFIER, "fp32"))
+            return;
+        memset(given, 0, sizeof given);
+        for (unsigned i = 0; i < COUNT; i++) {
+            given[i].words = &all[count];
+            given[i].word_count = i == 7 ? 0 : noise(i, 3) % MOST_WORDS;
+            for (size_t w = 0; w < given[i].word_count; w++, count++) {
+                all[count].bytes = words[noise(i, (unsigned)w) % EITP__COUNT(words)];
+                all[count].size = noise(i, (unsigned)w + 50) % 9 ? strlen(all[count].bytes) : 0;
+            }
+        }
+        together = (float *)malloc(count * LABELS * sizeof *together);
+        alone = (float *)malloc(count * LABELS * sizeof *alone);
+        CHECK(eitp_predictor_config_default(s.model, s.tokenizer).prediction == EITP_PREDICT_WORD_SCORES);
+        s.config.prediction = EITP_PREDICT_WORD_SCORES;
+        s.config.pass_tokens = 150;
+        REQUIRE_OK(eitp_predictor_create(s.model, s.tokenizer, &s.config, &predictor, &error_), error_);
+        CHECK(eitp_predictor_problem(predictor) == EITP_PROBLEM_TOKENS && eitp_predictor_width(predictor) == LABELS);
+        REQUIRE_OK(eitp_predict(predictor, given, COUNT, together, &report, &error_), error_);
+        CHECK(report.passes > 1 && (is_bert || report.cut == 0 || report.cut_words > 0));
+        count = 0;
+        for (int i = 0; i < COUNT; i++) {
+            eitp_prediction_report one;
+            REQUIRE_OK(eitp_predict(predictor, &given[i], 1, alone + count * LABELS, &one, &error_), error_);
+            check_words(&s, &given[i], alone + count * LABELS);
+            count += given[i].word_count;
+            cut += (size_t)one.cut_words;
+        }
+        CHECK(!memcmp(alone, together, count * LABELS * sizeof *alone));
+        CHECK_THAT(cut == (size_t)report.cut_words && cut > 0, "%zu words", cut);
+        for (int k = 0; k < LABELS; k++)
+            alone[k] = -(float)INFINITY, alone[LABELS + k] = 3;
+        eitp_predictor_probabilities(predictor, alone, 2, probabilities);
+        CHECK(isinf(probabilities[0]) && fabs((double)probabilities[LABELS] * LABELS - 1) < 1e-6);
+        eitp_predictor_destroy(predictor);
+        free(together);
+        free(alone);
+        s.config.prediction = EITP_PREDICT_SCORES;
+        CHECK(eitp_predictor_create(s.model, s.tokenizer, &s.config, &predictor, &error_) == EITP_ERROR_UNSUPPORTED &&
+              strstr(error_.message, "scores need a classifier, and the model has a classifier of tokens"));
+        close_subject(&s);
+    }
 }
 
 /* ---- Probabilities ---- */
@@ -672,21 +761,14 @@ static void embedding_files_fail(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(alone_as_in_a_batch),
-        TEST(passes_of_any_size),
-        TEST(given_in_parts),
-        TEST(poolings),
-        TEST(long_texts_are_cut),
-        TEST(pairs_have_segments),
-        TEST(texts_without_tokens),
-        TEST(probabilities),
-        TEST(memory_as_said),
-        TEST(allocations_fail),
-        TEST(misuse),
-        TEST(vocabularies_must_match),
-        TEST(models_may_be_shorter_than_tokenizers),
-        TEST(embedding_files),
-        TEST(refused_embedding_files),
+        TEST(alone_as_in_a_batch),     TEST(passes_of_any_size),
+        TEST(given_in_parts),          TEST(poolings),
+        TEST(long_texts_are_cut),      TEST(pairs_have_segments),
+        TEST(texts_without_tokens),    TEST(words_have_scores),
+        TEST(probabilities),           TEST(memory_as_said),
+        TEST(allocations_fail),        TEST(misuse),
+        TEST(vocabularies_must_match), TEST(models_may_be_shorter_than_tokenizers),
+        TEST(embedding_files),         TEST(refused_embedding_files),
         TEST(embedding_files_fail),
     };
     int failed;

@@ -256,6 +256,72 @@ static void test_golden_sequences(void) {
     eitp__json_release(document);
 }
 
+/* Texts of the golden values as the words of one, in a buffer that is too short too. */
+static void check_words(const eitp_tokenizer *tokenizer, const char *name, const eitp__json *texts,
+                        const eitp__json *entry) {
+    static char bytes[9][8192];
+    static int32_t ids[MOST_IDS], word_of[MOST_IDS];
+    const eitp__json *expected = eitp__json_member(entry, name);
+    eitp_sequence_config config = EITP__ZERO;
+    eitp_sequence_report report;
+    eitp_text words[9];
+    eitp_error error;
+    size_t count = 0, lost = 0;
+    for (const eitp__json *number = eitp__json_member(entry, "texts")->first_child; number; number = number->next) {
+        const eitp__json *text = texts->first_child;
+        for (int64_t i = 0; i < number->integer; i++)
+            text = text->next;
+        words[count].bytes = bytes[count];
+        words[count].size = bytes_of(text, "hex", bytes[count], sizeof bytes[count]);
+        count++;
+    }
+    REQUIRE_OK(
+        eitp_tokenizer_encode_words(tokenizer, words, count, NULL, ids, NULL, word_of, MOST_IDS, &report, &error),
+        error);
+    CHECK(!report.cut_words && !report.cut_first);
+    for (size_t i = 0; i < report.count; i++)
+        lost += word_of[i] >= 0 && (!i || word_of[i] != word_of[i - 1]);
+    config.max_length = (int32_t)eitp__json_member(entry, "max_length")->integer;
+    config.truncate_left = (int)eitp__json_member(entry, "left")->integer;
+    REQUIRE_OK(
+        eitp_tokenizer_encode_words(tokenizer, words, count, &config, ids, NULL, word_of, MOST_IDS, &report, &error),
+        error);
+    CHECK_THAT(same_ids(eitp__json_member(expected, "ids"), ids, report.count), "%s, line %zu", name, entry->line);
+    CHECK_THAT(same_ids(eitp__json_member(expected, "words"), word_of, report.count), "%s, line %zu: words", name,
+               entry->line);
+    for (size_t i = 0; i < report.count; i++)
+        lost -= word_of[i] >= 0 && (!i || word_of[i] != word_of[i - 1]);
+    CHECK_THAT(report.cut_words == lost, "%s, line %zu: %zu words cut, not %zu", name, entry->line, report.cut_words,
+               lost);
+    ids[1] = -1;
+    CHECK(!eitp_tokenizer_encode_words(tokenizer, words, count, &config, ids, NULL, NULL, 1, &report, NULL));
+    CHECK(report.count == eitp__json_member(expected, "ids")->count && ids[1] == -1);
+}
+
+static void test_golden_words(void) {
+    eitp__json_document *document = golden_open();
+    eitp_sequence_report report;
+    const eitp_text missing = {NULL, 3};
+    REQUIRE(document);
+    const eitp__json *texts = eitp__json_member(eitp__json_root(document), "texts");
+    const eitp__json *entries = eitp__json_member(eitp__json_root(document), "words");
+    CHECK(entries->count > 50);
+    for (size_t i = 0; i < NAMES; i++) {
+        eitp_tokenizer *tokenizer = load_named(names[i]);
+        REQUIRE(tokenizer);
+        for (const eitp__json *entry = entries->first_child; entry; entry = entry->next)
+            check_words(tokenizer, names[i], texts, entry);
+        CHECK(eitp_tokenizer_encode_words(tokenizer, NULL, 1, NULL, NULL, NULL, NULL, 0, &report, NULL) ==
+              EITP_ERROR_ARGUMENT);
+        CHECK(eitp_tokenizer_encode_words(tokenizer, &missing, 1, NULL, NULL, NULL, NULL, 0, &report, NULL) ==
+              EITP_ERROR_ARGUMENT);
+        CHECK(!eitp_tokenizer_encode_words(tokenizer, NULL, 0, NULL, NULL, NULL, NULL, 0, &report, NULL) &&
+              report.count == (size_t)eitp_tokenizer_added_count(tokenizer, 0));
+        eitp_tokenizer_destroy(tokenizer);
+    }
+    eitp__json_release(document);
+}
+
 /* Longest first: every pair of lengths and room, against the library's steps one by one. */
 static void test_shared_room(void) {
     for (size_t first = 0; first < 12; first++) {
@@ -685,6 +751,8 @@ static eitp_status use_everything(const eitp_host *host, const char *path, const
     if (status == EITP_OK)
         status = eitp_tokenizer_encode_sequence(again, &first, &first, NULL, ids, NULL, 64, &report, error);
     if (status == EITP_OK)
+        status = eitp_tokenizer_encode_words(again, &first, 1, NULL, ids, NULL, NULL, 64, &report, error);
+    if (status == EITP_OK)
         status = eitp_tokenizer_decode(again, ids, report.count < 64 ? report.count : 64, decoded, sizeof decoded,
                                        &size, error);
     eitp_tokenizer_destroy(tokenizer);
@@ -729,6 +797,7 @@ int main(int argc, char **argv) {
         TEST(test_order_of_marks),
         TEST(test_golden_texts),
         TEST(test_golden_sequences),
+        TEST(test_golden_words),
         TEST(test_shared_room),
         TEST(test_counts_what_was_cut),
         TEST(test_sequence_misuse),

@@ -148,7 +148,7 @@ static int read_classifier(const char *adapter, eitp_transformer_config *config)
     eitp_error ignored;
     const int has_one = files_is_file(adapter, "config.json") &&
                         !eitp_transformer_config_read(&host, path, config, &ignored) &&
-                        config->head == EITP_HEAD_CLASSIFIER;
+                        eitp_head_has_labels(config->head);
     free(path);
     return has_one;
 }
@@ -186,7 +186,7 @@ eitp_status adapt_load(eitp_context *context, const char *base, const char *adap
         status = load_base(*model, base, adapter, error);
     if (!status && adapter)
         status = eitp_lora_load(*model, adapter, NULL, error);
-    if (!status && adapter && config.head == EITP_HEAD_CLASSIFIER)
+    if (!status && adapter && eitp_head_has_labels(config.head))
         status = eitp_model_read_labels(*model, adapter, error);
     return status;
 }

@@ -155,8 +155,8 @@ static int pack_progress(void *user, const eitp_pack_progress *progress) {
 }
 
 eitp_text_files_config data_texts(const option_set *o, option_id id) {
-    static const eitp_text_format formats[] = {EITP_FORMAT_AUTO, EITP_FORMAT_TEXT, EITP_FORMAT_LINES,
-                                               EITP_FORMAT_CSV,  EITP_FORMAT_TSV,  EITP_FORMAT_JSONL};
+    static const eitp_text_format formats[] = {EITP_FORMAT_AUTO, EITP_FORMAT_TEXT,  EITP_FORMAT_LINES, EITP_FORMAT_CSV,
+                                               EITP_FORMAT_TSV,  EITP_FORMAT_JSONL, EITP_FORMAT_CONLL};
     eitp_text_files_config texts;
     memset(&texts, 0, sizeof texts);
     texts.paths = (const char *const *)o->values[id].texts;
@@ -249,7 +249,7 @@ int data_has_input(const option_set *o, option_id id) {
 }
 
 int data_is_table(const option_set *o, option_id id) {
-    static const char *const endings[] = {".csv", ".tsv", ".tab", ".jsonl", ".ndjson"};
+    static const char *const endings[] = {".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".conll", ".bio", ".iob"};
     const option_value *paths = &o->values[id];
     const int format = options_choice(o, OPTION_DATA_FORMAT);
     for (size_t i = 0; i < paths->count && !format; i++) {

@@ -1,9 +1,11 @@
 /* eitp embed: texts as vectors. */
 #include "command_predictor.h"
 
-static eitp_status write_row(const predicting *p, const float *values, text_buffer *t, eitp_error *error) {
+static eitp_status write_row(const predicting *p, const eitp_text_pair *row, const float *values, text_buffer *t,
+                             eitp_error *error) {
     const int json = (int)options_integer(&p->options, OPTION_JSON);
     eitp_status status = predicting_check_finite(p, values, error);
+    (void)row;
     if (status)
         return status;
     text_format(t, json ? "{\"embedding\": [" : "");
@@ -16,6 +18,6 @@ static eitp_status write_row(const predicting *p, const float *values, text_buff
 }
 
 int command_embed(int count, char **arguments) {
-    static const predicting_kind kind = {"embed", OPTIONS_EMBED, EITP_PREDICT_EMBEDDINGS, write_row};
+    static const predicting_kind kind = {"embed", OPTIONS_EMBED, 1, write_row};
     return predicting_command(&kind, count, arguments);
 }

@@ -8,7 +8,7 @@
 /* A classifier is evaluated by labels, other models by hidden tokens or the next one. */
 static const evaluating_kind *kind_of(const evaluating *e) {
     const eitp_transformer_config config = eitp_model_config(e->trained.model);
-    if (config.head == EITP_HEAD_CLASSIFIER)
+    if (eitp_head_has_labels(config.head))
         return &evaluating_labels;
     return config.bidirectional && config.head == EITP_HEAD_LANGUAGE ? &evaluating_masked : &evaluating_language;
 }

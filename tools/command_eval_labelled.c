@@ -55,13 +55,15 @@ static eitp_status create_task(evaluating *e, eitp_error *error) {
 
 /* ---- The result ---- */
 
-static void add_json_labels(const eitp_classification_report *report, text_buffer *t) {
-    text_json_name(t, "by_label");
+/* A table of labels, or of types of entities; `key` is what a row is called. */
+static void add_json_table(const char *name, const char *key, const eitp_label_result *labels, int64_t count,
+                           text_buffer *t) {
+    text_json_name(t, name);
     text_format(t, "[");
-    for (int64_t i = 0; i < report->label_count; i++) {
-        const eitp_label_result *label = &report->labels[i];
+    for (int64_t i = 0; i < count; i++) {
+        const eitp_label_result *label = &labels[i];
         text_format(t, i ? ", {" : "{");
-        text_json_member_string(t, "label", label->name);
+        text_json_member_string(t, key, label->name);
         text_json_member_number(t, "precision", label->precision);
         text_json_member_number(t, "recall", label->recall);
         text_json_member_number(t, "f1", label->f1);
@@ -95,19 +97,21 @@ static void add_json(const evaluating *e, text_buffer *t) {
         snprintf(name, sizeof name, "%s_error", metric->name);
         text_json_member_number(t, name, metric->error);
     }
-    text_json_member_integer(t, "samples", e->result.items);
+    text_json_member_integer(t, e->task.unit, e->result.items);
     if (eitp_classification_report_get(&e->task, &report, &ignored))
         return;
     if (report.labels)
-        add_json_labels(&report, t);
+        add_json_table("by_label", "label", report.labels, report.label_count, t);
+    if (report.entities)
+        add_json_table("by_type", "type", report.entities, report.entity_count, t);
     if (report.confusion)
         add_json_confusion(&report, t);
 }
 
-static void add_labels(const eitp_classification_report *report, text_buffer *t) {
-    text_format(t, "\n%-24s %9s %9s %9s %9s\n", "label", "precision", "recall", "F1", "support");
-    for (int64_t i = 0; i < report->label_count; i++) {
-        const eitp_label_result *label = &report->labels[i];
+static void add_table(const char *name, const eitp_label_result *labels, int64_t count, text_buffer *t) {
+    text_format(t, "\n%-24s %9s %9s %9s %9s\n", name, "precision", "recall", "F1", "support");
+    for (int64_t i = 0; i < count; i++) {
+        const eitp_label_result *label = &labels[i];
         text_format(t, "%-24.24s %9.4f %9.4f %9.4f %9lld\n", label->name, label->precision, label->recall, label->f1,
                     (long long)label->support);
     }
@@ -130,8 +134,8 @@ static void add_confusion(const eitp_classification_report *report, text_buffer 
 static void add_text(const evaluating *e, text_buffer *t) {
     eitp_classification_report report;
     eitp_error ignored;
-    text_format(t, "loss %.6f (standard error %.6f), %lld samples\n", e->result.loss, e->result.error,
-                (long long)e->result.items);
+    text_format(t, "loss %.6f (standard error %.6f), %lld %s\n", e->result.loss, e->result.error,
+                (long long)e->result.items, e->task.unit);
     for (int i = e->result.term_count; i < e->result.metric_count; i++) {
         const eitp_metric *metric = &e->result.metrics[i];
         text_format(t, "%-20s %.4f", metric->name, metric->mean);
@@ -140,7 +144,9 @@ static void add_text(const evaluating *e, text_buffer *t) {
     if (eitp_classification_report_get(&e->task, &report, &ignored))
         return;
     if (report.labels)
-        add_labels(&report, t);
+        add_table("label", report.labels, report.label_count, t);
+    if (report.entities)
+        add_table("entity", report.entities, report.entity_count, t);
     if (report.confusion && report.label_count <= SHOWN_LABELS)
         add_confusion(&report, t);
 }

@@ -61,7 +61,7 @@ static eitp_status read_without_labels(void *user, eitp_example *example, int *i
     return status;
 }
 
-eitp_status labelled_find_labels(const option_set *o, option_id id, int *has_labels, eitp_error *error) {
+eitp_status labelled_find_labels(const option_set *o, option_id id, labels_found *found, eitp_error *error) {
     const eitp_host host = command_host();
     const eitp_table_config config = examples_config(o, id);
     eitp_example_source source;
@@ -69,12 +69,13 @@ eitp_status labelled_find_labels(const option_set *o, option_id id, int *has_lab
     eitp_table *table;
     int is_end = 0;
     eitp_status status = eitp_table_open(&host, &config, &table, error);
-    *has_labels = 0;
+    *found = LABELS_NONE;
     if (status)
         return status;
     source = eitp_table_source(table);
     status = source.read(source.user, &example, &is_end, error);
-    *has_labels = !status && !is_end && example.label_count > 0;
+    if (!status && !is_end && example.label_count > 0)
+        *found = example.words && example.labels_are_list ? LABELS_OF_WORDS : LABELS_OF_TEXTS;
     eitp_table_close(table);
     return status;
 }
@@ -219,6 +220,9 @@ void labelled_report(const data_file *data) {
             "%llu of %llu texts are longer than %lld tokens and lost %llu tokens; --block-size sets the length",
             (unsigned long long)info.cut_samples, (unsigned long long)info.sample_count,
             (long long)info.sequence.max_length, (unsigned long long)info.cut_ids);
+    if (info.cut_words)
+        output_warning("%llu words are among what they lost: they and their labels are left out",
+                       (unsigned long long)info.cut_words);
     if (info.skipped)
         output_warning("%llu bad rows were skipped", (unsigned long long)info.skipped);
     if (info.repeated || info.ambiguous)

@@ -31,8 +31,11 @@ int64_t labelled_max_length(option_set *o, const eitp_tokenizer *tokenizer, cons
 /* Says what is worth knowing of the data: what was cut, left out or repeated. */
 void labelled_report(const data_file *data);
 
-/* Sets *has_labels to 1 if the first row of the data has a label. */
-eitp_status labelled_find_labels(const option_set *o, option_id id, int *has_labels, eitp_error *error);
+/* What has labels. */
+typedef enum labels_found { LABELS_NONE, LABELS_OF_TEXTS, LABELS_OF_WORDS } labels_found;
+
+/* Looks at the first row of the data. */
+eitp_status labelled_find_labels(const option_set *o, option_id id, labels_found *found, eitp_error *error);
 
 /* The names of a model's labels, without memory for its weights. Zero-initialise it. */
 typedef struct label_names {

@@ -110,7 +110,7 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
 
 eitp_status model_check_language(const eitp_transformer_config *config, const char *name, eitp_error *error) {
     const char *type = eitp_architecture_name(config->architecture);
-    if (config->head == EITP_HEAD_CLASSIFIER)
+    if (eitp_head_has_labels(config->head))
         return command_fail(error, EITP_ERROR_UNSUPPORTED, "'%s' is a %s classifier, expected a language model", name,
                             type);
     if (config->bidirectional)

@@ -45,18 +45,19 @@ static const option_row rows[] = {
      "--data, the data of the run"},
     {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", READS_TEXT, 1,
      "fail on bytes that are invalid in UTF-8, or in --encoding, instead of replacing them"},
-    {"data-format", "", KIND_CHOICE, 0, 0, "auto", "auto text=txt lines csv tsv=tab jsonl=json=ndjson", READS_TEXT, 1,
-     "what a file is: one text; a text on each line; or a table with a text in each row. auto: .csv, .tsv, .tab, "
-     ".jsonl "
-     "and .ndjson are tables"},
+    {"data-format", "", KIND_CHOICE, 0, 0, "auto", "auto text=txt lines csv tsv=tab jsonl=json=ndjson conll=bio=iob",
+     READS_TEXT, 1,
+     "what a file is: one text; a text on each line; a table with a text in each row; or conll, a word and its label "
+     "on each line, in columns. auto: by .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio and .iob"},
     {"encoding", "file-encoding", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
      "encoding of the text, as GB18030, UTF-16 or another that 'iconv -l' lists (default: UTF-8)"},
     {"text-column", "text-field dataset-text-field", KIND_TEXT, 0, 0, NULL, "NAME", READS_TEXT, 1,
-     "column of tables that has the text: its name, or its number from 1 if no line has names (default: text)"},
+     "column of tables that has the text, or a list of its words: its name, or its number from 1 if no line has names "
+     "(default: text; of conll: 1)"},
     {"pair-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
      "column of tables that has the second text of a pair (default: none)"},
     {"label-column", "", KIND_TEXT, 0, 0, NULL, "NAME", READS_ROWS, 1,
-     "column of tables that has the label (default: label)"},
+     "column of tables that has the label, or a list of labels (default: label; of conll: the last)"},
     {"on-bad-row", "", KIND_CHOICE, 0, 0, "stop", "stop=error=fail skip=warn", READS_TEXT, 1,
      "whether a row of a table that cannot be read ends the command, or is skipped and counted"},
     {"dedup", "deduplicate", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
@@ -87,9 +88,10 @@ static const option_row rows[] = {
     {"tokenizer", "tokenizer-name tokenizer-path", KIND_TEXT, 0, 0, NULL, "DIR", WITH_TOKENIZER, 1,
      "tokenizer.json, or its directory (default: the model's; else bytes)"},
     {"task", "", KIND_CHOICE, 0, 0, "auto",
-     "auto lm=clm=causal-lm mlm=masked-lm classify=classification regress=regression", FITS | OPTIONS_BENCH_STEP, 1,
-     "what to train for: next tokens, hidden tokens, labels of texts, numbers for texts; auto: what model and data "
-     "say"},
+     "auto lm=clm=causal-lm mlm=masked-lm classify=classification tokens=token-classification regress=regression",
+     FITS | OPTIONS_BENCH_STEP, 1,
+     "what to train for: next tokens, hidden tokens, labels of texts, labels of their words, numbers for texts; auto: "
+     "what model and data say"},
     {"labels", "problem-type", KIND_CHOICE, 0, 0, "auto",
      "auto single=single-label-classification several=multi-label-classification", OPTIONS_TRAIN, 1,
      "with --task classify, how many labels a text has: one, or any number, and a row without a label has none; auto: "
@@ -99,11 +101,10 @@ static const option_row rows[] = {
     {"whole-words", "whole-word-masking wwm", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 1,
      "with --task mlm, hide all tokens of a word or none; for tokenizers of WordPiece"},
     {"label-smoothing", "label-smoothing-factor", KIND_NUMBER, 0, 0.999, "0", "X", FITS, 1,
-     "with --task classify, part of each target that is spread over all labels"},
+     "with --task classify or tokens, part of each target that is spread over all labels"},
     {"class-weights", "", KIND_TEXT, 0, 0, "none", "WEIGHTS", OPTIONS_TRAIN, 1,
-     "with --task classify, weights of the labels in the loss: none, balanced (by how rare a label is), or numbers in "
-     "the "
-     "order of the labels, separated by commas"},
+     "with --task classify or tokens, weights of the labels in the loss: none, balanced (by how rare a label is), or "
+     "numbers in the order of the labels, separated by commas"},
     {"dropout", "", KIND_NUMBER, 0, 0.999, NULL, "P", FITS | OPTIONS_BENCH_STEP, 1,
      "probability of all three dropouts (default: the model configuration's; bench: 0)"},
     {"lora-rank", "lora-r", KIND_INTEGER, 0, 65536, "0", "R", FITS, 1,

@@ -1,5 +1,7 @@
-/* eitp predict: the labels that a classifier gives to texts. */
+/* eitp predict: the labels that a classifier gives to texts, or to their words. */
 #include "command_predictor.h"
+
+#include "command_predict_words.h"
 
 /* The labels of a model that gives several: those with at least this probability. */
 #define CHOSEN 0.5f
@@ -107,10 +109,14 @@ static void write_text(const predicting *p, const float *values, text_buffer *t)
     text_format(t, "\n");
 }
 
-static eitp_status write_row(const predicting *p, const float *values, text_buffer *t, eitp_error *error) {
+static eitp_status write_row(const predicting *p, const eitp_text_pair *row, const float *values, text_buffer *t,
+                             eitp_error *error) {
     const size_t bytes = (size_t)eitp_predictor_width(p->predictor) * sizeof *values;
-    eitp_status status = predicting_check_finite(p, values, error);
+    eitp_status status;
     float *probabilities;
+    if (predicting_words(p))
+        return predict_write_words(p, row, values, t, error);
+    status = predicting_check_finite(p, values, error);
     if (status)
         return status;
     probabilities = (float *)command_allocate(bytes);
@@ -124,6 +130,6 @@ static eitp_status write_row(const predicting *p, const float *values, text_buff
 }
 
 int command_predict(int count, char **arguments) {
-    static const predicting_kind kind = {"predict", OPTIONS_PREDICT, EITP_PREDICT_SCORES, write_row};
+    static const predicting_kind kind = {"predict", OPTIONS_PREDICT, 0, write_row};
     return predicting_command(&kind, count, arguments);
 }

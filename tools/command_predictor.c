@@ -7,8 +7,12 @@
 #include "command_output.h"
 #include "command_process.h"
 
-/* A batch ends with either: rows, and bytes of their texts. Lines are written as soon as there are LINE_BYTES. */
-enum { BATCH_ROWS = 512, BATCH_BYTES = 1 << 20, LINE_BYTES = 1 << 16 };
+/* A batch ends with any of these: rows, bytes of their texts, words. Lines are written when there are LINE_BYTES. */
+enum { BATCH_ROWS = 512, BATCH_BYTES = 1 << 20, BATCH_WORDS = 1 << 14, LINE_BYTES = 1 << 16 };
+
+int predicting_words(const predicting *p) {
+    return p->config.prediction == EITP_PREDICT_WORD_SCORES;
+}
 
 /* ---- Before the weights are read ---- */
 
@@ -47,8 +51,9 @@ static void planned_close(planned_model *planned) {
 /* Bytes of a batch, whose texts may take up to twice their size and are cut where one ends; and of the weights. */
 static double planned_bytes(const predicting *p, const planned_model *planned) {
     const eitp_transformer_config config = eitp_model_config(planned->model);
-    const int64_t width = p->kind->prediction == EITP_PREDICT_SCORES ? config.labels : config.width;
-    double bytes = 4.0 * BATCH_BYTES + BATCH_ROWS * (double)(width * (int64_t)sizeof(float));
+    const int64_t width = p->kind->embeds ? config.width : config.labels;
+    const int64_t values = predicting_words(p) ? BATCH_WORDS : BATCH_ROWS;
+    double bytes = 4.0 * BATCH_BYTES + (double)(values * width * (int64_t)sizeof(float));
     for (size_t i = 0; i < eitp_variable_count(planned->context); i++)
         bytes += (double)eitp_variable_at(planned->context, i).size;
     return bytes;
@@ -61,7 +66,7 @@ static eitp_status configure(predicting *p, const eitp_model *model, const char 
     const char *directory = p->trained.directory ? p->trained.directory : base;
     eitp_status status = EITP_OK;
     p->config = eitp_predictor_config_default(model, p->trained.tokenizer);
-    if (p->kind->prediction == EITP_PREDICT_EMBEDDINGS)
+    if (p->kind->embeds)
         status = eitp_embedding_config_read(&host, directory, eitp_model_positions(model), &p->config, error);
     if (options_has(o, OPTION_POOLING)) /* in the order of eitp_embedding_pooling */
         p->config.pooling = (eitp_embedding_pooling)options_choice(o, OPTION_POOLING);
@@ -128,8 +133,7 @@ static eitp_status admit(void *user, const char *base, const char *adapter, eitp
         return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; name one with --tokenizer",
                             p->trained.directory ? p->trained.directory : base);
     status = planned_open(&p->options, base, adapter, &planned, error);
-    if (!status && p->kind->prediction == EITP_PREDICT_SCORES &&
-        eitp_model_config(planned.model).head != EITP_HEAD_CLASSIFIER)
+    if (!status && !p->kind->embeds && !eitp_head_has_labels(eitp_model_config(planned.model).head))
         status = command_fail(error, EITP_ERROR_UNSUPPORTED,
                               "'%s' is a %s model without a classifier, which predict needs: train one on labelled "
                               "texts first; embed takes any model",
@@ -155,8 +159,6 @@ static eitp_status predicting_open(predicting *p, eitp_error *error) {
     if (status)
         return status;
     p->rows = (eitp_text_pair *)command_allocate(BATCH_ROWS * sizeof *p->rows);
-    p->values =
-        (float *)command_allocate((size_t)(BATCH_ROWS * eitp_predictor_width(p->predictor)) * sizeof *p->values);
     return EITP_OK;
 }
 
@@ -168,10 +170,44 @@ static eitp_text keep(predicting *p, const eitp_text *text) {
     return *text;
 }
 
-/* Makes the rows point to the texts, which moved while they were collected. */
+static void keep_word(predicting *p, size_t at, size_t size) {
+    if (p->word_count == p->word_room) {
+        p->word_room = p->word_room ? 2 * p->word_room : BATCH_WORDS;
+        p->places = (word_place *)command_resize(p->places, p->word_room * sizeof *p->places);
+    }
+    p->places[p->word_count].at = at;
+    p->places[p->word_count++].size = size;
+}
+
+/* Finds the words of a text: those that it is given as, else what is between white space. Returns their number. */
+static size_t keep_words(predicting *p, const eitp_example *example) {
+    static const char space[] = " \t\r\n\v\f";
+    const size_t before = p->word_count;
+    const eitp_text *text = &example->text;
+    for (size_t i = 0; i < example->word_count; i++)
+        keep_word(p, (size_t)(example->words[i].bytes - text->bytes), example->words[i].size);
+    for (size_t at = 0, end; at < text->size && !example->words; at = end) {
+        for (end = at; end < text->size && text->bytes[end] && strchr(space, text->bytes[end]); end++)
+            at = end + 1;
+        for (; end < text->size && (!text->bytes[end] || !strchr(space, text->bytes[end])); end++)
+            ;
+        if (end > at)
+            keep_word(p, at, end - at);
+    }
+    return p->word_count - before;
+}
+
+/* Makes the rows point to the texts, which moved while they were collected, and the words to where they are there. */
 static void settle(predicting *p) {
     const char *at = p->texts.data;
+    size_t word = 0;
+    p->words = (eitp_text *)command_resize(p->words, (p->word_room ? p->word_room : 1) * sizeof *p->words);
     for (int64_t i = 0; i < p->count; i++) {
+        p->rows[i].words = p->words + word;
+        for (size_t end = word + p->rows[i].word_count; word < end; word++) {
+            p->words[word].bytes = at + p->places[word].at;
+            p->words[word].size = p->places[word].size;
+        }
         eitp_text *parts[2];
         parts[0] = &p->rows[i].first;
         parts[1] = &p->rows[i].second;
@@ -186,13 +222,14 @@ static eitp_status read_batch(predicting *p, int *is_end, eitp_error *error) {
     const eitp_example_source source = examples_source(p->examples);
     eitp_status status = EITP_OK;
     p->count = 0;
-    p->texts.size = 0;
+    p->texts.size = p->word_count = 0;
     text_add(&p->texts, "", 0);
-    while (!status && !*is_end && p->count < BATCH_ROWS && p->texts.size < BATCH_BYTES) {
+    while (!status && !*is_end && p->count < BATCH_ROWS && p->texts.size < BATCH_BYTES && p->word_count < BATCH_WORDS) {
         eitp_example example;
         status = source.read(source.user, &example, is_end, error);
         if (status || *is_end)
             break;
+        p->rows[p->count].word_count = predicting_words(p) ? keep_words(p, &example) : 0;
         p->rows[p->count].first = keep(p, &example.text);
         p->rows[p->count++].second = keep(p, &example.pair);
     }
@@ -206,8 +243,20 @@ static void write_lines(predicting *p) {
     p->lines.size = 0;
 }
 
-static eitp_status predict_batch(predicting *p, eitp_error *error) {
+/* Makes room for the values of the batch; returns those of a row or word. */
+static int64_t reserve_values(predicting *p) {
     const int64_t width = eitp_predictor_width(p->predictor);
+    const size_t needed = (predicting_words(p) ? p->word_count : (size_t)p->count) * (size_t)width;
+    if (needed > p->value_room || !p->values) {
+        p->value_room = needed;
+        p->values = (float *)command_resize(p->values, (needed ? needed : 1) * sizeof *p->values);
+    }
+    return width;
+}
+
+static eitp_status predict_batch(predicting *p, eitp_error *error) {
+    const int64_t width = reserve_values(p);
+    const float *values = p->values;
     const double began = process_time();
     eitp_prediction_report report;
     eitp_status status = eitp_predict(p->predictor, p->rows, p->count, p->values, &report, error);
@@ -215,13 +264,15 @@ static eitp_status predict_batch(predicting *p, eitp_error *error) {
     if (status)
         return status;
     for (int64_t i = 0; i < p->count && !status; i++) {
-        status = p->kind->write(p, p->values + i * width, &p->lines, error);
+        status = p->kind->write(p, &p->rows[i], values, &p->lines, error);
+        values += width * (predicting_words(p) ? (int64_t)p->rows[i].word_count : 1);
         p->texts_done += !status;
         if (p->lines.size >= LINE_BYTES || status || i + 1 == p->count)
             write_lines(p);
     }
     p->done.tokens += report.tokens;
     p->done.cut += report.cut;
+    p->done.cut_words += report.cut_words;
     p->done.passes += report.passes;
     return status;
 }
@@ -251,6 +302,8 @@ static void report(const predicting *p) {
         output_warning("%lld of %lld texts had more than %lld tokens and were cut; --max-length allows up to %lld",
                        (long long)p->done.cut, (long long)p->texts_done, (long long)longest,
                        (long long)eitp_model_positions(p->trained.model));
+    if (p->done.cut_words)
+        output_warning("%lld words were cut, and have no label", (long long)p->done.cut_words);
     if (seconds > 0 && p->seconds > 0)
         output_info("%lld texts, %lld tokens, %.3f s: %.1f texts and %.0f tokens per second; %.1f %% of it computing",
                     (long long)p->texts_done, (long long)p->done.tokens, seconds, (double)p->texts_done / seconds,
@@ -285,6 +338,8 @@ static void predicting_close(predicting *p) {
     examples_close(p->examples);
     free(p->rows);
     free(p->values);
+    free(p->places);
+    free(p->words);
     text_release(&p->texts);
     text_release(&p->lines);
     options_release(&p->options);

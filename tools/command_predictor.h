@@ -13,10 +13,16 @@ typedef struct predicting predicting;
 typedef struct predicting_kind {
     const char *name;
     unsigned command; /* its bit */
-    eitp_prediction prediction;
-    /* Adds the line of a row to the output. */
-    eitp_status (*write)(const predicting *p, const float *values, text_buffer *t, eitp_error *error);
+    int embeds;       /* any model will do; else it must have a classifier */
+    /* Adds the lines of a row to the output. */
+    eitp_status (*write)(const predicting *p, const eitp_text_pair *row, const float *values, text_buffer *t,
+                         eitp_error *error);
 } predicting_kind;
+
+/* Where a word is in its text. */
+typedef struct word_place {
+    size_t at, size;
+} word_place;
 
 struct predicting {
     const predicting_kind *kind;
@@ -29,7 +35,11 @@ struct predicting {
     text_buffer texts; /* all of them, one after another */
     eitp_text_pair *rows;
     int64_t count;
-    float *values; /* of each row */
+    word_place *places; /* of the words of all rows, for a classifier of tokens, */
+    eitp_text *words;   /* and the words */
+    size_t word_count, word_room;
+    float *values; /* of each row, or word */
+    size_t value_room;
     text_buffer lines;
     /* So far. */
     int64_t texts_done;
@@ -43,8 +53,11 @@ int predicting_command(const predicting_kind *kind, int count, char **arguments)
 /* Adds a number with the digits that restore a float; null if it is not finite. */
 void predicting_add_float(text_buffer *t, float value);
 
-/* Fails if a value is not finite. */
+/* Fails if one of the values of a row or a word is not finite. */
 eitp_status predicting_check_finite(const predicting *p, const float *values, eitp_error *error);
+
+/* True if the labels of words are predicted. */
+int predicting_words(const predicting *p);
 
 EITP_END_DECLARATIONS
 

@@ -273,12 +273,19 @@ void run_complete_options(run *r) {
     fit_set_defaults(&r->options, shape);
 }
 
-/* What the directory lacks is random by --seed; with adapters, whose checkpoints do not have it, always the same. */
+/* What the directory lacks is random by --seed; with adapters, whose checkpoints do not have it, always the same. A
+   classifier of the other kind may have the same names there. */
 static eitp_status load_weights(const run *r, const char *base, uint64_t seed, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_transformer_config own;
     eitp_load_config config;
+    char *path = files_join(base, "config.json");
+    eitp_status status = eitp_transformer_config_read(&host, path, &own, error);
+    free(path);
     memset(&config, 0, sizeof config);
     config.seed = adapt_is_requested(&r->options) ? 0 : seed;
-    return eitp_model_load_weights_with(r->model, base, &config, error);
+    config.fresh_head = !status && eitp_head_has_labels(own.head) && own.head != r->shape.head;
+    return status ? status : eitp_model_load_weights_with(r->model, base, &config, error);
 }
 
 static eitp_status create_model(run *r, eitp_error *error) {

@@ -34,6 +34,8 @@ static eitp_status read_labelled(void *user, uint64_t number, eitp_labelled_samp
     sample->label = plan->model.labels ? random_below(~number, plan->model.labels) : -1;
     for (int64_t i = 0; sample->targets && i < plan->model.labels; i++)
         sample->targets[i] = (float)(i == sample->label);
+    for (int64_t i = 0; sample->token_labels && i < sample->length; i++)
+        sample->token_labels[i] = random_below(~(number * (uint64_t)sample->length + (uint64_t)i), plan->model.labels);
     return sample->ids
                ? read_tokens(user, number * (uint64_t)sample->length, (uint64_t)sample->length, sample->ids, error)
                : EITP_OK;

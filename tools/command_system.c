@@ -114,7 +114,7 @@ static eitp_status read_plan(const option_set *o, const system_report *report, c
 
 /* True if eitp train trains the model on text alone. */
 static int trains_on_text(const eitp_transformer_config *shape, const char *directory) {
-    if (shape->head == EITP_HEAD_CLASSIFIER)
+    if (eitp_head_has_labels(shape->head))
         return 0;
     return !shape->bidirectional || (directory && model_has_tokenizer(directory));
 }

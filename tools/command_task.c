@@ -4,7 +4,8 @@
 #include "command_labelled.h"
 
 /* In the order of the choices of --task after auto. */
-static const task_kind *const kinds[] = {&task_language, &task_masked, &task_classification, &task_regression};
+static const task_kind *const kinds[] = {&task_language, &task_masked, &task_classification, &task_tokens,
+                                         &task_regression};
 
 /* ---- What the data says ---- */
 
@@ -32,24 +33,28 @@ static int is_plain_directory(const char *path) {
     return !search.found;
 }
 
-/* True if the data has labels that a classifier can learn. Token files and unreadable data have none. */
-static int has_labels(const option_set *o) {
+/* The labels of the data that a classifier can learn. Token files and unreadable data have none. */
+static labels_found find_labels(const option_set *o) {
     const option_value *paths = &o->values[OPTION_DATA];
-    int is_token_file = 1, found = 0;
+    const int has_column = options_has(o, OPTION_LABEL_COLUMN);
+    labels_found found = LABELS_NONE;
+    int is_token_file = 1;
     eitp_error ignored;
-    if (options_has(o, OPTION_LABEL_COLUMN))
-        return 1;
-    for (size_t i = 0; i < paths->count; i++) {
+    for (size_t i = 0; i < paths->count && !has_column; i++) {
         if (is_plain_directory(paths->texts[i]))
-            return 0;
+            return LABELS_NONE;
     }
-    return paths->count && !data_is_token_file(o, OPTION_DATA, &is_token_file, &ignored) && !is_token_file &&
-           !data_has_input(o, OPTION_DATA) && !labelled_find_labels(o, OPTION_DATA, &found, &ignored) && found;
+    if (paths->count && !data_is_token_file(o, OPTION_DATA, &is_token_file, &ignored) && !is_token_file &&
+        !data_has_input(o, OPTION_DATA))
+        labelled_find_labels(o, OPTION_DATA, &found, &ignored);
+    return found == LABELS_NONE && has_column ? LABELS_OF_TEXTS : found;
 }
 
 /* ---- Choosing ---- */
 
 const task_kind *task_of_shape(const eitp_transformer_config *shape) {
+    if (shape->head == EITP_HEAD_TOKEN_CLASSIFIER)
+        return &task_tokens;
     if (shape->head == EITP_HEAD_CLASSIFIER)
         return shape->problem == EITP_PROBLEM_REGRESSION ? &task_regression : &task_classification;
     return shape->bidirectional ? &task_masked : &task_language;
@@ -58,20 +63,24 @@ const task_kind *task_of_shape(const eitp_transformer_config *shape) {
 const task_kind *task_choose(const option_set *o, const eitp_transformer_config *shape) {
     const int choice = options_choice(o, OPTION_TASK);
     const task_kind *kind = choice ? kinds[choice - 1] : task_of_shape(shape);
-    if (choice || shape->head == EITP_HEAD_CLASSIFIER)
+    if (choice || eitp_head_has_labels(shape->head) || (kind == &task_language && !options_has(o, OPTION_LABEL_COLUMN)))
         return kind;
-    if (kind == &task_masked)
-        return has_labels(o) ? &task_classification : kind;
-    return options_has(o, OPTION_LABEL_COLUMN) ? &task_classification : kind;
+    switch (find_labels(o)) {
+    case LABELS_OF_TEXTS:
+        return &task_classification;
+    case LABELS_OF_WORDS:
+        return &task_tokens;
+    default:
+        return kind;
+    }
 }
 
 void task_set_planned_head(const option_set *o, eitp_transformer_config *shape) {
     const int choice = options_choice(o, OPTION_TASK);
-    const int has_labels = !choice ? shape->head == EITP_HEAD_CLASSIFIER
-                                   : kinds[choice - 1] == &task_classification || kinds[choice - 1] == &task_regression;
-    if (has_labels && shape->head != EITP_HEAD_CLASSIFIER) {
+    const task_kind *kind = choice ? kinds[choice - 1] : task_of_shape(shape);
+    if (eitp_head_has_labels(kind->head) && shape->head != kind->head) {
         shape->labels = 2; /* the data would tell; memory hardly depends on it */
-        shape->problem = kinds[choice - 1] == &task_regression ? EITP_PROBLEM_REGRESSION : EITP_PROBLEM_SINGLE_LABEL;
+        shape->problem = kind->problem;
     }
-    shape->head = has_labels ? EITP_HEAD_CLASSIFIER : EITP_HEAD_LANGUAGE;
+    shape->head = kind->head;
 }

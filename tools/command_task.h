@@ -7,7 +7,9 @@
 EITP_BEGIN_DECLARATIONS
 
 struct task_kind {
-    const char *name; /* in --task */
+    const char *name;     /* in --task */
+    eitp_head head;       /* of the models that it trains */
+    eitp_problem problem; /* of their labels, if the data does not say; EITP_PROBLEM_UNKNOWN: they have none */
     /* Gives the model's shape what the task requires of it, such as a head; fails if such a model, which `from` names,
        cannot be trained for it. */
     eitp_status (*set_shape)(run *r, const char *from, eitp_error *error);
@@ -24,10 +26,10 @@ struct task_kind {
     void (*record)(const run *r, text_buffer *t);
 };
 
-extern const task_kind task_language, task_masked, task_classification, task_regression;
+extern const task_kind task_language, task_masked, task_classification, task_tokens, task_regression;
 
-/* The task of --task; for auto what the model and the data say: a classifier for one or if the data has labels, else
-   next tokens, or hidden ones of a bidirectional model. */
+/* The task of --task; for auto what the model and the data say: a classifier, of texts or of words, for one or if the
+   data has labels, else next tokens, or hidden ones of a bidirectional model. */
 const task_kind *task_choose(const option_set *o, const eitp_transformer_config *shape);
 
 /* The task that the head of a model is for. */

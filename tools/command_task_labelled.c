@@ -1,4 +1,4 @@
-/* The tasks classify and regress: the labels of whole texts. */
+/* The tasks classify, tokens and regress: the labels of texts and of their words. */
 #include "command_files.h"
 #include "command_labelled.h"
 #include "command_output.h"
@@ -8,9 +8,9 @@
 
 /* ---- The model's shape ---- */
 
-/* True if the weights that the run starts from have a classifier, whose labels it keeps. */
+/* True if the weights that the run starts from have a classifier of the task's kind, whose labels it keeps. */
 static int has_classifier(const run *r) {
-    return r->directory_shape.head == EITP_HEAD_CLASSIFIER;
+    return r->directory_shape.head == r->kind->head;
 }
 
 /* The steps of the guide for classifiers have 16 texts. */
@@ -19,7 +19,7 @@ static eitp_status set_shape(run *r, eitp_problem problem) {
         options_set_integer(&r->options, OPTION_BATCH_SIZE, 16, SOURCE_DEFAULT);
         options_set_integer(&r->options, OPTION_GRAD_ACCUM, 1, SOURCE_DEFAULT);
     }
-    r->shape.head = EITP_HEAD_CLASSIFIER;
+    r->shape.head = r->kind->head;
     if (!has_classifier(r))
         r->shape.problem = problem;
     return EITP_OK;
@@ -31,6 +31,12 @@ static eitp_status set_classifier_shape(run *r, const char *from, eitp_error *er
                             "'%s' predicts numbers (problem_type regression); train it with --task regress", from);
     /* In the order of the choices: as the data says, one, several. */
     return set_shape(r, (eitp_problem)options_choice(&r->options, OPTION_LABELS));
+}
+
+static eitp_status set_tokens_shape(run *r, const char *from, eitp_error *error) {
+    (void)from;
+    (void)error;
+    return set_shape(r, EITP_PROBLEM_TOKENS);
 }
 
 static eitp_status set_regression_shape(run *r, const char *from, eitp_error *error) {
@@ -60,6 +66,9 @@ static eitp_status follow_labels(run *r, eitp_error *error) {
                             "the labels of '%s' are numbers that are not whole; train with --task regress to predict "
                             "them",
                             path);
+    if (info.problem == EITP_PROBLEM_TOKENS && r->kind != &task_tokens)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has a label for each word; train with --task tokens to predict them", path);
     if (has_classifier(r) && info.label_count != r->shape.labels)
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "'%s' has %lld labels, but the model's classifier has %lld without names; use the model "
@@ -260,8 +269,21 @@ void task_record_labelled(const run *r, text_buffer *t) {
     text_json_member_integer(t, "validation_samples", (int64_t)r->task.samples[EITP_VALIDATION]);
 }
 
-const task_kind task_classification = {"classify", set_classifier_shape, open_data,         task_split_labelled,
-                                       plan,       create_task,          task_log_labelled, task_record_labelled};
+const task_kind task_classification = {
+    "classify", EITP_HEAD_CLASSIFIER, EITP_PROBLEM_SINGLE_LABEL, set_classifier_shape, open_data, task_split_labelled,
+    plan,       create_task,          task_log_labelled,         task_record_labelled};
 
-const task_kind task_regression = {"regress", set_regression_shape, open_data,         task_split_labelled,
-                                   plan,      create_task,          task_log_labelled, task_record_labelled};
+const task_kind task_tokens = {"tokens",
+                               EITP_HEAD_TOKEN_CLASSIFIER,
+                               EITP_PROBLEM_TOKENS,
+                               set_tokens_shape,
+                               open_data,
+                               task_split_labelled,
+                               plan,
+                               create_task,
+                               task_log_labelled,
+                               task_record_labelled};
+
+const task_kind task_regression = {
+    "regress", EITP_HEAD_CLASSIFIER, EITP_PROBLEM_REGRESSION, set_regression_shape, open_data, task_split_labelled,
+    plan,      create_task,          task_log_labelled,       task_record_labelled};

@@ -133,4 +133,6 @@ static void record_data(const run *r, text_buffer *t) {
     text_json_member_integer(t, "validation_tokens", (int64_t)r->validation_range.count);
 }
 
-const task_kind task_language = {"lm", set_shape, open_data, split_data, plan, create_task, log_data, record_data};
+const task_kind task_language = {
+    "lm",        EITP_HEAD_LANGUAGE, EITP_PROBLEM_UNKNOWN, set_shape, open_data, split_data, plan,
+    create_task, log_data,           record_data};

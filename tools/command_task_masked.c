@@ -119,5 +119,5 @@ static eitp_status create_task(run *r, eitp_error *error) {
     return status ? status : eitp_masked_task(&config, &r->task, error);
 }
 
-const task_kind task_masked = {"mlm", set_shape,   open_data,         split,
-                               plan,  create_task, task_log_labelled, task_record_labelled};
+const task_kind task_masked = {"mlm", EITP_HEAD_LANGUAGE, EITP_PROBLEM_UNKNOWN, set_shape,           open_data, split,
+                               plan,  create_task,        task_log_labelled,    task_record_labelled};

@@ -69,7 +69,12 @@ MODELS = {
     "distilbert-mlm": ("DistilBertForMaskedLM", DISTILBERT),
     "distilbert-class": ("DistilBertForSequenceClassification", {**DISTILBERT, "num_labels": 1, "problem_type": "regression"}),
     "gpt2-class": ("GPT2ForSequenceClassification", {**GPT2, **LABELS}),
+    "bert-tokens": ("BertForTokenClassification", {**BERT, **LABELS}),
+    "roberta-tokens": ("RobertaForTokenClassification", {**ROBERTA, **LABELS}),
+    "distilbert-tokens": ("DistilBertForTokenClassification", {**DISTILBERT, **LABELS}),
+    "gpt2-tokens": ("GPT2ForTokenClassification", {**GPT2, **LABELS}),
 }
+TRAINED = ("-mlm", "-class", "-tokens")
 
 
 def make_model(name, seed):
@@ -113,13 +118,15 @@ def draw_batch(name, seed):
     batch["targets"] = generator.integers(0, 23, count)
     batch["targets"][generator.permutation(count)[: count // 2]] = IGNORED
     batch["labels"] = generator.integers(0, 3, len(LENGTHS))
+    if name.endswith("-tokens"):
+        batch["targets"] = numpy.where(batch["targets"] == IGNORED, IGNORED, batch["targets"] % 3)
     return batch
 
 
 def loss_of(name, output, batch):
     """A sum of losses that depends on every parameter with a gradient, and what the head gives."""
     config = MODELS[name][1]
-    if name.endswith(("-mlm", "-untied")):
+    if name.endswith(("-mlm", "-untied", "-tokens")):
         logits = packed(output.logits)
         targets = torch.from_numpy(batch["targets"])
         return torch.nn.functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum"), logits
@@ -162,7 +169,7 @@ def evaluate(name, model, batch):
         values["pooled"] = output.pooler_output
     values = {key: value.detach().numpy() for key, value in values.items()}
     for key, parameter in model.named_parameters():
-        if parameter.grad is not None and name.endswith(("-mlm", "-class")):
+        if parameter.grad is not None and name.endswith(TRAINED):
             values["grad." + key] = parameter.grad.numpy()
     return values
 
@@ -200,7 +207,7 @@ def write_model(root, name, seed):
             worst[part] = max(worst[part], float(numpy.linalg.norm(rounded[key] - value) / norm))
     tensors = {key: value.astype(numpy.float32) for key, value in values.items() if key != "loss"}
     tensors["loss"] = values["loss"].astype(numpy.float64)
-    if name.endswith(("-mlm", "-class")):
+    if name.endswith(TRAINED):
         tensors["train.losses"], tensors["train.grad_norms"] = train(exact, name, batch)
     for key, value in batch.items():
         tensors[key] = value.astype(numpy.int32)

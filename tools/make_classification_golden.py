@@ -22,6 +22,10 @@ CASES = [
     ("roberta-class", "multi_label_classification", False),
     ("distilbert-class", "regression", False),
     ("gpt2-class", "single_label_classification", False),
+    ("bert-tokens", "tokens", False),
+    ("bert-tokens", "tokens", True),
+    ("roberta-tokens", "tokens", False),
+    ("distilbert-tokens", "tokens", False),
 ]
 WEIGHTS, SMOOTHING = torch.tensor([0.25, 3.0, 1.5], dtype=torch.float64), 0.1
 
@@ -35,6 +39,10 @@ def label(i):
     return (i * i + i // 2) % 3
 
 
+def token_label(i, j):
+    return -100 if j % 3 == 2 else (i + j * j) % 3
+
+
 def make_batch(name, problem, numbers):
     rows = [sample(i) for i in numbers]
     longest = max(map(len, rows))
@@ -45,6 +53,9 @@ def make_batch(name, problem, numbers):
     if name.startswith("bert"):
         segments = [[int(j >= len(row) // 2) for j in range(len(row))] + [0] * (longest - len(row)) for row in rows]
         batch["token_type_ids"] = torch.tensor(segments)
+    if problem == "tokens":
+        rows = [[token_label(i, j) for j in range(len(row))] for i, row in zip(numbers, rows)]
+        return {**batch, "labels": torch.tensor([row + [-100] * (longest - len(row)) for row in rows])}
     labels = torch.tensor([label(i) for i in numbers])
     if problem == "multi_label_classification":
         labels = torch.stack([(labels + 1) >> k & 1 for k in range(3)], dim=1).double()
@@ -56,7 +67,8 @@ def make_batch(name, problem, numbers):
 def losses(name, problem, is_weighted):
     model_class = getattr(transformers, transformers.AutoConfig.from_pretrained(ROOT / "bert" / name).architectures[0])
     model = model_class.from_pretrained(ROOT / "bert" / name, attn_implementation="eager").to(torch.float64).train()
-    model.config.problem_type = problem
+    if problem != "tokens":
+        model.config.problem_type = problem
     decayed = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
     others = [parameter for parameter in model.parameters() if parameter.ndim < 2]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
@@ -67,7 +79,7 @@ def losses(name, problem, is_weighted):
         batch = make_batch(name, problem, [(step * BATCH + i) % SAMPLES for i in range(BATCH)])
         optimizer.zero_grad(set_to_none=True)
         output = model(**batch)
-        loss = weighted(output.logits, batch["labels"]) if is_weighted else output.loss
+        loss = weighted(output.logits.flatten(0, -2), batch["labels"].flatten()) if is_weighted else output.loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

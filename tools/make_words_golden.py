@@ -12,7 +12,9 @@ cases.json  "normalized": by settings of the normalizer ("clean_text", "handle_c
             "marks": random marks, and what is left of them in order without accents (both "hex");
             "texts": the bytes of a text ("hex"), and by tokenizer its ids and what they decode to ("hex");
             "sequences": the numbers of one or two texts, the settings, and by tokenizer the ids and segments, or null where the
-            library refuses; truncation by number: longest first, only first, only second
+            library refuses; truncation by number: longest first, only first, only second;
+            "words": the numbers of texts that are the words of one, the settings, and by tokenizer the ids and the word of each
+            (-1: none); RoBERTa's with a space before each word
 """
 
 import argparse
@@ -156,6 +158,21 @@ def sequences(generator, count):
         yield {"texts": which, "max_length": length, "truncation": generator.randrange(3), "left": generator.randrange(2)}
 
 
+def words(tokenizers, generator, given):
+    for _ in range(60):
+        which = [generator.randrange(len(given)) for _ in range(generator.randint(1, 9))]
+        row = {"texts": which, "max_length": generator.choice((0, 0, 7, 8, 12, 20)), "truncation": 0, "left": generator.randrange(2)}
+        for name, tokenizer in tokenizers.items():
+            if name == "roberta":
+                tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+            tokenizer.no_truncation()
+            if row["max_length"]:
+                tokenizer.enable_truncation(row["max_length"], direction="left" if row["left"] else "right")
+            encoding = tokenizer.encode([given[i] for i in which], is_pretokenized=True)
+            row[name] = {"ids": encoding.ids, "words": [-1 if word is None else word for word in encoding.word_ids]}
+        yield row
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "words"
@@ -174,12 +191,14 @@ def main():
     for row in sequences(generator, min(160, len(given))):
         arguments = [given[i] for i in row["texts"]], row["max_length"], STRATEGIES[row["truncation"]], row["left"]
         cut.append({**row, **{name: sequence(t, *arguments) for name, t in tokenizers.items()}})
+    split = list(words(tokenizers, random.Random(4), given[:160]))
     hashes = {" ".join(map(str, settings)): normalized_hash(settings) for settings in SETTINGS}
 
     def lines(values):
         return ",\n".join(json.dumps(value, separators=(",", ":")) for value in values)
 
-    content = '{"normalized":%s,\n"marks":[\n%s\n],\n"texts":[\n%s\n],\n"sequences":[\n%s\n]}\n' % (json.dumps(hashes), lines(marks(generator)), lines(rows), lines(cut))
+    content = '{"normalized":%s,\n"marks":[\n%s\n],\n"texts":[\n%s\n],\n"sequences":[\n%s\n],\n"words":[\n%s\n]}\n' % (
+        json.dumps(hashes), lines(marks(generator)), lines(rows), lines(cut), lines(split))
     (directory / "cases.json").write_bytes(content.encode())
 
 

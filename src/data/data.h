@@ -35,7 +35,8 @@ typedef enum eitp_text_format {
     EITP_FORMAT_CSV = 3,    /* RFC 4180; a column is the text */
     EITP_FORMAT_TSV = 4,    /* the same with tabs */
     EITP_FORMAT_JSONL = 5,  /* a JSON object on each line, of which a member is the text */
-    EITP_FORMAT_FOLDERS = 6 /* eitp_table: a directory with a directory, or a file, for each label */
+    EITP_FORMAT_CONLL = 6,  /* a word on each line, and its label in another column; an empty line ends a text */
+    EITP_FORMAT_FOLDERS = 7 /* eitp_table: a directory with a directory, or a file, for each label */
 } eitp_text_format;
 
 /*
@@ -51,8 +52,8 @@ typedef struct eitp_text_files_config {
     const char *const *paths; /* "-" is `input` */
     size_t path_count;
     size_t piece_size; /* largest number of bytes read at a time; 0: 65536 */
-    /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl or .ndjson, else TEXT. Not
-       FOLDERS. */
+    /* EITP_FORMAT_AUTO: files are tables if their names end with .csv, .tsv, .tab, .jsonl, .ndjson, .conll, .bio or
+       .iob, else TEXT. Not FOLDERS. Words of a text are joined by spaces. */
     eitp_text_format format;
     const char *encoding;    /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
     const char *text_column; /* of tables; NULL: "text"; see eitp_table_config */

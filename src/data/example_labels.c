@@ -53,8 +53,9 @@ EITP__PRIVATE eitp_status eitp__example_labels_init(eitp__example_labels *labels
     memset(labels, 0, sizeof *labels);
     labels->host = host;
     labels->config = config;
+    labels->problem = config->problem;
     eitp__label_table_init(&labels->table, host);
-    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_REGRESSION)
+    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_TOKENS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown problem %d", problem);
     if (config->label_count < 0 || config->label_count > EITP__MAX_FILE_LABELS ||
         !config->labels != !config->label_count)
@@ -195,9 +196,34 @@ static eitp_status eitp__example_labels_none(eitp__example_labels *labels, eitp_
     return EITP_OK;
 }
 
+EITP__PRIVATE int eitp__example_labels_are_of_words(eitp__example_labels *labels, const eitp_example *example) {
+    if (labels->problem == EITP_PROBLEM_UNKNOWN && !labels->labelled && example->words && example->labels_are_list)
+        labels->problem = EITP_PROBLEM_TOKENS;
+    return labels->problem == EITP_PROBLEM_TOKENS && example->words;
+}
+
+/* A label for each word. */
+static eitp_status eitp__example_labels_read_words(eitp__example_labels *labels, const eitp_example *example,
+                                                   eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!example->words)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a text, and its words have labels; give it as a list of words, or with a word on each line");
+    if (!example->label_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the labels are missing; each word needs one");
+    if (example->label_count != example->word_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%llu labels for %llu words; each word needs one",
+                          (unsigned long long)example->label_count, (unsigned long long)example->word_count);
+    for (size_t i = 0; i < example->label_count && status == EITP_OK; i++)
+        status = eitp__example_label_add(labels, example->labels[i].bytes, example->labels[i].size, error);
+    return status;
+}
+
 static eitp_status eitp__example_labels_read(eitp__example_labels *labels, const eitp_example *example,
                                              eitp_error *error) {
     const int may_be_none = labels->config->problem == EITP_PROBLEM_MULTI_LABEL && example->label_count == 1;
+    if (labels->problem == EITP_PROBLEM_TOKENS)
+        return eitp__example_labels_read_words(labels, example, error);
     for (size_t i = 0; i < example->label_count; i++) {
         const eitp_text *text = &example->labels[i];
         eitp_status status = EITP_OK;
@@ -216,7 +242,7 @@ EITP__PRIVATE eitp_status eitp__example_labels_add(eitp__example_labels *labels,
     const uint32_t known = labels->table.count;
     const int is_list = example->labels_are_list || example->label_count > 1;
     labels->count = 0;
-    if (!example->label_count && !is_list)
+    if (!example->label_count && !is_list && labels->problem != EITP_PROBLEM_TOKENS)
         return eitp__example_labels_none(labels, error);
     if (labels->unlabelled)
         return eitp__fail(error, EITP_ERROR_FORMAT,
@@ -241,8 +267,8 @@ static eitp_problem eitp__labels_problem(const eitp__example_labels *labels) {
     int has_fraction = 0;
     if (!labels->label_count)
         return EITP_PROBLEM_UNKNOWN;
-    if (config->problem != EITP_PROBLEM_UNKNOWN)
-        return config->problem;
+    if (labels->problem != EITP_PROBLEM_UNKNOWN)
+        return labels->problem;
     if (labels->has_several)
         return EITP_PROBLEM_MULTI_LABEL;
     for (uint32_t i = 0; i < labels->table.count && !config->labels; i++) {

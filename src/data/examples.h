@@ -9,8 +9,10 @@ EITP_BEGIN_DECLARATIONS
 /* A text, or a pair of texts, with its labels. What it points to is valid until the next example is read. */
 typedef struct eitp_example {
     eitp_text text;
-    eitp_text pair;          /* the second text; bytes NULL: there is one text */
-    const eitp_text *labels; /* label_count of them, as written: names, or numbers to predict */
+    eitp_text pair;         /* the second text; bytes NULL: there is one text */
+    const eitp_text *words; /* word_count of them, if the text is given as words, which it joins by spaces; else NULL */
+    size_t word_count;
+    const eitp_text *labels; /* label_count of them, as written: names, or numbers to predict; or one for each word */
     size_t label_count;      /* 0: none */
     int labels_are_list;     /* they come from a list, so that an example may have several, or none of those it could */
     const char *path;        /* the file that it is from, for messages; NULL: none */
@@ -34,8 +36,8 @@ typedef struct eitp_table eitp_table;
 typedef struct eitp_table_config {
     /*
      * Files and directories. Their format, with EITP_FORMAT_AUTO: of a directory FOLDERS; of a file CSV (.csv), TSV
-     * (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), and LINES of any other. "-" is `input`. A directory with a format
-     * other than FOLDERS stands for the files in it and below it.
+     * (.tsv, .tab), JSONL (.jsonl, .ndjson, .json), CONLL (.conll, .bio, .iob), and LINES of any other. "-" is `input`.
+     * A directory with a format other than FOLDERS stands for the files in it and below it.
      */
     const char *const *paths;
     size_t path_count;
@@ -43,7 +45,8 @@ typedef struct eitp_table_config {
     const char *encoding; /* as iconv names it; NULL: UTF-8. A byte order mark is not text. */
     /*
      * Columns: names in the header of CSV and TSV, or of members in JSON Lines; or, without a header, numbers from "1",
-     * if all columns that are given are numbers. NULL: "text", none, and "label" if a file has it.
+     * if all columns that are given are numbers. NULL: "text", none, and "label" if a file has it. Those of CONLL are
+     * numbers; NULL: 1, none, and the last one if there are two or more.
      */
     const char *text_column, *pair_column, *label_column;
     int skip_bad;     /* nonzero: rows that cannot be read are skipped, counted and logged; 0: the first is an error */

@@ -6,6 +6,7 @@ EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines 
     memset(rows, 0, sizeof *rows);
     rows->lines = lines;
     eitp__buffer_init(&rows->row, lines->reader->host);
+    eitp__word_list_init(&rows->words, lines->reader->host);
 }
 
 EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows) {
@@ -14,6 +15,7 @@ EITP__PRIVATE void eitp__json_rows_release(eitp__json_rows *rows) {
     eitp__json_release(rows->document);
     eitp__release(rows->row.host, rows->labels, rows->label_capacity * sizeof *rows->labels);
     eitp__buffer_release(&rows->row);
+    eitp__word_list_release(&rows->words);
     memset(rows, 0, sizeof *rows);
 }
 
@@ -82,6 +84,31 @@ EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, cons
         return eitp__json_rows_fail(rows, member, name, "a string", error);
     text->bytes = member->text;
     text->size = member->text_size;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const char *name, const eitp__json **value,
+                                                eitp_example *example, eitp_error *error) {
+    const eitp__json *member = eitp__json_member(rows->object, name);
+    eitp_status status = EITP_OK;
+    *value = member && member->kind == EITP__JSON_ARRAY ? member : NULL;
+    if (!*value)
+        return EITP_OK;
+    if (!member->count)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: line %llu, column %llu: '%.60s' is an empty list of words",
+                          rows->lines->reader->path, (unsigned long long)rows->lines->line,
+                          (unsigned long long)eitp__json_rows_column(rows, member), name);
+    eitp__word_list_clear(&rows->words);
+    for (const eitp__json *word = member->first_child; word && status == EITP_OK; word = word->next) {
+        if (word->kind != EITP__JSON_STRING)
+            return eitp__json_rows_fail(rows, word, name, "a text, or a list of words", error);
+        status = eitp__word_list_add(&rows->words, word->text, word->text_size, error);
+    }
+    if (status != EITP_OK)
+        return status;
+    example->text = eitp__word_list_finish(&rows->words);
+    example->words = rows->words.words;
+    example->word_count = rows->words.count;
     return EITP_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "data/examples.h"
 #include "data/text_lines.h"
+#include "data/word_list.h"
 
 typedef struct eitp__json_rows {
     eitp__text_lines *lines;
@@ -13,6 +14,7 @@ typedef struct eitp__json_rows {
     const eitp__json *object;
     eitp_text *labels;
     size_t label_capacity;
+    eitp__word_list words;
 } eitp__json_rows;
 
 EITP__PRIVATE void eitp__json_rows_init(eitp__json_rows *rows, eitp__text_lines *lines);
@@ -26,6 +28,11 @@ EITP__PRIVATE eitp_status eitp__json_rows_read(eitp__json_rows *rows, int *is_en
    The text is valid until the next row is read. */
 EITP__PRIVATE eitp_status eitp__json_rows_text(const eitp__json_rows *rows, const char *name, const eitp__json **value,
                                                eitp_text *text, eitp_error *error);
+
+/* Stores the words of a member that is a list of strings, and the text that they make up; *value is that member, NULL
+   if it is not a list. They are valid until the next row is read. */
+EITP__PRIVATE eitp_status eitp__json_rows_words(eitp__json_rows *rows, const char *name, const eitp__json **value,
+                                                eitp_example *example, eitp_error *error);
 
 /* Stores the labels of a member: a string, a number or boolean as it is written, or a list of these; none if it is
    missing or null. */

@@ -4,42 +4,62 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/* Reads all samples; `targets` has room for those of one with several labels. */
-static eitp_status eitp__count_source_labels(const eitp_labelled_source *source, float *targets, uint64_t *counts,
+/* Counts labels of sample `number`; -1 is none. */
+static eitp_status eitp__count_labels_of(const eitp_labelled_source *source, uint64_t number, const int32_t *labels,
+                                         int64_t count, uint64_t *counts, eitp_error *error) {
+    for (int64_t i = 0; i < count; i++) {
+        if (labels[i] >= source->label_count)
+            return eitp__fail(error, EITP_ERROR_INTERNAL, "sample %llu has label %ld of %lld",
+                              (unsigned long long)number, (long)labels[i], (long long)source->label_count);
+        if (labels[i] >= 0)
+            counts[labels[i]]++;
+    }
+    return EITP_OK;
+}
+
+/* Reads all samples; `memory` has room for the targets or the labels of tokens of one. */
+static eitp_status eitp__count_source_labels(const eitp_labelled_source *source, void *memory, uint64_t *counts,
                                              eitp_error *error) {
+    const int is_tokens = source->problem == EITP_PROBLEM_TOKENS;
     for (uint64_t i = 0; i < source->count; i++) {
         eitp_labelled_sample sample;
         memset(&sample, 0, sizeof sample);
-        sample.targets = targets;
+        sample.targets = source->problem == EITP_PROBLEM_MULTI_LABEL ? (float *)memory : NULL;
+        sample.token_labels = is_tokens ? (int32_t *)memory : NULL;
         eitp_status status = source->read(source->user, i, &sample, error);
+        if (status == EITP_OK && !sample.targets)
+            status = eitp__count_labels_of(source, i, is_tokens ? sample.token_labels : &sample.label,
+                                           is_tokens ? sample.length : 1, counts, error);
         if (status != EITP_OK)
             return status;
-        if (!targets && sample.label >= source->label_count)
-            return eitp__fail(error, EITP_ERROR_INTERNAL, "sample %llu has label %ld of %lld", (unsigned long long)i,
-                              (long)sample.label, (long long)source->label_count);
-        if (!targets && sample.label >= 0)
-            counts[sample.label]++;
-        for (int64_t label = 0; label < source->label_count && targets; label++)
-            counts[label] += targets[label] > 0;
+        for (int64_t label = 0; label < source->label_count && sample.targets; label++)
+            counts[label] += sample.targets[label] > 0;
     }
     return EITP_OK;
+}
+
+/* Bytes that counting needs for the labels of one sample. */
+static size_t eitp__label_bytes(const eitp_labelled_source *source) {
+    return source->problem == EITP_PROBLEM_MULTI_LABEL ? (size_t)source->label_count * sizeof(float)
+           : source->problem == EITP_PROBLEM_TOKENS    ? (size_t)source->max_length * sizeof(int32_t)
+                                                       : 0;
 }
 
 eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source, uint64_t *counts,
                                        eitp_error *error) {
     if (!host || !source || !source->read || !counts)
         return eitp__fail_null(error, "eitp_labelled_class_counts", "host, source and counts");
-    const int has_several = source->problem == EITP_PROBLEM_MULTI_LABEL;
-    if (source->label_count < 1 || (!has_several && source->problem != EITP_PROBLEM_SINGLE_LABEL))
+    if (source->label_count < 1 || source->problem == EITP_PROBLEM_REGRESSION ||
+        source->problem == EITP_PROBLEM_UNKNOWN)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples have no labels to count: their problem is %s",
                           source->problem == EITP_PROBLEM_REGRESSION ? "a regression" : "unknown");
-    const size_t bytes = has_several ? (size_t)source->label_count * sizeof(float) : 0;
-    float *targets = (float *)eitp__allocate(host, bytes);
-    if (bytes && !targets)
+    const size_t bytes = eitp__label_bytes(source);
+    void *memory = eitp__allocate(host, bytes);
+    if (bytes && !memory)
         return eitp__fail_memory(error, bytes, "counting labels");
     memset(counts, 0, (size_t)source->label_count * sizeof *counts);
-    eitp_status status = eitp__count_source_labels(source, targets, counts, error);
-    eitp__release(host, targets, bytes);
+    eitp_status status = eitp__count_source_labels(source, memory, counts, error);
+    eitp__release(host, memory, bytes);
     return status;
 }
 

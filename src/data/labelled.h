@@ -15,6 +15,8 @@ typedef struct eitp_labelled_sample {
     int32_t label;     /* EITP_PROBLEM_SINGLE_LABEL: its number; -1: the sample has none */
     float *targets;    /* room for label_count values; NULL: not wanted. EITP_PROBLEM_MULTI_LABEL: 1 for labels that the
                           sample has, else 0; EITP_PROBLEM_REGRESSION: the numbers to predict */
+    /* Room for max_length values; NULL: not wanted. EITP_PROBLEM_TOKENS: the label of each id; -1: it has none. */
+    int32_t *token_labels;
 } eitp_labelled_sample;
 
 /* Labelled samples in a file, in memory, or behind a function of the program. What `user` and `labels` point to must
@@ -44,7 +46,8 @@ typedef struct eitp_labelled_info {
     int64_t max_length;             /* ids of the longest sample */
     uint64_t pair_count;            /* samples of two texts */
     uint64_t cut_samples;           /* samples that were too long and were cut, */
-    uint64_t cut_ids;               /* and the tokens that they lost */
+    uint64_t cut_ids;               /* the tokens that they lost, */
+    uint64_t cut_words;             /* and with EITP_PROBLEM_TOKENS the words that lost all their tokens */
     uint64_t skipped;               /* bad examples, which are not in the file */
     uint64_t repeated;              /* examples with the texts and labels of an earlier one */
     uint64_t ambiguous;             /* examples with texts that occur with different labels */
@@ -83,19 +86,24 @@ typedef struct eitp_labelled_pack_config {
  * Encodes the remaining examples of a source and writes them to the labelled file `output_path`, as
  * "<output_path>.partial", which is synced and renamed: after a failure the previous file, if any, is still at
  * `output_path` (or, if only syncing the directory failed, the complete new one). Ids go to the file as they come; the
- * memory needed is about 100 bytes for each example and 10 for each of its labels, and the text of different labels.
+ * memory needed is about 100 bytes for each example and 10 for each of its labels, with EITP_PROBLEM_TOKENS 4 for each
+ * token, and the text of different labels.
  *
  * Labels: with EITP_PROBLEM_SINGLE_LABEL an example has exactly one. With EITP_PROBLEM_MULTI_LABEL it has any number of
  * different ones, from a list or as names separated by '|'; a missing or empty label stands for none. With
- * EITP_PROBLEM_REGRESSION they are one or more finite numbers, as many in every example. With EITP_PROBLEM_UNKNOWN the
- * problem is
+ * EITP_PROBLEM_REGRESSION they are one or more finite numbers, as many in every example. With EITP_PROBLEM_TOKENS
+ * examples are given as words, each of which has a label; it becomes that of the word's first token (the first that is
+ * left, if the sequence is cut), and other tokens have none. With EITP_PROBLEM_UNKNOWN the problem is
  *   - EITP_PROBLEM_UNKNOWN if no example has a label (whatever config->problem says),
+ *   - EITP_PROBLEM_TOKENS if the first example with labels is given as words, with a list of labels,
  *   - EITP_PROBLEM_MULTI_LABEL if the labels of an example come from a list or contain a '|' (and are not, as a whole,
  *     one of config->labels),
  *   - EITP_PROBLEM_REGRESSION if config->labels is NULL, all labels are numbers, and one of them is not whole,
  *   - EITP_PROBLEM_SINGLE_LABEL otherwise: whole numbers are names.
  * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not:
  * the order of the examples does not matter. config->labels of a regression only name its numbers.
+ *
+ * With other problems words are texts, joined by spaces.
  *
  * An example is bad if its texts have no tokens, if they are too long and must not be cut, if its labels do not fit the
  * problem or are unknown, or if it has no label where others do (with EITP_PROBLEM_UNKNOWN and without config->labels,
@@ -193,22 +201,23 @@ typedef struct eitp_labelled_arrays {
     const int32_t *segments; /* of each id; NULL: all 0 */
     eitp_problem problem;
     int64_t label_count;
-    const char *const *names; /* label_count names; NULL: none */
-    const int32_t *labels;    /* EITP_PROBLEM_SINGLE_LABEL: [count] numbers; -1: the sample has none */
-    const float *targets;     /* EITP_PROBLEM_MULTI_LABEL and EITP_PROBLEM_REGRESSION: [count, label_count] */
+    const char *const *names;    /* label_count names; NULL: none */
+    const int32_t *labels;       /* EITP_PROBLEM_SINGLE_LABEL: [count] numbers; -1: the sample has none */
+    const float *targets;        /* EITP_PROBLEM_MULTI_LABEL and EITP_PROBLEM_REGRESSION: [count, label_count] */
+    const int32_t *token_labels; /* EITP_PROBLEM_TOKENS: [starts[count]] numbers; -1: the token has none */
 } eitp_labelled_arrays;
 
 /*
  * A source of samples in memory. *arrays and what it points to are not copied, and must outlive the users of the
  * source. Reads everything once to check it and to compute the hash. EITP_ERROR_ARGUMENT: a sample without ids, a
- * negative id, a label outside [-1, label_count), a target that is not finite or, with EITP_PROBLEM_MULTI_LABEL,
- * neither 0 nor 1.
+ * negative id, a label of a sample or a token outside [-1, label_count), a target that is not finite or, with
+ * EITP_PROBLEM_MULTI_LABEL, neither 0 nor 1.
  */
 EITP_API eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp_labelled_source *source,
                                                  eitp_error *error);
 
-/* Counts the samples of each label in counts[label_count], by reading all samples without their ids. A regression or a
-   source without labels is EITP_ERROR_ARGUMENT. */
+/* Counts the samples, with EITP_PROBLEM_TOKENS the tokens, of each label in counts[label_count], by reading all samples
+   without their ids. A regression or a source without labels is EITP_ERROR_ARGUMENT. */
 EITP_API eitp_status eitp_labelled_class_counts(const eitp_host *host, const eitp_labelled_source *source,
                                                 uint64_t *counts, eitp_error *error);
 

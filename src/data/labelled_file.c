@@ -251,30 +251,41 @@ static eitp_status eitp__labelled_read_ids(const eitp_labelled_file *file, uint6
     return crc == record->crc ? EITP_OK : eitp__labelled_fail_damaged(file, "sample", number, error);
 }
 
-/* Reads labels or numbers into what the problem has of a sample. */
+/* Stores value `i` of a sample in what its problem has. */
+static void eitp__labelled_store_value(eitp_problem problem, size_t i, uint32_t value, eitp_labelled_sample *sample) {
+    switch (problem) {
+    case EITP_PROBLEM_MULTI_LABEL:
+        sample->targets[value] = 1;
+        break;
+    case EITP_PROBLEM_REGRESSION:
+        memcpy(&sample->targets[i], &value, sizeof value);
+        break;
+    case EITP_PROBLEM_TOKENS:
+        sample->token_labels[i] = value == EITP__NO_LABEL ? -1 : (int32_t)value;
+        break;
+    default:
+        sample->label = (int32_t)value;
+    }
+}
+
+/* Reads labels or numbers into what the problem has of a sample, if it is wanted. */
 static eitp_status eitp__labelled_read_labels(const eitp_labelled_file *file, const eitp__labelled_record *record,
                                               eitp_labelled_sample *sample, eitp_error *error) {
     const eitp_labelled_info *info = &file->layout.info;
     uint32_t values[EITP__LABELLED_CHUNK / EITP__LABELLED_VALUE_SIZE];
-    const int is_single = info->problem == EITP_PROBLEM_SINGLE_LABEL;
     sample->label = -1;
-    if (!is_single && !sample->targets)
+    if (info->problem == EITP_PROBLEM_TOKENS ? !sample->token_labels
+                                             : info->problem != EITP_PROBLEM_SINGLE_LABEL && !sample->targets)
         return EITP_OK;
-    for (int64_t i = 0; i < info->label_count && !is_single; i++)
+    for (int64_t i = 0; i < info->label_count && info->problem == EITP_PROBLEM_MULTI_LABEL; i++)
         sample->targets[i] = 0;
     for (size_t done = 0; done < record->value_count;) {
         const size_t left = record->value_count - done, count = left < EITP__COUNT(values) ? left : EITP__COUNT(values);
         eitp_status status = eitp__labelled_read_values(file, record->first_value + done, count, values, error);
         if (status != EITP_OK)
             return status;
-        for (size_t i = 0; i < count; i++) {
-            if (is_single)
-                sample->label = (int32_t)values[i];
-            else if (info->problem == EITP_PROBLEM_MULTI_LABEL)
-                sample->targets[values[i]] = 1;
-            else
-                memcpy(&sample->targets[done + i], &values[i], sizeof values[i]);
-        }
+        for (size_t i = 0; i < count; i++)
+            eitp__labelled_store_value(info->problem, done + i, values[i], sample);
         done += count;
     }
     return EITP_OK;

@@ -4,20 +4,23 @@
 #include "base/little_endian.h"
 #include "base/status.h"
 
-enum { EITP__LABELLED_VERSION = 1, EITP__LABELLED_MAGIC_SIZE = 8, EITP__LABELLED_AT_VERSION = 8 };
+enum { EITP__LABELLED_MAGIC_SIZE = 8, EITP__LABELLED_AT_VERSION = 8 };
+
+/* Files have the first version that can express them: 2 adds labels of tokens. */
+enum { EITP__LABELLED_FIRST_VERSION = 1, EITP__LABELLED_TOKENS_VERSION = 2 };
 enum { EITP__LABELLED_AT_CRC = EITP__LABELLED_HEADER_SIZE - 4 };
 
 static const char *eitp__labelled_magic(void) {
     return "EITPLAB"; /* including its zero byte */
 }
 
-/* The numbers of the header, in the order in which they follow the version. */
+/* The numbers of the header. */
 typedef struct eitp__labelled_fields {
-    uint64_t element_size, sample_count, id_count, value_count, names_size;
+    uint64_t version, element_size, sample_count, id_count, value_count, names_size;
     uint64_t tokenizer_fingerprint, content_hash;
     uint64_t vocabulary_size, problem, label_count, max_length;
     uint64_t pair_count, cut_samples, cut_ids, skipped, repeated, ambiguous;
-    uint64_t sequence_length, truncation, truncate_left, omit_special_tokens, dedup;
+    uint64_t sequence_length, truncation, truncate_left, omit_special_tokens, dedup, cut_words;
 } eitp__labelled_fields;
 
 typedef struct eitp__labelled_field {
@@ -29,6 +32,7 @@ typedef struct eitp__labelled_field {
     { offsetof(eitp__labelled_fields, member), at, size }
 
 static const eitp__labelled_field eitp__labelled_field_table[] = {
+    EITP__LABELLED_FIELD(version, EITP__LABELLED_AT_VERSION, 4),
     EITP__LABELLED_FIELD(element_size, 12, 4),
     EITP__LABELLED_FIELD(sample_count, 16, 8),
     EITP__LABELLED_FIELD(id_count, 24, 8),
@@ -51,6 +55,7 @@ static const eitp__labelled_field eitp__labelled_field_table[] = {
     EITP__LABELLED_FIELD(truncate_left, 136, 4),
     EITP__LABELLED_FIELD(omit_special_tokens, 140, 4),
     EITP__LABELLED_FIELD(dedup, 144, 4),
+    EITP__LABELLED_FIELD(cut_words, 152, 8),
 };
 
 EITP__PRIVATE void eitp__labelled_header_unfinished(unsigned char bytes[EITP__LABELLED_HEADER_SIZE]) {
@@ -61,6 +66,8 @@ EITP__PRIVATE void eitp__labelled_header_unfinished(unsigned char bytes[EITP__LA
 static eitp__labelled_fields eitp__labelled_fields_of(const eitp__labelled_layout *layout) {
     const eitp_labelled_info *info = &layout->info;
     eitp__labelled_fields fields;
+    fields.version =
+        info->problem == EITP_PROBLEM_TOKENS ? EITP__LABELLED_TOKENS_VERSION : EITP__LABELLED_FIRST_VERSION;
     fields.element_size = (uint64_t)info->element_size;
     fields.sample_count = info->sample_count;
     fields.id_count = info->id_count;
@@ -83,6 +90,7 @@ static eitp__labelled_fields eitp__labelled_fields_of(const eitp__labelled_layou
     fields.truncate_left = info->sequence.truncate_left != 0;
     fields.omit_special_tokens = info->sequence.omit_special_tokens != 0;
     fields.dedup = info->dedup != 0;
+    fields.cut_words = info->cut_words;
     return fields;
 }
 
@@ -90,7 +98,6 @@ EITP__PRIVATE void eitp__labelled_header_write(unsigned char bytes[EITP__LABELLE
                                                const eitp__labelled_layout *layout) {
     const eitp__labelled_fields fields = eitp__labelled_fields_of(layout);
     eitp__labelled_header_unfinished(bytes);
-    eitp__put_number(bytes + EITP__LABELLED_AT_VERSION, 4, EITP__LABELLED_VERSION);
     for (size_t i = 0; i < EITP__COUNT(eitp__labelled_field_table); i++) {
         const eitp__labelled_field *field = &eitp__labelled_field_table[i];
         uint64_t value;
@@ -115,6 +122,7 @@ static void eitp__labelled_info_set(eitp_labelled_info *info, const eitp__labell
     info->repeated = fields->repeated;
     info->ambiguous = fields->ambiguous;
     info->dedup = fields->dedup != 0;
+    info->cut_words = fields->cut_words;
     info->sequence.max_length = (int32_t)fields->sequence_length;
     info->sequence.truncation = (eitp_truncation)fields->truncation;
     info->sequence.truncate_left = fields->truncate_left != 0;
@@ -131,7 +139,8 @@ static const char *eitp__labelled_impossible(const eitp__labelled_fields *fields
         return "size of an id";
     if (!vocabulary || vocabulary > (size == 2 ? 65536 : (uint64_t)INT32_MAX))
         return "vocabulary";
-    if (fields->problem > EITP_PROBLEM_REGRESSION)
+    if (fields->problem > EITP_PROBLEM_TOKENS ||
+        (fields->problem == EITP_PROBLEM_TOKENS && fields->version < EITP__LABELLED_TOKENS_VERSION))
         return "problem";
     if (!fields->sample_count || fields->sample_count > EITP__MAX_SAMPLES)
         return "number of samples";
@@ -198,10 +207,11 @@ static eitp_status eitp__labelled_header_check(const unsigned char *bytes, size_
     const uint32_t expected = (uint32_t)eitp__get_number(bytes + EITP__LABELLED_AT_CRC, 4);
     if (!version)
         return eitp__fail(error, EITP_ERROR_FORMAT, "packing was interrupted: pack the examples again");
-    if (version != EITP__LABELLED_VERSION)
+    if (version > EITP__LABELLED_TOKENS_VERSION)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "unsupported labelled file version %llu (supported: %d): pack the examples again",
-                          (unsigned long long)version, (int)EITP__LABELLED_VERSION);
+                          "unsupported labelled file version %llu (supported: %d to %d): pack the examples again",
+                          (unsigned long long)version, (int)EITP__LABELLED_FIRST_VERSION,
+                          (int)EITP__LABELLED_TOKENS_VERSION);
     if (crc != expected)
         return eitp__fail(
             error, EITP_ERROR_FORMAT,
@@ -272,6 +282,8 @@ EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record
         return values <= (uint64_t)info->label_count;
     case EITP_PROBLEM_REGRESSION:
         return values == (uint64_t)info->label_count;
+    case EITP_PROBLEM_TOKENS:
+        return values == length;
     default:
         return values == 0;
     }
@@ -279,6 +291,7 @@ EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record
 
 EITP__PRIVATE int eitp__labelled_value_fits(uint32_t value, const eitp_labelled_info *info) {
     const uint32_t exponent = 0x7F800000u;
-    return info->problem == EITP_PROBLEM_REGRESSION ? (value & exponent) != exponent
-                                                    : value < (uint64_t)info->label_count;
+    if (info->problem == EITP_PROBLEM_REGRESSION)
+        return (value & exponent) != exponent;
+    return value < (uint64_t)info->label_count || (info->problem == EITP_PROBLEM_TOKENS && value == EITP__NO_LABEL);
 }

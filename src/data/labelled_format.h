@@ -7,6 +7,9 @@
 
 enum { EITP__LABELLED_HEADER_SIZE = 256, EITP__LABELLED_RECORD_SIZE = 40, EITP__LABELLED_VALUE_SIZE = 4 };
 
+/* The value of a token without a label. */
+#define EITP__NO_LABEL UINT32_MAX
+
 /* Samples have numbers below this, so that products of two counts fit 64 bits. */
 #define EITP__MAX_SAMPLES ((uint64_t)INT32_MAX)
 
@@ -49,8 +52,8 @@ EITP__PRIVATE eitp__labelled_record eitp__labelled_record_read(const unsigned ch
 /* True if ids and values of a record are within the file, and as many as its problem has. */
 EITP__PRIVATE int eitp__labelled_record_fits(const eitp__labelled_record *record, const eitp__labelled_layout *layout);
 
-/* True if a stored value is one that samples of the file can have: the number of a label, or the bits of a finite
-   float. */
+/* True if a stored value is one that samples of the file can have: the number of a label, of a token also
+   EITP__NO_LABEL, or the bits of a finite float. */
 EITP__PRIVATE int eitp__labelled_value_fits(uint32_t value, const eitp_labelled_info *info);
 
 #endif

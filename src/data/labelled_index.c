@@ -48,7 +48,7 @@ EITP__PRIVATE void eitp__labelled_index_set_values(eitp__labelled_index *index, 
     if (meaning->problem == EITP_PROBLEM_UNKNOWN)
         index->value_count = 0;
     for (size_t i = 0; i < index->value_count; i++)
-        index->values[i] = meaning->values[index->values[i]];
+        index->values[i] = index->values[i] == EITP__NO_LABEL ? EITP__NO_LABEL : meaning->values[index->values[i]];
     for (size_t i = 0; i < index->count && meaning->problem == EITP_PROBLEM_MULTI_LABEL; i++) {
         const eitp__labelled_record *record = &index->entries[i].record;
         eitp__sort(index->values + record->first_value, record->value_count, sizeof *index->values,
@@ -138,5 +138,6 @@ EITP__PRIVATE void eitp__labelled_index_count(const eitp__labelled_index *index,
         info->pair_count += entry->is_pair != 0;
         info->cut_samples += entry->cut > 0;
         info->cut_ids += entry->cut;
+        info->cut_words += entry->cut_words;
     }
 }

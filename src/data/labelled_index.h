@@ -9,7 +9,8 @@
 /* A packed example. */
 typedef struct eitp__labelled_entry {
     eitp__labelled_record record;
-    uint32_t cut; /* tokens that it lost */
+    uint32_t cut;       /* tokens that it lost, */
+    uint32_t cut_words; /* and words of which it lost all, with EITP_PROBLEM_TOKENS */
     int is_pair;
 } eitp__labelled_entry;
 
@@ -17,7 +18,8 @@ typedef struct eitp__labelled_index {
     const eitp_host *host;
     eitp__labelled_entry *entries;
     size_t count, capacity;
-    uint32_t *values; /* labels: their numbers in the table of labels, then their meaning */
+    /* Labels: their numbers in the table of labels, then their meaning; EITP__NO_LABEL for a token without one. */
+    uint32_t *values;
     size_t value_count, value_capacity;
 } eitp__labelled_index;
 

@@ -11,6 +11,10 @@ static uint64_t eitp__array_length(const eitp_labelled_arrays *arrays, uint64_t 
     return arrays->starts[number + 1] - arrays->starts[number];
 }
 
+static int eitp__has_targets(const eitp_labelled_arrays *arrays) {
+    return arrays->problem == EITP_PROBLEM_MULTI_LABEL || arrays->problem == EITP_PROBLEM_REGRESSION;
+}
+
 static eitp_status eitp__read_labelled_arrays(void *user, uint64_t number, eitp_labelled_sample *sample,
                                               eitp_error *error) {
     const eitp_labelled_arrays *arrays = (const eitp_labelled_arrays *)user;
@@ -25,13 +29,16 @@ static eitp_status eitp__read_labelled_arrays(void *user, uint64_t number, eitp_
     for (uint64_t i = 0; i < length && sample->segments; i++)
         sample->segments[i] = arrays->segments ? arrays->segments[first + i] : 0;
     sample->label = arrays->problem == EITP_PROBLEM_SINGLE_LABEL ? arrays->labels[number] : -1;
-    if (sample->targets && (arrays->problem == EITP_PROBLEM_MULTI_LABEL || arrays->problem == EITP_PROBLEM_REGRESSION))
+    if (sample->token_labels && arrays->problem == EITP_PROBLEM_TOKENS)
+        memcpy(sample->token_labels, arrays->token_labels + first, (size_t)length * sizeof *sample->token_labels);
+    if (sample->targets && eitp__has_targets(arrays))
         memcpy(sample->targets, arrays->targets + number * targets, targets * sizeof *sample->targets);
     return EITP_OK;
 }
 
-static eitp_status eitp__check_array_label(const eitp_labelled_arrays *arrays, uint64_t number, eitp_error *error) {
-    const int32_t label = arrays->labels[number];
+/* Checks a label of sample `number`. */
+static eitp_status eitp__check_array_label(const eitp_labelled_arrays *arrays, int32_t label, uint64_t number,
+                                           eitp_error *error) {
     if (label >= -1 && label < arrays->label_count)
         return EITP_OK;
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has label %ld, but there are %lld labels",
@@ -64,23 +71,28 @@ static eitp_status eitp__arrays_check_sample(const eitp_labelled_arrays *arrays,
                               (unsigned long long)number, (unsigned long long)(i - first));
     }
     if (arrays->problem == EITP_PROBLEM_SINGLE_LABEL)
-        return eitp__check_array_label(arrays, number, error);
-    return arrays->problem == EITP_PROBLEM_UNKNOWN ? EITP_OK : eitp__check_array_targets(arrays, number, error);
+        return eitp__check_array_label(arrays, arrays->labels[number], number, error);
+    for (uint64_t i = first; i < end && arrays->problem == EITP_PROBLEM_TOKENS; i++) {
+        eitp_status status = eitp__check_array_label(arrays, arrays->token_labels[i], number, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return eitp__has_targets(arrays) ? eitp__check_array_targets(arrays, number, error) : EITP_OK;
 }
 
 static eitp_status eitp__arrays_check(const eitp_labelled_arrays *arrays, eitp_error *error) {
     const int problem = (int)arrays->problem;
-    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_REGRESSION)
+    if (problem < EITP_PROBLEM_UNKNOWN || problem > EITP_PROBLEM_TOKENS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown problem %d", problem);
     if (arrays->label_count < 0 || arrays->label_count > INT32_MAX || !arrays->label_count != !problem)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "label_count must be at least 1, or 0 with EITP_PROBLEM_UNKNOWN (got %lld)",
                           (long long)arrays->label_count);
     if (!arrays->count || !arrays->starts || !arrays->ids ||
-        (problem == EITP_PROBLEM_SINGLE_LABEL && !arrays->labels) ||
-        (problem > EITP_PROBLEM_SINGLE_LABEL && !arrays->targets))
+        (problem == EITP_PROBLEM_SINGLE_LABEL && !arrays->labels) || (eitp__has_targets(arrays) && !arrays->targets) ||
+        (problem == EITP_PROBLEM_TOKENS && !arrays->token_labels))
         return eitp__fail_null(error, "eitp_labelled_memory_source",
-                               "starts, ids, labels or targets of at least one sample");
+                               "starts, ids, labels, targets or token_labels of at least one sample");
     for (uint64_t i = 0; i < arrays->count; i++) {
         eitp_status status = eitp__arrays_check_sample(arrays, i, error);
         if (status != EITP_OK)
@@ -99,7 +111,9 @@ static uint64_t eitp__arrays_hash(const eitp_labelled_arrays *arrays) {
         hash = eitp__fnv1a(hash, arrays->segments + first, (size_t)ids * sizeof *arrays->segments);
     if (arrays->problem == EITP_PROBLEM_SINGLE_LABEL)
         hash = eitp__fnv1a(hash, arrays->labels, (size_t)arrays->count * sizeof *arrays->labels);
-    else if (arrays->problem != EITP_PROBLEM_UNKNOWN)
+    else if (arrays->problem == EITP_PROBLEM_TOKENS)
+        hash = eitp__fnv1a(hash, arrays->token_labels + first, (size_t)ids * sizeof *arrays->token_labels);
+    else if (eitp__has_targets(arrays))
         hash = eitp__fnv1a(hash, arrays->targets, (size_t)targets * sizeof *arrays->targets);
     return hash ? hash : 1;
 }

@@ -19,9 +19,9 @@ typedef struct eitp__labelled_packer {
     eitp__labelled_writer writer;
     eitp_labelled_info info;
     eitp__label_meaning meaning;
-    uint64_t examples; /* read */
-    int32_t *ids, *segments;
-    size_t id_capacity, segment_capacity;
+    uint64_t examples;               /* read */
+    int32_t *ids, *segments, *words; /* of the current example; the words are those of EITP_PROBLEM_TOKENS */
+    size_t id_capacity, segment_capacity, word_capacity;
     eitp_sequence_report report; /* of the current example */
 } eitp__labelled_packer;
 
@@ -67,26 +67,36 @@ static eitp_status eitp__labelled_set_length(eitp__labelled_packer *packer, eitp
 
 /* ---- An example ---- */
 
-/* Encodes the texts into packer->ids, whose room is enlarged if it is too small. */
-static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, const eitp_example *example,
+/* Makes room for `needed` tokens. */
+static eitp_status eitp__labelled_reserve_tokens(eitp__labelled_packer *packer, size_t needed, eitp_error *error) {
+    const size_t size = sizeof(int32_t);
+    if (needed > INT32_MAX)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sequence has %llu tokens; at most %ld are supported",
+                          (unsigned long long)needed, (long)INT32_MAX);
+    if (!eitp__reserve(packer->host, (void **)&packer->ids, &packer->id_capacity, needed, size) ||
+        !eitp__reserve(packer->host, (void **)&packer->segments, &packer->segment_capacity, needed, size) ||
+        !eitp__reserve(packer->host, (void **)&packer->words, &packer->word_capacity, needed, size))
+        return eitp__fail_memory(error, 3 * needed * size, "the tokens of an example");
+    return EITP_OK;
+}
+
+/* Encodes the words or the texts into packer->ids, whose room is enlarged if it is too small. */
+static eitp_status eitp__labelled_encode(eitp__labelled_packer *packer, const eitp_example *example, int as_words,
                                          eitp_error *error) {
     const eitp_text *pair = example->pair.bytes ? &example->pair : NULL;
     for (;;) {
-        const size_t capacity =
-            packer->id_capacity < packer->segment_capacity ? packer->id_capacity : packer->segment_capacity;
+        const size_t capacity = packer->word_capacity; /* the last of the three that is enlarged */
         eitp_status status =
-            eitp_tokenizer_encode_sequence(packer->tokenizer, &example->text, pair, &packer->sequence, packer->ids,
-                                           packer->segments, capacity, &packer->report, error);
-        const size_t needed = packer->report.count;
-        if (status != EITP_OK || needed <= capacity)
+            as_words ? eitp_tokenizer_encode_words(packer->tokenizer, example->words, example->word_count,
+                                                   &packer->sequence, packer->ids, packer->segments, packer->words,
+                                                   capacity, &packer->report, error)
+                     : eitp_tokenizer_encode_sequence(packer->tokenizer, &example->text, pair, &packer->sequence,
+                                                      packer->ids, packer->segments, capacity, &packer->report, error);
+        if (status != EITP_OK || packer->report.count <= capacity)
             return status;
-        if (needed > INT32_MAX)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sequence has %llu tokens; at most %ld are supported",
-                              (unsigned long long)needed, (long)INT32_MAX);
-        if (!eitp__reserve(packer->host, (void **)&packer->ids, &packer->id_capacity, needed, sizeof *packer->ids) ||
-            !eitp__reserve(packer->host, (void **)&packer->segments, &packer->segment_capacity, needed,
-                           sizeof *packer->segments))
-            return eitp__fail_memory(error, 2 * needed * sizeof *packer->ids, "the tokens of an example");
+        status = eitp__labelled_reserve_tokens(packer, packer->report.count, error);
+        if (status != EITP_OK)
+            return status;
     }
 }
 
@@ -131,29 +141,43 @@ static uint64_t eitp__text_hash(const eitp_example *example) {
     return eitp__fnv1a(hash, example->pair.bytes, example->pair.size);
 }
 
+/* The values of the tokens, in the place of their words: the first token of each word has its label. */
+static const uint32_t *eitp__labelled_token_values(const eitp__labelled_packer *packer) {
+    uint32_t *values = (uint32_t *)(void *)packer->words;
+    for (size_t i = packer->report.count; i-- > 0;) {
+        const int is_first = packer->words[i] >= 0 && (!i || packer->words[i] != packer->words[i - 1]);
+        values[i] = is_first ? packer->labels.numbers[packer->words[i]] : EITP__NO_LABEL;
+    }
+    return values;
+}
+
 /* Packs an example. EITP_ERROR_ARGUMENT: it is bad, and nothing has changed. */
 static eitp_status eitp__labelled_pack_example(eitp__labelled_packer *packer, const eitp_example *example,
                                                eitp_error *error) {
+    const int as_words = eitp__example_labels_are_of_words(&packer->labels, example);
     eitp__labelled_entry entry = EITP__ZERO;
-    entry.is_pair = example->pair.bytes != NULL;
-    eitp_status status = eitp__labelled_encode(packer, example, error);
+    entry.is_pair = example->pair.bytes != NULL && !as_words;
+    eitp_status status = eitp__labelled_encode(packer, example, as_words, error);
     if (status == EITP_OK)
         status = eitp__labelled_check_tokens(packer, entry.is_pair, error);
     if (status == EITP_OK)
         status = eitp__labelled_boundary(packer, &entry.record.boundary, error);
     if (status == EITP_OK)
         status = eitp__example_labels_add(&packer->labels, example, error);
+    const size_t value_count = as_words ? packer->report.count : packer->labels.count;
     if (status == EITP_OK)
-        status = eitp__labelled_index_reserve(&packer->index, packer->labels.count, error);
+        status = eitp__labelled_index_reserve(&packer->index, value_count, error);
     if (status != EITP_OK)
         return status;
     entry.record.first = packer->writer.id_count;
     entry.record.length = (uint32_t)packer->report.count;
     entry.record.text_hash = eitp__text_hash(example);
     entry.cut = (uint32_t)(packer->report.cut_first + packer->report.cut_second);
+    entry.cut_words = (uint32_t)packer->report.cut_words;
     status = eitp__labelled_writer_add(&packer->writer, packer->ids, packer->report.count, &entry.record.crc, error);
     if (status == EITP_OK)
-        eitp__labelled_index_add(&packer->index, entry, packer->labels.numbers, packer->labels.count);
+        eitp__labelled_index_add(&packer->index, entry,
+                                 as_words ? eitp__labelled_token_values(packer) : packer->labels.numbers, value_count);
     return status;
 }
 
@@ -278,6 +302,7 @@ static void eitp__labelled_packer_release(eitp__labelled_packer *packer) {
     eitp__example_labels_release(&packer->labels);
     eitp__release(packer->host, packer->ids, packer->id_capacity * sizeof *packer->ids);
     eitp__release(packer->host, packer->segments, packer->segment_capacity * sizeof *packer->segments);
+    eitp__release(packer->host, packer->words, packer->word_capacity * sizeof *packer->words);
 }
 
 eitp_status eitp_labelled_pack(const eitp_host *host, const eitp_tokenizer *tokenizer,

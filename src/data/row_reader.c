@@ -10,11 +10,9 @@ EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_
     static const struct {
         const char *ending;
         eitp_text_format format;
-    } endings[] = {{".csv", EITP_FORMAT_CSV},
-                   {".tsv", EITP_FORMAT_TSV},
-                   {".tab", EITP_FORMAT_TSV},
-                   {".jsonl", EITP_FORMAT_JSONL},
-                   {".ndjson", EITP_FORMAT_JSONL}};
+    } endings[] = {{".csv", EITP_FORMAT_CSV},     {".tsv", EITP_FORMAT_TSV},      {".tab", EITP_FORMAT_TSV},
+                   {".jsonl", EITP_FORMAT_JSONL}, {".ndjson", EITP_FORMAT_JSONL}, {".conll", EITP_FORMAT_CONLL},
+                   {".bio", EITP_FORMAT_CONLL},   {".iob", EITP_FORMAT_CONLL}};
     const size_t length = strlen(path);
     for (size_t i = 0; i < EITP__COUNT(endings); i++) {
         const size_t size = strlen(endings[i].ending);
@@ -197,6 +195,8 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
     if (status == EITP_OK && *is_end)
         return eitp__check_found(rows, error);
     if (status == EITP_OK)
+        status = eitp__json_rows_words(&rows->json, text, &value, example, error);
+    if (status == EITP_OK && !value)
         status = eitp__json_rows_text(&rows->json, text, &value, &example->text, error);
     if (status != EITP_OK)
         return status;
@@ -213,6 +213,53 @@ static eitp_status eitp__read_json(eitp__row_reader *rows, eitp_example *example
     rows->found[EITP__COLUMN_LABEL] |= eitp__json_member(rows->json.object, label) != NULL;
     return status == EITP_OK ? eitp__json_rows_labels(&rows->json, label, example, error) : status;
 }
+
+/* ---- CoNLL ---- */
+
+/* A column that is given by its number, from 0. */
+static eitp_status eitp__find_conll_column(const eitp__row_reader *rows, const char *column, size_t *found,
+                                           eitp_error *error) {
+    if (!column)
+        return EITP_OK;
+    *found = eitp__column_number(column) - 1;
+    if (eitp__column_number(column))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "%s: no column named '%.60s': the columns of CoNLL have numbers, from 1", rows->reader.path,
+                      column);
+}
+
+static eitp_status eitp__find_conll_columns(eitp__row_reader *rows, eitp_error *error) {
+    const char *const *columns = rows->config.columns;
+    eitp_status status;
+    if (columns[EITP__COLUMN_PAIR])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a text of CoNLL has no pair column", rows->reader.path);
+    status = eitp__find_conll_column(rows, columns[EITP__COLUMN_TEXT], &rows->conll.word_column, error);
+    return status != EITP_OK
+               ? status
+               : eitp__find_conll_column(rows, columns[EITP__COLUMN_LABEL], &rows->conll.label_column, error);
+}
+
+static eitp_status eitp__read_conll(eitp__row_reader *rows, eitp_example *example, int *is_end, eitp_error *error) {
+    eitp__conll *conll = &rows->conll;
+    eitp_status status = eitp__conll_read(conll, is_end, error);
+    if (status != EITP_OK || *is_end)
+        return status;
+    example->text = eitp__word_list_finish(&conll->words);
+    example->words = conll->words.words;
+    example->word_count = conll->words.count;
+    example->line = conll->first_line;
+    example->column = 1;
+    if (!conll->labels.count)
+        return EITP_OK;
+    eitp__word_list_finish(&conll->labels);
+    example->labels = conll->labels.words;
+    example->label_count = conll->labels.count;
+    example->labels_are_list = 1;
+    return EITP_OK;
+}
+
+/* ---- Texts ---- */
 
 static void eitp__take_plain(eitp__row_reader *rows, eitp_example *example, uint64_t line) {
     example->text.bytes = rows->text.data;
@@ -259,7 +306,8 @@ static const struct {
                          {NULL, eitp__read_line},
                          {eitp__read_header, eitp__read_csv},
                          {eitp__read_header, eitp__read_csv},
-                         {NULL, eitp__read_json}};
+                         {NULL, eitp__read_json},
+                         {eitp__find_conll_columns, eitp__read_conll}};
 
 EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const eitp_host *host, const char *path,
                                                 const eitp__text_reading *how, const eitp__row_config *config,
@@ -271,6 +319,7 @@ EITP__PRIVATE eitp_status eitp__row_reader_open(eitp__row_reader *rows, const ei
         return status;
     eitp__text_lines_init(&rows->lines, &rows->reader, config->row_limit);
     eitp__json_rows_init(&rows->json, &rows->lines);
+    eitp__conll_init(&rows->conll, &rows->lines);
     eitp__buffer_init(&rows->text, host);
     status = eitp__text_reader_check(&rows->reader, error);
     if (status == EITP_OK && eitp__row_formats[config->format].open)
@@ -321,6 +370,7 @@ EITP__PRIVATE void eitp__row_reader_close(eitp__row_reader *rows) {
         return;
     eitp__csv_release(&rows->csv);
     eitp__json_rows_release(&rows->json);
+    eitp__conll_release(&rows->conll);
     eitp__buffer_release(&rows->text);
     eitp__text_reader_close(&rows->reader);
     memset(rows, 0, sizeof *rows);

@@ -2,6 +2,7 @@
 #ifndef EITP_ROW_READER_H
 #define EITP_ROW_READER_H
 
+#include "data/conll.h"
 #include "data/csv.h"
 #include "data/json_rows.h"
 
@@ -27,6 +28,7 @@ typedef struct eitp__row_reader {
     eitp__text_lines lines;
     eitp__csv csv;
     eitp__json_rows json;
+    eitp__conll conll;
     eitp__buffer text;                 /* of TEXT and LINES */
     eitp_text label;                   /* of the row */
     size_t fields[EITP__COLUMN_KINDS]; /* of CSV and TSV: the places of the columns, from 0; SIZE_MAX: none */
@@ -37,8 +39,8 @@ typedef struct eitp__row_reader {
     uint64_t count, skipped;       /* rows that were read and skipped */
 } eitp__row_reader;
 
-/* The format of a file by the ending of its name: CSV (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson); `other` for
-   any other name. */
+/* The format of a file by the ending of its name: CSV (.csv), TSV (.tsv, .tab), JSONL (.jsonl, .ndjson), CONLL (.conll,
+   .bio, .iob); `other` for any other name. */
 EITP__PRIVATE eitp_text_format eitp__format_of_name(const char *path, eitp_text_format other);
 
 /* Opens a file, refuses what is not text, and finds the columns in the header. The arguments must outlive the rows.

@@ -67,23 +67,22 @@ static eitp_status eitp__lora_check_start(const eitp__json *root, eitp_error *er
 
 /* The task_type of a model with a head; NULL for masked language modelling, for which PEFT has none. */
 static const char *eitp__lora_task(const eitp_transformer_config *model) {
-    return model->head == EITP_HEAD_CLASSIFIER ? "SEQ_CLS"
-           : model->head == EITP_HEAD_NONE     ? "FEATURE_EXTRACTION"
-           : model->bidirectional              ? NULL
-                                               : "CAUSAL_LM";
+    const char *const tasks[] = {model->bidirectional ? NULL : "CAUSAL_LM", "SEQ_CLS", "FEATURE_EXTRACTION",
+                                 "TOKEN_CLS"}; /* eitp_head */
+    return tasks[model->head];
 }
 
 static eitp_status eitp__lora_check_task(const eitp__json *root, int *is_classifier, eitp_error *error) {
-    static const char *const tasks[] = {"CAUSAL_LM", "SEQ_CLS", "FEATURE_EXTRACTION"};
+    static const char *const tasks[] = {"CAUSAL_LM", "FEATURE_EXTRACTION", "SEQ_CLS", "TOKEN_CLS"};
     const char *name = NULL;
     eitp_status status = eitp__json_get_text(root, "task_type", &name, error);
     size_t i = 0;
     while (name && i < EITP__COUNT(tasks) && strcmp(name, tasks[i]))
         i++;
-    *is_classifier = name && i == 1;
+    *is_classifier = name && i > 1;
     if (!status && i == EITP__COUNT(tasks))
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported task_type '%.60s' (supported: %s, %s, %s)",
-                            name, tasks[0], tasks[1], tasks[2]);
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported task_type '%.60s' (supported: %s, %s, %s, %s)",
+                            name, tasks[0], tasks[1], tasks[2], tasks[3]);
     return status;
 }
 

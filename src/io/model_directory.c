@@ -378,7 +378,7 @@ static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place plac
 /* Fails if the weights have a classifier with another number of labels. */
 static eitp_status eitp__check_labels(const eitp__load *load, eitp_error *error) {
     const eitp_transformer_config *config = &load->model->config;
-    const eitp__safetensors_entry *entry = config->head == EITP_HEAD_CLASSIFIER && !load->config->fresh_head
+    const eitp__safetensors_entry *entry = eitp_head_has_labels(config->head) && !load->config->fresh_head
                                                ? eitp__find_slot(config, load->collection, EITP__CLASSIFIER)
                                                : NULL;
     if (!entry || entry->rank != 2 || entry->shape[0] == config->labels)

@@ -34,16 +34,27 @@ EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_arc
     return config;
 }
 
+int eitp_head_has_labels(eitp_head head) {
+    return head == EITP_HEAD_CLASSIFIER || head == EITP_HEAD_TOKEN_CLASSIFIER;
+}
+
+EITP__PRIVATE double eitp__head_dropout(const eitp_transformer_config *config) {
+    if (!eitp_head_has_labels(config->head))
+        return 0;
+    return config->head == EITP_HEAD_TOKEN_CLASSIFIER && eitp__architecture_of(config)->classifier.tokens_drop_as_blocks
+               ? config->residual_dropout
+               : config->classifier_dropout;
+}
+
 EITP__PRIVATE int eitp__is_tied(const eitp_transformer_config *config) {
     return config->head == EITP_HEAD_LANGUAGE && config->tied;
 }
 
 EITP__PRIVATE int eitp__has_row(const eitp_transformer_config *config, const eitp__parameter_row *row) {
-    const unsigned with = config->head == EITP_HEAD_CLASSIFIER ? EITP__WITH_CLASSIFIER
-                          : config->head == EITP_HEAD_NONE     ? config->pooler ? EITP__WITH_POOLER : EITP__WITH_NOTHING
-                          : config->tied                       ? EITP__WITH_TIED_HEAD
-                                                               : EITP__WITH_OWN_HEAD;
-    return (row->with & with) != 0;
+    const unsigned with[] = {config->tied ? EITP__WITH_TIED_HEAD : EITP__WITH_OWN_HEAD, EITP__WITH_CLASSIFIER,
+                             config->pooler ? EITP__WITH_POOLER : EITP__WITH_NOTHING,
+                             EITP__WITH_TOKEN_CLASSIFIER}; /* eitp_head */
+    return (row->with & with[config->head]) != 0;
 }
 
 EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,

@@ -60,8 +60,9 @@ enum {
     EITP__WITH_CLASSIFIER = 4,
     EITP__WITH_POOLER = 8,   /* no head, with a pooler */
     EITP__WITH_NOTHING = 16, /* no head, without a pooler */
+    EITP__WITH_TOKEN_CLASSIFIER = 32,
     EITP__WITH_HEAD = EITP__WITH_TIED_HEAD | EITP__WITH_OWN_HEAD,
-    EITP__ALWAYS = 31
+    EITP__ALWAYS = 63
 };
 
 /* A dimension of a parameter. */
@@ -160,11 +161,12 @@ typedef struct eitp__model_class {
 } eitp__model_class;
 
 /* How a classifier goes from hidden states to scores: pooling, the pooler if there is one, CLASSIFIER_TRANSFORM if
-   there is one, dropout, CLASSIFIER. */
+   there is one, dropout, CLASSIFIER. One of tokens: dropout, CLASSIFIER. */
 typedef struct eitp__classifier_rule {
     eitp_pooling pooling;
     eitp_activation activation; /* after CLASSIFIER_TRANSFORM */
     int drops_first;            /* dropout before CLASSIFIER_TRANSFORM too */
+    int tokens_drop_as_blocks;  /* a classifier of tokens has residual_dropout instead of classifier_dropout */
 } eitp__classifier_rule;
 
 struct eitp_architecture {
@@ -191,6 +193,9 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void), *eitp__arc
 
 /* Entry `index` of the table; NULL past the end. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
+
+/* The dropout of a classifier's input; 0 without a classifier. */
+EITP__PRIVATE double eitp__head_dropout(const eitp_transformer_config *config);
 
 /* The architecture of a configuration, never NULL. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config);

@@ -50,13 +50,15 @@ static const eitp__parameter_row eitp__bert_rows[] = {
               EITP__WITH_OWN_HEAD),
     EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_TIED_HEAD),
     EITP__ROW(HEAD, BIAS, IN_HEAD, "cls.predictions.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
-    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS,
+                      EITP__WITH_CLASSIFIER | EITP__WITH_TOKEN_CLASSIFIER),
 };
 
 static const eitp__model_class eitp__bert_classes[] = {
     {"BertForMaskedLM", EITP_HEAD_LANGUAGE},
     {"BertForPreTraining", EITP_HEAD_LANGUAGE},
     {"BertForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"BertForTokenClassification", EITP_HEAD_TOKEN_CLASSIFIER},
     {"BertModel", EITP_HEAD_NONE},
 };
 
@@ -67,7 +69,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_bert(void) {
         "encoder.layer.",
         eitp__bert_classes,
         EITP__COUNT(eitp__bert_classes),
-        {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0},
+        {EITP_POOLING_FIRST, EITP_NO_ACTIVATION, 0, 0},
         EITP_NO_ACTIVATION,
         EITP_LORA_QUERY | EITP_LORA_VALUE,
         0,

@@ -69,12 +69,14 @@ static const eitp__parameter_row eitp__distilbert_rows[] = {
     EITP__ROW(HEAD, WEIGHT, IN_HEAD, "vocab_projector.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
     EITP__ROW(HEAD, BIAS, IN_HEAD, "vocab_projector.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_HEAD),
     EITP__BERT_LINEAR(CLASSIFIER_TRANSFORM, IN_HEAD, "pre_classifier", WIDTH, WIDTH, EITP__WITH_CLASSIFIER),
-    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS,
+                      EITP__WITH_CLASSIFIER | EITP__WITH_TOKEN_CLASSIFIER),
 };
 
 static const eitp__model_class eitp__distilbert_classes[] = {
     {"DistilBertForMaskedLM", EITP_HEAD_LANGUAGE},
     {"DistilBertForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"DistilBertForTokenClassification", EITP_HEAD_TOKEN_CLASSIFIER},
     {"DistilBertModel", EITP_HEAD_NONE},
 };
 
@@ -85,7 +87,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_distilbert(void) {
         "transformer.layer.",
         eitp__distilbert_classes,
         EITP__COUNT(eitp__distilbert_classes),
-        {EITP_POOLING_FIRST, EITP_RELU, 0},
+        {EITP_POOLING_FIRST, EITP_RELU, 0, 1},
         EITP_NO_ACTIVATION,
         EITP_LORA_QUERY | EITP_LORA_VALUE,
         0,

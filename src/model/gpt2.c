@@ -82,14 +82,18 @@ static const eitp__parameter_row eitp__gpt2_rows[] = {
     EITP__GPT2_ROW(FINAL_NORM, BIAS, AFTER_BLOCKS, "ln_f.bias", WIDTH, NONE, ZERO),
     EITP__ROW(HEAD, WEIGHT, IN_HEAD, "lm_head.weight", VOCABULARY, WIDTH, NORMAL, 0, EITP__WITH_OWN_HEAD),
     EITP__ROW(CLASSIFIER, WEIGHT, IN_HEAD, "score.weight", WIDTH, LABELS, NORMAL, 1, EITP__WITH_CLASSIFIER),
+    EITP__ROW(CLASSIFIER, WEIGHT, IN_HEAD, "classifier.weight", WIDTH, LABELS, NORMAL, 1, EITP__WITH_TOKEN_CLASSIFIER),
+    EITP__ROW(CLASSIFIER, BIAS, IN_HEAD, "classifier.bias", LABELS, NONE, ZERO, 0, EITP__WITH_TOKEN_CLASSIFIER),
 };
 
 static const eitp__model_class eitp__gpt2_classes[] = {
     {"GPT2LMHeadModel", EITP_HEAD_LANGUAGE},
     {"GPT2ForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"GPT2ForTokenClassification", EITP_HEAD_TOKEN_CLASSIFIER},
     {"GPT2Model", EITP_HEAD_NONE}, /* but read as a language model: see eitp__read_model_head */
 };
 
+/* Before a classifier of tokens transformers drops 0.1, the default of resid_pdrop, whatever that is set to. */
 EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
     static const eitp_architecture gpt2 = {
         "gpt2",
@@ -97,7 +101,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
         "h.",
         eitp__gpt2_classes,
         EITP__COUNT(eitp__gpt2_classes),
-        {EITP_POOLING_LAST, EITP_NO_ACTIVATION, 0},
+        {EITP_POOLING_LAST, EITP_NO_ACTIVATION, 0, 1},
         EITP_NO_ACTIVATION,
         EITP_LORA_ATTENTION_INPUT,
         0,

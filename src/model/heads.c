@@ -96,12 +96,28 @@ eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, con
     return eitp__pooler_output(model, eitp__sample_rows(hidden, inputs, EITP_POOLING_FIRST));
 }
 
+/* The last layer of a classifier. */
+static eitp_tensor *eitp__label_scores(const eitp_model *model, eitp_tensor *x) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *bias = eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__BIAS);
+    x = eitp_matmul_wide(x, eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__WEIGHT), 0, 0);
+    return bias ? eitp_add(x, bias) : x;
+}
+
+/* Fails the graph unless the model has this head, a classifier; `what` names it. */
+static int eitp__require_head(const eitp_model *model, eitp_graph *graph, eitp_head head, const char *what) {
+    if (model->config.head == head)
+        return eitp__require_slot(model, graph, EITP__CLASSIFIER, what);
+    eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the model has no %s: see head in eitp_transformer_config", what);
+    return 0;
+}
+
 eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
     const eitp_transformer_config *config;
     const eitp__classifier_rule *rule;
     eitp_graph *graph = eitp_tensor_graph(hidden);
-    eitp_tensor *x, *bias;
-    if (!model || !hidden || !inputs || !eitp__require_slot(model, graph, EITP__CLASSIFIER, "classifier"))
+    eitp_tensor *x;
+    if (!model || !hidden || !inputs || !eitp__require_head(model, graph, EITP_HEAD_CLASSIFIER, "classifier"))
         return NULL;
     config = &model->config;
     rule = &eitp__architecture_of(config)->classifier;
@@ -112,8 +128,12 @@ eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, con
         x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
     if (eitp__has_slot(config, EITP__CLASSIFIER_TRANSFORM, EITP__WEIGHT))
         x = eitp__head_linear(model, x, EITP__CLASSIFIER_TRANSFORM, rule->activation);
-    x = eitp__dropout_with(x, inputs->sample_key, config->classifier_dropout);
-    x = eitp_matmul_wide(x, eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__WEIGHT), 0, 0);
-    bias = eitp__head_part(model, graph, EITP__CLASSIFIER, EITP__BIAS);
-    return bias ? eitp_add(x, bias) : x;
+    return eitp__label_scores(model, eitp__dropout_with(x, inputs->sample_key, eitp__head_dropout(config)));
+}
+
+eitp_tensor *eitp_model_token_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs) {
+    if (!model || !hidden || !inputs ||
+        !eitp__require_head(model, eitp_tensor_graph(hidden), EITP_HEAD_TOKEN_CLASSIFIER, "token classifier"))
+        return NULL;
+    return eitp__label_scores(model, eitp__dropout_with(hidden, inputs->key, eitp__head_dropout(&model->config)));
 }

@@ -293,7 +293,7 @@ EITP__PRIVATE eitp__parameter eitp__lora_weight(const eitp_transformer_config *m
 }
 
 EITP__PRIVATE int eitp__lora_keeps(const eitp_transformer_config *model, const eitp__parameter *parameter) {
-    return model->head == EITP_HEAD_CLASSIFIER && parameter->row->place == EITP__IN_HEAD;
+    return eitp_head_has_labels(model->head) && parameter->row->place == EITP__IN_HEAD;
 }
 
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {

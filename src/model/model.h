@@ -37,8 +37,12 @@ EITP_API const char *eitp_architecture_name(const eitp_architecture *architectur
 typedef enum eitp_head {
     EITP_HEAD_LANGUAGE = 0,   /* logits of tokens: the next one, or with bidirectional attention the masked one */
     EITP_HEAD_CLASSIFIER = 1, /* scores of labels for each sequence, or predicted numbers */
-    EITP_HEAD_NONE = 2
+    EITP_HEAD_NONE = 2,
+    EITP_HEAD_TOKEN_CLASSIFIER = 3 /* scores of labels for each token */
 } eitp_head;
+
+/* True for the two heads with labels. */
+EITP_API int eitp_head_has_labels(eitp_head head);
 
 /* A Transformer (Vaswani et al., arXiv 1706.03762). */
 typedef struct eitp_transformer_config {
@@ -63,7 +67,7 @@ typedef struct eitp_transformer_config {
     eitp_head head;
     int64_t labels; /* outputs of a classifier, 1 or more */
     eitp_problem problem;
-    double classifier_dropout; /* of what a classifier reads */
+    double classifier_dropout; /* of what a classifier of sequences reads, and in BERT and RoBERTa one of tokens */
     int pooler;                /* with EITP_HEAD_NONE, in BERT and RoBERTa: the model has a pooler */
     /* Special tokens for programs that generate: bos_token_id, eos_token_id and pad_token_id of config.json. Ids
        outside the vocabulary are ignored. */
@@ -272,6 +276,10 @@ EITP_API eitp_tensor *eitp_model_row_losses(const eitp_model *model, eitp_tensor
 /* The classifier's scores of each sample, F32 [samples, labels]. It reads the first token in BERT, RoBERTa and
    DistilBERT, and the last one in GPT-2. Scores of an empty sample have no meaning. */
 EITP_API eitp_tensor *eitp_model_scores(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);
+
+/* The token classifier's scores of each row of hidden states, F32 [n, labels]. */
+EITP_API eitp_tensor *eitp_model_token_scores(const eitp_model *model, eitp_tensor *hidden,
+                                              const eitp_model_inputs *inputs);
 
 /* The output of the pooler for each sample, [samples, width]: the tanh of a linear layer of the first token. */
 EITP_API eitp_tensor *eitp_model_pooled(const eitp_model *model, eitp_tensor *hidden, const eitp_model_inputs *inputs);

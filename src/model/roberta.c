@@ -50,11 +50,13 @@ static const eitp__parameter_row eitp__roberta_rows[] = {
     EITP__ROW(HEAD, BIAS, IN_HEAD, "lm_head.decoder.bias", VOCABULARY, NONE, ZERO, 0, EITP__WITH_OWN_HEAD),
     EITP__BERT_LINEAR(CLASSIFIER_TRANSFORM, IN_HEAD, "classifier.dense", WIDTH, WIDTH, EITP__WITH_CLASSIFIER),
     EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier.out_proj", WIDTH, LABELS, EITP__WITH_CLASSIFIER),
+    EITP__BERT_LINEAR(CLASSIFIER, IN_HEAD, "classifier", WIDTH, LABELS, EITP__WITH_TOKEN_CLASSIFIER),
 };
 
 static const eitp__model_class eitp__roberta_classes[] = {
     {"RobertaForMaskedLM", EITP_HEAD_LANGUAGE},
     {"RobertaForSequenceClassification", EITP_HEAD_CLASSIFIER},
+    {"RobertaForTokenClassification", EITP_HEAD_TOKEN_CLASSIFIER},
     {"RobertaModel", EITP_HEAD_NONE},
 };
 
@@ -65,7 +67,7 @@ EITP__PRIVATE const eitp_architecture *eitp__architecture_roberta(void) {
         "encoder.layer.",
         eitp__roberta_classes,
         EITP__COUNT(eitp__roberta_classes),
-        {EITP_POOLING_FIRST, EITP_TANH, 1},
+        {EITP_POOLING_FIRST, EITP_TANH, 1, 0},
         EITP_GELU_ERF,
         EITP_LORA_QUERY | EITP_LORA_VALUE,
         1,

@@ -21,7 +21,7 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     created->host = host;
     created->config = *config;
     created->config.architecture = eitp__architecture_of(config);
-    if (config->head == EITP_HEAD_CLASSIFIER)
+    if (eitp_head_has_labels(config->head))
         status = eitp__labels_create(&host, NULL, config->labels, &created->labels, error);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
@@ -108,9 +108,9 @@ int64_t eitp_model_positions(const eitp_model *model) {
 }
 
 int eitp_model_has_dropout(const eitp_model *model) {
-    return model && (model->config.embedding_dropout > 0 || model->config.attention_dropout > 0 ||
-                     model->config.residual_dropout > 0 || model->lora.dropout > 0 ||
-                     (model->config.head == EITP_HEAD_CLASSIFIER && model->config.classifier_dropout > 0));
+    return model &&
+           (model->config.embedding_dropout > 0 || model->config.attention_dropout > 0 ||
+            model->config.residual_dropout > 0 || model->lora.dropout > 0 || eitp__head_dropout(&model->config) > 0);
 }
 
 int64_t eitp_model_parameter_count(const eitp_model *model) {

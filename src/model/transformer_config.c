@@ -126,12 +126,12 @@ static eitp_status eitp__check_size(const eitp_transformer_config *config, size_
 static eitp_status eitp__check_head_config(const eitp_transformer_config *config, eitp_error *error) {
     const int pads = eitp__architecture_of(config)->pads_positions;
     const int64_t max_first = pads ? 1 << 24 : 0;
-    if (config->head < EITP_HEAD_LANGUAGE || config->head > EITP_HEAD_NONE || config->problem < EITP_PROBLEM_UNKNOWN ||
-        config->problem > EITP_PROBLEM_REGRESSION)
+    if (config->head < EITP_HEAD_LANGUAGE || config->head > EITP_HEAD_TOKEN_CLASSIFIER ||
+        config->problem < EITP_PROBLEM_UNKNOWN || config->problem > EITP_PROBLEM_TOKENS)
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "head is %d and problem %d: there is no such eitp_head or eitp_problem", (int)config->head,
                           (int)config->problem);
-    if (config->head == EITP_HEAD_CLASSIFIER && (config->labels < 1 || config->labels > EITP__MAX_LABELS))
+    if (eitp_head_has_labels(config->head) && (config->labels < 1 || config->labels > EITP__MAX_LABELS))
         return eitp__fail(error, EITP_ERROR_FORMAT, "labels is %lld; it must be 1 to %lld", (long long)config->labels,
                           (long long)EITP__MAX_LABELS);
     if (config->first_position < pads || config->first_position > max_first)
@@ -325,9 +325,9 @@ static void eitp__read_model_head(const eitp__json *root, eitp_transformer_confi
     }
 }
 
-/* Values of problem_type, in the order of eitp_problem. */
+/* Values of problem_type, in the order of eitp_problem; a classifier of tokens has none. */
 static const char *const eitp__problems[] = {NULL, "single_label_classification", "multi_label_classification",
-                                             "regression"};
+                                             "regression", NULL};
 
 static eitp_status eitp__read_problem(const eitp__json *root, eitp_problem *problem, eitp_error *error) {
     const char *name = NULL;
@@ -376,6 +376,8 @@ EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root,
     if (!status)
         status = eitp__read_problem(root, &config->problem, error);
     eitp__read_model_head(root, config);
+    if (config->head == EITP_HEAD_TOKEN_CLASSIFIER)
+        config->problem = EITP_PROBLEM_TOKENS;
     eitp__complete(config);
     return status ? status : eitp__transformer_config_check(config, error);
 }
@@ -516,7 +518,7 @@ static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config 
         eitp__write_key(text, &architecture->keys[i], &written);
     if (labels)
         eitp__labels_write(text, labels);
-    if (labels && config->problem != EITP_PROBLEM_UNKNOWN)
+    if (labels && eitp__problems[config->problem])
         eitp__buffer_format(text, "  \"problem_type\": \"%s\",\n", eitp__problems[config->problem]);
     eitp__config_write_special_tokens(text, &written);
     /* Both spellings, for older and newer versions of transformers. */
@@ -555,7 +557,7 @@ eitp_status eitp_transformer_config_write(const eitp_host *host, const char *pat
     if (!host || !path || !config)
         return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
     status = eitp__check_head_config(config, error);
-    if (!status && config->head == EITP_HEAD_CLASSIFIER)
+    if (!status && eitp_head_has_labels(config->head))
         status = eitp__labels_create(host, NULL, config->labels, &labels, error);
     if (!status)
         status = eitp__transformer_config_write(host, path, config, labels, end_of_text, dtype, error);

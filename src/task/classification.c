@@ -1,4 +1,5 @@
-/* Classification and regression: samples of token ids, with one label, several labels, or numbers to predict. */
+/* Classification and regression: samples of token ids, with one label, several labels, numbers to predict, or labels of
+   tokens. */
 #include "base/checksum.h"
 #include "model/transformer.h"
 #include "tensor/context.h"
@@ -24,12 +25,21 @@ typedef struct eitp__classification {
     int64_t judged_samples;
     eitp_label_result *results; /* [labels]; NULL for numbers */
     int64_t *confusion;         /* [labels, labels], or NULL */
+    /* With labels of tokens that mark entities. */
+    const char **names; /* [labels] */
+    eitp__entity_labels entity_labels;
+    eitp_label_result *entities; /* [labels], of which entity_labels.type_count are used */
 } eitp__classification;
+
+/* True if each sample, or token, has one label of which the others are alternatives. */
+static int eitp__has_classes(eitp_problem problem) {
+    return problem == EITP_PROBLEM_SINGLE_LABEL || problem == EITP_PROBLEM_TOKENS;
+}
 
 /* ---- The graph ---- */
 
-/* The cross-entropy of each sample. */
-static eitp_tensor *eitp__single_label_losses(const eitp__classification *c, eitp_tensor *scores, eitp_tensor *label) {
+/* The cross-entropy of each sample, or token. */
+static eitp_tensor *eitp__class_losses(const eitp__classification *c, eitp_tensor *scores, eitp_tensor *label) {
     eitp_cross_entropy_config config = EITP__ZERO;
     config.ignored = EITP__IGNORED_TARGET;
     config.label_smoothing = c->label_smoothing;
@@ -63,13 +73,20 @@ static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_
     const eitp__classification *c = (const eitp__classification *)user;
     eitp_graph *graph = eitp_pass_graph(pass);
     const eitp_model_inputs inputs = eitp__labelled_inputs(pass, c->model);
+    eitp_tensor *hidden = eitp_model_hidden(c->model, graph, &inputs, eitp_pass_max_length(pass));
     eitp_tensor *scores, *losses;
-    scores =
-        eitp_model_scores(c->model, eitp_model_hidden(c->model, graph, &inputs, eitp_pass_max_length(pass)), &inputs);
-    losses = c->problem == EITP_PROBLEM_SINGLE_LABEL
-                 ? eitp__single_label_losses(
-                       c, scores, eitp_pass_sample_input(pass, "label", EITP_I32, 0, NULL, EITP__IGNORED_TARGET))
-                 : eitp__target_losses(c, pass, scores);
+    if (c->problem == EITP_PROBLEM_TOKENS) {
+        eitp_tensor *labels = eitp_pass_row_input(pass, "labels", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
+        scores = eitp_model_token_scores(c->model, hidden, &inputs);
+        losses = eitp__class_losses(c, scores, labels);
+    } else if (c->problem == EITP_PROBLEM_SINGLE_LABEL) {
+        eitp_tensor *label = eitp_pass_sample_input(pass, "label", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
+        scores = eitp_model_scores(c->model, hidden, &inputs);
+        losses = eitp__class_losses(c, scores, label);
+    } else {
+        scores = eitp_model_scores(c->model, hidden, &inputs);
+        losses = eitp__target_losses(c, pass, scores);
+    }
     eitp_pass_term(pass, "loss", losses, NULL);
     eitp_pass_output(pass, "scores", scores);
     return eitp_graph_status(graph, error);
@@ -77,13 +94,10 @@ static eitp_status eitp__classification_build(void *user, eitp_pass *pass, eitp_
 
 /* ---- Samples ---- */
 
-/* Checks the label or the targets that a source has read. */
-static eitp_status eitp__check_labels_read(const eitp__classification *c, uint64_t number,
-                                           const eitp_labelled_sample *sample, eitp_error *error) {
+/* Checks the targets that a source has read. */
+static eitp_status eitp__check_targets_read(const eitp__classification *c, uint64_t number,
+                                            const eitp_labelled_sample *sample, eitp_error *error) {
     const int is_number = c->problem == EITP_PROBLEM_REGRESSION;
-    if (!sample->targets && (sample->label < -1 || sample->label >= c->labels))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "sample %llu has label %d; it must be 0 to %lld, or -1 for none",
-                          (unsigned long long)number, (int)sample->label, (long long)c->labels - 1);
     for (int64_t i = 0; i < c->labels && sample->targets; i++) {
         const float target = sample->targets[i];
         if (!isfinite(target) || (!is_number && !(target >= 0 && target <= 1)))
@@ -94,12 +108,24 @@ static eitp_status eitp__check_labels_read(const eitp__classification *c, uint64
     return EITP_OK;
 }
 
-/* Stores a label, and the weight that it has in the mean. */
-static void eitp__store_label(const eitp__classification *c, int32_t label, int32_t *value, eitp_sample *sample) {
-    *value = label < 0 ? EITP__IGNORED_TARGET : label;
-    sample->items[0] = label >= 0;
+/* Checks and stores the labels of a sample or its tokens, how many there are, and their weight in the mean. */
+static eitp_status eitp__store_labels(const eitp__classification *c, uint64_t number, const int32_t *labels,
+                                      int64_t count, int32_t *values, eitp_sample *sample, eitp_error *error) {
+    double weight = 0;
+    sample->items[0] = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t label = labels[i];
+        if (label < -1 || label >= c->labels)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "sample %llu has label %d; it must be 0 to %lld, or -1 for none",
+                              (unsigned long long)number, (int)label, (long long)c->labels - 1);
+        values[i] = label < 0 ? EITP__IGNORED_TARGET : label;
+        sample->items[0] += label >= 0;
+        weight += c->class_weights && label >= 0 ? (double)c->class_weights[label] : 0;
+    }
     if (c->class_weights)
-        sample->weights[0] = label < 0 ? 0 : (double)c->class_weights[label];
+        sample->weights[0] = weight;
+    return EITP_OK;
 }
 
 static eitp_status eitp__classification_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
@@ -108,17 +134,17 @@ static eitp_status eitp__classification_read(void *user, eitp_split split, uint6
     void **targets = sample->values + eitp__labelled_input_count(c->model);
     eitp_labelled_sample read = EITP__ZERO;
     eitp_status status;
-    read.targets = c->problem == EITP_PROBLEM_SINGLE_LABEL ? NULL : (float *)targets[0];
+    read.targets = eitp__has_classes(c->problem) ? NULL : (float *)targets[0];
+    read.token_labels = c->problem == EITP_PROBLEM_TOKENS ? (int32_t *)targets[0] : NULL;
     status = eitp__labelled_read(&c->sources[split], c->model, number, sample, &read, error);
-    if (!status)
-        status = eitp__check_labels_read(c, number, &read, error);
     if (status)
         return status;
+    if (c->problem == EITP_PROBLEM_TOKENS)
+        return eitp__store_labels(c, number, read.token_labels, read.length, read.token_labels, sample, error);
     if (c->problem == EITP_PROBLEM_SINGLE_LABEL)
-        eitp__store_label(c, read.label, (int32_t *)targets[0], sample);
-    else
-        *(float *)targets[1] = 1;
-    return EITP_OK;
+        return eitp__store_labels(c, number, &read.label, 1, (int32_t *)targets[0], sample, error);
+    *(float *)targets[1] = 1;
+    return eitp__check_targets_read(c, number, &read, error);
 }
 
 static eitp_status eitp__classification_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
@@ -148,8 +174,12 @@ static void eitp__classification_observe(void *user, void *memory, const eitp_ob
     const void *target = observation->values[eitp__labelled_input_count(c->model)];
     eitp__outcomes *outcomes = (eitp__outcomes *)memory;
     if (!observation->index)
-        eitp__outcomes_begin(memory, c->problem, c->labels, observation->samples);
-    if (c->problem != EITP_PROBLEM_SINGLE_LABEL)
+        eitp__outcomes_begin(memory, c->problem, c->labels, observation->samples)->entities =
+            c->entities ? &c->entity_labels : NULL;
+    if (c->problem == EITP_PROBLEM_TOKENS)
+        eitp__outcomes_add_tokens(outcomes, observation->index, observation->outputs[0], (const int32_t *)target,
+                                  observation->rows);
+    else if (c->problem != EITP_PROBLEM_SINGLE_LABEL)
         eitp__outcomes_add_targets(outcomes, observation->outputs[0], (const float *)target);
     else if (*(const int32_t *)target != EITP__IGNORED_TARGET)
         eitp__outcomes_add_label(outcomes, observation->outputs[0], *(const int32_t *)target);
@@ -164,28 +194,42 @@ static const char *eitp__label_name(const eitp__classification *c, int64_t label
     return labels ? labels[label] : eitp_model_label(c->model, label);
 }
 
-/* Stores the table of labels and the confusion matrix for eitp_classification_report_get. */
+static eitp_label_result eitp__label_result(const char *name, const eitp__label_counts *counts) {
+    eitp_label_result result;
+    result.name = name;
+    result.support = counts->is_true;
+    result.predicted = counts->is_predicted;
+    result.precision = eitp__fraction(counts->is_both, counts->is_predicted);
+    result.recall = eitp__fraction(counts->is_both, counts->is_true);
+    result.f1 = eitp__fraction(2 * counts->is_both, counts->is_true + counts->is_predicted);
+    return result;
+}
+
+static void eitp__keep_confusion(eitp__classification *c, const eitp__outcomes *outcomes) {
+    const size_t bytes = (size_t)(c->labels * c->labels) * sizeof *c->confusion;
+    if (c->problem == EITP_PROBLEM_TOKENS) {
+        memcpy(c->confusion, outcomes->confusion, bytes);
+        return;
+    }
+    memset(c->confusion, 0, bytes);
+    for (int64_t i = 0; i < outcomes->count; i++)
+        c->confusion[outcomes->is_true[i] * c->labels + outcomes->predicted[i]]++;
+}
+
+/* Stores the tables of labels and entities and the confusion matrix for eitp_classification_report_get. */
 static void eitp__classification_keep_report(eitp__classification *c, const eitp__outcomes *outcomes) {
     c->was_judged = 1;
     c->judged_samples = outcomes->count;
-    if (!c->results)
-        return;
-    eitp__count_labels(outcomes, 0);
-    for (int64_t k = 0; k < c->labels; k++) {
-        const eitp__label_counts *counts = &outcomes->by_label[k];
-        eitp_label_result *result = &c->results[k];
-        result->name = eitp__label_name(c, k);
-        result->support = counts->is_true;
-        result->predicted = counts->is_predicted;
-        result->precision = eitp__fraction(counts->is_both, counts->is_predicted);
-        result->recall = eitp__fraction(counts->is_both, counts->is_true);
-        result->f1 = eitp__fraction(2 * counts->is_both, counts->is_true + counts->is_predicted);
-    }
-    if (!c->confusion)
-        return;
-    memset(c->confusion, 0, (size_t)(c->labels * c->labels) * sizeof *c->confusion);
-    for (int64_t i = 0; i < outcomes->count; i++)
-        c->confusion[outcomes->is_true[i] * c->labels + outcomes->predicted[i]]++;
+    if (c->results)
+        eitp__count_labels(outcomes, 0);
+    for (int64_t k = 0; k < c->labels && c->results; k++)
+        c->results[k] = eitp__label_result(eitp__label_name(c, k), &outcomes->by_label[k]);
+    if (c->entities)
+        eitp__sum_groups(outcomes->group_entities, c->labels, 0, outcomes->by_label);
+    for (int64_t k = 0; k < c->entity_labels.type_count; k++)
+        c->entities[k] = eitp__label_result(c->entity_labels.type_names[k], &outcomes->by_label[k]);
+    if (c->confusion)
+        eitp__keep_confusion(c, outcomes);
 }
 
 static void eitp__classification_judge(void *user, void *memory, eitp_metric *results) {
@@ -210,12 +254,15 @@ eitp_status eitp_classification_report_get(const eitp_task *task, eitp_classific
     report->label_count = c->labels;
     report->labels = c->results;
     report->confusion = c->confusion;
+    report->entities = c->entities;
+    report->entity_count = c->entity_labels.type_count;
     return EITP_OK;
 }
 
 /* ---- Checks ---- */
 
-static const char *const eitp__problem_words[] = {"no label", "a single label", "several labels", "numbers"};
+static const char *const eitp__problem_words[] = {"no label", "a single label", "several labels", "numbers",
+                                                  "labels of tokens"};
 
 /* Compares the names of labels with those of the model, which are "LABEL_0" and so on until it gets others. */
 static eitp_status eitp__check_label_names(const eitp_model *model, const eitp_labelled_source *source,
@@ -241,7 +288,7 @@ static eitp_status eitp__check_labelled_source(const eitp_classification_config 
     const eitp_transformer_config *model = &config->model->config;
     const eitp_problem problem = source->problem;
     eitp_status status;
-    if (problem < EITP_PROBLEM_SINGLE_LABEL || problem > EITP_PROBLEM_REGRESSION)
+    if (problem < EITP_PROBLEM_SINGLE_LABEL || problem > EITP_PROBLEM_TOKENS)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples of a labelled source must have labels");
     if (problem != config->training.problem || (model->problem && model->problem != problem))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the samples have %s, but %s %s", eitp__problem_words[problem],
@@ -269,24 +316,32 @@ static eitp_status eitp__check_class_weights(const float *weights, int64_t label
                : eitp__fail(error, EITP_ERROR_ARGUMENT, "at least one of class_weights must be above 0");
 }
 
+/* The head that the problem of the training samples needs. */
+static eitp_status eitp__check_classifier(const eitp_classification_config *config, eitp_error *error) {
+    const int is_tokens = config->training.problem == EITP_PROBLEM_TOKENS;
+    if (config->model->config.head == (is_tokens ? EITP_HEAD_TOKEN_CLASSIFIER : EITP_HEAD_CLASSIFIER))
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "the model has no %sclassifier; set head to EITP_HEAD_%sCLASSIFIER in eitp_transformer_config",
+                      is_tokens ? "token " : "", is_tokens ? "TOKEN_" : "");
+}
+
 static eitp_status eitp__check_classification(const eitp_classification_config *config, eitp_error *error) {
     const eitp_transformer_config *model = &config->model->config;
-    const int is_single = config->training.problem == EITP_PROBLEM_SINGLE_LABEL;
-    eitp_status status;
-    if (model->head != EITP_HEAD_CLASSIFIER)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the model has no classifier; set head to EITP_HEAD_CLASSIFIER in eitp_transformer_config");
+    eitp_status status = eitp__check_classifier(config, error);
+    if (status)
+        return status;
     if (!config->training.count && !config->validation.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the sources have no samples");
     if (!(config->label_smoothing >= 0 && config->label_smoothing <= 1))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "label_smoothing must be 0 to 1 (got %g)",
                           config->label_smoothing);
-    if (!is_single && (config->label_smoothing > 0 || config->class_weights))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "label_smoothing and class_weights are for samples with a single label, and these have %s",
-                          (unsigned)config->training.problem <= EITP_PROBLEM_REGRESSION
-                              ? eitp__problem_words[config->training.problem]
-                              : "none");
+    if (!eitp__has_classes(config->training.problem) && (config->label_smoothing > 0 || config->class_weights))
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "label_smoothing and class_weights are for a single label of a sample or a token, and these have %s",
+            (unsigned)config->training.problem <= EITP_PROBLEM_TOKENS ? eitp__problem_words[config->training.problem]
+                                                                      : "none");
     status = eitp__check_labelled_source(config, &config->training, error);
     if (!status && config->validation.count)
         status = eitp__check_labelled_source(config, &config->validation, error);
@@ -296,7 +351,7 @@ static eitp_status eitp__check_classification(const eitp_classification_config *
 /* ---- Creation ---- */
 
 static size_t eitp__confusion_bytes(const eitp__classification *c) {
-    const int has_one = c->problem == EITP_PROBLEM_SINGLE_LABEL && c->labels <= EITP_MAX_CONFUSION_LABELS;
+    const int has_one = eitp__has_classes(c->problem) && c->labels <= EITP_MAX_CONFUSION_LABELS;
     return has_one ? (size_t)(c->labels * c->labels) * sizeof *c->confusion : 0;
 }
 
@@ -313,7 +368,30 @@ static void eitp__classification_release(void *user) {
         eitp__release(&host, c->results, eitp__results_bytes(c));
     if (c->confusion)
         eitp__release(&host, c->confusion, eitp__confusion_bytes(c));
+    if (c->names)
+        eitp__release(&host, c->names, (size_t)c->labels * sizeof *c->names);
+    if (c->entities)
+        eitp__release(&host, c->entities, eitp__results_bytes(c));
+    eitp__entity_labels_release(&c->entity_labels, &host);
     eitp__release(&host, c, sizeof *c);
+}
+
+/* Finds out whether labels of tokens mark entities. */
+static eitp_status eitp__classification_find_entities(eitp__classification *c, eitp_error *error) {
+    const size_t bytes = (size_t)c->labels * sizeof *c->names;
+    if (c->problem != EITP_PROBLEM_TOKENS)
+        return EITP_OK;
+    c->names = (const char **)eitp__allocate(&c->host, bytes);
+    if (!c->names)
+        return eitp__fail_memory(error, bytes, "the names of labels");
+    for (int64_t k = 0; k < c->labels; k++)
+        c->names[k] = eitp__label_name(c, k);
+    if (!eitp_labels_mark_entities(c->names, c->labels))
+        return EITP_OK;
+    c->entities = (eitp_label_result *)eitp__allocate(&c->host, eitp__results_bytes(c));
+    if (!c->entities)
+        return eitp__fail_memory(error, eitp__results_bytes(c), "the results of entities");
+    return eitp__entity_labels_init(&c->entity_labels, &c->host, c->names, c->labels, error);
 }
 
 /* Keeps the class weights, also in a variable for the graph. Other weights are another variable. */
@@ -350,19 +428,20 @@ static eitp_status eitp__classification_create(const eitp_classification_config 
     c->problem = config->training.problem;
     c->labels = config->model->config.labels;
     c->label_smoothing = config->label_smoothing;
-    c->metric_count = eitp__metrics_of(c->problem, c->metrics);
     if (eitp__results_bytes(c))
         c->results = (eitp_label_result *)eitp__allocate(&c->host, eitp__results_bytes(c));
     if (eitp__confusion_bytes(c))
         c->confusion = (int64_t *)eitp__allocate(&c->host, eitp__confusion_bytes(c));
     if ((eitp__results_bytes(c) && !c->results) || (eitp__confusion_bytes(c) && !c->confusion))
         return eitp__fail_memory(error, eitp__results_bytes(c) + eitp__confusion_bytes(c), "the results of labels");
-    return eitp__classification_set_weights(c, config->class_weights, error);
+    eitp_status status = eitp__classification_find_entities(c, error);
+    c->metric_count = eitp__metrics_of(c->problem, c->entities != NULL, c->metrics);
+    return status ? status : eitp__classification_set_weights(c, config->class_weights, error);
 }
 
 /* The loss of a uniform guess. */
 static double eitp__classification_guess_loss(const eitp__classification *c) {
-    return c->problem == EITP_PROBLEM_SINGLE_LABEL  ? log((double)c->labels)
+    return eitp__has_classes(c->problem)            ? log((double)c->labels)
            : c->problem == EITP_PROBLEM_MULTI_LABEL ? log(2.0)
                                                     : 0;
 }
@@ -371,7 +450,7 @@ static double eitp__classification_guess_loss(const eitp__classification *c) {
 static void eitp__classification_fill(eitp__classification *c, eitp_task *task) {
     eitp__labelled_fill(c->sources, c->model, task);
     task->user = c;
-    task->unit = "samples";
+    task->unit = c->problem == EITP_PROBLEM_TOKENS ? "words" : "samples";
     task->guess_loss = eitp__classification_guess_loss(c);
     task->build = eitp__classification_build;
     task->read = eitp__classification_read;

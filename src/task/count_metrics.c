@@ -31,7 +31,7 @@ static void eitp__mean_over_labels(const eitp__outcomes *outcomes, double a, dou
         for (int64_t k = 0; k < outcomes->labels; k++) {
             const eitp__label_counts *counts = &outcomes->by_label[k];
             sum += eitp__ratio((double)counts->is_both, a * (double)counts->is_true + b * (double)counts->is_predicted);
-            labels += !outcomes->is_true || counts->is_true || counts->is_predicted;
+            labels += outcomes->problem == EITP_PROBLEM_MULTI_LABEL || counts->is_true || counts->is_predicted;
         }
         values[value] = eitp__ratio(sum, labels);
     }

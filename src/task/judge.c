@@ -6,33 +6,43 @@ typedef struct eitp__metric_row {
     eitp_problem problem;
     eitp_task_metric metric;
     eitp__metric_values values;
+    int is_of_entities;
 } eitp__metric_row;
 
 static const eitp__metric_row eitp__metric_rows[] = {
-    {EITP_PROBLEM_SINGLE_LABEL, {"accuracy", 1}, eitp__accuracy},
-    {EITP_PROBLEM_SINGLE_LABEL, {"macro_f1", 1}, eitp__macro_f1},
-    {EITP_PROBLEM_SINGLE_LABEL, {"micro_f1", 1}, eitp__micro_f1},
-    {EITP_PROBLEM_SINGLE_LABEL, {"macro_precision", 1}, eitp__macro_precision},
-    {EITP_PROBLEM_SINGLE_LABEL, {"macro_recall", 1}, eitp__macro_recall},
-    {EITP_PROBLEM_SINGLE_LABEL, {"mcc", 1}, eitp__matthews_correlation},
-    {EITP_PROBLEM_SINGLE_LABEL, {"auroc", 1}, eitp__area_under_roc},
-    {EITP_PROBLEM_SINGLE_LABEL, {"calibration_error", 0}, eitp__calibration_error},
-    {EITP_PROBLEM_MULTI_LABEL, {"subset_accuracy", 1}, eitp__accuracy},
-    {EITP_PROBLEM_MULTI_LABEL, {"macro_f1", 1}, eitp__macro_f1},
-    {EITP_PROBLEM_MULTI_LABEL, {"micro_f1", 1}, eitp__micro_f1},
-    {EITP_PROBLEM_MULTI_LABEL, {"macro_precision", 1}, eitp__macro_precision},
-    {EITP_PROBLEM_MULTI_LABEL, {"macro_recall", 1}, eitp__macro_recall},
-    {EITP_PROBLEM_MULTI_LABEL, {"auroc", 1}, eitp__area_under_roc},
-    {EITP_PROBLEM_REGRESSION, {"mse", 0}, eitp__mean_squared_error},
-    {EITP_PROBLEM_REGRESSION, {"mae", 0}, eitp__mean_absolute_error},
-    {EITP_PROBLEM_REGRESSION, {"pearson", 1}, eitp__pearson_correlation},
-    {EITP_PROBLEM_REGRESSION, {"spearman", 1}, eitp__spearman_correlation},
+    {EITP_PROBLEM_SINGLE_LABEL, {"accuracy", 1}, eitp__accuracy, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_f1", 1}, eitp__macro_f1, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"micro_f1", 1}, eitp__micro_f1, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_precision", 1}, eitp__macro_precision, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_recall", 1}, eitp__macro_recall, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"mcc", 1}, eitp__matthews_correlation, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"auroc", 1}, eitp__area_under_roc, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"calibration_error", 0}, eitp__calibration_error, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"subset_accuracy", 1}, eitp__accuracy, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_f1", 1}, eitp__macro_f1, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"micro_f1", 1}, eitp__micro_f1, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_precision", 1}, eitp__macro_precision, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_recall", 1}, eitp__macro_recall, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"auroc", 1}, eitp__area_under_roc, 0},
+    {EITP_PROBLEM_REGRESSION, {"mse", 0}, eitp__mean_squared_error, 0},
+    {EITP_PROBLEM_REGRESSION, {"mae", 0}, eitp__mean_absolute_error, 0},
+    {EITP_PROBLEM_REGRESSION, {"pearson", 1}, eitp__pearson_correlation, 0},
+    {EITP_PROBLEM_REGRESSION, {"spearman", 1}, eitp__spearman_correlation, 0},
+    {EITP_PROBLEM_TOKENS, {"accuracy", 1}, eitp__micro_f1, 0}, /* with one label each, they are the same */
+    {EITP_PROBLEM_TOKENS, {"macro_f1", 1}, eitp__macro_f1, 0},
+    {EITP_PROBLEM_TOKENS, {"entity_f1", 1}, eitp__entity_f1, 1},
+    {EITP_PROBLEM_TOKENS, {"entity_precision", 1}, eitp__entity_precision, 1},
+    {EITP_PROBLEM_TOKENS, {"entity_recall", 1}, eitp__entity_recall, 1},
 };
 
-EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, eitp_task_metric *metrics) {
+static int eitp__is_metric_of(const eitp__metric_row *row, eitp_problem problem, int has_entities) {
+    return row->problem == problem && (has_entities || !row->is_of_entities);
+}
+
+EITP__PRIVATE int eitp__metrics_of(eitp_problem problem, int has_entities, eitp_task_metric *metrics) {
     int count = 0;
     for (size_t i = 0; i < EITP__COUNT(eitp__metric_rows); i++) {
-        if (eitp__metric_rows[i].problem == problem)
+        if (eitp__is_metric_of(&eitp__metric_rows[i], problem, has_entities))
             metrics[count++] = eitp__metric_rows[i].metric;
     }
     return count;
@@ -54,7 +64,6 @@ static double eitp__jackknife_error(const double *values, int groups) {
 }
 
 static void eitp__judge_metric(const eitp__outcomes *outcomes, eitp__metric_values compute, eitp_metric *result) {
-    const int groups = outcomes->count < EITP__GROUPS ? (int)outcomes->count : EITP__GROUPS;
     double values[1 + EITP__GROUPS];
     result->items = outcomes->count;
     result->mean = result->error = (double)NAN;
@@ -63,12 +72,12 @@ static void eitp__judge_metric(const eitp__outcomes *outcomes, eitp__metric_valu
     compute(outcomes, values);
     result->mean = values[0];
     result->error = compute == eitp__accuracy ? eitp__proportion_error(values[0], outcomes->count)
-                                              : eitp__jackknife_error(values + 1, groups);
+                                              : eitp__jackknife_error(values + 1, outcomes->group_count);
 }
 
 EITP__PRIVATE void eitp__judge_outcomes(const eitp__outcomes *outcomes, eitp_metric *results) {
     for (size_t i = 0; i < EITP__COUNT(eitp__metric_rows); i++) {
-        if (eitp__metric_rows[i].problem == outcomes->problem)
+        if (eitp__is_metric_of(&eitp__metric_rows[i], outcomes->problem, outcomes->entities != NULL))
             eitp__judge_metric(outcomes, eitp__metric_rows[i].values, results++);
     }
 }

@@ -15,9 +15,18 @@ static void *eitp__take(char *memory, size_t *at, size_t bytes) {
 static size_t eitp__outcomes_lay_out(eitp__outcomes *outcomes, char *memory, size_t samples) {
     const size_t labels = (size_t)outcomes->labels, matrix = samples * labels * sizeof(float);
     const int is_single = outcomes->problem == EITP_PROBLEM_SINGLE_LABEL;
+    const int is_tokens = outcomes->problem == EITP_PROBLEM_TOKENS, has_confusion = labels <= EITP_MAX_CONFUSION_LABELS;
+    const size_t by_group = is_tokens ? (size_t)EITP__GROUPS * labels * sizeof(eitp__label_counts) : 0;
     const size_t for_numbers = outcomes->problem == EITP_PROBLEM_REGRESSION ? samples : 0;
     size_t at = 0;
     eitp__take(memory, &at, sizeof *outcomes);
+    outcomes->by_label = (eitp__label_counts *)eitp__take(memory, &at, labels * sizeof(eitp__label_counts));
+    outcomes->group_labels = (eitp__label_counts *)eitp__take(memory, &at, by_group);
+    outcomes->group_entities = (eitp__label_counts *)eitp__take(memory, &at, by_group);
+    outcomes->confusion =
+        (int64_t *)eitp__take(memory, &at, is_tokens && has_confusion ? labels * labels * sizeof(int64_t) : 0);
+    if (is_tokens)
+        return at;
     outcomes->scores = (float *)eitp__take(memory, &at, matrix);
     outcomes->targets = (float *)eitp__take(memory, &at, is_single ? 0 : matrix);
     outcomes->is_true = (int32_t *)eitp__take(memory, &at, is_single ? samples * sizeof(int32_t) : 0);
@@ -26,7 +35,6 @@ static size_t eitp__outcomes_lay_out(eitp__outcomes *outcomes, char *memory, siz
     outcomes->other = (eitp__ranked *)eitp__take(memory, &at, for_numbers * sizeof(eitp__ranked));
     outcomes->ranks = (double *)eitp__take(memory, &at, for_numbers * sizeof(double));
     outcomes->other_ranks = (double *)eitp__take(memory, &at, for_numbers * sizeof(double));
-    outcomes->by_label = (eitp__label_counts *)eitp__take(memory, &at, labels * sizeof(eitp__label_counts));
     outcomes->groups = (unsigned char *)eitp__take(memory, &at, samples);
     return at;
 }
@@ -45,13 +53,16 @@ EITP__PRIVATE eitp__outcomes *eitp__outcomes_begin(void *memory, eitp_problem pr
     outcomes->problem = problem;
     outcomes->labels = labels;
     outcomes->is_finite = 1;
-    eitp__outcomes_lay_out(outcomes, (char *)memory, (size_t)samples);
+    outcomes->samples = (int64_t)samples;
+    const size_t bytes = eitp__outcomes_lay_out(outcomes, (char *)memory, (size_t)samples);
+    if (problem == EITP_PROBLEM_TOKENS)
+        memset(outcomes->by_label, 0, bytes - (size_t)((char *)outcomes->by_label - (char *)memory));
     return outcomes;
 }
 
 /* ---- Samples ---- */
 
-static int64_t eitp__largest_score(const float *scores, int64_t labels) {
+EITP__PRIVATE int64_t eitp__largest_score(const float *scores, int64_t labels) {
     int64_t largest = 0;
     for (int64_t i = 1; i < labels; i++) {
         if (scores[i] > scores[largest])
@@ -60,7 +71,7 @@ static int64_t eitp__largest_score(const float *scores, int64_t labels) {
     return largest;
 }
 
-static int eitp__all_finite(const float *values, int64_t count) {
+EITP__PRIVATE int eitp__all_finite(const float *values, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         if (!isfinite(values[i]))
             return 0;
@@ -104,7 +115,9 @@ EITP__PRIVATE void eitp__outcomes_add_targets(eitp__outcomes *outcomes, const fl
 /* Neighbours in the data may be alike, so that groups are drawn at random; they are equally large. */
 EITP__PRIVATE void eitp__outcomes_end(eitp__outcomes *outcomes) {
     const uint64_t count = (uint64_t)outcomes->count;
-    for (uint64_t i = 0; i < count; i++)
+    const int64_t grouped = outcomes->problem == EITP_PROBLEM_TOKENS ? outcomes->samples : outcomes->count;
+    outcomes->group_count = grouped < EITP__GROUPS ? (int)grouped : EITP__GROUPS;
+    for (uint64_t i = 0; i < count && outcomes->groups; i++)
         outcomes->groups[i] =
             (unsigned char)(eitp_sample_index(EITP_SHUFFLE_WINDOWS, 0, count, i) % (uint64_t)EITP__GROUPS);
 }
@@ -123,9 +136,27 @@ EITP__PRIVATE int eitp__has_label(const eitp__outcomes *outcomes, int64_t sample
                              : outcomes->targets[sample * outcomes->labels + label] > 0.5f;
 }
 
+EITP__PRIVATE void eitp__sum_groups(const eitp__label_counts *counts, int64_t count, int value,
+                                    eitp__label_counts *sums) {
+    memset(sums, 0, (size_t)count * sizeof *sums);
+    for (int64_t i = 0; i < EITP__GROUPS * count; i++) {
+        if (value && i / count == value - 1)
+            continue;
+        sums[i % count].is_true += counts[i].is_true;
+        sums[i % count].is_predicted += counts[i].is_predicted;
+        sums[i % count].is_both += counts[i].is_both;
+    }
+}
+
 EITP__PRIVATE int64_t eitp__count_labels(const eitp__outcomes *outcomes, int value) {
     eitp__label_counts *counts = outcomes->by_label;
     int64_t samples = 0;
+    if (outcomes->problem == EITP_PROBLEM_TOKENS) {
+        eitp__sum_groups(outcomes->group_labels, outcomes->labels, value, counts);
+        for (int64_t k = 0; k < outcomes->labels; k++)
+            samples += counts[k].is_true;
+        return samples;
+    }
     memset(counts, 0, (size_t)outcomes->labels * sizeof *counts);
     for (int64_t i = 0; i < outcomes->count; i++) {
         if (eitp__is_left_out(outcomes, i, value))

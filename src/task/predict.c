@@ -6,10 +6,15 @@
 
 /* ---- Encoding ---- */
 
+/* What is computed of a text: one value, or one for each word. */
+static int64_t eitp__value_count(const eitp_predictor *p, const eitp_text_pair *text) {
+    return p->config.prediction == EITP_PREDICT_WORD_SCORES ? (int64_t)text->word_count : 1;
+}
+
 /* Stands in for a text without tokens. */
-static eitp_status eitp__predictor_encode_nothing(const eitp_predictor *p, int32_t *ids, size_t *count,
-                                                  eitp_error *error) {
+static eitp_status eitp__predictor_encode_nothing(eitp_predictor *p, int32_t *ids, size_t *count, eitp_error *error) {
     ids[0] = eitp_tokenizer_end_of_text(p->tokenizer);
+    p->window_words[p->window_used] = -1;
     *count = 1;
     return ids[0] >= 0 ? EITP_OK
                        : eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -28,9 +33,14 @@ static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pai
     config.max_length = (int32_t)p->shape.max_length;
     config.truncation = p->config.truncation;
     config.truncate_left = p->config.truncate_left;
-    status = eitp_tokenizer_encode_sequence(p->tokenizer, &pair->first, pair->second.bytes ? &pair->second : NULL,
-                                            &config, ids, p->window_segments + p->window_used,
-                                            (size_t)p->shape.max_length, &sequence, error);
+    if (p->config.prediction == EITP_PREDICT_WORD_SCORES)
+        status = eitp_tokenizer_encode_words(p->tokenizer, pair->words, pair->word_count, &config, ids,
+                                             p->window_segments + p->window_used, p->window_words + p->window_used,
+                                             (size_t)p->shape.max_length, &sequence, error);
+    else
+        status = eitp_tokenizer_encode_sequence(p->tokenizer, &pair->first, pair->second.bytes ? &pair->second : NULL,
+                                                &config, ids, p->window_segments + p->window_used,
+                                                (size_t)p->shape.max_length, &sequence, error);
     if (!status && !sequence.count)
         status = eitp__predictor_encode_nothing(p, ids, &sequence.count, error);
     if (status)
@@ -38,10 +48,13 @@ static eitp_status eitp__predictor_encode(eitp_predictor *p, const eitp_text_pai
     encoded->text = text;
     encoded->first = p->window_used;
     encoded->length = (int64_t)sequence.count;
+    encoded->value = p->next_value;
+    p->next_value += eitp__value_count(p, pair);
     p->window_count++;
     p->window_used += encoded->length;
     report->tokens += encoded->length;
     report->cut += sequence.cut_first || sequence.cut_second;
+    report->cut_words += (int64_t)sequence.cut_words;
     return EITP_OK;
 }
 
@@ -75,6 +88,7 @@ static void eitp__predictor_take(eitp_predictor *p, eitp__encoded_text *encoded)
     taken->first = p->pass_used;
     memcpy(p->ids + taken->first, p->window_ids + encoded->first, bytes);
     memcpy(p->segments + taken->first, p->window_segments + encoded->first, bytes);
+    memcpy(p->words + taken->first, p->window_words + encoded->first, bytes);
     for (int64_t i = 0; i < taken->length; i++)
         p->positions[taken->first + i] = (int32_t)i;
     p->pass_used += taken->length;
@@ -101,8 +115,8 @@ static void eitp__predictor_fill_pass(eitp_predictor *p, int64_t *from) {
 static eitp_status eitp__predictor_execute(eitp_predictor *p, eitp_error *error) {
     const eitp_model_inputs *inputs = &p->built.inputs;
     const size_t rows = (size_t)p->pass_used * sizeof(int32_t), texts = (size_t)p->shape.pass_texts;
-    const int scores = p->config.prediction == EITP_PREDICT_SCORES;
-    const size_t results = (size_t)p->shape.width * (scores ? texts : (size_t)p->pass_used);
+    const int of_texts = p->config.prediction == EITP_PREDICT_SCORES;
+    const size_t results = (size_t)p->shape.width * (of_texts ? texts : (size_t)p->pass_used);
     eitp_status status = eitp_plan_set_rows(p->plan, p->pass_used, error);
     if (!status)
         status = eitp_plan_write(p->plan, inputs->tokens, p->ids, rows, error);
@@ -112,11 +126,28 @@ static eitp_status eitp__predictor_execute(eitp_predictor *p, eitp_error *error)
         status = eitp_plan_write(p->plan, inputs->offsets, p->offsets, (texts + 1) * sizeof *p->offsets, error);
     if (!status && inputs->segments)
         status = eitp_plan_write(p->plan, inputs->segments, p->segments, rows, error);
-    if (!status && scores)
+    if (!status && of_texts)
         status = eitp_plan_write(p->plan, inputs->bounds, p->bounds, 2 * texts * sizeof *p->bounds, error);
     if (!status)
         status = eitp_plan_execute(p->plan, error);
     return status ? status : eitp_plan_read(p->plan, p->built.output, p->results, results * sizeof *p->results, error);
+}
+
+static void eitp__predictor_store_embedding(const eitp_predictor *p, const eitp__encoded_text *text, float *value) {
+    const int64_t width = p->shape.width;
+    eitp__embedding_pool(p->config.pooling, p->results + text->first * width, text->length, width, value);
+    if (p->config.normalize)
+        eitp__embedding_normalize(value, width);
+}
+
+/* The scores of the first token of each word. */
+static void eitp__predictor_store_words(const eitp_predictor *p, const eitp__encoded_text *text, float *values) {
+    const int64_t width = p->shape.width;
+    const int32_t *words = p->words + text->first;
+    for (int64_t i = 0; i < text->length; i++) {
+        if (words[i] >= 0 && (!i || words[i] != words[i - 1]))
+            memcpy(values + words[i] * width, p->results + (text->first + i) * width, (size_t)width * sizeof *values);
+    }
 }
 
 /* Stores the values of the texts of a pass in their places. */
@@ -124,15 +155,24 @@ static void eitp__predictor_store(const eitp_predictor *p, float *values) {
     const int64_t width = p->shape.width;
     for (int64_t i = 0; i < p->pass_count; i++) {
         const eitp__encoded_text *text = &p->pass[i];
-        float *value = values + text->text * width;
-        if (p->config.prediction == EITP_PREDICT_SCORES) {
+        float *value = values + text->value * width;
+        if (p->config.prediction == EITP_PREDICT_SCORES)
             memcpy(value, p->results + i * width, (size_t)width * sizeof *value);
-            continue;
-        }
-        eitp__embedding_pool(p->config.pooling, p->results + text->first * width, text->length, width, value);
-        if (p->config.normalize)
-            eitp__embedding_normalize(value, width);
+        else if (p->config.prediction == EITP_PREDICT_WORD_SCORES)
+            eitp__predictor_store_words(p, text, value);
+        else
+            eitp__predictor_store_embedding(p, text, value);
     }
+}
+
+/* Until they are computed, words have no token. */
+static void eitp__predictor_begin(eitp_predictor *p, const eitp_text_pair *texts, int64_t count, float *values) {
+    int64_t all = 0;
+    p->next_value = 0;
+    for (int64_t i = 0; i < count && p->config.prediction == EITP_PREDICT_WORD_SCORES; i++)
+        all += eitp__value_count(p, &texts[i]);
+    for (int64_t i = 0; i < all * p->shape.width; i++)
+        values[i] = -(float)INFINITY;
 }
 
 eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pair *texts, int64_t count, float *values,
@@ -144,6 +184,7 @@ eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pair *texts,
         return eitp__fail_null(error, "eitp_predict", "predictor, texts and values");
     if (count < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "count must be at least 0 (got %lld)", (long long)count);
+    eitp__predictor_begin(predictor, texts, count, values);
     while (next < count && !status) {
         int64_t from = 0;
         status = eitp__predictor_fill_window(predictor, texts, count, &next, &done, error);
@@ -183,12 +224,15 @@ void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *
     const int64_t width = eitp_predictor_width(predictor);
     if (!predictor || !scores || !probabilities)
         return;
-    for (int64_t i = 0; i < count * width; i++) {
-        if (predictor->problem == EITP_PROBLEM_SINGLE_LABEL && i % width == 0)
-            eitp__score_softmax(scores + i, width, probabilities + i);
-        else if (predictor->problem == EITP_PROBLEM_MULTI_LABEL)
-            probabilities[i] = (float)(1 / (1 + exp(-(double)scores[i])));
-        else if (predictor->problem != EITP_PROBLEM_SINGLE_LABEL)
-            probabilities[i] = scores[i];
+    for (int64_t i = 0; i < count; i++, scores += width, probabilities += width) {
+        const int is_softmax =
+            predictor->problem == EITP_PROBLEM_SINGLE_LABEL || predictor->problem == EITP_PROBLEM_TOKENS;
+        if (is_softmax && isfinite(scores[0])) {
+            eitp__score_softmax(scores, width, probabilities);
+            continue;
+        }
+        for (int64_t k = 0; k < width; k++)
+            probabilities[k] =
+                predictor->problem == EITP_PROBLEM_MULTI_LABEL ? (float)(1 / (1 + exp(-(double)scores[k]))) : scores[k];
     }
 }

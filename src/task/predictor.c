@@ -14,6 +14,8 @@ eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, con
     eitp_predictor_config config = EITP__ZERO;
     if (!model || !tokenizer)
         return config;
+    if (eitp_model_config(model).head == EITP_HEAD_TOKEN_CLASSIFIER)
+        config.prediction = EITP_PREDICT_WORD_SCORES;
     config.normalize = 1;
     config.max_length = defaults.max_length ? defaults.max_length : defaults.model_max_length;
     if (!config.max_length || config.max_length > positions)
@@ -37,25 +39,34 @@ static eitp_status eitp__predictor_check_lengths(const eitp_model *model, const 
     return EITP_OK;
 }
 
+/* The head that scores need. */
+static eitp_head eitp__predictor_head(eitp_prediction prediction) {
+    return prediction == EITP_PREDICT_SCORES ? EITP_HEAD_CLASSIFIER : EITP_HEAD_TOKEN_CLASSIFIER;
+}
+
 static eitp_status eitp__predictor_check(const eitp_model *model, const eitp_predictor_config *config,
                                          eitp_error *error) {
-    if ((int)config->prediction < EITP_PREDICT_SCORES || config->prediction > EITP_PREDICT_EMBEDDINGS ||
+    static const char *const heads[] = {"a language head", "a classifier of texts", "no head",
+                                        "a classifier of tokens"}; /* eitp_head */
+    const eitp_head head = eitp_model_config(model).head;
+    if ((int)config->prediction < EITP_PREDICT_SCORES || config->prediction > EITP_PREDICT_WORD_SCORES ||
         (int)config->pooling < EITP_EMBEDDING_MEAN || (int)config->pooling >= EITP_EMBEDDING_POOLING_COUNT ||
         (int)config->truncation < EITP_TRUNCATE_LONGEST || config->truncation > EITP_TRUNCATE_NONE)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown prediction %d, pooling %d or truncation %d",
                           (int)config->prediction, (int)config->pooling, (int)config->truncation);
-    if (config->prediction == EITP_PREDICT_SCORES && eitp_model_config(model).head != EITP_HEAD_CLASSIFIER)
+    if (config->prediction != EITP_PREDICT_EMBEDDINGS && head != eitp__predictor_head(config->prediction))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "scores need a classifier, and the model has %s; train a classifier first, or ask for "
+                          "%s need a classifier%s, and the model has %s; train a classifier first, or ask for "
                           "embeddings",
-                          eitp_model_config(model).head == EITP_HEAD_LANGUAGE ? "a language head" : "no head");
+                          config->prediction == EITP_PREDICT_SCORES ? "scores" : "scores of words",
+                          config->prediction == EITP_PREDICT_SCORES ? "" : " of tokens", heads[head]);
     return eitp__predictor_check_lengths(model, config, error);
 }
 
 static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, const eitp_predictor_config *config) {
     const eitp_transformer_config about = eitp_model_config(model);
     eitp__predictor_shape shape;
-    const int scores = config->prediction == EITP_PREDICT_SCORES;
+    const int of_texts = config->prediction == EITP_PREDICT_SCORES;
     shape.max_length = config->max_length ? config->max_length : eitp_model_positions(model);
     shape.pass_tokens = config->pass_tokens                   ? config->pass_tokens
                         : shape.max_length > EITP_PASS_TOKENS ? shape.max_length
@@ -64,8 +75,8 @@ static eitp__predictor_shape eitp__predictor_shape_of(const eitp_model *model, c
     shape.pass_texts = (shape.pass_tokens + 7) / 8;
     shape.window_tokens = 16 * shape.pass_tokens;
     shape.window_texts = 16 * shape.pass_texts;
-    shape.width = scores ? about.labels : about.width;
-    shape.result_count = shape.width * (scores ? shape.pass_texts : shape.pass_tokens);
+    shape.width = config->prediction == EITP_PREDICT_EMBEDDINGS ? about.width : about.labels;
+    shape.result_count = shape.width * (of_texts ? shape.pass_texts : shape.pass_tokens);
     return shape;
 }
 
@@ -94,9 +105,11 @@ static eitp_status eitp__predictor_build(const eitp_model *model, const eitp_pre
         return status;
     built->inputs = eitp__predictor_inputs(model, built->graph, shape);
     hidden = eitp_model_hidden(model, built->graph, &built->inputs, shape->max_length);
-    built->output =
-        eitp_output(config->prediction == EITP_PREDICT_SCORES ? eitp_model_scores(model, hidden, &built->inputs)
-                                                              : eitp_cast(hidden, EITP_F32));
+    if (config->prediction == EITP_PREDICT_SCORES)
+        hidden = eitp_model_scores(model, hidden, &built->inputs);
+    else if (config->prediction == EITP_PREDICT_WORD_SCORES)
+        hidden = eitp_model_token_scores(model, hidden, &built->inputs);
+    built->output = eitp_output(eitp_cast(hidden, EITP_F32));
     return eitp_graph_status(built->graph, error);
 }
 
@@ -107,7 +120,7 @@ typedef struct eitp__predictor_buffer {
     size_t bytes;
 } eitp__predictor_buffer;
 
-enum { EITP__PREDICTOR_BUFFERS = 10 };
+enum { EITP__PREDICTOR_BUFFERS = 12 };
 
 static void eitp__predictor_buffers(eitp_predictor *p, eitp__predictor_buffer buffers[EITP__PREDICTOR_BUFFERS]) {
     const eitp__predictor_shape *shape = &p->shape;
@@ -116,9 +129,11 @@ static void eitp__predictor_buffers(eitp_predictor *p, eitp__predictor_buffer bu
     const eitp__predictor_buffer all[EITP__PREDICTOR_BUFFERS] = {
         {(void **)&p->window_ids, window},
         {(void **)&p->window_segments, window},
+        {(void **)&p->window_words, window},
         {(void **)&p->window, (size_t)shape->window_texts * sizeof *p->window},
         {(void **)&p->ids, rows},
         {(void **)&p->segments, rows},
+        {(void **)&p->words, rows},
         {(void **)&p->positions, rows},
         {(void **)&p->offsets, (texts + 1) * sizeof *p->offsets},
         {(void **)&p->bounds, 2 * texts * sizeof *p->bounds},
@@ -182,6 +197,8 @@ static eitp_status eitp__predictor_allocate(eitp_predictor *p, eitp_error *error
 }
 
 static eitp_problem eitp__predictor_problem_of(const eitp_transformer_config *config) {
+    if (config->head == EITP_HEAD_TOKEN_CLASSIFIER)
+        return EITP_PROBLEM_TOKENS;
     if (config->head != EITP_HEAD_CLASSIFIER || config->problem != EITP_PROBLEM_UNKNOWN)
         return config->problem;
     return config->labels > 1 ? EITP_PROBLEM_SINGLE_LABEL : EITP_PROBLEM_MULTI_LABEL;

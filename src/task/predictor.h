@@ -12,8 +12,10 @@ EITP_BEGIN_DECLARATIONS
 
 /* What is computed for each text. */
 typedef enum eitp_prediction {
-    EITP_PREDICT_SCORES = 0,    /* what a classifier says of the labels: eitp_model_scores */
-    EITP_PREDICT_EMBEDDINGS = 1 /* one vector, the pooled hidden states; a head is ignored */
+    EITP_PREDICT_SCORES = 0,     /* what a classifier says of the labels: eitp_model_scores */
+    EITP_PREDICT_EMBEDDINGS = 1, /* one vector, the pooled hidden states; a head is ignored */
+    EITP_PREDICT_WORD_SCORES = 2 /* what a classifier of tokens says of each word: eitp_model_token_scores, of the
+                                    word's first token, or the first that is left of it */
 } eitp_prediction;
 
 /* How the hidden states of a text's tokens, special tokens included, become its embedding; in parentheses, the words of
@@ -45,9 +47,9 @@ typedef struct eitp_predictor_config {
 } eitp_predictor_config;
 
 /*
- * Scores, or the normalized mean, of sequences as the tokenizer's files have them (eitp_tokenizer_sequence_defaults):
- * cut to the length of "truncation", else to model_max_length, and never longer than the model's positions. Zeros for
- * NULL.
+ * Scores, of words if the model has a classifier of tokens, or the normalized mean, of sequences as the tokenizer's
+ * files have them (eitp_tokenizer_sequence_defaults): cut to the length of "truncation", else to model_max_length, and
+ * never longer than the model's positions. Zeros for NULL.
  */
 EITP_API eitp_predictor_config eitp_predictor_config_default(const eitp_model *model, const eitp_tokenizer *tokenizer);
 
@@ -94,26 +96,31 @@ EITP_API int64_t eitp_predictor_width(const eitp_predictor *predictor);
 /* The configuration, with max_length and pass_tokens as they are used. Zeros for NULL. */
 EITP_API eitp_predictor_config eitp_predictor_get_config(const eitp_predictor *predictor);
 
-/* What a classifier's scores stand for. Where its config.json does not say: EITP_PROBLEM_SINGLE_LABEL with several
-   labels, EITP_PROBLEM_MULTI_LABEL with one, as in the pipelines of transformers. */
+/* What a classifier's scores stand for: EITP_PROBLEM_TOKENS for one of tokens. Where the config.json of another does
+   not say: EITP_PROBLEM_SINGLE_LABEL with several labels, EITP_PROBLEM_MULTI_LABEL with one, as in the pipelines of
+   transformers. */
 EITP_API eitp_problem eitp_predictor_problem(const eitp_predictor *predictor);
 
-/* A text, or a pair of texts. */
+/* A text, or a pair of texts; or for EITP_PREDICT_WORD_SCORES the words of a text. */
 typedef struct eitp_text_pair {
     eitp_text first;
     eitp_text second; /* `bytes` NULL: there is one text */
+    const eitp_text *words;
+    size_t word_count;
 } eitp_text_pair;
 
 typedef struct eitp_prediction_report {
-    int64_t tokens; /* computed */
-    int64_t cut;    /* texts that lost tokens */
+    int64_t tokens;    /* computed */
+    int64_t cut;       /* texts that lost tokens, */
+    int64_t cut_words; /* and the words that lost all of them */
     int64_t passes;
 } eitp_prediction_report;
 
 /*
- * Computes values[count][width] for `count` texts, in their order. With eitp's own matrix products, the values of a
- * text have the same bits whatever texts are computed with it. A text without any token is computed as end-of-text.
- * Fills in *report, which may be NULL.
+ * Computes values[count][width] for `count` texts, in their order; with EITP_PREDICT_WORD_SCORES values[n][width] for
+ * the n words of all texts, -INFINITY for words without a token. With eitp's own matrix products, the values of a text
+ * have the same bits whatever texts are computed with it. A text without any token is computed as end-of-text. Fills in
+ * *report, which may be NULL.
  *
  * Errors name the text by its number, from 1, of all that the predictor has been given: EITP_ERROR_ARGUMENT for a text
  * that cannot be cut, or that has no token where the tokenizer has no end-of-text. *values is undefined after one.
@@ -122,7 +129,7 @@ EITP_API eitp_status eitp_predict(eitp_predictor *predictor, const eitp_text_pai
                                   eitp_prediction_report *report, eitp_error *error);
 
 /* Turns scores[count][width] into probabilities, by the problem: their softmax, or the sigmoid of each; predicted
-   numbers stay. Both may be the same array. */
+   numbers stay, and so do words without a token. Both may be the same array. */
 EITP_API void eitp_predictor_probabilities(const eitp_predictor *predictor, const float *scores, int64_t count,
                                            float *probabilities);
 

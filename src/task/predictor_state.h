@@ -17,7 +17,8 @@ typedef struct eitp__predictor_shape {
 typedef struct eitp__predictor_graph {
     eitp_graph *graph;
     eitp_model_inputs inputs;
-    eitp_tensor *output; /* scores [pass_texts, labels], or hidden states [pass_tokens, width], F32 */
+    /* F32: scores [pass_texts, labels], or of tokens [pass_tokens, labels], or hidden states [pass_tokens, width]. */
+    eitp_tensor *output;
 } eitp__predictor_graph;
 
 /* An encoded text. */
@@ -25,6 +26,7 @@ typedef struct eitp__encoded_text {
     int64_t text;  /* of those given to eitp_predict */
     int64_t first; /* of its ids in the window */
     int64_t length;
+    int64_t value; /* the first of its values, of which each has the width */
 } eitp__encoded_text;
 
 struct eitp_predictor {
@@ -36,13 +38,16 @@ struct eitp_predictor {
     eitp__predictor_shape shape;
     eitp__predictor_graph built;
     eitp_plan *plan;
-    int64_t given; /* texts so far, for messages */
+    int64_t given;      /* texts so far, for messages */
+    int64_t next_value; /* of the texts of this call */
     /* The window. */
     int32_t *window_ids, *window_segments; /* [window_tokens] */
+    int32_t *window_words;                 /* [window_tokens]: with EITP_PREDICT_WORD_SCORES, the word of each id */
     eitp__encoded_text *window;            /* [window_texts], longest first; length 0: it was computed */
     int64_t window_count, window_used;     /* texts and tokens */
     /* A pass. */
     int32_t *ids, *segments, *positions; /* [pass_tokens] */
+    int32_t *words;                      /* [pass_tokens] */
     int32_t *offsets;                    /* [pass_texts + 1] */
     int32_t *bounds;                     /* [pass_texts, 2] */
     eitp__encoded_text *pass;            /* [pass_texts]; `first` is that of its rows */

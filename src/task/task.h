@@ -9,6 +9,7 @@
 #include "io/io.h"
 #include "model/model.h"
 #include "optim/optim.h"
+#include "task/entities.h"
 
 EITP_BEGIN_DECLARATIONS
 
@@ -273,13 +274,14 @@ EITP_API eitp_status eitp_masked_task(const eitp_masked_config *config, eitp_tas
 
 /* ---- Classification and regression ---- */
 
-/* Labels or numbers for whole samples, by the classifier of a model. Zero-initialise it. */
+/* Labels or numbers for whole samples, or labels of tokens, by the classifier of a model. Zero-initialise it. */
 typedef struct eitp_classification_config {
-    eitp_model *model;                         /* with EITP_HEAD_CLASSIFIER */
+    eitp_model *model; /* with EITP_HEAD_CLASSIFIER, for EITP_PROBLEM_TOKENS with EITP_HEAD_TOKEN_CLASSIFIER */
     eitp_labelled_source training, validation; /* validation.count 0: no validation */
     const eitp_tokenizer *tokenizer;           /* saved with checkpoints; not copied; NULL: none */
-    double label_smoothing;                    /* 0 to 1, with a single label: see eitp_cross_entropy_config */
-    const float *class_weights; /* one for each label of the model, with a single label; copied; NULL: 1 each */
+    /* With a single label, of a sample or a token: 0 to 1, see eitp_cross_entropy_config; */
+    double label_smoothing;
+    const float *class_weights; /* and one for each label of the model; copied; NULL: 1 each */
 } eitp_classification_config;
 
 /*
@@ -287,7 +289,8 @@ typedef struct eitp_classification_config {
  * is that of transformers for the problem of the sources: with a single label the cross-entropy, with several the
  * binary cross-entropy of each label's sigmoid, for numbers the squared error; the last two are means over the labels.
  * With class weights the mean over samples is weighted by the weights of their labels, as in torch.nn.CrossEntropyLoss.
- * Samples without a label are not counted.
+ * Samples without a label are not counted. With labels of tokens it is the cross-entropy of each token with a label,
+ * and the unit is "words".
  *
  * Evaluations have these metrics too. Standard errors are those of a proportion for accuracies, else of the jackknife
  * over 50 groups of samples (Kott, "The Delete-a-Group Jackknife", Journal of Official Statistics 17, 2001).
@@ -297,23 +300,27 @@ typedef struct eitp_classification_config {
  * - Several labels: subset_accuracy, macro_f1, micro_f1, macro_precision, macro_recall, auroc. A label is predicted if
  *   its probability is above 0.5.
  * - Numbers: mse, mae, pearson, spearman; the mean over the numbers of a sample.
+ * - Labels of tokens: accuracy, macro_f1; and, if eitp_labels_mark_entities, entity_f1, entity_precision and
+ *   entity_recall, over the entities of all types: one is right if its type, its first and its last word are. Standard
+ *   errors leave out groups of samples.
  * Means over labels leave out, with a single label, those that neither occur nor are predicted, and in auroc those that
  * all samples or none have. 0 / 0 is 0, but for auroc and correlations, where it is undefined: NaN.
  *
- * A checkpoint's config.json gets the problem, and the names of the labels if the sources have them.
+ * A checkpoint's config.json gets the problem, and the names of the labels if the sources have them. If they have none,
+ * those of the model must not change while the task exists.
  * EITP_ERROR_ARGUMENT if the model has no classifier, or problem, labels or lengths of the sources do not fit it.
  * Release the task before the model and tokenizer.
  */
 EITP_API eitp_status eitp_classification_task(const eitp_classification_config *config, eitp_task *task,
                                               eitp_error *error);
 
-/* The results for one label. Precision is the fraction of samples predicted to have it that do, recall that of samples
-   having it that are predicted to, F1 their harmonic mean; 0 / 0 is 0. */
+/* The results for one label. Precision is the fraction of samples, or tokens, predicted to have it that do, recall that
+   of those having it that are predicted to, F1 their harmonic mean; 0 / 0 is 0. For types of entities, of entities. */
 typedef struct eitp_label_result {
     const char *name; /* belongs to the model or the source */
     double precision, recall, f1;
-    int64_t support;   /* samples that have the label */
-    int64_t predicted; /* samples that are predicted to have it */
+    int64_t support;   /* samples, or tokens, that have the label */
+    int64_t predicted; /* those that are predicted to have it */
 } eitp_label_result;
 
 /* Largest number of labels with a confusion matrix. */
@@ -323,11 +330,13 @@ typedef struct eitp_label_result {
    evaluation. */
 typedef struct eitp_classification_report {
     eitp_problem problem;
-    int64_t samples; /* that have a label */
+    int64_t samples; /* that have a label; or tokens */
     int64_t label_count;
     const eitp_label_result *labels; /* NULL for numbers */
     const int64_t *confusion; /* [label_count, label_count]: samples with the label of the row, predicted to have that
                                  of the column; NULL unless there is a single label, of up to the number above */
+    const eitp_label_result *entities; /* entity_count types of entities; NULL: labels do not mark any */
+    int64_t entity_count;
 } eitp_classification_report;
 
 /* EITP_ERROR_ARGUMENT if the task is not one of eitp_classification_task, or was not evaluated yet. */

@@ -199,6 +199,10 @@ EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer
     return EITP_OK;
 }
 
+EITP__PRIVATE void eitp__encoder_add_spaces(eitp_encoder *encoder) {
+    encoder->splitter.add_prefix_space = encoder->tokenizer->model == EITP__MODEL_BPE;
+}
+
 eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink sink, void *user, eitp_encoder **out,
                                 eitp_error *error) {
     if (!tokenizer || !sink || !out)

@@ -42,6 +42,8 @@ typedef struct eitp__text_ids {
     int32_t *ids;
     size_t count, capacity;
     size_t kept;
+    int32_t *words; /* of each id its word, if the text is given as words */
+    size_t word_capacity;
 } eitp__text_ids;
 
 static eitp_status eitp__text_ids_add(void *user, const int32_t *ids, size_t count, eitp_error *error) {
@@ -65,6 +67,44 @@ static eitp_status eitp__text_ids_encode(const eitp_tokenizer *tokenizer, const 
         status = eitp_encoder_finish(encoder, error);
     eitp_encoder_destroy(encoder);
     return status;
+}
+
+/* Encodes one word, which ends the text of the encoder. */
+static eitp_status eitp__text_ids_add_word(eitp__text_ids *text, eitp_encoder *encoder, const eitp_text *word,
+                                           int32_t number, eitp_error *error) {
+    const size_t first = text->count;
+    eitp_status status = eitp_encoder_add(encoder, word->bytes, word->size, error);
+    if (status == EITP_OK)
+        status = eitp_encoder_finish(encoder, error);
+    if (status != EITP_OK)
+        return status;
+    if (!eitp__reserve(text->host, (void **)&text->words, &text->word_capacity, text->count, sizeof *text->words))
+        return eitp__fail_memory(error, text->count * sizeof *text->words, "the words of a text");
+    for (size_t i = first; i < text->count; i++)
+        text->words[i] = number;
+    return EITP_OK;
+}
+
+static eitp_status eitp__text_ids_encode_words(const eitp_tokenizer *tokenizer, const eitp_text *words, size_t count,
+                                               eitp__text_ids *out, eitp_error *error) {
+    eitp_encoder *encoder;
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        size += words[i].size;
+    eitp_status status =
+        eitp__encoder_allocate(tokenizer, eitp__cache_size(size), eitp__text_ids_add, out, &encoder, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__encoder_add_spaces(encoder);
+    for (size_t i = 0; i < count && status == EITP_OK; i++)
+        status = eitp__text_ids_add_word(out, encoder, &words[i], (int32_t)i, error);
+    eitp_encoder_destroy(encoder);
+    return status;
+}
+
+static void eitp__text_ids_release(eitp__text_ids *text) {
+    eitp__release(text->host, text->ids, text->capacity * sizeof *text->ids);
+    eitp__release(text->host, text->words, text->word_capacity * sizeof *text->words);
 }
 
 /* Cuts `excess` tokens of one text. */
@@ -115,18 +155,27 @@ static eitp_status eitp__truncate(const eitp_sequence_config *config, size_t add
 
 /* Where the pieces of a sequence are stored. */
 typedef struct eitp__sequence {
-    int32_t *ids, *segments;
+    int32_t *ids, *segments, *words;
     size_t capacity, count;
 } eitp__sequence;
 
-static void eitp__sequence_add(eitp__sequence *sequence, const int32_t *ids, size_t count, int32_t segment) {
+/* `words` NULL: the ids are of no word. */
+static void eitp__sequence_add(eitp__sequence *sequence, const int32_t *ids, const int32_t *words, size_t count,
+                               int32_t segment) {
     for (size_t i = 0; i < count && sequence->count + i < sequence->capacity; i++) {
         if (sequence->ids)
             sequence->ids[sequence->count + i] = ids[i];
         if (sequence->segments)
             sequence->segments[sequence->count + i] = segment;
+        if (sequence->words)
+            sequence->words[sequence->count + i] = words ? words[i] : -1;
     }
     sequence->count += count;
+}
+
+/* The first id of a text that is kept. */
+static size_t eitp__first_kept(const eitp_sequence_config *config, const eitp__text_ids *text) {
+    return config->truncate_left ? text->count - text->kept : 0;
 }
 
 static void eitp__sequence_fill(eitp__sequence *sequence, const eitp__template *form,
@@ -134,26 +183,51 @@ static void eitp__sequence_fill(eitp__sequence *sequence, const eitp__template *
     for (size_t i = 0; i < form->count; i++) {
         const eitp__template_piece *piece = &form->pieces[i];
         if (piece->id >= 0) {
-            eitp__sequence_add(sequence, &piece->id, config->omit_special_tokens ? 0 : 1, piece->segment);
+            eitp__sequence_add(sequence, &piece->id, NULL, config->omit_special_tokens ? 0 : 1, piece->segment);
             continue;
         }
         const eitp__text_ids *text = &texts[piece->id == EITP__TEMPLATE_FIRST ? 0 : 1];
-        const size_t skipped = config->truncate_left ? text->count - text->kept : 0;
+        const size_t first = eitp__first_kept(config, text);
         if (text->kept)
-            eitp__sequence_add(sequence, text->ids + skipped, text->kept, piece->segment);
+            eitp__sequence_add(sequence, text->ids + first, text->words ? text->words + first : NULL, text->kept,
+                               piece->segment);
     }
 }
 
-static eitp_status eitp__sequence_check(const eitp_text *first, const eitp_text *second,
-                                        const eitp_sequence_config *config, eitp_error *error) {
+/* The words of which no id is kept. */
+static size_t eitp__cut_words(const eitp_sequence_config *config, const eitp__text_ids *text) {
+    const size_t first = eitp__first_kept(config, text), end = first + text->kept;
+    size_t cut = 0;
+    for (size_t i = 0; i < text->count && text->words; i++) {
+        const int begins = !i || text->words[i] != text->words[i - 1];
+        const int ends = i + 1 == text->count || text->words[i] != text->words[i + 1];
+        cut += (size_t)(i < first ? ends : i >= end && begins);
+    }
+    return cut;
+}
+
+static eitp_status eitp__sequence_check(const char *function, const eitp_sequence_config *config, eitp_error *error) {
     const int truncation = (int)config->truncation;
-    if ((first->size && !first->bytes) || (second && second->size && !second->bytes))
-        return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "texts with a size");
     if (config->max_length < 0 || truncation < EITP_TRUNCATE_LONGEST || truncation > EITP_TRUNCATE_NONE)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "eitp_tokenizer_encode_sequence: max_length %ld and truncation %d must be at least 0 and one "
-                          "of eitp_truncation",
-                          (long)config->max_length, truncation);
+                          "%s: max_length %ld and truncation %d must be at least 0 and one of eitp_truncation",
+                          function, (long)config->max_length, truncation);
+    return EITP_OK;
+}
+
+/* Cuts encoded texts, stores them in their template, and reports. */
+static eitp_status eitp__sequence_finish(eitp__sequence *sequence, const eitp__template *form, int pair,
+                                         const eitp_sequence_config *config, eitp__text_ids texts[2],
+                                         eitp_sequence_report *report, eitp_error *error) {
+    const size_t added = config->omit_special_tokens ? 0 : eitp__template_special_count(form);
+    eitp_status status = eitp__truncate(config, added, texts, pair, error);
+    if (status != EITP_OK)
+        return status;
+    eitp__sequence_fill(sequence, form, config, texts);
+    report->count = sequence->count;
+    report->cut_first = texts[0].count - texts[0].kept;
+    report->cut_second = texts[1].count - texts[1].kept;
+    report->cut_words = eitp__cut_words(config, &texts[0]);
     return EITP_OK;
 }
 
@@ -162,30 +236,52 @@ eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokenizer, cons
                                            int32_t *segments, size_t capacity, eitp_sequence_report *report,
                                            eitp_error *error) {
     const eitp_sequence_config whole = EITP__ZERO;
+    eitp__sequence sequence = {ids, segments, NULL, capacity, 0};
     eitp__text_ids texts[2] = EITP__ZERO;
-    eitp__sequence sequence;
     if (!tokenizer || !first || !report)
         return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "tokenizer, first and report");
     memset(report, 0, sizeof *report);
+    if ((first->size && !first->bytes) || (second && second->size && !second->bytes))
+        return eitp__fail_null(error, "eitp_tokenizer_encode_sequence", "texts with a size");
     config = config ? config : &whole;
     const eitp__template *form = second ? &tokenizer->pair : &tokenizer->single;
-    eitp_status status = eitp__sequence_check(first, second, config, error);
+    eitp_status status = eitp__sequence_check("eitp_tokenizer_encode_sequence", config, error);
     texts[0].host = texts[1].host = &tokenizer->host;
     if (status == EITP_OK)
         status = eitp__text_ids_encode(tokenizer, first, &texts[0], error);
     if (status == EITP_OK && second)
         status = eitp__text_ids_encode(tokenizer, second, &texts[1], error);
     if (status == EITP_OK)
-        status = eitp__truncate(config, config->omit_special_tokens ? 0 : eitp__template_special_count(form), texts,
-                                second != NULL, error);
-    if (status == EITP_OK) {
-        sequence.ids = ids, sequence.segments = segments, sequence.capacity = capacity, sequence.count = 0;
-        eitp__sequence_fill(&sequence, form, config, texts);
-        report->count = sequence.count;
-        report->cut_first = texts[0].count - texts[0].kept;
-        report->cut_second = texts[1].count - texts[1].kept;
+        status = eitp__sequence_finish(&sequence, form, second != NULL, config, texts, report, error);
+    eitp__text_ids_release(&texts[0]);
+    eitp__text_ids_release(&texts[1]);
+    return status;
+}
+
+eitp_status eitp_tokenizer_encode_words(const eitp_tokenizer *tokenizer, const eitp_text *words, size_t count,
+                                        const eitp_sequence_config *config, int32_t *ids, int32_t *segments,
+                                        int32_t *word_of, size_t capacity, eitp_sequence_report *report,
+                                        eitp_error *error) {
+    const eitp_sequence_config whole = EITP__ZERO;
+    eitp__sequence sequence = {ids, segments, word_of, capacity, 0};
+    eitp__text_ids texts[2] = EITP__ZERO;
+    if (!tokenizer || (count && !words) || !report)
+        return eitp__fail_null(error, "eitp_tokenizer_encode_words", "tokenizer, words and report");
+    memset(report, 0, sizeof *report);
+    for (size_t i = 0; i < count; i++) {
+        if (words[i].size && !words[i].bytes)
+            return eitp__fail_null(error, "eitp_tokenizer_encode_words", "words with a size");
     }
-    for (size_t i = 0; i < 2; i++)
-        eitp__release(&tokenizer->host, texts[i].ids, texts[i].capacity * sizeof *texts[i].ids);
+    if (count > INT32_MAX)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a text has %zu words; at most %ld are supported", count,
+                          (long)INT32_MAX);
+    config = config ? config : &whole;
+    eitp_status status = eitp__sequence_check("eitp_tokenizer_encode_words", config, error);
+    texts[0].host = texts[1].host = &tokenizer->host;
+    if (status == EITP_OK)
+        status = eitp__text_ids_encode_words(tokenizer, words, count, &texts[0], error);
+    if (status == EITP_OK)
+        status = eitp__sequence_finish(&sequence, &tokenizer->single, 0, config, texts, report, error);
+    eitp__text_ids_release(&texts[0]);
     return status;
 }

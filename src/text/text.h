@@ -81,8 +81,8 @@ typedef struct eitp_tokenizer_train_config {
  * one with the smaller ids comes first. The same text gives the same tokenizer.
  *
  * First come RoBERTa's special tokens, if they are asked for, then the bytes in GPT-2's order, then the merges; GPT-2's
- * <|endoftext|> is last. Special tokens in the text are not learned from, and end a word. If the distinct matches exceed
- * memory_limit, the rarest are dropped, with a warning in the log.
+ * <|endoftext|> is last. Special tokens in the text are not learned from, and end a word. If the distinct matches
+ * exceed memory_limit, the rarest are dropped, with a warning in the log.
  */
 EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_train_config *config,
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);
@@ -185,6 +185,7 @@ typedef struct eitp_sequence_config {
 typedef struct eitp_sequence_report {
     size_t count;                 /* tokens of the sequence */
     size_t cut_first, cut_second; /* tokens that were cut from each text */
+    size_t cut_words;             /* of eitp_tokenizer_encode_words: words that lost all their tokens */
 } eitp_sequence_report;
 
 /*
@@ -201,6 +202,17 @@ EITP_API eitp_status eitp_tokenizer_encode_sequence(const eitp_tokenizer *tokeni
                                                     const eitp_text *second, const eitp_sequence_config *config,
                                                     int32_t *ids, int32_t *segments, size_t capacity,
                                                     eitp_sequence_report *report, eitp_error *error);
+
+/*
+ * The same for a text that is given as words, each of which is encoded by itself, as by transformers with
+ * is_split_into_words: byte-level BPE gets a space before each word (add_prefix_space). Stores in `word_of`, which may
+ * be NULL, the number of the word, from 0, that each id is a piece of; -1 for special tokens. A word may have no
+ * tokens.
+ */
+EITP_API eitp_status eitp_tokenizer_encode_words(const eitp_tokenizer *tokenizer, const eitp_text *words, size_t count,
+                                                 const eitp_sequence_config *config, int32_t *ids, int32_t *segments,
+                                                 int32_t *word_of, size_t capacity, eitp_sequence_report *report,
+                                                 eitp_error *error);
 
 /*
  * The bytes of one token, owned by the tokenizer; not necessarily whole characters, and not zero-terminated. Those of a

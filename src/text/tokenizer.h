@@ -96,6 +96,9 @@ EITP__PRIVATE eitp_status eitp__encoder_allocate(const eitp_tokenizer *tokenizer
                                                  eitp_token_sink sink, void *user, eitp_encoder **out,
                                                  eitp_error *error);
 
+/* Adds a space before each text from now on, in byte-level BPE. */
+EITP__PRIVATE void eitp__encoder_add_spaces(eitp_encoder *encoder);
+
 /* Number of pieces to remember for a text of this size. */
 EITP__PRIVATE size_t eitp__cache_size(size_t text_size);
 

@@ -254,7 +254,7 @@ static eitp_status eitp__copy_entry(const eitp_host *host, const char *from, con
 static eitp_status eitp__replace_config(const eitp__checkpoint_edit *edit, const char *path, eitp_error *error) {
     eitp__labels *labels = NULL;
     eitp_status status = EITP_OK;
-    if (edit->config.head == EITP_HEAD_CLASSIFIER)
+    if (eitp_head_has_labels(edit->config.head))
         status = eitp__labels_read_file(edit->host, path, &labels, error);
     if (!status)
         status = eitp__transformer_config_write(edit->host, path, &edit->config, labels, -1, EITP_F32, error);
