@@ -106,11 +106,12 @@ if ${CC:-cc} -shared -fPIC vanish.c -o vanish.so -ldl 2>/dev/null; then
         $test whole generate --threads 1 --prompt a --tokens 1 --model
         $test whole eval --threads 1 --data small.txt --model
         $test whole embed --threads 1 --text a --model
-        $test whole bench step --threads 1 --block-size 16 --grad-accum 1 --steps 1 --model
         $test whole merge --output-dir merged --adapter adapters --model
     done
     check "merge: nothing is left of a failure" test ! -e merged
     reads_another adapters merge --output-dir merged --adapter
+    # Only the shape: there are no weights to miss.
+    reads_another whole bench step --threads 1 --block-size 16 --grad-accum 1 --steps 1 --model
 else
     echo "SKIPPED checkpoints that are removed while they are read: no shared library can be built"
 fi
