@@ -9599,7 +9599,7 @@ EITP__PRIVATE void eitp__sum_groups(const eitp__label_counts *counts, int64_t co
 /* The type of an entity label; NULL if it is outside. */
 EITP__PRIVATE const char *eitp__entity_type(const char *label);
 
-/* True if a word with `label` goes on with the entity of the word before it; NULL: there is no word. */
+/* True if a word with `label` goes on with the entity of the word before it, whose label is NULL at the beginning. */
 EITP__PRIVATE int eitp__entity_goes_on(const char *previous, const char *label);
 
 /* Sorts column `label` of scores or targets into `order`. */
@@ -36867,7 +36867,7 @@ static int eitp__is_column_byte(char byte) {
     return !strchr(" \t\r\n", byte) || !byte;
 }
 
-/* The column that begins at *at or after it, and *at behind it; size 0: there is none. */
+/* The next column from *at on, which moves behind it; size 0 at the end of the line. */
 static eitp_text eitp__conll_column(const eitp__buffer *line, size_t *at) {
     eitp_text column;
     while (*at < line->size && !eitp__is_column_byte(line->data[*at]))

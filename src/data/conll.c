@@ -27,7 +27,7 @@ static int eitp__is_column_byte(char byte) {
     return !strchr(" \t\r\n", byte) || !byte;
 }
 
-/* The column that begins at *at or after it, and *at behind it; size 0: there is none. */
+/* The next column from *at on, which moves behind it; size 0 at the end of the line. */
 static eitp_text eitp__conll_column(const eitp__buffer *line, size_t *at) {
     eitp_text column;
     while (*at < line->size && !eitp__is_column_byte(line->data[*at]))

@@ -100,7 +100,7 @@ EITP__PRIVATE void eitp__sum_groups(const eitp__label_counts *counts, int64_t co
 /* The type of an entity label; NULL if it is outside. */
 EITP__PRIVATE const char *eitp__entity_type(const char *label);
 
-/* True if a word with `label` goes on with the entity of the word before it; NULL: there is no word. */
+/* True if a word with `label` goes on with the entity of the word before it, whose label is NULL at the beginning. */
 EITP__PRIVATE int eitp__entity_goes_on(const char *previous, const char *label);
 
 /* Sorts column `label` of scores or targets into `order`. */
