@@ -2975,7 +2975,7 @@ typedef struct eitp_text_windows {
     eitp_token_ids before, after;
 } eitp_text_windows;
 
-/* `max_length` is that of a window with its special tokens. `tokenizer` NULL: there are none. EITP_ERROR_ARGUMENT if
+/* `max_length` is that of a window with its special tokens. `tokenizer` NULL: without them. EITP_ERROR_ARGUMENT if
    the range has no tokens or is not within the source, or max_length leaves no room for one. */
 EITP_API eitp_status eitp_text_windows_init(eitp_text_windows *windows, const eitp_token_source *source,
                                             const eitp_tokenizer *tokenizer, int64_t max_length, eitp_error *error);
@@ -40801,7 +40801,7 @@ eitp_status eitp_labelled_memory_source(const eitp_labelled_arrays *arrays, eitp
 /* >>src/data/label_counts.c */
 /* How often labels occur, and class weights. */
 
-/* Counts labels of sample `number`; -1 is none. */
+/* Counts labels of sample `number`; a label of -1 is not counted. */
 static eitp_status eitp__count_labels_of(const eitp_labelled_source *source, uint64_t number, const int32_t *labels,
                                          int64_t count, uint64_t *counts, eitp_error *error) {
     for (int64_t i = 0; i < count; i++) {

@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/* Counts labels of sample `number`; -1 is none. */
+/* Counts labels of sample `number`; a label of -1 is not counted. */
 static eitp_status eitp__count_labels_of(const eitp_labelled_source *source, uint64_t number, const int32_t *labels,
                                          int64_t count, uint64_t *counts, eitp_error *error) {
     for (int64_t i = 0; i < count; i++) {

@@ -240,7 +240,7 @@ typedef struct eitp_text_windows {
     eitp_token_ids before, after;
 } eitp_text_windows;
 
-/* `max_length` is that of a window with its special tokens. `tokenizer` NULL: there are none. EITP_ERROR_ARGUMENT if
+/* `max_length` is that of a window with its special tokens. `tokenizer` NULL: without them. EITP_ERROR_ARGUMENT if
    the range has no tokens or is not within the source, or max_length leaves no room for one. */
 EITP_API eitp_status eitp_text_windows_init(eitp_text_windows *windows, const eitp_token_source *source,
                                             const eitp_tokenizer *tokenizer, int64_t max_length, eitp_error *error);
