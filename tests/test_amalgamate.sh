@@ -230,7 +230,12 @@ finds "a compiler that does not know the name of a file" "$work/long.c" -std=c11
     '-DHEADER="eitp.h"' '-DEITP_FILE="eitp.h"'
 finds "a name of the program's own" "$work/long.c" -std=c11 -I"$places/include" '-DHEADER="renamed.hpp"' \
     '-DEITP_FILE="renamed.hpp"'
-finds "C++" "$work/long.c" -x c++ -std=c++17 -I"$places/include" '-DHEADER="eitp.h"'
+printf 'int main() { return 0; }\n' >"$work/probe.cpp"
+if "$CC" -std=c++17 "$work/probe.cpp" -o "$work/probe" 2>/dev/null; then
+    finds "C++" "$work/long.c" -x c++ -std=c++17 -I"$places/include" '-DHEADER="eitp.h"'
+else
+    echo "SKIPPED eitp.h in C++: $CC compiles no C++"
+fi
 if printf '#ifndef __FILE_NAME__\n#error\n#endif\n' | "$CC" -fsyntax-only -x c - 2>/dev/null; then
     finds "another name" "$work/long.c" -std=c11 -I"$places/include" '-DHEADER="renamed.hpp"'
     finds "a symbolic link" "$work/long.c" -std=c11 -I"$places/link" '-DHEADER="other.h"'

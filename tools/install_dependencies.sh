@@ -21,6 +21,10 @@ has_fuzzer() {
         "$CLANG" -fsanitize=fuzzer,address,undefined
 }
 
+compiles_cpp() {
+    links 'int main() { return 0; }' "$CC" -x c++ -std=c++17 -lstdc++
+}
+
 apt=
 if [ "${INSTALL:-1}" = 1 ] && command -v apt-get >/dev/null 2>&1; then
     if [ "$(id -u)" = 0 ]; then
@@ -67,6 +71,7 @@ fi
 if [ "$1" = test ] || [ "$1" = nightly ]; then
     opens libyaml-0.so.2 || install libyaml-0-2
     opens libopenblas.so.0 || install libopenblas0-pthread
+    compiles_cpp || install g++
     needs "$CLANG" clang
     if command -v "$CLANG" >/dev/null 2>&1 && ! has_fuzzer; then
         major=$("$CLANG" -dumpversion | sed 's/\..*//')
