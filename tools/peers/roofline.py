@@ -45,7 +45,7 @@ def main():
     for _ in range(arguments.rounds):
         for case in cases:
             row = bench(arguments, *case)
-            if case not in best or row["of_limit"] > best[case]["of_limit"]:
+            if case not in best or row["of_limit_best"] > best[case]["of_limit_best"]:
                 best[case] = row
     about = {"model": arguments.model, "task": arguments.task}
     print(json.dumps({**reports.header("roofline"), **about, "rows": [best[case] for case in cases]}, indent=1))
