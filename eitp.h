@@ -2833,9 +2833,16 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
+/* Which values of a metric are better. */
+typedef enum eitp_metric_direction {
+    EITP_LOWER_IS_BETTER = -1,
+    EITP_DIRECTION_UNKNOWN = 0, /* the metric is recorded, but a run can neither keep the best of it nor stop by it */
+    EITP_HIGHER_IS_BETTER = 1
+} eitp_metric_direction;
+
 /* Adds a metric: values as of a loss term that evaluation reports and training ignores. Add metrics after all terms.
-   The name "loss" is reserved for the weighted sum of the terms. */
-EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values);
+   The name "loss" is reserved for the weighted sum of the terms. Of losses lower is better. */
+EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction);
 
 /*
  * Adds an output that evaluation hands to eitp_task.observe, and training ignores: for each row, [n, shape...], or for
@@ -2870,8 +2877,8 @@ typedef struct eitp_metric {
 
 /* A metric that is not a mean over samples, such as F1: eitp_task.judge computes it from all samples. */
 typedef struct eitp_task_metric {
-    const char *name;     /* as of eitp_pass_metric */
-    int higher_is_better; /* decides which checkpoint is the best (eitp_run_config.keep_best) */
+    const char *name; /* as of eitp_pass_metric */
+    eitp_metric_direction direction;
 } eitp_task_metric;
 
 /* A sample of an evaluation, after the pass that it was in. Valid during the call. */
@@ -3428,9 +3435,9 @@ EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t sample
  */
 EITP_API int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name);
 
-/* 1 if higher values of the metric are better, -1 if lower ones are; 0 if the task does not say (see eitp_task_metric),
-   and for NULL. */
-EITP_API int eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name);
+/* Which values of "loss", a loss term or a metric are better. EITP_DIRECTION_UNKNOWN if the task gives the metric none,
+   if it has no such metric, and for NULL. */
+EITP_API eitp_metric_direction eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name);
 
 /*
  * Evaluates `samples` samples of a split of a task without a trainer, `batch_size` at a time; 0, or more than there
@@ -3857,12 +3864,11 @@ typedef struct eitp_run_config {
        0: the run always waits. */
     uint64_t async_save_bytes;
     int64_t save_total_limit; /* keep the N newest checkpoints; 0: all. */
-    /* "loss", or the name of a loss term or metric of the task. After each evaluation that is the best so far a
-       checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it; one
-       that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL: the best
-       checkpoint is not kept. */
+    /* "loss", or the name of a loss term or of a metric that has a direction (eitp_pass_metric, eitp_task_metric).
+       After each evaluation that is the best so far a checkpoint is written, and it is kept in addition to the newest
+       ones. best.json in the directory names it; one that cannot be written is an EITP_EVENT_WARNING. The evaluation
+       before step 1 does not count. NULL: the best checkpoint is not kept. */
     const char *keep_best;
-    int higher_is_better;  /* for keep_best, unless the task says it (eitp_task_metric) */
     int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
                               loss if it is NULL); 0: never */
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */
@@ -9420,6 +9426,7 @@ typedef struct eitp__quantity {
     char name[EITP_QUANTITY_NAME_SIZE];
     eitp__quantity_kind kind;
     int is_term;
+    eitp_metric_direction direction;
     eitp_schedule schedule; /* of a term's weight */
     eitp_tensor *values;    /* output F32 [n], [places], or a single value */
     eitp_tensor *weight;    /* input F32 [1] of a term in training: the factor of its sum */
@@ -45961,6 +45968,7 @@ static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eit
     snprintf(quantity->name, sizeof quantity->name, "%s", name);
     quantity->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
     quantity->is_term = is_term;
+    quantity->direction = EITP_LOWER_IS_BETTER;
     pass->quantity_count += quantity->values != NULL;
     return quantity->values ? quantity : NULL;
 }
@@ -45981,9 +45989,18 @@ void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, cons
     pass->loss = pass->loss ? eitp_add(pass->loss, sum) : sum;
 }
 
-void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values) {
-    if (!eitp_pass_is_training(pass))
-        eitp__quantity_add(pass, name, values, 0);
+static int eitp__is_direction(eitp_metric_direction direction) {
+    return direction == EITP_LOWER_IS_BETTER || direction == EITP_DIRECTION_UNKNOWN ||
+           direction == EITP_HIGHER_IS_BETTER;
+}
+
+void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction) {
+    eitp__quantity *metric = eitp_pass_is_training(pass) ? NULL : eitp__quantity_add(pass, name, values, 0);
+    if (!metric)
+        return;
+    metric->direction = direction;
+    if (!eitp__is_direction(direction))
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "metric '%s': unknown direction %d", name, (int)direction);
 }
 
 void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values) {
@@ -46022,6 +46039,11 @@ static eitp_status eitp__task_check_metrics(const eitp_task *task, eitp_error *e
     if (task->metric_count < 0 || task->metric_count > EITP_MAX_TASK_METRICS || !task->metrics)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's metric_count is %d; it must be 0 to %d, with metrics",
                           task->metric_count, EITP_MAX_TASK_METRICS);
+    for (int m = 0; m < task->metric_count; m++) {
+        if (!eitp__is_direction(task->metrics[m].direction))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "metric '%.60s': unknown direction %d",
+                              task->metrics[m].name ? task->metrics[m].name : "", (int)task->metrics[m].direction);
+    }
     return task->observation_bytes && task->observe && task->judge
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -47247,29 +47269,32 @@ typedef struct eitp__metric_row {
 } eitp__metric_row;
 
 static const eitp__metric_row eitp__metric_rows[] = {
-    {EITP_PROBLEM_SINGLE_LABEL, {"accuracy", 1}, eitp__accuracy, 0},
-    {EITP_PROBLEM_SINGLE_LABEL, {"macro_f1", 1}, eitp__macro_f1, 0},
-    {EITP_PROBLEM_SINGLE_LABEL, {"micro_f1", 1}, eitp__micro_f1, 0},
-    {EITP_PROBLEM_SINGLE_LABEL, {"macro_precision", 1}, eitp__macro_precision, 0},
-    {EITP_PROBLEM_SINGLE_LABEL, {"macro_recall", 1}, eitp__macro_recall, 0},
-    {EITP_PROBLEM_SINGLE_LABEL, {"mcc", 1}, eitp__matthews_correlation, 0},
-    {EITP_PROBLEM_SINGLE_LABEL, {"auroc", 1}, eitp__area_under_roc, 0},
-    {EITP_PROBLEM_SINGLE_LABEL, {"calibration_error", 0}, eitp__calibration_error, 0},
-    {EITP_PROBLEM_MULTI_LABEL, {"subset_accuracy", 1}, eitp__accuracy, 0},
-    {EITP_PROBLEM_MULTI_LABEL, {"macro_f1", 1}, eitp__macro_f1, 0},
-    {EITP_PROBLEM_MULTI_LABEL, {"micro_f1", 1}, eitp__micro_f1, 0},
-    {EITP_PROBLEM_MULTI_LABEL, {"macro_precision", 1}, eitp__macro_precision, 0},
-    {EITP_PROBLEM_MULTI_LABEL, {"macro_recall", 1}, eitp__macro_recall, 0},
-    {EITP_PROBLEM_MULTI_LABEL, {"auroc", 1}, eitp__area_under_roc, 0},
-    {EITP_PROBLEM_REGRESSION, {"mse", 0}, eitp__mean_squared_error, 0},
-    {EITP_PROBLEM_REGRESSION, {"mae", 0}, eitp__mean_absolute_error, 0},
-    {EITP_PROBLEM_REGRESSION, {"pearson", 1}, eitp__pearson_correlation, 0},
-    {EITP_PROBLEM_REGRESSION, {"spearman", 1}, eitp__spearman_correlation, 0},
-    {EITP_PROBLEM_TOKENS, {"accuracy", 1}, eitp__micro_f1, 0}, /* with one label each, they are the same */
-    {EITP_PROBLEM_TOKENS, {"macro_f1", 1}, eitp__macro_f1, 0},
-    {EITP_PROBLEM_TOKENS, {"entity_f1", 1}, eitp__entity_f1, 1},
-    {EITP_PROBLEM_TOKENS, {"entity_precision", 1}, eitp__entity_precision, 1},
-    {EITP_PROBLEM_TOKENS, {"entity_recall", 1}, eitp__entity_recall, 1},
+    {EITP_PROBLEM_SINGLE_LABEL, {"accuracy", EITP_HIGHER_IS_BETTER}, eitp__accuracy, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_f1", EITP_HIGHER_IS_BETTER}, eitp__macro_f1, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"micro_f1", EITP_HIGHER_IS_BETTER}, eitp__micro_f1, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_precision", EITP_HIGHER_IS_BETTER}, eitp__macro_precision, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"macro_recall", EITP_HIGHER_IS_BETTER}, eitp__macro_recall, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"mcc", EITP_HIGHER_IS_BETTER}, eitp__matthews_correlation, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"auroc", EITP_HIGHER_IS_BETTER}, eitp__area_under_roc, 0},
+    {EITP_PROBLEM_SINGLE_LABEL, {"calibration_error", EITP_LOWER_IS_BETTER}, eitp__calibration_error, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"subset_accuracy", EITP_HIGHER_IS_BETTER}, eitp__accuracy, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_f1", EITP_HIGHER_IS_BETTER}, eitp__macro_f1, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"micro_f1", EITP_HIGHER_IS_BETTER}, eitp__micro_f1, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_precision", EITP_HIGHER_IS_BETTER}, eitp__macro_precision, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"macro_recall", EITP_HIGHER_IS_BETTER}, eitp__macro_recall, 0},
+    {EITP_PROBLEM_MULTI_LABEL, {"auroc", EITP_HIGHER_IS_BETTER}, eitp__area_under_roc, 0},
+    {EITP_PROBLEM_REGRESSION, {"mse", EITP_LOWER_IS_BETTER}, eitp__mean_squared_error, 0},
+    {EITP_PROBLEM_REGRESSION, {"mae", EITP_LOWER_IS_BETTER}, eitp__mean_absolute_error, 0},
+    {EITP_PROBLEM_REGRESSION, {"pearson", EITP_HIGHER_IS_BETTER}, eitp__pearson_correlation, 0},
+    {EITP_PROBLEM_REGRESSION, {"spearman", EITP_HIGHER_IS_BETTER}, eitp__spearman_correlation, 0},
+    {EITP_PROBLEM_TOKENS,
+     {"accuracy", EITP_HIGHER_IS_BETTER},
+     eitp__micro_f1,
+     0}, /* with one label each, they are the same */
+    {EITP_PROBLEM_TOKENS, {"macro_f1", EITP_HIGHER_IS_BETTER}, eitp__macro_f1, 0},
+    {EITP_PROBLEM_TOKENS, {"entity_f1", EITP_HIGHER_IS_BETTER}, eitp__entity_f1, 1},
+    {EITP_PROBLEM_TOKENS, {"entity_precision", EITP_HIGHER_IS_BETTER}, eitp__entity_precision, 1},
+    {EITP_PROBLEM_TOKENS, {"entity_recall", EITP_HIGHER_IS_BETTER}, eitp__entity_recall, 1},
 };
 
 static int eitp__is_metric_of(const eitp__metric_row *row, eitp_problem problem, int has_entities) {
@@ -51080,28 +51105,34 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_e
                                trainer->step, evaluation, error);
 }
 
-int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name) {
-    const eitp_pass *pass;
-    if (!trainer || !name || !trainer->plans.task.samples[EITP_VALIDATION])
-        return 0;
-    pass = &trainer->plans.evaluator.pass;
+/* True if the task has a loss term or a metric of this name, or if the name is "loss". */
+static int eitp__find_direction(const eitp_trainer *trainer, const char *name, eitp_metric_direction *direction) {
+    const eitp_pass *pass = &trainer->plans.evaluator.pass;
+    const eitp_task *task = &trainer->plans.task;
+    *direction = EITP_LOWER_IS_BETTER;
     for (int q = 0; q < pass->quantity_count; q++) {
+        *direction = pass->quantities[q].direction;
         if (!strcmp(name, pass->quantities[q].name))
             return 1;
     }
-    return !strcmp(name, "loss") || eitp_trainer_metric_direction(trainer, name);
+    for (int m = 0; m < task->metric_count; m++) {
+        *direction = task->metrics[m].direction;
+        if (!strcmp(name, task->metrics[m].name))
+            return 1;
+    }
+    *direction = EITP_LOWER_IS_BETTER;
+    return !strcmp(name, "loss");
 }
 
-int eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name) {
-    const eitp_task *task;
-    if (!trainer || !name)
-        return 0;
-    task = &trainer->plans.task;
-    for (int m = 0; m < task->metric_count; m++) {
-        if (!strcmp(name, task->metrics[m].name))
-            return task->metrics[m].higher_is_better ? 1 : -1;
-    }
-    return 0;
+int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name) {
+    eitp_metric_direction direction;
+    return trainer && name && trainer->plans.task.samples[EITP_VALIDATION] &&
+           eitp__find_direction(trainer, name, &direction);
+}
+
+eitp_metric_direction eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name) {
+    eitp_metric_direction direction = EITP_DIRECTION_UNKNOWN;
+    return trainer && name && eitp__find_direction(trainer, name, &direction) ? direction : EITP_DIRECTION_UNKNOWN;
 }
 
 eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
@@ -55574,10 +55605,8 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     return eitp__run_follow_best(run, error);
 }
 
-/* What the task does not say, the configuration says. */
 static int eitp__run_prefers_higher(const eitp_run *run) {
-    const int direction = eitp_trainer_metric_direction(run->trainer, eitp__run_metric_name(run));
-    return direction ? direction > 0 : run->config.higher_is_better;
+    return eitp_trainer_metric_direction(run->trainer, eitp__run_metric_name(run)) == EITP_HIGHER_IS_BETTER;
 }
 
 /* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */
@@ -55701,6 +55730,11 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
     if (run->keep_best && !eitp_trainer_has_metric(run->trainer, run->keep_best))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "unknown metric '%s' (choose from loss and the task's loss terms and metrics)",
+                          run->keep_best);
+    if (run->keep_best && !eitp_trainer_metric_direction(run->trainer, run->keep_best))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "keep_best: metric '%s' has no direction; pass EITP_HIGHER_IS_BETTER or EITP_LOWER_IS_BETTER "
+                          "to eitp_pass_metric, or set it in eitp_task_metric",
                           run->keep_best);
     if (config->patience > 0 && config->eval_steps <= 0 && !(config->eval_epochs > 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,

@@ -26,9 +26,10 @@ typedef struct own {
     eitp_trainer_config config;
     eitp_trainer *trainer;
     int parts;
-    eitp_schedule weight;      /* of "sample" and "squares" */
-    int64_t nan_sample;        /* the sample whose target is NaN; -1: none */
-    int64_t unlabelled_before; /* samples below have no label, and of the others every third one */
+    eitp_schedule weight;            /* of "sample" and "squares" */
+    eitp_metric_direction direction; /* of "row size" and "sample size" */
+    int64_t nan_sample;              /* the sample whose target is NaN; -1: none */
+    int64_t unlabelled_before;       /* samples below have no label, and of the others every third one */
     eitp_status build_fails, read_fails, identify_fails, save_fails;
     int reads;
     eitp_task_identity identity;
@@ -126,9 +127,9 @@ static RUN_UNUSED eitp_status own_build(void *user, eitp_pass *pass, eitp_error 
         eitp_pass_term(pass, "empty samples", eitp_sum(own_is_below_zero(label), EITP_ALL_DIMENSIONS, 0), &none);
     }
     if (o->parts & OWN_METRICS) {
-        eitp_pass_metric(pass, "row size", eitp_multiply(counts, eitp_abs(predicted)));
-        eitp_pass_metric(pass, "sample size", eitp_abs(guess));
-        eitp_pass_metric(pass, "total", eitp_sum(row, EITP_ALL_DIMENSIONS, 0));
+        eitp_pass_metric(pass, "row size", eitp_multiply(counts, eitp_abs(predicted)), o->direction);
+        eitp_pass_metric(pass, "sample size", eitp_abs(guess), o->direction);
+        eitp_pass_metric(pass, "total", eitp_sum(row, EITP_ALL_DIMENSIONS, 0), EITP_DIRECTION_UNKNOWN);
     }
     if (o->build_fails)
         return eitp__fail(why, o->build_fails, "nothing to build with");

@@ -249,9 +249,10 @@ static void evaluations_are_judged(void) {
     CHECK(samples == VALIDATION);
     CHECK(fabs(metric_of(&all, "accuracy") - (double)right / VALIDATION) < 1e-12);
     CHECK(fabs(metric_of(&all, "macro_f1") - f1) < 1e-12);
-    CHECK(eitp_trainer_metric_direction(e.r.trainer, "macro_f1") == 1);
-    CHECK(eitp_trainer_metric_direction(e.r.trainer, "calibration_error") == -1);
-    CHECK(!eitp_trainer_metric_direction(e.r.trainer, "loss") && !eitp_trainer_metric_direction(NULL, "loss"));
+    CHECK(eitp_trainer_metric_direction(e.r.trainer, "macro_f1") == EITP_HIGHER_IS_BETTER);
+    CHECK(eitp_trainer_metric_direction(e.r.trainer, "calibration_error") == EITP_LOWER_IS_BETTER);
+    CHECK(eitp_trainer_metric_direction(e.r.trainer, "loss") == EITP_LOWER_IS_BETTER);
+    CHECK(!eitp_trainer_metric_direction(e.r.trainer, "mse") && !eitp_trainer_metric_direction(NULL, "loss"));
     CHECK(eitp_trainer_has_metric(e.r.trainer, "auroc") && !eitp_trainer_has_metric(e.r.trainer, "mse"));
     end_run(&e.r);
     REQUIRE_OK(begin_problem(&e, &v, "distilbert-base", EITP_PROBLEM_REGRESSION), error_);
@@ -390,7 +391,8 @@ static void wrong_samples_are_told(void) {
 
 /* A task's own metrics must be complete, and have names of their own. */
 static void incomplete_judges_are_refused(void) {
-    static const eitp_task_metric taken[] = {{"loss", 1}};
+    static const eitp_task_metric taken[] = {{"loss", EITP_HIGHER_IS_BETTER}};
+    static const eitp_task_metric astray[] = {{"astray", (eitp_metric_direction)-2}};
     const variant v = default_variant();
     eitp_evaluation evaluation;
     encoder e;
@@ -406,6 +408,9 @@ static void incomplete_judges_are_refused(void) {
     task.metrics = taken;
     task.metric_count = 1;
     CHECK(is_refused(eitp_evaluate(&task, EITP_VALIDATION, 4, 0, &evaluation, &error_), EITP_ERROR_ARGUMENT, "'loss'"));
+    task.metrics = astray;
+    CHECK(is_refused(eitp_evaluate(&task, EITP_VALIDATION, 4, 0, &evaluation, &error_), EITP_ERROR_ARGUMENT,
+                     "metric 'astray': unknown direction -2"));
     eitp_pass_output(NULL, "scores", NULL);
     end_run(&e.r);
 }

@@ -133,6 +133,10 @@ model.num_attention_heads 4 heads 4
 model.hidden_size 32 width 32
 model.n_positions 99 positions 99
 drop_last true drop-last true
+metric_for_best_model "eval_loss" keep-best "loss"
+metric_for_best_model "val_macro_f1" keep-best "macro_f1"
+load_best_model_at_end true keep-best "loss"
+load_best_model_at_end false
 dataloader_num_workers 8 data-workers 8
 dataloader_num_workers "auto" data-workers WORKERS
 dataloader_prefetch_factor 4 prefetch 4
@@ -166,6 +170,17 @@ for path in zero_optimization.stage zero_optimization.offload_optimizer.device; 
     check "$path: what there is instead" grep -q "^warning: zero_optimization has no effect: .*factored.*offload" err
     check "$path: one line" test "$(lines err)" -eq 1
 done
+
+# A metric that is named replaces the loss that load_best_model_at_end means, in any order and wherever it is given.
+for names in '"load_best_model_at_end": true, "metric_for_best_model": "f1"' '"metric_for_best_model": "f1", "load_best_model_at_end": true'; do
+    echo "{$names}" >nested.json
+    check "$names" test "$(settings_of nested.json)" = 'keep-best "f1"'
+done
+echo '{"keep-best": "f1"}' >nested.json
+exits 0 "--load-best-model-at-end" train --config nested.json --load-best-model-at-end --print-config
+check "--load-best-model-at-end and a metric in the file" grep -q '^keep-best  *"f1" ' out
+exits 0 "--load-best-model-at-end" train --metric-for-best-model eval_f1 --load-best-model-at-end --print-config
+check "--load-best-model-at-end and a metric" grep -q '^keep-best  *"f1" ' out
 
 echo '{"optimizer": {"betas": [0.8, 0.95]}}' >nested.json
 sets nested.json <<'END'

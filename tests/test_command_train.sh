@@ -107,6 +107,16 @@ exits 0 "stopped early: resume" train --resume auto --output-dir patient --threa
 check "stopped early: it stays stopped" grep -q '^stopped early: step 6 of 12, ' out
 exits 0 "more patience" train --resume auto --output-dir patient --threads 1 --patience 3
 check "more patience: it continues" grep -q '^stopped early: step 8 of 12, ' out
+# The same by the key of the records, and as transformers spells it.
+exits 0 "--keep-best val_loss" $train --steps 2 --eval-steps 1 --keep-best val_loss --output-dir keyed
+check "val_loss: best.json" grep -q '"metric": "loss"' keyed/best.json
+check "val_loss: run.json" grep -q '"keep-best": "loss"' keyed/run.json
+exits 0 "--metric_for_best_model eval_loss" $train --steps 2 --eval-steps 1 --load_best_model_at_end True \
+    --metric_for_best_model eval_loss --greater_is_better False --output-dir keyed --overwrite-output-dir
+check "eval_loss: best.json" grep -q '"metric": "loss"' keyed/best.json
+check "greater_is_better has no effect" grep -q '^warning: --greater_is_better has no effect: .*direction' err
+refuses 1 "unknown metric 'val_' (choose from loss)" $train --steps 1 --keep-best val_ --output-dir gone
+refuses 1 "unknown metric 'beauty' (choose from loss)" $train --steps 1 --keep-best val_beauty --output-dir gone
 refuses 1 "unknown metric 'beauty' (choose from loss)" $train --steps 1 --keep-best beauty --output-dir gone
 refuses 1 "require validation data" $train --steps 1 --val-fraction 0 --keep-best loss --output-dir gone
 refuses 1 "set --eval-steps" $train --steps 1 --eval-steps 0 --patience 1 --output-dir gone

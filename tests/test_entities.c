@@ -161,8 +161,9 @@ static void metrics_are_those_of_seqeval(void) {
         while (found < count && strcmp(rows[found].name, metrics[m].name))
             found++;
         REQUIRE(found < count);
-        CHECK_THAT(fabs(results[found].mean - metrics[m].value) < 1e-12 && rows[found].higher_is_better, "%s %.17g",
-                   metrics[m].name, results[found].mean);
+        CHECK_THAT(fabs(results[found].mean - metrics[m].value) < 1e-12 &&
+                       rows[found].direction == EITP_HIGHER_IS_BETTER,
+                   "%s %.17g", metrics[m].name, results[found].mean);
         CHECK_THAT(results[found].error > 0.01 && results[found].error < 0.1, "%s: error %g", metrics[m].name,
                    results[found].error);
     }

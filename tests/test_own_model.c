@@ -24,7 +24,7 @@ static eitp_status build(void *user, eitp_pass *pass, eitp_error *why) {
     miss = eitp_subtract(y, x);
     eitp_pass_term(pass, "reconstruction", eitp_sum(eitp_multiply(miss, miss), 2, 0), NULL);
     eitp_pass_term(pass, "activity", eitp_mean(eitp_multiply(code, code), 2, 0), &rising);
-    eitp_pass_metric(pass, "largest", eitp_max(eitp_multiply(miss, miss), 2, 0));
+    eitp_pass_metric(pass, "largest", eitp_max(eitp_multiply(miss, miss), 2, 0), EITP_LOWER_IS_BETTER);
     return eitp_graph_status(graph, why);
 }
 

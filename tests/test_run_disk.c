@@ -112,6 +112,7 @@ typedef struct fixture {
     eitp_host host;
     int64_t stop_after, fills_after, fails_after; /* steps; 0: never. Then the disk has no room, or data fail. */
     int failure;                                  /* 0: an error, 1: the end of the file, 2: other content */
+    int prefers_higher;                           /* of losses */
     int events[24];
     char said[8192]; /* messages of all events but steps, each with a newline */
     uint64_t size;   /* of a checkpoint */
@@ -177,6 +178,8 @@ static eitp_status make_trainer(fixture *f) {
     v.threads = 1;
     v.isa = "ref";
     status = make_run(&f->trained, &f->host, &v, f->directory, &error_);
+    if (!status && f->prefers_higher)
+        f->trained.trainer->plans.evaluator.pass.quantities[0].direction = EITP_HIGHER_IS_BETTER;
     if (!status)
         eitp__checkpoint_size(&f->trained.trainer->plans.task, &f->size, &largest);
     return status;
@@ -520,7 +523,7 @@ static void the_best_is_not_removed(void) {
     fixture f;
     REQUIRE(begin(&f));
     f.config.keep_best = "loss";
-    f.config.higher_is_better = 1; /* the first evaluation, at step 1, is the best of a loss that falls */
+    f.prefers_higher = 1; /* the first evaluation, at step 1, is the best of a loss that falls */
     f.config.eval_steps = 1;
     f.config.save_total_limit = 2;
     CHECK_THAT(!train(&f, 3.4) && f.report.best_step == 1, "%s: best %d", error_.message, (int)f.report.best_step);

@@ -352,6 +352,7 @@ enum {
     NULL_INPUT,
     WIDE_INPUT,
     LATE_TERM,
+    BAD_DIRECTION,
     WIDE_VALUES,
     FAILED_OP,
     LOST_LOOKUP,
@@ -367,9 +368,9 @@ static void build_terms_badly(int which, eitp_pass *pass, eitp_tensor *x) {
     if (which == SAME_TERMS)
         eitp_pass_term(pass, "fine", x, NULL);
     if (which == SAME_MEASURE)
-        eitp_pass_metric(pass, "fine", x);
+        eitp_pass_metric(pass, "fine", x, EITP_LOWER_IS_BETTER);
     if (which == MEASURE_CALLED_LOSS)
-        eitp_pass_metric(pass, "loss", x);
+        eitp_pass_metric(pass, "loss", x, EITP_LOWER_IS_BETTER);
     if (which == LONG_NAME)
         eitp_pass_term(pass, "a name of thirty-two characters.", x, NULL);
     if (which == NO_NAME)
@@ -377,9 +378,11 @@ static void build_terms_badly(int which, eitp_pass *pass, eitp_tensor *x) {
     if (which == NULL_NAME)
         eitp_pass_term(pass, NULL, x, NULL);
     if (which == LATE_TERM) {
-        eitp_pass_metric(pass, "measured", x);
+        eitp_pass_metric(pass, "measured", x, EITP_LOWER_IS_BETTER);
         eitp_pass_term(pass, "late", x, NULL);
     }
+    if (which == BAD_DIRECTION)
+        eitp_pass_metric(pass, "astray", x, (eitp_metric_direction)7);
     if (which == WIDE_VALUES)
         eitp_pass_term(pass, "wide", eitp_pass_row_input(pass, "y", EITP_F32, 1, two, 0), NULL);
     if (which == FAILED_OP)
@@ -431,6 +434,7 @@ static void invalid_builds_are_refused(void) {
         "name",
         "'wide'",
         "'late': add loss terms before metrics",
+        "metric 'astray': unknown direction 7",
         "'wide'",
         "matmul",
         "row input",
@@ -469,7 +473,7 @@ static void functions_of_passes_accept_null(void) {
     eitp_pass_unique(NULL, NULL, 1, &unique, &inverse);
     CHECK(!unique && !inverse && !eitp_pass_model_inputs(NULL, NULL).tokens);
     eitp_pass_term(NULL, "x", NULL, NULL);
-    eitp_pass_metric(NULL, "x", NULL);
+    eitp_pass_metric(NULL, "x", NULL, EITP_LOWER_IS_BETTER);
     eitp_task_release(NULL);
 }
 

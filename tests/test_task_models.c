@@ -58,7 +58,7 @@ static void build_labels(const model *m, eitp_pass *pass) {
     logits = key ? eitp_dropout(logits, key, 0.2) : logits;
     logits = eitp_linear(logits, matrix(m, pass, "classes.weight", WIDTH, CLASSES), NULL, EITP_NO_ACTIVATION);
     eitp_pass_term(pass, "labels", eitp_cross_entropy(logits, labels, -1), &half);
-    eitp_pass_metric(pass, "accuracy", eitp_equal(eitp_argmax(logits, -1, 0), labels));
+    eitp_pass_metric(pass, "accuracy", eitp_equal(eitp_argmax(logits, -1, 0), labels), EITP_HIGHER_IS_BETTER);
 }
 
 static eitp_tensor *build_attention(const model *m, eitp_pass *pass, eitp_tensor *x) {

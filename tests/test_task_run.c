@@ -151,7 +151,7 @@ static void the_best_is_kept_by_a_term_or_a_metric(void) {
     static const struct {
         const char *name;
         int quantity, higher;
-    } ways[] = {{"sample size", 3, 0}, {"sample size", 3, 1}, {"row size", 2, 0}, {"row", 0, 0}, {"row", 0, 1}};
+    } ways[] = {{"sample size", 3, 0}, {"sample size", 3, 1}, {"row size", 2, 0}, {"row", 0, 0}};
     char json[1024];
     int different = 0;
     for (size_t i = 0; i < EITP__COUNT(ways); i++) {
@@ -159,7 +159,7 @@ static void the_best_is_kept_by_a_term_or_a_metric(void) {
         int64_t best;
         REQUIRE(begin(&f));
         f.config.keep_best = ways[i].name;
-        f.config.higher_is_better = ways[i].higher;
+        f.o.direction = ways[i].higher ? EITP_HIGHER_IS_BETTER : EITP_LOWER_IS_BETTER;
         CHECK_THAT(!train(&f), "%s", error.message);
         best = best_of(&f, ways[i].quantity, ways[i].higher);
         CHECK_THAT(f.count == 7 && f.report.best_step == best, "%s: step %d is not %d", ways[i].name,
@@ -180,6 +180,17 @@ static void keep_best_rejects_an_unknown_metric(void) {
     f.config.keep_best = "accuracy";
     CHECK(train(&f) == EITP_ERROR_ARGUMENT && strstr(error.message, "accuracy"));
     CHECK(f.count == 0);
+    end(&f);
+}
+
+/* A metric without a direction is evaluated and recorded, but the best of it is unknown. */
+static void keep_best_rejects_a_metric_without_a_direction(void) {
+    fixture f;
+    REQUIRE(begin(&f));
+    f.config.keep_best = "total";
+    CHECK_THAT(train(&f) == EITP_ERROR_ARGUMENT && strstr(error.message, "metric 'total' has no direction"), "%s",
+               error.message);
+    CHECK(f.count == 0 && !strchr(error.message, '\n'));
     end(&f);
 }
 
@@ -213,8 +224,11 @@ static void the_count_of_steps_not_applied_survives(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(records_name_terms_and_metrics),          TEST(records_contain_the_unit_of_the_task),
-        TEST(the_best_is_kept_by_a_term_or_a_metric),  TEST(keep_best_rejects_an_unknown_metric),
+        TEST(records_name_terms_and_metrics),
+        TEST(records_contain_the_unit_of_the_task),
+        TEST(the_best_is_kept_by_a_term_or_a_metric),
+        TEST(keep_best_rejects_an_unknown_metric),
+        TEST(keep_best_rejects_a_metric_without_a_direction),
         TEST(the_count_of_steps_not_applied_survives),
     };
     return RUN_TESTS(tests, argc, argv);

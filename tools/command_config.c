@@ -87,6 +87,7 @@ static const config_name names[] = {
     {CHECKPOINTS, "keep keep_last limit max_to_keep total_limit", "save-total-limit", "", NULL},
     {"", "checkpoint_freq checkpoint_interval save_freq save_interval", "save-steps", "", NULL},
     {"", "max_checkpoints", "save-total-limit", "", NULL},
+    {"", "greater_is_better", NULL, "", "the direction of each metric is known"},
     {"log logging", INTERVALS, "log-every", "", NULL},
     {"", "steps_per_print", "log-every", "", NULL},
     {"monitor", "verbose update_frequency plot_frequency window_size", NULL, "", "metrics.jsonl has every step"},

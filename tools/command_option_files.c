@@ -23,7 +23,7 @@ typedef struct config_meaning {
     option_id id;      /* OPTION_CAPACITY: the name is unknown */
     const char *text;  /* NULL: nothing is to be set */
     int is_own_option; /* an element of a list that is an option of its own */
-    int is_off;        /* a flag that is turned off: SOURCE_CONFIG_OFF */
+    int is_weak;       /* SOURCE_CONFIG_WEAK */
     char held[400];    /* where text may be stored */
 } config_meaning;
 
@@ -87,8 +87,9 @@ static eitp_status read_entry(config_reader *reader, const config_name *entry, c
     if (!replaced && value->boolean)
         replaced = config_meaning_of(entry, value->boolean, &size);
     if (replaced) {
-        meaning->is_off = *replaced == '~';
-        snprintf(meaning->held, sizeof meaning->held, "%.*s", (int)size - meaning->is_off, replaced + meaning->is_off);
+        meaning->is_weak = *replaced == '~';
+        snprintf(meaning->held, sizeof meaning->held, "%.*s", (int)size - meaning->is_weak,
+                 replaced + meaning->is_weak);
         meaning->text = *meaning->held ? meaning->held : NULL;
     }
     return EITP_OK;
@@ -99,6 +100,7 @@ static eitp_status read_meaning(config_reader *reader, const json_value *value, 
                                 config_meaning *meaning, eitp_error *error) {
     const config_name *entry = config_find_in_section(value->path);
     const option_name found = option_find(value->name);
+    int is_on;
     memset(meaning, 0, sizeof *meaning);
     meaning->text = value->text;
     meaning->id = entry ? OPTION_CAPACITY : found.id;
@@ -111,8 +113,9 @@ static eitp_status read_meaning(config_reader *reader, const json_value *value, 
     if (!value->boolean)
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s must be true or false (got '%s')", where, value->name,
                             value->text);
-    meaning->is_off = strcmp(value->boolean, "true") != 0;
-    snprintf(meaning->held, sizeof meaning->held, "%s", meaning->is_off ? found.off : found.on);
+    is_on = !strcmp(value->boolean, "true");
+    meaning->is_weak = !is_on || found.is_on_weak;
+    snprintf(meaning->held, sizeof meaning->held, "%s", is_on ? found.on : found.off);
     meaning->text = *meaning->held ? meaning->held : NULL;
     return EITP_OK;
 }
@@ -174,9 +177,9 @@ static eitp_status set_config_value(config_reader *reader, const json_value *val
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s takes one value, not a list", where, value->name);
     if (has_wrong_type(option_of(id), value, meaning))
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s must be text (got %s)", where, value->name, value->text);
-    if (meaning->is_off)
+    if (meaning->is_weak)
         return options_set(reader->o, id, meaning->text,
-                           reader->source == SOURCE_CONFIG ? SOURCE_CONFIG_OFF : reader->source, where, error);
+                           reader->source == SOURCE_CONFIG ? SOURCE_CONFIG_WEAK : reader->source, where, error);
     if (reader->lines[id] && (!value->index || meaning->is_own_option))
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s sets %s, which line %zu already sets; remove one", where,
                             value->name, options_name(id), reader->lines[id]);

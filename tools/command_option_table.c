@@ -187,8 +187,10 @@ static const option_row rows[] = {
      "has EITP_CHECKPOINT and EITP_STEP"},
     {"backup-steps", "", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
      "run --post-save-cmd only for the first checkpoint after every N steps; 0: for each"},
-    {"keep-best", "metric-for-best-model", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN, 1,
-     "save when this metric of an evaluation, as loss, is the best so far, and keep that checkpoint as well"},
+    {"keep-best", "metric-for-best-model load-best-model-at-end=~loss|", KIND_TEXT, 0, 0, NULL, "NAME", OPTIONS_TRAIN,
+     1,
+     "save when this metric of an evaluation, such as loss or macro_f1, is the best so far, and keep that checkpoint "
+     "as well"},
     {"patience", "early-stopping-patience", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
      "stop after N evaluations in a row without improvement; 0: never"},
     {"log-every", "logging-steps log-steps log-interval log-freq training-log-freq", KIND_INTEGER, 1, LARGEST, "10",
@@ -439,8 +441,11 @@ option_id options_setting(const eitp_setting *setting) {
     return OPTION_CAPACITY;
 }
 
-/* Copies an alias's values: "name=on|off". */
+/* Copies an alias's values: "name=on|off", or "name=~on|off" with a weak value. */
 static void read_flag_values(const char *values, size_t size, option_name *found) {
+    found->is_on_weak = *values == '~';
+    values += found->is_on_weak;
+    size -= (size_t)found->is_on_weak;
     const char *bar = (const char *)memchr(values, '|', size);
     const size_t on = bar ? (size_t)(bar - values) : size;
     snprintf(found->on, sizeof found->on, "%.*s", (int)on, values);

@@ -42,6 +42,7 @@ option_id option_at(size_t place);
 typedef struct option_name {
     option_id id;         /* OPTION_CAPACITY: unknown */
     char on[32], off[32]; /* the values of such a flag if it is true or false; "" otherwise */
+    int is_on_weak;       /* `on` holds unless something else sets the option, as `off` always does */
 } option_name;
 
 option_name option_find(const char *name);

@@ -147,11 +147,24 @@ static eitp_status parse_size(const option_entry *row, const char *value, option
 }
 
 /* Resolves "auto" of --data-workers to a number; other options know the word themselves. */
-static const char *resolve_auto(option_id id, const char *value, char digits[32]) {
-    if (id != OPTION_DATA_WORKERS || strcmp(value, "auto"))
+static const char *resolve_auto(const char *value, char digits[32]) {
+    if (strcmp(value, "auto"))
         return value;
     snprintf(digits, 32, "%lld", (long long)process_data_workers());
     return digits;
+}
+
+/* The name of a metric whose key in the records, or in those of transformers, is given: "loss" of "val_loss" and
+   "eval_loss". */
+static const char *metric_of_key(const char *key) {
+    const size_t prefix = !strncmp(key, "val_", 4) ? 4 : !strncmp(key, "eval_", 5) ? 5 : 0;
+    return key[prefix] ? key + prefix : key;
+}
+
+static const char *resolve_spelling(option_id id, const char *value, char digits[32]) {
+    if (id == OPTION_DATA_WORKERS)
+        return resolve_auto(value, digits);
+    return id == OPTION_KEEP_BEST ? metric_of_key(value) : value;
 }
 
 static void value_clear(option_value *value) {
@@ -168,7 +181,7 @@ static void value_add(option_value *value, const char *text) {
 
 /* "file:line" of a configuration file: that of the message, or where the value is only replaced, the old one. */
 static void find_place(const option_value *old, option_source source, const char *where, char *place, size_t size) {
-    const int is_config = source == SOURCE_CONFIG || source == SOURCE_CONFIG_OFF;
+    const int is_config = source == SOURCE_CONFIG || source == SOURCE_CONFIG_WEAK;
     const size_t length = strlen(where);
     *place = 0;
     if (is_config && length > 2)
@@ -184,7 +197,7 @@ eitp_status options_set(option_set *o, option_id id, const char *value, option_s
     char place[sizeof target->place];
     eitp_status status = EITP_OK;
     char digits[32];
-    value = resolve_auto(id, value, digits);
+    value = resolve_spelling(id, value, digits);
     memset(&parsed, 0, sizeof parsed);
     if (row->kind == KIND_FLAG)
         status = parse_flag(row, value, &parsed, where, error);
@@ -236,7 +249,7 @@ int options_has(const option_set *o, option_id id) {
 }
 
 int options_is_explicit(const option_set *o, option_id id) {
-    return o->values[id].source >= SOURCE_CONFIG_OFF;
+    return o->values[id].source >= SOURCE_CONFIG_WEAK;
 }
 
 eitp_status options_require(const option_set *o, option_id id, eitp_error *error) {
@@ -350,11 +363,11 @@ static eitp_status read_flag(line_option *l, const option_name *found) {
     if (!*found->on)
         return set_by_name(l, found->id, boolean ? "1" : "0", SOURCE_COMMAND_LINE);
     if (boolean)
-        return set_by_name(l, found->id, found->on, SOURCE_COMMAND_LINE);
+        return set_by_name(l, found->id, found->on, found->is_on_weak ? SOURCE_CONFIG_WEAK : SOURCE_COMMAND_LINE);
     if (l->o->values[found->id].source == SOURCE_COMMAND_LINE && !strcmp(options_text(l->o, found->id), found->on))
         return command_fail(l->error, EITP_ERROR_ARGUMENT, "--%s conflicts with --%s, which sets %s to %s; give one",
                             l->name, l->o->values[found->id].name, options_name(found->id), found->on);
-    return *found->off ? set_by_name(l, found->id, found->off, SOURCE_COMMAND_LINE_OFF) : EITP_OK;
+    return *found->off ? set_by_name(l, found->id, found->off, SOURCE_COMMAND_LINE_WEAK) : EITP_OK;
 }
 
 /* "--eval=no" by another name: "--no-eval". */

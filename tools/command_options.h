@@ -162,9 +162,11 @@ typedef enum option_source {
     SOURCE_DEFAULT,
     SOURCE_RUN,        /* run.json of the run that is resumed */
     SOURCE_CHECKPOINT, /* the checkpoint that is resumed */
-    SOURCE_CONFIG_OFF, /* a flag that --config turns off, as fp16: precision is fp32 unless something else sets it */
+    /* A flag in --config that only suggests a value: fp16 turned off means fp32, load_best_model_at_end means keep-best
+       loss, unless something else sets the option. */
+    SOURCE_CONFIG_WEAK,
     SOURCE_CONFIG,
-    SOURCE_COMMAND_LINE_OFF,
+    SOURCE_COMMAND_LINE_WEAK,
     SOURCE_COMMAND_LINE
 } option_source;
 

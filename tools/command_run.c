@@ -121,12 +121,6 @@ eitp_status run_resolve(run *r, eitp_error *error) {
 
 /* ---- The output directory ---- */
 
-/* True for metrics of which more is better: all but losses and perplexity. */
-static int is_higher_better(const char *metric) {
-    size_t size = strlen(metric);
-    return !(size >= 4 && !strcmp(metric + size - 4, "loss")) && strcmp(metric, "perplexity") != 0;
-}
-
 /* Writes run.json into a checkpoint, which can be resumed without the one in the output directory. */
 static eitp_status save_record(void *user, const char *directory, eitp_error *error) {
     const run *r = (const run *)user;
@@ -167,7 +161,6 @@ static eitp_run_config run_config(run *r) {
     config.async_save_bytes = run_copy_bytes(r);
     config.save_total_limit = options_integer(o, OPTION_SAVE_TOTAL_LIMIT);
     config.keep_best = options_text(o, OPTION_KEEP_BEST);
-    config.higher_is_better = config.keep_best && is_higher_better(config.keep_best);
     config.patience = options_integer(o, OPTION_PATIENCE);
     config.max_nonfinite = options_integer(o, OPTION_MAX_NONFINITE);
     config.check_finite = (eitp_check_finite)options_choice(o, OPTION_CHECK_FINITE);

@@ -177,12 +177,11 @@ typedef struct eitp_run_config {
        0: the run always waits. */
     uint64_t async_save_bytes;
     int64_t save_total_limit; /* keep the N newest checkpoints; 0: all. */
-    /* "loss", or the name of a loss term or metric of the task. After each evaluation that is the best so far a
-       checkpoint is written, and it is kept in addition to the newest ones. best.json in the directory names it; one
-       that cannot be written is an EITP_EVENT_WARNING. The evaluation before step 1 does not count. NULL: the best
-       checkpoint is not kept. */
+    /* "loss", or the name of a loss term or of a metric that has a direction (eitp_pass_metric, eitp_task_metric).
+       After each evaluation that is the best so far a checkpoint is written, and it is kept in addition to the newest
+       ones. best.json in the directory names it; one that cannot be written is an EITP_EVENT_WARNING. The evaluation
+       before step 1 does not count. NULL: the best checkpoint is not kept. */
     const char *keep_best;
-    int higher_is_better;  /* for keep_best, unless the task says it (eitp_task_metric) */
     int64_t patience;      /* early stopping: stop after N evaluations in a row without improvement of keep_best (of the
                               loss if it is NULL); 0: never */
     int64_t max_nonfinite; /* stop after N steps in a row that were not applied; 1 or more */

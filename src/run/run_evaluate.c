@@ -108,10 +108,8 @@ EITP__PRIVATE eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     return eitp__run_follow_best(run, error);
 }
 
-/* What the task does not say, the configuration says. */
 static int eitp__run_prefers_higher(const eitp_run *run) {
-    const int direction = eitp_trainer_metric_direction(run->trainer, eitp__run_metric_name(run));
-    return direction ? direction > 0 : run->config.higher_is_better;
+    return eitp_trainer_metric_direction(run->trainer, eitp__run_metric_name(run)) == EITP_HIGHER_IS_BETTER;
 }
 
 /* Reads the best.json next to a checkpoint that has no state of a run. A damaged one is ignored. */

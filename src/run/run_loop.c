@@ -85,6 +85,11 @@ static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "unknown metric '%s' (choose from loss and the task's loss terms and metrics)",
                           run->keep_best);
+    if (run->keep_best && !eitp_trainer_metric_direction(run->trainer, run->keep_best))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "keep_best: metric '%s' has no direction; pass EITP_HIGHER_IS_BETTER or EITP_LOWER_IS_BETTER "
+                          "to eitp_pass_metric, or set it in eitp_task_metric",
+                          run->keep_best);
     if (config->patience > 0 && config->eval_steps <= 0 && !(config->eval_epochs > 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "patience needs evaluations between steps; set eval_steps or eval_epochs");

@@ -251,6 +251,7 @@ static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eit
     snprintf(quantity->name, sizeof quantity->name, "%s", name);
     quantity->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
     quantity->is_term = is_term;
+    quantity->direction = EITP_LOWER_IS_BETTER;
     pass->quantity_count += quantity->values != NULL;
     return quantity->values ? quantity : NULL;
 }
@@ -271,9 +272,18 @@ void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, cons
     pass->loss = pass->loss ? eitp_add(pass->loss, sum) : sum;
 }
 
-void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values) {
-    if (!eitp_pass_is_training(pass))
-        eitp__quantity_add(pass, name, values, 0);
+static int eitp__is_direction(eitp_metric_direction direction) {
+    return direction == EITP_LOWER_IS_BETTER || direction == EITP_DIRECTION_UNKNOWN ||
+           direction == EITP_HIGHER_IS_BETTER;
+}
+
+void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction) {
+    eitp__quantity *metric = eitp_pass_is_training(pass) ? NULL : eitp__quantity_add(pass, name, values, 0);
+    if (!metric)
+        return;
+    metric->direction = direction;
+    if (!eitp__is_direction(direction))
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "metric '%s': unknown direction %d", name, (int)direction);
 }
 
 void eitp_pass_output(eitp_pass *pass, const char *name, eitp_tensor *values) {
@@ -312,6 +322,11 @@ static eitp_status eitp__task_check_metrics(const eitp_task *task, eitp_error *e
     if (task->metric_count < 0 || task->metric_count > EITP_MAX_TASK_METRICS || !task->metrics)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task's metric_count is %d; it must be 0 to %d, with metrics",
                           task->metric_count, EITP_MAX_TASK_METRICS);
+    for (int m = 0; m < task->metric_count; m++) {
+        if (!eitp__is_direction(task->metrics[m].direction))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "metric '%.60s': unknown direction %d",
+                              task->metrics[m].name ? task->metrics[m].name : "", (int)task->metrics[m].direction);
+    }
     return task->observation_bytes && task->observe && task->judge
                ? EITP_OK
                : eitp__fail(error, EITP_ERROR_ARGUMENT,

@@ -28,6 +28,7 @@ typedef struct eitp__quantity {
     char name[EITP_QUANTITY_NAME_SIZE];
     eitp__quantity_kind kind;
     int is_term;
+    eitp_metric_direction direction;
     eitp_schedule schedule; /* of a term's weight */
     eitp_tensor *values;    /* output F32 [n], [places], or a single value */
     eitp_tensor *weight;    /* input F32 [1] of a term in training: the factor of its sum */

@@ -98,9 +98,16 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
+/* Which values of a metric are better. */
+typedef enum eitp_metric_direction {
+    EITP_LOWER_IS_BETTER = -1,
+    EITP_DIRECTION_UNKNOWN = 0, /* the metric is recorded, but a run can neither keep the best of it nor stop by it */
+    EITP_HIGHER_IS_BETTER = 1
+} eitp_metric_direction;
+
 /* Adds a metric: values as of a loss term that evaluation reports and training ignores. Add metrics after all terms.
-   The name "loss" is reserved for the weighted sum of the terms. */
-EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values);
+   The name "loss" is reserved for the weighted sum of the terms. Of losses lower is better. */
+EITP_API void eitp_pass_metric(eitp_pass *pass, const char *name, eitp_tensor *values, eitp_metric_direction direction);
 
 /*
  * Adds an output that evaluation hands to eitp_task.observe, and training ignores: for each row, [n, shape...], or for
@@ -135,8 +142,8 @@ typedef struct eitp_metric {
 
 /* A metric that is not a mean over samples, such as F1: eitp_task.judge computes it from all samples. */
 typedef struct eitp_task_metric {
-    const char *name;     /* as of eitp_pass_metric */
-    int higher_is_better; /* decides which checkpoint is the best (eitp_run_config.keep_best) */
+    const char *name; /* as of eitp_pass_metric */
+    eitp_metric_direction direction;
 } eitp_task_metric;
 
 /* A sample of an evaluation, after the pass that it was in. Valid during the call. */

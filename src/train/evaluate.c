@@ -18,28 +18,34 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_e
                                trainer->step, evaluation, error);
 }
 
-int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name) {
-    const eitp_pass *pass;
-    if (!trainer || !name || !trainer->plans.task.samples[EITP_VALIDATION])
-        return 0;
-    pass = &trainer->plans.evaluator.pass;
+/* True if the task has a loss term or a metric of this name, or if the name is "loss". */
+static int eitp__find_direction(const eitp_trainer *trainer, const char *name, eitp_metric_direction *direction) {
+    const eitp_pass *pass = &trainer->plans.evaluator.pass;
+    const eitp_task *task = &trainer->plans.task;
+    *direction = EITP_LOWER_IS_BETTER;
     for (int q = 0; q < pass->quantity_count; q++) {
+        *direction = pass->quantities[q].direction;
         if (!strcmp(name, pass->quantities[q].name))
             return 1;
     }
-    return !strcmp(name, "loss") || eitp_trainer_metric_direction(trainer, name);
+    for (int m = 0; m < task->metric_count; m++) {
+        *direction = task->metrics[m].direction;
+        if (!strcmp(name, task->metrics[m].name))
+            return 1;
+    }
+    *direction = EITP_LOWER_IS_BETTER;
+    return !strcmp(name, "loss");
 }
 
-int eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name) {
-    const eitp_task *task;
-    if (!trainer || !name)
-        return 0;
-    task = &trainer->plans.task;
-    for (int m = 0; m < task->metric_count; m++) {
-        if (!strcmp(name, task->metrics[m].name))
-            return task->metrics[m].higher_is_better ? 1 : -1;
-    }
-    return 0;
+int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name) {
+    eitp_metric_direction direction;
+    return trainer && name && trainer->plans.task.samples[EITP_VALIDATION] &&
+           eitp__find_direction(trainer, name, &direction);
+}
+
+eitp_metric_direction eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name) {
+    eitp_metric_direction direction = EITP_DIRECTION_UNKNOWN;
+    return trainer && name && eitp__find_direction(trainer, name, &direction) ? direction : EITP_DIRECTION_UNKNOWN;
 }
 
 eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,

@@ -214,9 +214,9 @@ EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t sample
  */
 EITP_API int eitp_trainer_has_metric(const eitp_trainer *trainer, const char *name);
 
-/* 1 if higher values of the metric are better, -1 if lower ones are; 0 if the task does not say (see eitp_task_metric),
-   and for NULL. */
-EITP_API int eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name);
+/* Which values of "loss", a loss term or a metric are better. EITP_DIRECTION_UNKNOWN if the task gives the metric none,
+   if it has no such metric, and for NULL. */
+EITP_API eitp_metric_direction eitp_trainer_metric_direction(const eitp_trainer *trainer, const char *name);
 
 /*
  * Evaluates `samples` samples of a split of a task without a trainer, `batch_size` at a time; 0, or more than there
