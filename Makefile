@@ -35,6 +35,14 @@ FUZZER := $(call probe,int LLVMFuzzerTestOneInput(void) { return 0; },-fsanitize
 endif
 endif
 
+# No function of the library or the command has a larger frame: they run on a stack of 64 KiB. Kernels keep tiles there.
+FRAME := -Wframe-larger-than=12288
+ifeq ($(filter clean help uninstall,$(MAKECMDGOALS)),)
+ifeq ($(origin FRAMES),undefined)
+FRAMES := $(if $(filter 1,$(call probe,int main(void) { return 0; }\n,-Werror $(FRAME))),$(FRAME))
+endif
+endif
+
 FEATURES :=
 LIBRARIES :=
 ifeq ($(OPENMP),1)
@@ -142,7 +150,7 @@ $(IMPLEMENTATION): tools/eitp_implementation.c eitp.h $(BUILD)/flags
 $(BUILD)/command/%.o: tools/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FRAMES) $(FEATURES) -I$(BUILD)/declarations -MMD -MP -c $< -o $@
 
 $(BUILD)/eitp: $(IMPLEMENTATION) $(COMMAND_OBJECTS)
 	$(call say,LINK,$@)
@@ -165,10 +173,12 @@ $(BUILD)/split/everything_split.h: src/manifest
 	@mkdir -p $(@D)
 	@for header in $(filter-out documentation.h,$(HEADERS:src/%=%)); do echo "#include \"$$header\""; done >$@
 
+$(patsubst %.c,$(BUILD)/split/%.o,$(filter-out kernels/%,$(MODULES))): WATCHED := $(FRAMES)
+
 $(BUILD)/split/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(SPLIT) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(SPLIT) $(WATCHED) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/sanitized/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)

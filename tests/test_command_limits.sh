@@ -1,5 +1,5 @@
 #!/bin/sh
-# Limits on the process's addresses (ulimit -v), and libraries that may not be there: the command always ends, with what
+# Limits on the process's stack (ulimit -s) and addresses (ulimit -v), and libraries that may not be there: the command always ends, with what
 # it was asked for or one clear line.
 . "$(dirname "$0")/command.sh"
 
@@ -36,6 +36,69 @@ else
     refuses 1 "OpenBLAS cannot be opened (.*libopenblas.*install it" $start --output-dir gone
 fi
 unset EITP_PRODUCTS
+
+# ---- limits on the stack ----
+
+# fits CODE ARGUMENTS...: exits with a stack of 64 KiB, which the environment shares.
+fits() {
+    expected=$1
+    shift
+    (ulimit -s 64 && exec env -i LC_ALL=C TMPDIR="$TMPDIR" "$eitp" "$@") >out 2>err </dev/null
+    got=$?
+    check "ulimit -s 64: exit code $got, not $expected: $*; $(cat err)" test $got -eq "$expected"
+}
+
+# deep OPEN VALUE CLOSE: a value within 100000 others.
+deep() {
+    awk -v open="$1" -v value="$2" -v close_="$3" 'BEGIN {
+        for (i = 0; i < 100000; i++)
+            printf "%s", open
+        printf "%s", value
+        for (i = 0; i < 100000; i++)
+            printf "%s", close_
+    }'
+}
+
+fits 0 help train
+fits 0 tokenizer train --data text.txt --vocab-size 300 --output tok
+fits 0 pack --data text.txt --tokenizer tok --output text.tokens
+fits 0 plan --data text.txt --init tiny.json
+fits 0 check-system --data text.txt --init tiny.json
+for threads in 1 2; do
+    fits 0 $start --threads $threads --save-steps 1 --eval-steps 1 --keep-best loss --output-dir small$threads
+done
+fits 0 train --resume auto --output-dir small1 --steps 4
+fits 0 eval --model small1 --data text.txt
+fits 0 generate --model small1 --prompt Line --tokens 4
+fits 0 train --data text.txt --model small1 --block-size 16 --lora-rank 2 --steps 1 --output-dir adapted
+fits 0 merge --adapter adapted --model small1 --output-dir merged
+mkdir words
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' good bad >words/vocab.txt
+printf '{"tokenizer_class": "BertTokenizer"}\n' >words/tokenizer_config.json
+printf 'text,label\ngood,yes\nbad,no\ngood good,yes\nbad bad,no\n' >labelled.csv
+cat >shape.json <<'END'
+{"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 7, "hidden_size": 8, "num_attention_heads": 2,
+ "num_hidden_layers": 2, "intermediate_size": 8, "max_position_embeddings": 8}
+END
+fits 0 train --data labelled.csv --init shape.json --tokenizer words --steps 2 --val-fraction 0.5 --output-dir judged
+fits 0 eval --model judged --data labelled.csv
+fits 0 predict --model judged --text good
+cp -r small1/checkpoint-4 deep
+deep '{"a": ' 1 '}' >deep/config.json
+fits 1 eval --model deep --data text.txt
+check "deep config.json" grep -q '^error: deep/config.json: invalid JSON .* at most 64 levels of nesting' err
+deep '[' 1 ']' >deep/config.json
+fits 1 eval --model deep --data text.txt
+deep '{"a": ' 1 '}' >deep.json
+fits 1 train --config deep.json --print-config
+check "deep configuration" grep -q '^error: deep.json:1: .*nested' err
+deep '{"a": ' 1 '}' >deep.yaml
+fits 1 train --config deep.yaml --print-config
+cp tok/tokenizer.json deep/
+deep '{"type": "Sequence", "normalizers": [' '' ']}' >nested
+awk 'FNR == NR { nested = nested $0; next }
+    { sub(/"normalizer": *null/, "\"normalizer\": " nested); print }' nested tok/tokenizer.json >deep/tokenizer.json
+fits 1 tokenizer inspect deep/tokenizer.json
 
 # ---- limits on addresses ----
 

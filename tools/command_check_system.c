@@ -289,22 +289,22 @@ static void print_json(const system_report *r) {
 
 int command_check_system(int count, char **arguments) {
     option_set o;
-    system_report report;
+    system_report *report = (system_report *)command_allocate(sizeof *report);
     eitp_error error;
     int ended = 0, code = COMMAND_FINISHED;
     eitp_status status = options_read(&o, "check-system", OPTIONS_CHECK_SYSTEM, count, arguments, &ended, &error);
-    memset(&report, 0, sizeof report);
     if (!status && !ended) {
         output_progress("planning memory ...");
-        status = system_examine(&o, &report, &error);
+        status = system_examine(&o, report, &error);
     }
     if (status) {
         code = output_fail(&error);
     } else if (!ended) {
-        (options_integer(&o, OPTION_JSON) ? print_json : print_text)(&report);
-        code = report.model ? COMMAND_FINISHED : COMMAND_WRONG;
+        (options_integer(&o, OPTION_JSON) ? print_json : print_text)(report);
+        code = report->model ? COMMAND_FINISHED : COMMAND_WRONG;
     }
-    system_release(&report);
+    system_release(report);
+    free(report);
     options_release(&o);
     return output_finish(code);
 }

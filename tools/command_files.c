@@ -79,7 +79,7 @@ eitp_status files_fail(eitp_error *error, int code, const char *action, const ch
 
 /* Reads an open file to its end. */
 static int files_read_open(const eitp_files *files, void *file, size_t limit, text_buffer *content) {
-    char piece[16384];
+    char piece[8192];
     for (;;) {
         size_t done = 0;
         int code = files->read(files->user, file, content->size, piece, sizeof piece, &done);
@@ -107,7 +107,7 @@ eitp_status files_read(const char *path, size_t limit, text_buffer *content, eit
 }
 
 eitp_status files_read_input(size_t limit, text_buffer *content, eitp_error *error) {
-    char piece[16384];
+    char piece[8192];
     size_t done;
     text_add(content, "", 0);
     while ((done = fread(piece, 1, sizeof piece, stdin)) > 0) {

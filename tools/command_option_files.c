@@ -153,18 +153,17 @@ static int has_wrong_type(const option_entry *row, const json_value *value, cons
 static eitp_status check_other_file(config_reader *reader, option_id id, const char *text, const char *where,
                                     eitp_error *error) {
     const option_value *other = &reader->o->values[id];
-    option_set *scratch;
+    option_set scratch;
     eitp_status status;
     if (other->source != reader->source || reader->lines[id] || reader->source != SOURCE_CONFIG ||
         option_of(id)->kind == KIND_LIST)
         return EITP_OK;
-    scratch = (option_set *)command_allocate(sizeof *scratch);
-    status = options_set(scratch, id, text, reader->source, where, error);
-    if (!status && !options_same_value(&scratch->values[id], other))
+    options_create(&scratch, reader->o->name, reader->o->command);
+    status = options_set(&scratch, id, text, reader->source, where, error);
+    if (!status && !options_same_value(&scratch.values[id], other))
         status = command_fail(error, EITP_ERROR_FORMAT, "%s%s %s conflicts with %s %s at %s; remove one", where,
                               options_name(id), text, options_name(id), other->texts[0], other->place);
-    options_release(scratch);
-    free(scratch);
+    options_release(&scratch);
     return status;
 }
 

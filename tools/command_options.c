@@ -274,9 +274,17 @@ int options_choice(const option_set *o, option_id id) {
     return (int)o->values[id].integer;
 }
 
+void options_create(option_set *o, const char *name, unsigned command) {
+    memset(o, 0, sizeof *o);
+    o->name = name;
+    o->command = command;
+    o->values = (option_value *)command_allocate(OPTION_CAPACITY * sizeof *o->values);
+}
+
 void options_release(option_set *o) {
-    for (size_t i = 0; i < OPTION_CAPACITY; i++)
+    for (size_t i = 0; i < OPTION_CAPACITY && o->values; i++)
         value_clear(&o->values[i]);
+    free(o->values);
     free(o->positional);
     memset(o, 0, sizeof *o);
 }
@@ -512,9 +520,7 @@ static void set_fallbacks(option_set *o) {
 eitp_status options_read(option_set *o, const char *name, unsigned command, int count, char **arguments, int *ended,
                          eitp_error *error) {
     eitp_status status;
-    memset(o, 0, sizeof *o);
-    o->name = name;
-    o->command = command;
+    options_create(o, name, command);
     *ended = 0;
     status = read_command_line(o, count, arguments, error);
     if (!status && options_integer(o, OPTION_HELP)) {

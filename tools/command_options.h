@@ -181,16 +181,19 @@ typedef struct option_value {
 } option_value;
 
 typedef struct option_set {
-    const char *name; /* of the subcommand: "train", "tokenizer encode", ... */
-    unsigned command; /* its bit */
-    option_value values[OPTION_CAPACITY];
-    char **positional; /* arguments that are not options, in order */
+    const char *name;     /* of the subcommand: "train", "tokenizer encode", ... */
+    unsigned command;     /* its bit */
+    option_value *values; /* OPTION_CAPACITY; on the heap, since they would fill a small stack */
+    char **positional;    /* arguments that are not options, in order */
     size_t positional_count;
 } option_set;
 
+/* An empty set for a subcommand. Release it. */
+void options_create(option_set *o, const char *name, unsigned command);
+
 /*
- * Reads the command line, the files of --config and --deepspeed-config, and the defaults; -q and -v take effect. *ended
- * is 1 after --help, which is printed. Release the set in any case.
+ * Creates a set from the command line, the files of --config and --deepspeed-config, and the defaults; -q and -v take
+ * effect. *ended is 1 after --help, which is printed. Release the set in any case.
  */
 eitp_status options_read(option_set *o, const char *name, unsigned command, int count, char **arguments, int *ended,
                          eitp_error *error);

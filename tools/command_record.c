@@ -104,17 +104,15 @@ void record_copy(const option_set *from, option_set *to) {
 
 /* Reads into a set of its own, so that a damaged file sets nothing. */
 static eitp_status read_file(option_set *o, const char *record, const char *checkpoint, eitp_error *error) {
-    option_set *recorded = (option_set *)command_allocate(sizeof *recorded);
+    option_set recorded;
     eitp_status status;
-    recorded->name = "train";
-    recorded->command = OPTIONS_TRAIN;
-    status = options_read_config(recorded, record, NULL, SOURCE_RUN, error);
+    options_create(&recorded, "train", OPTIONS_TRAIN);
+    status = options_read_config(&recorded, record, NULL, SOURCE_RUN, error);
     if (!status) {
-        follow_move(recorded, record, checkpoint);
-        record_copy(recorded, o);
+        follow_move(&recorded, record, checkpoint);
+        record_copy(&recorded, o);
     }
-    options_release(recorded);
-    free(recorded);
+    options_release(&recorded);
     return status;
 }
 

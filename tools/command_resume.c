@@ -218,20 +218,18 @@ static void report_changes(const run *r, const option_set *recorded) {
 }
 
 static eitp_status take_recorded_options(run *r, eitp_error *error) {
-    option_set *recorded = (option_set *)command_allocate(sizeof *recorded);
+    option_set recorded;
     int found;
     eitp_status status;
-    recorded->name = r->options.name;
-    recorded->command = r->options.command;
-    status = record_read(recorded, r->checkpoint, &found, error);
+    options_create(&recorded, r->options.name, r->options.command);
+    status = record_read(&recorded, r->checkpoint, &found, error);
     if (!status)
-        status = check_init(r, recorded, error);
+        status = check_init(r, &recorded, error);
     if (!status) {
-        report_changes(r, recorded);
-        record_copy(recorded, &r->options);
+        report_changes(r, &recorded);
+        record_copy(&recorded, &r->options);
     }
-    options_release(recorded);
-    free(recorded);
+    options_release(&recorded);
     return status;
 }
 

@@ -44,9 +44,7 @@ static eitp_status copy_reading(const option_set *run, option_set *o, eitp_error
 static eitp_status read_record(const char *checkpoint, option_set *run, eitp_error *error) {
     int found;
     eitp_status status;
-    memset(run, 0, sizeof *run);
-    run->name = "train";
-    run->command = OPTIONS_TRAIN;
+    options_create(run, "train", OPTIONS_TRAIN);
     status = record_read(run, checkpoint, &found, error);
     return status || found
                ? status

@@ -155,7 +155,7 @@ static eitp_status read_input(const option_set *o, eitp_status (*use)(void *, co
         text_release(&content);
     }
     while (!paths->count && !status) {
-        char piece[65536];
+        char piece[8192];
         size_t size = fread(piece, 1, sizeof piece, stdin);
         if (!size && ferror(stdin))
             return files_fail(error, errno, "read", "standard input");

@@ -61,31 +61,62 @@ static int eitp__thread_attributes(pthread_attr_t *attributes) {
     return 1;
 }
 
-/* Ends once the thread that started it unlocks the mutex. */
-static void *eitp__brief_thread(void *argument) {
-    pthread_mutex_t *mutex = (pthread_mutex_t *)argument;
-    pthread_mutex_lock(mutex);
-    pthread_mutex_unlock(mutex);
+/* A thread that waits for its release. Each describes itself on its own stack. */
+typedef struct eitp__waiting_thread {
+    pthread_t thread;
+    pthread_cond_t release;
+    int is_released;
+    struct eitp__waiting_thread *next;
+} eitp__waiting_thread;
+
+typedef struct eitp__waiting_threads {
+    pthread_mutex_t mutex;
+    pthread_cond_t arrival;
+    eitp__waiting_thread *first;
+} eitp__waiting_threads;
+
+static void *eitp__wait_for_release(void *argument) {
+    eitp__waiting_threads *threads = (eitp__waiting_threads *)argument;
+    eitp__waiting_thread own;
+    own.thread = pthread_self();
+    own.is_released = 0;
+    pthread_cond_init(&own.release, NULL);
+    pthread_mutex_lock(&threads->mutex);
+    own.next = threads->first;
+    threads->first = &own;
+    pthread_cond_signal(&threads->arrival);
+    while (!own.is_released)
+        pthread_cond_wait(&own.release, &threads->mutex);
+    pthread_mutex_unlock(&threads->mutex);
+    pthread_cond_destroy(&own.release);
     return NULL;
 }
 
-enum { EITP__MOST_THREADS = 4096 };
+static void eitp__end_waiting_thread(eitp__waiting_threads *threads) {
+    pthread_t thread;
+    pthread_mutex_lock(&threads->mutex);
+    while (!threads->first)
+        pthread_cond_wait(&threads->arrival, &threads->mutex);
+    thread = threads->first->thread;
+    threads->first->is_released = 1;
+    pthread_cond_signal(&threads->first->release);
+    threads->first = threads->first->next;
+    pthread_mutex_unlock(&threads->mutex);
+    pthread_join(thread, NULL);
+}
 
 /* How many of `count` further threads can run at a time. */
 static int eitp__count_startable(int count) {
-    pthread_t threads[EITP__MOST_THREADS];
-    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    eitp__waiting_threads threads = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL};
+    pthread_t ignored;
     pthread_attr_t attributes;
     int started = 0;
     if (!eitp__thread_attributes(&attributes))
         return 0;
-    pthread_mutex_lock(&mutex);
-    while (started < count && started < EITP__MOST_THREADS &&
-           !pthread_create(&threads[started], &attributes, eitp__brief_thread, &mutex))
+    while (started < count && !pthread_create(&ignored, &attributes, eitp__wait_for_release, &threads))
         started++;
-    pthread_mutex_unlock(&mutex);
     for (int i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+        eitp__end_waiting_thread(&threads);
     pthread_attr_destroy(&attributes);
     return started;
 }

@@ -3,7 +3,7 @@
 #include "base/convert.h"
 #include "io/safetensors_header.h"
 
-#define EITP__SAFETENSORS_CHUNK ((size_t)32 << 10)
+#define EITP__SAFETENSORS_CHUNK ((size_t)8 << 10)
 #define EITP__SAFETENSORS_CHECKED_CHUNK ((size_t)256 << 10) /* fits in the cache for its checksum */
 
 /* Files of this size are read by two threads, in pieces of this size: copying from the system's cache, and the first

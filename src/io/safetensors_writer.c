@@ -5,7 +5,7 @@
 #include "base/unicode.h"
 #include "io/safetensors.h"
 
-#define EITP__SAFETENSORS_WRITE_CHUNK ((size_t)32 << 10)
+#define EITP__SAFETENSORS_WRITE_CHUNK ((size_t)8 << 10)
 
 /* A tensor of the file. */
 typedef struct eitp__safetensors_slot {

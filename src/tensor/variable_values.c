@@ -3,7 +3,7 @@
 #include "tensor/variable.h"
 
 /* Up to EITP__PLANE_PIECE stored values of a variable and of its remainder, which may be NULL. */
-enum { EITP__PLANE_PIECE = 1024 };
+enum { EITP__PLANE_PIECE = 512 };
 
 typedef struct eitp__planes {
     eitp__variable *variable, *remainder;
