@@ -397,7 +397,7 @@ typedef struct eitp_log_sink {
  */
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
-    EITP_FILE_REPLACE = 1, /* for reading and writing; created, or emptied if it exists */
+    EITP_FILE_REPLACE = 1, /* for reading and writing; new: an existing file or link is removed, a link not followed */
     EITP_FILE_UPDATE = 2   /* for reading and writing; created, or kept if it exists */
 } eitp_file_mode;
 
@@ -413,6 +413,7 @@ typedef struct eitp_path_info {
     uint64_t size;     /* of a file, in bytes */
     int64_t modified;  /* time of the last change, in nanoseconds since 1970 */
     uint64_t identity; /* of the file or directory, whatever its path; 0: unknown */
+    int is_link;       /* the path is a symbolic link; the other members are those of what it leads to */
 } eitp_path_info;
 
 typedef struct eitp_files {
@@ -12586,6 +12587,9 @@ EITP__PRIVATE void eitp__decoder_close(eitp__decoder *decoder) {
 /* Linux transfers at most 0x7ffff000 bytes per call. */
 #define EITP__LARGEST_TRANSFER ((size_t)1 << 30)
 
+/* Number of times that another process may create a name just before it is created here. */
+#define EITP__MOST_RACES 16
+
 static int eitp__descriptor(void *file) {
     return (int)((intptr_t)file - 1);
 }
@@ -12606,19 +12610,56 @@ static int eitp__check_regular(int descriptor) {
     return S_ISREG(info.st_mode) ? 0 : ENXIO;
 }
 
+static int eitp__open_descriptor(const char *path, int flags, int *descriptor) {
+    do {
+        *descriptor = open(path, flags | O_CLOEXEC, 0666);
+    } while (*descriptor < 0 && errno == EINTR);
+    return *descriptor < 0 ? errno : 0;
+}
+
+/* True for a symbolic link; strict modes hide S_ISLNK. */
+static int eitp__is_link(const struct stat *info) {
+    return (info->st_mode & 0170000) == 0120000;
+}
+
+/* Makes room for a new file: removes a file or a link, never what a link leads to. */
+static int eitp__remove_for_new(const char *path) {
+    struct stat found;
+    if (lstat(path, &found))
+        return errno == ENOENT ? 0 : errno;
+    if (S_ISDIR(found.st_mode))
+        return EISDIR;
+    if (!S_ISREG(found.st_mode) && !eitp__is_link(&found))
+        return ENXIO;
+    return unlink(path) && errno != ENOENT ? errno : 0;
+}
+
+/*
+ * Creates a file that is not there yet. What is there is removed rather than emptied: in a directory to which others
+ * may write, it may be a link to any file of this user, and others may have it open.
+ */
+static int eitp__create_descriptor(const char *path, int *descriptor) {
+    int code = eitp__open_descriptor(path, O_RDWR | O_CREAT | O_EXCL, descriptor);
+    for (int attempt = 0; code == EEXIST && attempt < EITP__MOST_RACES; attempt++) {
+        code = eitp__remove_for_new(path);
+        if (!code)
+            code = eitp__open_descriptor(path, O_RDWR | O_CREAT | O_EXCL, descriptor);
+    }
+    return code;
+}
+
 static int eitp__system_open(void *user, const char *path, eitp_file_mode mode, void **file) {
-    int flags = O_CLOEXEC, descriptor, code = 0;
+    int descriptor, code;
     (void)user;
     /* Without O_NONBLOCK, opening a pipe blocks until its other end is opened. */
     if (mode == EITP_FILE_READ)
-        flags |= O_RDONLY | O_NONBLOCK;
+        code = eitp__open_descriptor(path, O_RDONLY | O_NONBLOCK, &descriptor);
+    else if (mode == EITP_FILE_REPLACE)
+        code = eitp__create_descriptor(path, &descriptor);
     else
-        flags |= O_RDWR | O_CREAT | (mode == EITP_FILE_REPLACE ? O_TRUNC : 0);
-    do {
-        descriptor = open(path, flags, 0666);
-    } while (descriptor < 0 && errno == EINTR);
-    if (descriptor < 0)
-        return errno;
+        code = eitp__open_descriptor(path, O_RDWR | O_CREAT, &descriptor);
+    if (code)
+        return code;
     if (mode == EITP_FILE_READ)
         code = eitp__check_regular(descriptor);
     if (code) {
@@ -12725,6 +12766,7 @@ static int eitp__system_info(void *user, const char *path, eitp_path_info *info)
     (void)user;
     memset(info, 0, sizeof *info);
     info->kind = EITP_PATH_MISSING;
+    info->is_link = !lstat(path, &found) && eitp__is_link(&found);
     if (stat(path, &found))
         return errno == ENOENT || errno == ENOTDIR ? 0 : errno;
     info->kind = S_ISREG(found.st_mode)   ? EITP_PATH_FILE

@@ -276,20 +276,20 @@ static DISK_UNUSED void disk_store(disk_node *node) {
 
 static DISK_UNUSED int disk_open_node(disk *d, const char *path, eitp_file_mode mode, int *node) {
     disk_entry entry;
-    int code = disk_walk(d, path, 1, &entry);
+    int code = disk_walk(d, path, mode != EITP_FILE_REPLACE, &entry);
     if (code)
         return code;
     if (entry.node >= 0 && d->nodes[entry.node].is_directory)
         return EISDIR;
     if (entry.node < 0 && mode == EITP_FILE_READ)
         return ENOENT;
+    if (entry.node >= 0 && mode == EITP_FILE_REPLACE) {
+        disk_change_names(d, DISK_REMOVE, &entry, NULL);
+        entry.node = -1;
+    }
     if (entry.node < 0) {
         entry.node = disk_add_node(d, 0);
         disk_change_names(d, DISK_ADD, &entry, NULL);
-    } else if (mode == EITP_FILE_REPLACE && d->nodes[entry.node].size) {
-        if (d->before_change)
-            d->before_change(d->user, d);
-        disk_set_size(d, &d->nodes[entry.node], 0);
     }
     *node = entry.node;
     return 0;
@@ -389,9 +389,11 @@ static DISK_UNUSED int disk_info(void *user, const char *path, eitp_path_info *i
     disk_entry entry;
     int code;
     disk_lock(d);
-    code = disk_walk(d, path, 1, &entry);
     memset(info, 0, sizeof *info);
     info->kind = EITP_PATH_MISSING;
+    code = disk_walk(d, path, 0, &entry);
+    info->is_link = !code && entry.node >= 0 && *d->nodes[entry.node].target;
+    code = disk_walk(d, path, 1, &entry);
     if (!code && entry.node >= 0) {
         const disk_node *node = &d->nodes[entry.node];
         info->kind = node->is_directory ? EITP_PATH_DIRECTORY : EITP_PATH_FILE;

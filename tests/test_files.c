@@ -111,6 +111,46 @@ static void open_modes_keep_or_empty_files(void) {
     REQUIRE_OK(eitp__file_close(&file, &error), error);
 }
 
+/* Another user may have put a link, or a file of theirs, where a temporary file is to be. */
+static void a_new_file_is_never_one_that_was_there(void) {
+    static const char *const ways[] = {"link", "dangling link", "other name"};
+    const eitp_host host = eitp_host_default();
+    char elsewhere[512];
+    snprintf(elsewhere, sizeof elsewhere, "%s", in("elsewhere"));
+    for (int way = 0; way < 3; way++) {
+        eitp__file file;
+        eitp_error error;
+        eitp_path_info info;
+        remove(in("new"));
+        put("precious", "of the user");
+        if (way == 0)
+            REQUIRE(!symlink("precious", in("new")));
+        else if (way == 1)
+            REQUIRE(!symlink(elsewhere, in("new")));
+        else
+            REQUIRE(!link(in("precious"), in("new")));
+        REQUIRE_OK(eitp__path_info(&host, in("new"), &info, &error), error);
+        CHECK(info.is_link == (way < 2) && info.kind == (way == 1 ? EITP_PATH_MISSING : EITP_PATH_FILE));
+        REQUIRE_OK(eitp__file_open(&file, &host, in("new"), EITP_FILE_REPLACE, &error), error);
+        REQUIRE_OK(eitp__file_write(&file, 0, "text", 4, &error), error);
+        REQUIRE_OK(eitp__file_close(&file, &error), error);
+        CHECK_THAT(holds("precious", "of the user") && !is_there("elsewhere"), "followed a %s", ways[way]);
+        REQUIRE_OK(eitp__path_info(&host, in("new"), &info, &error), error);
+        CHECK_THAT(holds("new", "text") && !info.is_link, "%s", ways[way]);
+    }
+}
+
+static void only_files_and_links_make_room_for_a_new_file(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__file file;
+    eitp_error error;
+    remove(in("pipe"));
+    REQUIRE(!mkfifo(in("pipe"), 0600));
+    CHECK(eitp__file_open(&file, &host, in("pipe"), EITP_FILE_REPLACE, &error) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error.message, "not a regular file"), "%s", error.message);
+    CHECK(is_there("pipe"));
+}
+
 static void offsets_beyond_the_system_are_errors(void) {
     const eitp_host host = eitp_host_default();
     eitp__file file;
@@ -497,6 +537,8 @@ int main(int argc, char **argv) {
         TEST(a_pipe_is_refused_without_waiting),
         TEST(reads_and_writes_at_positions),
         TEST(open_modes_keep_or_empty_files),
+        TEST(a_new_file_is_never_one_that_was_there),
+        TEST(only_files_and_links_make_room_for_a_new_file),
         TEST(offsets_beyond_the_system_are_errors),
         TEST(reads_whole_files_up_to_a_limit),
         TEST(reads_files_of_unknown_size),

@@ -146,7 +146,7 @@ typedef struct eitp_log_sink {
  */
 typedef enum eitp_file_mode {
     EITP_FILE_READ = 0,    /* for reading; must be an existing regular file */
-    EITP_FILE_REPLACE = 1, /* for reading and writing; created, or emptied if it exists */
+    EITP_FILE_REPLACE = 1, /* for reading and writing; new: an existing file or link is removed, a link not followed */
     EITP_FILE_UPDATE = 2   /* for reading and writing; created, or kept if it exists */
 } eitp_file_mode;
 
@@ -162,6 +162,7 @@ typedef struct eitp_path_info {
     uint64_t size;     /* of a file, in bytes */
     int64_t modified;  /* time of the last change, in nanoseconds since 1970 */
     uint64_t identity; /* of the file or directory, whatever its path; 0: unknown */
+    int is_link;       /* the path is a symbolic link; the other members are those of what it leads to */
 } eitp_path_info;
 
 typedef struct eitp_files {
