@@ -19,10 +19,41 @@ exits 0 "help of plan" help plan
 check "help of plan: its default model" grep -q -e '--model .*default: gpt2' out
 exits 0 "--help" tokenizer encode --help
 check "help of an action" grep -q -e '--tokenizer' out
-if [ -e /dev/full ]; then
-    "$eitp" --version >/dev/full 2>err
-    check "a result that cannot be written is code 5" test $? -eq 5
-fi
+
+# ---- results that cannot be written ----
+
+# unwritten NAME ARGUMENTS...: to a full disk, and with standard output closed.
+unwritten() {
+    result=$1
+    shift
+    if [ -c /dev/full ]; then
+        "$eitp" "$@" >/dev/full 2>err </dev/null
+        check "$result to a full disk: code 5" test $? -eq 5
+        check "$result to a full disk: said" test "$(grep -c '^error: cannot write to standard output: No space' err)" -eq 1
+    fi
+    "$eitp" "$@" >&- 2>err </dev/null
+    check "$result, standard output closed: code 5" test $? -eq 5
+    check "$result, standard output closed: said" test "$(grep -c '^error: cannot write to standard output: ' err)" -eq 1
+}
+[ -c /dev/full ] || echo "SKIPPED results to a full disk: there is no /dev/full"
+unwritten "--version" --version
+unwritten "help" help train
+unwritten "--print-config" plan --print-config
+unwritten "generate" generate --model straight --prompt 'Line 1' --tokens 20 --threads 1
+unwritten "generate --json" generate --model straight --prompt 'Line 1' --tokens 20 --threads 1 --json
+unwritten "eval" eval --model straight --data small.txt --threads 1
+unwritten "embed" embed --model straight --data small.txt --threads 1
+unwritten "tokenizer encode" tokenizer encode --tokenizer tok --text 'Line 1'
+unwritten "tokenizer encode of a file" tokenizer encode --tokenizer tok --data text.txt
+unwritten "tokenizer encode --special-tokens" tokenizer encode --tokenizer tok --text 'Line 1' --special-tokens
+unwritten "tokenizer decode" tokenizer decode --tokenizer tok 1 2 3
+unwritten "tokenizer inspect" tokenizer inspect --tokenizer tok
+unwritten "pack" pack --data text.txt --output written.tok
+unwritten "set" set straight/checkpoint-12 lr=1e-4
+unwritten "check-system" check-system --init tiny.json
+"$eitp" $train --steps 2 --output-dir quiet <&- >&- 2>&-
+check "without standard streams: code 5" test $? -eq 5
+check "without standard streams no message gets into a file" sh -c '! grep -qv "^{\"step\"" quiet/metrics.jsonl'
 
 # ---- configuration ----
 

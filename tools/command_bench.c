@@ -170,7 +170,7 @@ static void print_line(const bench *b, const bench_line *line) {
         text_format(&t, " %8.2f", ratio(line));
     text_format(&t, "\n");
     output_result(t.data, t.size);
-    fflush(stdout);
+    output_flush();
     text_release(&t);
 }
 
@@ -304,7 +304,7 @@ static int run_action(size_t action, int count, char **arguments) {
     if (status)
         code = output_fail(&error);
     bench_close(&b);
-    return output_finish(code);
+    return code;
 }
 
 int command_bench(int count, char **arguments) {
@@ -316,7 +316,7 @@ int command_bench(int count, char **arguments) {
     if (count > 0 && (!strcmp(arguments[0], "--help") || !strcmp(arguments[0], "-h"))) {
         for (size_t i = 0; i < COMMAND_COUNT(actions); i++)
             options_print_help(actions[i].whole_name, actions[i].command);
-        return output_finish(COMMAND_FINISHED);
+        return COMMAND_FINISHED;
     }
     /* Options without an action are those of step. */
     if (count > 0 && !strncmp(arguments[0], "--", 2))

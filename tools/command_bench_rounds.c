@@ -118,7 +118,7 @@ static void print_result(const bench_comparison *m, const bench_result *r) {
         text_format(&t, "  %+.1f to %+.1f %%", r->low, r->high);
     text_format(&t, "\n");
     output_result(t.data, t.size);
-    fflush(stdout);
+    output_flush();
     text_release(&t);
 }
 

@@ -306,5 +306,5 @@ int command_check_system(int count, char **arguments) {
     system_release(report);
     free(report);
     options_release(&o);
-    return output_finish(code);
+    return code;
 }

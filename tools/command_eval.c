@@ -116,5 +116,5 @@ int command_eval(int count, char **arguments) {
     close_data(&e);
     trained_model_close(&e.trained);
     options_release(&e.options);
-    return output_finish(code);
+    return code;
 }

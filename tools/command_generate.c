@@ -101,7 +101,7 @@ static void emit(generating *g, const char *data, size_t size) {
         return;
     }
     output_result(data, size);
-    fflush(stdout);
+    output_flush();
 }
 
 /* Writes complete characters; at the end, U+FFFD for an incomplete one. */
@@ -180,7 +180,7 @@ static eitp_status generate_sample(generating *g, int64_t number, const char **s
     eitp_generator_reset(g->generator);
     *stop = "length";
     status = feed_last(g, g->count, error);
-    for (int64_t i = 0; i < most && !status; i++) {
+    for (int64_t i = 0; i < most && !status && output_flush(); i++) {
         int32_t token = eitp_generator_sample(g->generator, &sampling);
         if (token == end) {
             *stop = "end-of-text";
@@ -229,7 +229,7 @@ static eitp_status generate_samples(generating *g, eitp_error *error) {
         output_result(t.data, t.size);
         text_release(&t);
     }
-    for (int64_t i = 0; i < samples && !status; i++) {
+    for (int64_t i = 0; i < samples && !status && output_flush(); i++) {
         double began = process_time();
         const char *stop;
         if (!json && options_integer(o, OPTION_ECHO))
@@ -277,5 +277,5 @@ int command_generate(int count, char **arguments) {
     text_release(&g.bytes);
     text_release(&g.written);
     options_release(&g.options);
-    return output_finish(code);
+    return code;
 }

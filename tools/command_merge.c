@@ -94,5 +94,5 @@ int command_merge(int count, char **arguments) {
         code = output_fail(&error);
     trained_model_close(&m.trained);
     options_release(&m.options);
-    return output_finish(code);
+    return code;
 }

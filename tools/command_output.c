@@ -143,28 +143,31 @@ void output_by_line(void) {
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 }
 
+/* A failure to write drops what was to be written, and later calls succeed: it is kept. */
+static void output_keep_failure(int failed) {
+    if (failed && !output.failed)
+        output.failed = errno ? errno : EIO;
+}
+
 void output_result(const char *data, size_t size) {
     output_clear_progress();
-    if (fwrite(data, 1, size, stdout) != size)
-        output.failed = errno;
+    errno = 0;
+    output_keep_failure(fwrite(data, 1, size, stdout) != size || ferror(stdout));
 }
 
 int output_flush(void) {
-    if (fflush(stdout) && !output.failed)
-        output.failed = errno;
+    errno = 0;
+    output_keep_failure(fflush(stdout) || ferror(stdout));
     return !output.failed;
 }
 
 int output_finish(int code) {
-    int failed;
     output_flush();
-    failed = output.failed;
+    errno = 0;
+    output_keep_failure(fclose(stdout)); /* a network's file system may only now say that there is no room */
     output_clear_progress();
-    if (failed == EPIPE) /* nobody wants the result */
+    if (!output.failed || output.failed == EPIPE || code != COMMAND_FINISHED)
         return code;
-    if (failed && code == COMMAND_FINISHED) {
-        output_error("cannot write to standard output: %s; the result is incomplete", strerror(failed));
-        return COMMAND_IO;
-    }
-    return code;
+    output_error("cannot write to standard output: %s; the result is incomplete", strerror(output.failed));
+    return COMMAND_IO;
 }

@@ -48,8 +48,9 @@ void output_result(const char *data, size_t size);
 /* Flushes standard output. Returns 0 if it or an earlier write failed. */
 int output_flush(void);
 
-/* Flushes standard output. Returns `code`, or, if writing failed, prints an error and returns COMMAND_IO. That nobody
-   reads a pipe is no failure. */
+/* At the end of the program: flushes standard output and returns `code`, or, if writing failed and the code is that of
+   success, prints an error and returns COMMAND_IO. A pipe that nobody reads is no failure of a command that survives
+   it (see process_survive_closed_pipes). */
 int output_finish(int code);
 
 EITP_END_DECLARATIONS

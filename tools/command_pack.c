@@ -71,5 +71,5 @@ int command_pack(int count, char **arguments) {
     if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
         code = 128 + process_stop_signal();
     options_release(&o);
-    return output_finish(code);
+    return code;
 }

@@ -285,7 +285,7 @@ static int print_lines(text_buffer *t, eitp_status status, const eitp_error *err
     if (!status)
         output_result(t->data, t->size);
     text_release(t);
-    return output_finish(code);
+    return code;
 }
 
 static void planning_release(planning *p) {
@@ -364,7 +364,7 @@ static int plan_run(planning *p) {
     if (measure_candidates(p, &other))
         return output_fail(&other);
     (json ? print_json : print_table)(p, fits, &error);
-    return output_finish(fits ? COMMAND_FINISHED : COMMAND_NO_MEMORY);
+    return fits ? COMMAND_FINISHED : COMMAND_NO_MEMORY;
 }
 
 /* --print-config, with what follows from the profile and the model. */
@@ -400,5 +400,5 @@ int command_plan(int count, char **arguments) {
     else if (!ended)
         code = plan_run(&p);
     planning_release(&p);
-    return output_finish(code);
+    return code;
 }

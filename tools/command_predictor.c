@@ -371,5 +371,5 @@ int predicting_command(const predicting_kind *kind, int count, char **arguments)
     if (status)
         code = output_fail(&error);
     predicting_close(&p);
-    return output_finish(code);
+    return code;
 }

@@ -114,7 +114,20 @@ void process_survive_closed_pipes(void) {
     catch_signal(SIGPIPE, handle_nothing);
 }
 
+/*
+ * A standard stream that is closed would be the next file that is opened, and messages would be written to a
+ * checkpoint. Each is opened for the other direction, so that using it fails.
+ */
+static void open_standard_streams(void) {
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int i = 0; i < (int)COMMAND_COUNT(modes); i++) {
+        if (fcntl(i, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[i]) != i)
+            _exit(COMMAND_IO);
+    }
+}
+
 void process_begin(void) {
+    open_standard_streams();
     signal(SIGPIPE, SIG_DFL);
     signal(SIGUSR1, SIG_IGN);
 }

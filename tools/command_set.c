@@ -176,5 +176,5 @@ int command_set(int count, char **arguments) {
     free(s.changes);
     free(s.checkpoint);
     options_release(&s.options);
-    return output_finish(code);
+    return code;
 }

@@ -376,7 +376,7 @@ static int run_action(size_t action, int count, char **arguments) {
     if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
         code = 128 + process_stop_signal();
     options_release(&o);
-    return output_finish(code);
+    return code;
 }
 
 int command_tokenizer(int count, char **arguments) {
@@ -390,7 +390,7 @@ int command_tokenizer(int count, char **arguments) {
     if (count > 0 && (!strcmp(arguments[0], "--help") || !strcmp(arguments[0], "-h"))) {
         for (size_t i = 0; i < COMMAND_COUNT(actions); i++)
             options_print_help(actions[i].full_name, actions[i].command);
-        return output_finish(COMMAND_FINISHED);
+        return COMMAND_FINISHED;
     }
     if (count > 0)
         output_error("unknown action '%s' (choose from train, inspect, encode, decode)", arguments[0]);

@@ -367,5 +367,5 @@ int command_train(int count, char **arguments) {
     process_survive_closed_pipes();
     while (starts_over)
         code = train(count, arguments, &starts_over);
-    return output_finish(code);
+    return code;
 }

@@ -75,7 +75,7 @@ static int print_help(int count, char **arguments) {
     int found = count > 0 ? find_command(arguments[0]) : -1;
     if (!count) {
         print_overview();
-        return output_finish(COMMAND_FINISHED);
+        return COMMAND_FINISHED;
     }
     if (found < 0)
         return fail_unknown(arguments[0]);
@@ -98,23 +98,27 @@ static void limit_spinning(char **arguments) {
         execv("/proc/self/exe", arguments); /* a failure leaves the limit as it was */
 }
 
-int main(int count, char **arguments) {
+static int run_command(int count, char **arguments) {
     const char *name = count > 1 ? arguments[1] : "";
-    int found = find_command(name);
-    process_begin();
-    limit_spinning(arguments);
-    process_ignore_file_limit();
-    output_by_line();
+    const int found = find_command(name);
     if (found >= 0)
         return commands[found].run(count - 2, arguments + 2);
     if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))
         return print_help(count - 2, arguments + 2);
     if (!strcmp(name, "version") || !strcmp(name, "--version")) {
         print_version();
-        return output_finish(COMMAND_FINISHED);
+        return COMMAND_FINISHED;
     }
     if (*name)
         return fail_unknown(name);
     output_error("missing command; 'eitp help' lists the commands");
     return COMMAND_WRONG;
+}
+
+int main(int count, char **arguments) {
+    process_begin();
+    limit_spinning(arguments);
+    process_ignore_file_limit();
+    output_by_line();
+    return output_finish(run_command(count, arguments));
 }
