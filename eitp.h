@@ -2660,6 +2660,26 @@ EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, ui
 EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config,
                                            char *base, size_t base_size, eitp_error *error);
 
+/* ---- Directories that appear whole or not at all ---- */
+
+typedef struct eitp_directory_config {
+    /* Writes and syncs the files, as eitp_model_save and eitp_tokenizer_save do, in the directory that it is given. */
+    eitp_status (*fill)(void *user, const char *directory, eitp_error *error);
+    void *user;
+    const char *const *names; /* files without which nothing loads the directory, in the order that they appear in */
+    size_t name_count;
+} eitp_directory_config;
+
+/*
+ * Creates a directory whole or not at all, with its missing parents. `fill` writes to ".<name>.partial" beside `path`,
+ * which is renamed when everything is durable. If `path` is a directory already, `fill` writes to ".eitp.partial" in
+ * it, and the files are moved to it, those of `names` last. EITP_ERROR_ARGUMENT if that would replace a file, and at
+ * once if it has one of `names`, or if another process is writing it. After a failure nothing is left. What a killed
+ * process left is removed by the next call, which is not refused because of it.
+ */
+EITP_API eitp_status eitp_directory_create(const eitp_host *host, const char *path, const eitp_directory_config *config,
+                                           eitp_error *error);
+
 /*
  * ---- Checkpoints ----
  *
@@ -4759,6 +4779,16 @@ EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const ch
 
 /* Creates a directory whose parent exists and is synced by the caller; succeeds if it exists. */
 EITP__PRIVATE eitp_status eitp__make_directory(const eitp_host *host, const char *path, eitp_error *error);
+
+/* The same; *is_new: it did not exist. Something else of that name is left for the caller to find. */
+EITP__PRIVATE eitp_status eitp__make_new_directory(const eitp_host *host, const char *path, int *is_new,
+                                                   eitp_error *error);
+
+/* Adds the number of missing directories of a path to *missing: of itself and of its parents. */
+EITP__PRIVATE eitp_status eitp__count_missing(const eitp_host *host, const char *path, int *missing, eitp_error *error);
+
+/* Removes a directory and its parents, `count` in all, as far as they are empty. Failures are ignored. */
+EITP__PRIVATE void eitp__remove_directories(const eitp_host *host, const char *path, int count);
 
 /* Removes a file, or a directory and everything in it; succeeds if it does not exist. */
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error);
@@ -9278,6 +9308,34 @@ EITP__PRIVATE eitp_status eitp__sum_from(const eitp_host *host, const char *path
                                          eitp__file_sum *sum, eitp_error *error);
 /* <<src/io/manifest.h */
 
+/* >>src/io/draft.h */
+/* Directories that appear whole or not at all: they are written under another name and renamed. */
+
+/* A directory that is being written as ".<name>.partial", beside the path that it gets. */
+typedef struct eitp__draft {
+    eitp_host host;
+    char *path;
+    char *partial;  /* where its files are written */
+    char *replaced; /* the name of an earlier directory at `path`, while it is replaced */
+    int exists;     /* `partial` does */
+} eitp__draft;
+
+/* The endings of hidden names. */
+#define EITP__PARTIAL_SUFFIX ".partial"
+#define EITP__REPLACED_SUFFIX ".replaced"
+
+/* Finds the names for a draft of `path`. Call eitp__draft_abandon even after a failure. */
+EITP__PRIVATE eitp_status eitp__draft_name(eitp__draft *draft, const eitp_host *host, const char *path,
+                                           eitp_error *error);
+
+/* Makes the files of a draft durable and gives it its path. A directory that is there is replaced: it is renamed first
+   and removed last. On failure the names are as before: others may be about to be removed for one that exists. */
+EITP__PRIVATE eitp_status eitp__draft_install(eitp__draft *draft, eitp_error *error);
+
+/* Removes a draft that was not installed, and releases it. Harmless on a zeroed one. */
+EITP__PRIVATE void eitp__draft_abandon(eitp__draft *draft);
+/* <<src/io/draft.h */
+
 /* >>src/io/checkpoint.h */
 /* Names of checkpoints, and creating, verifying and removing them with options. */
 
@@ -9315,27 +9373,15 @@ EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const c
 EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
                                                    eitp__verified verified, int64_t *step, eitp_error *error);
 
-/* A checkpoint that is being written. */
-typedef struct eitp__checkpoint_draft {
-    eitp_host host;
-    char *directory; /* of the output */
-    char *partial;   /* where its files are written */
-    char *final, *replaced;
-    int exists; /* `partial` */
-} eitp__checkpoint_draft;
-
 /* Creates the directory of a draft of "checkpoint-<step><suffix>". */
 EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,
-                                                 const char *suffix, int64_t step, eitp__checkpoint_draft *draft,
+                                                 const char *suffix, int64_t step, eitp__draft *draft,
                                                  eitp_error *error);
 
 /* Adds manifest.json, makes everything durable and gives the checkpoint its name. On failure nothing is left. Releases
    the draft. */
-EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__checkpoint_draft *draft, const eitp__manifest *manifest,
+EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__draft *draft, const eitp__manifest *manifest,
                                                   eitp_error *error);
-
-/* Removes the directory of a draft and releases it. Harmless on a zeroed one. */
-EITP__PRIVATE void eitp__checkpoint_abandon(eitp__checkpoint_draft *draft);
 
 /*
  * eitp_checkpoint_create of "checkpoint-<step><suffix>", where `manifest` has the step, whether the checkpoint is
@@ -13321,25 +13367,30 @@ EITP__PRIVATE eitp_status eitp__sync_parent(const eitp_host *host, const char *p
     return status;
 }
 
-static eitp_status eitp__make_one_directory(const eitp_host *host, const char *path, int syncs, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__make_new_directory(const eitp_host *host, const char *path, int *is_new,
+                                                   eitp_error *error) {
     eitp__failures failures = EITP__ZERO;
-    eitp_path_info info;
-    eitp_status status;
     int code;
     do
         code = host->files.make_directory(host->files.user, path);
     while (eitp__repeats_call(host, code, &failures));
-    if (!code)
-        return syncs ? eitp__sync_parent(host, path, error) : EITP_OK;
-    if (code != EEXIST)
-        return eitp__fail_file(error, code, "create the directory", path);
+    *is_new = !code;
+    return code && code != EEXIST ? eitp__fail_file(error, code, "create the directory", path) : EITP_OK;
+}
+
+static eitp_status eitp__make_one_directory(const eitp_host *host, const char *path, int syncs, eitp_error *error) {
+    eitp_path_info info;
+    int is_new;
+    eitp_status status = eitp__make_new_directory(host, path, &is_new, error);
+    if (status || is_new)
+        return !status && syncs ? eitp__sync_parent(host, path, error) : status;
     status = eitp__path_info(host, path, &info, error);
     if (!status && info.kind != EITP_PATH_DIRECTORY) {
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "cannot create the directory '%s': a file has that name; remove it or choose another name",
                             path);
         if (error)
-            error->system_code = code;
+            error->system_code = EEXIST;
     }
     return status;
 }
@@ -13365,6 +13416,34 @@ EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const ch
         status = eitp__make_one_directory(host, path, 1, error);
     eitp__release(host, prefix, length + 1);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__count_missing(const eitp_host *host, const char *path, int *missing,
+                                              eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    char *parent;
+    eitp_status status = eitp__path_info(host, path, &info, error);
+    if (status || info.kind != EITP_PATH_MISSING)
+        return status;
+    ++*missing;
+    parent = eitp__parent_directory(host, path);
+    if (!parent)
+        return eitp__fail_memory(error, strlen(path), "the name of a directory");
+    if (strcmp(parent, path) && strcmp(parent, "."))
+        status = eitp__count_missing(host, parent, missing, error);
+    eitp__release_text(host, parent);
+    return status;
+}
+
+EITP__PRIVATE void eitp__remove_directories(const eitp_host *host, const char *path, int count) {
+    char *directory = eitp__copy_text(host, path);
+    for (; directory && count > 0; count--) {
+        char *parent = eitp__parent_directory(host, directory);
+        host->files.remove(host->files.user, directory);
+        eitp__release_text(host, directory);
+        directory = parent;
+    }
+    eitp__release_text(host, directory);
 }
 
 static eitp_status eitp__remove_entries(const eitp_host *host, const char *path, eitp_error *error) {
@@ -34167,16 +34246,18 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
         return status;
     eitp__buffer_init(&out, host);
     eitp__buffer_init(&spelling, host);
-    status = eitp__save_lists(tokenizer, directory, &spelling, &out, error);
+    /* tokenizer.json is preferred when loading, and needs nothing but the first file. The lists alone, without what
+       these two say, would be another tokenizer. */
+    eitp__write_config(tokenizer, &out);
+    status = eitp__save_file(host, directory, "tokenizer_config.json", &out, error);
     if (status == EITP_OK) {
-        eitp__buffer_clear(&out);
-        eitp__write_config(tokenizer, &out);
-        status = eitp__save_file(host, directory, "tokenizer_config.json", &out, error);
-    }
-    if (status == EITP_OK) { /* last, since it is preferred to the other files when loading */
         eitp__buffer_clear(&out);
         eitp__write_tokenizer(tokenizer, &spelling, &out);
         status = eitp__save_file(host, directory, "tokenizer.json", &out, error);
+    }
+    if (status == EITP_OK) {
+        eitp__buffer_clear(&out);
+        status = eitp__save_lists(tokenizer, directory, &spelling, &out, error);
     }
     eitp__buffer_release(&out);
     eitp__buffer_release(&spelling);
@@ -45089,6 +45170,383 @@ EITP__PRIVATE eitp_status eitp__manifest_compare(eitp__manifest *manifest, const
 }
 /* <<src/io/manifest.c */
 
+/* >>src/io/draft.c */
+/* "<directory>/.<name><suffix>". */
+static char *eitp__hidden_path(const eitp_host *host, const char *directory, const char *name, const char *suffix) {
+    eitp__buffer hidden;
+    char *path;
+    eitp__buffer_init(&hidden, host);
+    eitp__buffer_format(&hidden, ".%s%s", name, suffix);
+    path = hidden.failed ? NULL : eitp__join_path(host, directory, hidden.data);
+    eitp__buffer_release(&hidden);
+    return path;
+}
+
+EITP__PRIVATE eitp_status eitp__draft_name(eitp__draft *draft, const eitp_host *host, const char *path,
+                                           eitp_error *error) {
+    size_t length = strlen(path);
+    char *directory = eitp__parent_directory(host, path);
+    memset(draft, 0, sizeof *draft);
+    draft->host = *host;
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    draft->path = eitp__copy_bytes(host, path, length);
+    if (draft->path && directory) {
+        const char *slash = strrchr(draft->path, '/'), *name = slash ? slash + 1 : draft->path;
+        draft->partial = eitp__hidden_path(host, directory, name, EITP__PARTIAL_SUFFIX);
+        draft->replaced = eitp__hidden_path(host, directory, name, EITP__REPLACED_SUFFIX);
+    }
+    eitp__release_text(host, directory);
+    return draft->partial && draft->replaced ? EITP_OK : eitp__fail_memory(error, length, "the path of a directory");
+}
+
+/* Renames an earlier directory; *exists: there was one. */
+static eitp_status eitp__draft_replace(const eitp__draft *draft, int *exists, eitp_error *error) {
+    const eitp_host *host = &draft->host;
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status = eitp__path_info(host, draft->path, &info, error);
+    *exists = 0;
+    if (status || info.kind == EITP_PATH_MISSING)
+        return status;
+    status = eitp__remove_tree(host, draft->replaced, error);
+    if (!status)
+        status = eitp__rename_path(host, draft->path, draft->replaced, error);
+    *exists = !status;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__draft_install(eitp__draft *draft, eitp_error *error) {
+    const eitp_host *host = &draft->host;
+    int replaces = 0;
+    eitp_status status = eitp__sync_directory(host, draft->partial, error);
+    if (!status)
+        status = eitp__draft_replace(draft, &replaces, error);
+    if (status)
+        return status;
+    status = eitp__rename_path(host, draft->partial, draft->path, error);
+    if (!status) {
+        status = eitp__sync_parent(host, draft->path, error);
+        if (status)
+            eitp__rename_path(host, draft->path, draft->partial, NULL);
+    }
+    if (status && replaces)
+        eitp__rename_path(host, draft->replaced, draft->path, NULL);
+    if (!status && replaces)
+        eitp__remove_tree(host, draft->replaced, NULL); /* or pruning does */
+    draft->exists = status != EITP_OK;
+    return status;
+}
+
+EITP__PRIVATE void eitp__draft_abandon(eitp__draft *draft) {
+    const eitp_host host = draft->host;
+    if (draft->exists)
+        eitp__remove_tree(&host, draft->partial, NULL);
+    eitp__release_text(&host, draft->path);
+    eitp__release_text(&host, draft->partial);
+    eitp__release_text(&host, draft->replaced);
+    memset(draft, 0, sizeof *draft);
+}
+/* <<src/io/draft.c */
+
+/* >>src/io/new_directory.c */
+/*
+ * Directories that programs create, such as a model's: whole or not at all.
+ *
+ * One that does not exist is a draft beside its path, locked by the process that writes it, and appears by one rename.
+ * Into one that exists, which may be a link, a mount or not empty, files are moved one by one from a directory in it.
+ */
+
+/* In a directory that exists. A run removes it too, together with its own file of that name. */
+#define EITP__INNER_PARTIAL ".eitp.partial"
+
+/* Number of times that other processes may remove a draft, or create one, between two calls. */
+#define EITP__MOST_DRAFTS 16
+
+typedef struct eitp__new_directory {
+    const eitp_host *host;
+    eitp__draft draft; /* with `is_inside`, its `partial` is in `path` */
+    int is_inside;
+    int was_interrupted; /* an earlier process moved some of its files to `path`, or none */
+    int parents;         /* number of directories above `path` that were created */
+    const eitp_directory_config *config;
+    void *lock;
+    int has_lock;
+} eitp__new_directory;
+
+/* ---- The lock ---- */
+
+static eitp_status eitp__fail_busy(const eitp__new_directory *created, eitp_error *error) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "another process is writing to '%s'; wait for it, or choose another directory",
+                      created->draft.path);
+}
+
+static void eitp__new_unlock(eitp__new_directory *created) {
+    const eitp_files *files = &created->host->files;
+    if (created->has_lock && files->unlock)
+        files->unlock(files->user, created->lock);
+    created->has_lock = 0;
+}
+
+/* Locks a directory. *is_missing: there is none. Other failures to lock are ignored, as for runs. */
+static eitp_status eitp__new_lock(eitp__new_directory *created, const char *path, int *is_missing, eitp_error *error) {
+    const eitp_files *files = &created->host->files;
+    const int code = files->lock ? files->lock(files->user, path, &created->lock) : 0;
+    created->has_lock = files->lock && !code;
+    *is_missing = code == ENOENT;
+    return code == EWOULDBLOCK ? eitp__fail_busy(created, error) : EITP_OK;
+}
+
+/* ---- Beside a path that does not exist ---- */
+
+/*
+ * Locks the draft's directory. *is_locked is 0 if it was removed or replaced meanwhile: whoever holds the lock of what
+ * is at `partial` owns it, and nobody else renames or removes it.
+ */
+static eitp_status eitp__new_try_lock(eitp__new_directory *created, uint64_t identity, int *is_locked,
+                                      eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    int is_missing;
+    eitp_status status = eitp__new_lock(created, created->draft.partial, &is_missing, error);
+    if (!status)
+        status = eitp__path_info(created->host, created->draft.partial, &info, error);
+    *is_locked =
+        !status && !is_missing && info.kind == EITP_PATH_DIRECTORY && !info.is_link && info.identity == identity;
+    return status;
+}
+
+/* Creates and locks the draft's directory, after removing what a killed process has left. */
+static eitp_status eitp__new_begin_beside(eitp__new_directory *created, eitp_error *error) {
+    const eitp_host *host = created->host;
+    const char *partial = created->draft.partial;
+    eitp_status status = EITP_OK;
+    for (int attempt = 0; attempt < EITP__MOST_DRAFTS && !status; attempt++) {
+        eitp_path_info info = EITP__ZERO;
+        int is_new = 0, is_locked = 0;
+        status = eitp__make_new_directory(host, partial, &is_new, error);
+        if (!status)
+            status = eitp__path_info(host, partial, &info, error);
+        if (!status && info.kind == EITP_PATH_DIRECTORY && !info.is_link)
+            status = eitp__new_try_lock(created, info.identity, &is_locked, error);
+        else if (!status)
+            is_locked = !is_new; /* a link or a file is nobody's */
+        created->draft.exists = is_locked && is_new;
+        if (!status && is_locked && !is_new)
+            status = eitp__remove_tree(host, partial, error);
+        else if (status && is_new)
+            host->files.remove(host->files.user, partial); /* unless another process writes to it */
+        if (status || created->draft.exists)
+            return status;
+        eitp__new_unlock(created);
+    }
+    return status ? status : eitp__fail_busy(created, error);
+}
+
+/* Gives the draft its path, unless something else has it by now. */
+static eitp_status eitp__new_install(eitp__new_directory *created, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status = eitp__path_info(created->host, created->draft.path, &info, error);
+    if (!status && (info.kind != EITP_PATH_MISSING || info.is_link))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' was created meanwhile; choose another directory",
+                          created->draft.path);
+    return status ? status : eitp__draft_install(&created->draft, error);
+}
+
+/* ---- In a directory that exists ---- */
+
+static eitp_status eitp__new_has(const eitp__new_directory *created, const char *directory, const char *name, int *has,
+                                 eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(created->host, directory, name);
+    eitp_status status = path ? eitp__path_info(created->host, path, &info, error)
+                              : eitp__fail_memory(error, strlen(directory), "a path");
+    *has = !status && (info.kind != EITP_PATH_MISSING || info.is_link);
+    eitp__release_text(created->host, path);
+    return status;
+}
+
+/* Fails if the directory has a file of that name, unless an interrupted process may have moved it there. */
+static eitp_status eitp__new_check_name(const eitp__new_directory *created, const char *name, eitp_error *error) {
+    int has = 0;
+    eitp_status status =
+        created->was_interrupted ? EITP_OK : eitp__new_has(created, created->draft.path, name, &has, error);
+    if (has)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' already has %s; choose another directory",
+                          created->draft.path, name);
+    return status;
+}
+
+static eitp_status eitp__new_begin_inside(eitp__new_directory *created, eitp_error *error) {
+    const eitp_host *host = created->host;
+    eitp_path_info info = EITP__ZERO;
+    int is_missing;
+    eitp_status status = eitp__new_lock(created, created->draft.path, &is_missing, error);
+    eitp__release_text(host, created->draft.partial);
+    created->draft.partial = eitp__join_path(host, created->draft.path, EITP__INNER_PARTIAL);
+    if (!status && !created->draft.partial)
+        status = eitp__fail_memory(error, strlen(created->draft.path), "a path");
+    if (!status)
+        status = eitp__path_info(host, created->draft.partial, &info, error);
+    created->was_interrupted = info.kind == EITP_PATH_DIRECTORY && !info.is_link;
+    for (size_t i = created->config->name_count; i > 0 && !status; i--)
+        status = eitp__new_check_name(created, created->config->names[i - 1], error);
+    if (!status)
+        status = eitp__remove_tree(host, created->draft.partial, error);
+    if (!status)
+        status = eitp__make_directory(host, created->draft.partial, error);
+    created->draft.exists = !status;
+    return status;
+}
+
+/* The position of a name in the order of moving: those of the configuration are last. */
+static size_t eitp__new_order(const eitp__new_directory *created, const char *name) {
+    for (size_t i = 0; i < created->config->name_count; i++) {
+        if (!strcmp(created->config->names[i], name))
+            return i + 1;
+    }
+    return 0;
+}
+
+/* Lists the names in the draft in the order of moving, each with its zero byte. */
+static eitp_status eitp__new_list(const eitp__new_directory *created, eitp__buffer *ordered, size_t *count,
+                                  eitp_error *error) {
+    eitp__buffer names;
+    eitp_status status;
+    eitp__buffer_init(&names, created->host);
+    status = eitp__list_directory(created->host, created->draft.partial, &names, count, error);
+    for (size_t order = 0; order <= created->config->name_count && !status; order++) {
+        const char *name = names.data;
+        for (size_t i = 0; i < *count; i++, name += strlen(name) + 1) {
+            if (eitp__new_order(created, name) == order)
+                eitp__buffer_add(ordered, name, strlen(name) + 1);
+        }
+    }
+    if (!status && ordered->failed)
+        status = eitp__fail_memory(error, names.size, "the names in a directory");
+    eitp__buffer_release(&names);
+    return status;
+}
+
+static eitp_status eitp__new_move(const eitp__new_directory *created, const char *name, eitp_error *error) {
+    const eitp_host *host = created->host;
+    eitp_path_info info = EITP__ZERO;
+    char *from = eitp__join_path(host, created->draft.partial, name);
+    char *to = eitp__join_path(host, created->draft.path, name);
+    eitp_status status = from && to ? eitp__path_info(host, to, &info, error)
+                                    : eitp__fail_memory(error, strlen(created->draft.partial), "a path");
+    /* A directory of an interrupted process, unlike a file, is not replaced by a rename. */
+    if (!status && info.kind == EITP_PATH_DIRECTORY)
+        status = eitp__remove_tree(host, to, error);
+    if (!status)
+        status = eitp__rename_path(host, from, to, error);
+    eitp__release_text(host, from);
+    eitp__release_text(host, to);
+    return status;
+}
+
+/* Removes the first `count` of the names from the directory. */
+static void eitp__new_move_back(const eitp__new_directory *created, const char *name, size_t count) {
+    for (; count > 0; count--, name += strlen(name) + 1) {
+        char *path = eitp__join_path(created->host, created->draft.path, name);
+        if (path)
+            eitp__remove_tree(created->host, path, NULL);
+        eitp__release_text(created->host, path);
+    }
+}
+
+/* Moves all files; after a failure it removes those that it moved. */
+static eitp_status eitp__new_move_all(eitp__new_directory *created, eitp_error *error) {
+    eitp__buffer names;
+    const char *name;
+    size_t count = 0, moved = 0;
+    eitp_status status = eitp__sync_directory(created->host, created->draft.partial, error);
+    eitp__buffer_init(&names, created->host);
+    if (!status)
+        status = eitp__new_list(created, &names, &count, error);
+    name = names.data;
+    for (size_t i = 0; i < count && !status; i++, name += strlen(name) + 1)
+        status = eitp__new_check_name(created, name, error);
+    name = names.data;
+    for (; moved < count && !status; moved += !status, name += strlen(name) + 1)
+        status = eitp__new_move(created, name, error);
+    if (!status)
+        status = eitp__sync_directory(created->host, created->draft.path, error);
+    if (status)
+        eitp__new_move_back(created, names.data, moved);
+    eitp__buffer_release(&names);
+    return status;
+}
+
+/* ---- Both ---- */
+
+static eitp_status eitp__new_begin(eitp__new_directory *created, const char *path, eitp_error *error) {
+    const eitp_host *host = created->host;
+    eitp_path_info info = EITP__ZERO;
+    char *parent;
+    eitp_status status = eitp__draft_name(&created->draft, host, path, error);
+    if (!status)
+        status = eitp__path_info(host, created->draft.path, &info, error);
+    if (status)
+        return status;
+    created->is_inside = info.kind != EITP_PATH_MISSING;
+    if (info.is_link && info.kind == EITP_PATH_MISSING)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "cannot create the directory '%s': it is a link that leads nowhere; remove it or choose "
+                          "another name",
+                          created->draft.path);
+    if (info.kind == EITP_PATH_FILE || info.kind == EITP_PATH_OTHER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "cannot create the directory '%s': a file has that name; remove it or choose another name",
+                          created->draft.path);
+    if (created->is_inside)
+        return eitp__new_begin_inside(created, error);
+    parent = eitp__parent_directory(host, created->draft.path);
+    status = parent ? eitp__count_missing(host, parent, &created->parents, error)
+                    : eitp__fail_memory(error, strlen(path), "a path");
+    if (!status)
+        status = eitp__make_directories(host, parent, error);
+    eitp__release_text(host, parent);
+    if (!status)
+        status = eitp__new_begin_beside(created, error);
+    if (status && status != EITP_ERROR_MEMORY && error && !strstr(error->message, path))
+        eitp__fail_prefix(error, status, "'%s'", path);
+    return status;
+}
+
+/* Removes what there is of it after a failure. Files of an interrupted process stay known as such by the draft. */
+static void eitp__new_end(eitp__new_directory *created, eitp_status status) {
+    const eitp_host *host = created->host;
+    char *parent = status && created->draft.path ? eitp__parent_directory(host, created->draft.path) : NULL;
+    if (status && created->draft.exists && created->was_interrupted) {
+        eitp__remove_tree(host, created->draft.partial, NULL);
+        created->draft.exists = eitp__make_directory(host, created->draft.partial, NULL) != EITP_OK;
+    }
+    eitp__draft_abandon(&created->draft);
+    eitp__new_unlock(created);
+    if (parent)
+        eitp__remove_directories(host, parent, created->parents);
+    eitp__release_text(host, parent);
+}
+
+eitp_status eitp_directory_create(const eitp_host *host, const char *path, const eitp_directory_config *config,
+                                  eitp_error *error) {
+    eitp__new_directory created;
+    eitp_status status;
+    if (!host || !path || !config || !config->fill || (config->name_count && !config->names))
+        return eitp__fail_null(error, "eitp_directory_create", "host, path, config, fill and names");
+    memset(&created, 0, sizeof created);
+    created.host = host;
+    created.config = config;
+    status = eitp__new_begin(&created, path, error);
+    if (!status)
+        status = config->fill(config->user, created.draft.partial, error);
+    if (!status)
+        status = created.is_inside ? eitp__new_move_all(&created, error) : eitp__new_install(&created, error);
+    eitp__new_end(&created, status);
+    return status;
+}
+/* <<src/io/new_directory.c */
+
 /* >>src/io/checkpoint_verify.c */
 /* Verifying checkpoints: by manifest.json or, if an earlier version wrote them, by the checksums that they have. */
 
@@ -45319,7 +45777,6 @@ eitp_status eitp_checkpoint_verify(const eitp_host *host, const char *checkpoint
  */
 
 #define EITP__HIDDEN_PREFIX ".checkpoint-"
-#define EITP__REPLACED_SUFFIX ".replaced"
 
 /* The path of "<prefix><step><suffix><ending>" in a directory. */
 static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *directory, const char *prefix, int64_t step,
@@ -45332,50 +45789,15 @@ static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *dire
 
 /* ---- Creating ---- */
 
-/* Renames the finished directory to its name. A directory with that name is renamed first and removed last. If the
-   names cannot be made durable, they are as before: other checkpoints are pruned for one that exists. */
-static eitp_status eitp__install(const eitp_host *host, const char *directory, const char *partial, const char *final,
-                                 const char *replaced, eitp_error *error) {
-    eitp_path_info info = EITP__ZERO;
-    int exists;
-    eitp_status status = eitp__path_info(host, final, &info, error);
-    exists = !status && info.kind != EITP_PATH_MISSING;
-    if (!status && exists)
-        status = eitp__remove_tree(host, replaced, error);
-    if (!status && exists)
-        status = eitp__rename_path(host, final, replaced, error);
-    if (status)
-        return status;
-    status = eitp__rename_path(host, partial, final, error);
-    if (!status) {
-        status = eitp__sync_directory(host, directory, error);
-        if (status)
-            eitp__rename_path(host, final, partial, NULL);
-    }
-    if (status && exists)
-        eitp__rename_path(host, replaced, final, NULL);
-    if (!status && exists)
-        eitp__remove_tree(host, replaced, NULL); /* or pruning does */
-    return status;
-}
-
 EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,
-                                                 const char *suffix, int64_t step, eitp__checkpoint_draft *draft,
+                                                 const char *suffix, int64_t step, eitp__draft *draft,
                                                  eitp_error *error) {
+    char *path = NULL;
     eitp_status status;
     memset(draft, 0, sizeof *draft);
-    draft->host = *host;
-    draft->directory = eitp__copy_text(host, output_directory);
-    status =
-        draft->directory ? EITP_OK : eitp__fail_memory(error, strlen(output_directory), "the path of a checkpoint");
+    status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &path, error);
     if (!status)
-        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, ".partial",
-                                       &draft->partial, error);
-    if (!status)
-        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &draft->final, error);
-    if (!status)
-        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, EITP__REPLACED_SUFFIX,
-                                       &draft->replaced, error);
+        status = eitp__draft_name(draft, host, path, error);
     if (!status)
         status = eitp__remove_tree(host, draft->partial, error);
     if (!status)
@@ -45383,31 +45805,18 @@ EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const ch
     if (!status)
         status = eitp__make_directory(host, draft->partial, error);
     draft->exists = !status;
+    eitp__release_text(host, path);
     if (status)
-        eitp__checkpoint_abandon(draft);
+        eitp__draft_abandon(draft);
     return status;
 }
 
-EITP__PRIVATE void eitp__checkpoint_abandon(eitp__checkpoint_draft *draft) {
-    const eitp_host host = draft->host;
-    if (draft->exists)
-        eitp__remove_tree(&host, draft->partial, NULL);
-    eitp__release_text(&host, draft->directory);
-    eitp__release_text(&host, draft->partial);
-    eitp__release_text(&host, draft->final);
-    eitp__release_text(&host, draft->replaced);
-    memset(draft, 0, sizeof *draft);
-}
-
-EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__checkpoint_draft *draft, const eitp__manifest *manifest,
+EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__draft *draft, const eitp__manifest *manifest,
                                                   eitp_error *error) {
     eitp_status status = eitp__manifest_write(manifest, draft->partial, error);
     if (!status)
-        status = eitp__sync_directory(&draft->host, draft->partial, error);
-    if (!status)
-        status = eitp__install(&draft->host, draft->directory, draft->partial, draft->final, draft->replaced, error);
-    draft->exists = status != EITP_OK;
-    eitp__checkpoint_abandon(draft);
+        status = eitp__draft_install(draft, error);
+    eitp__draft_abandon(draft);
     return status;
 }
 
@@ -45424,14 +45833,14 @@ eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_dir
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
     const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error) {
-    eitp__checkpoint_draft draft;
+    eitp__draft draft;
     eitp_status status = eitp__checkpoint_begin(host, output_directory, suffix, manifest->step, &draft, error);
     if (status)
         return status;
     status = fill(user, draft.partial, error);
     if (!status)
         return eitp__checkpoint_commit(&draft, manifest, error);
-    eitp__checkpoint_abandon(&draft);
+    eitp__draft_abandon(&draft);
     return status;
 }
 
@@ -45478,7 +45887,7 @@ typedef struct eitp__output {
     const char *directory;
 } eitp__output;
 
-/* Recovers from a crash in eitp__install between its two renames: gives a replaced checkpoint its name back. */
+/* Recovers from a crash in eitp__draft_install between its two renames: gives a replaced checkpoint its name back. */
 static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_error *error) {
     const eitp__output *output = (const eitp__output *)user;
     const eitp_host *host = output->host;
@@ -51737,7 +52146,7 @@ struct eitp__save {
     eitp_host host;
     eitp_trainer *trainer;
     const eitp__save_options *options; /* only while it begins */
-    eitp__checkpoint_draft draft;
+    eitp__draft draft;
     eitp__manifest manifest;   /* of the large files, which are summed as they are written */
     eitp__write_behind *queue; /* of the caller; NULL: each large file is complete when it is written */
 };
@@ -51936,7 +52345,7 @@ EITP__PRIVATE void eitp__save_abandon(eitp__save *save) {
     host = save->host;
     if (save->queue)
         eitp__write_behind_clear(save->queue);
-    eitp__checkpoint_abandon(&save->draft);
+    eitp__draft_abandon(&save->draft);
     eitp__manifest_release(&save->manifest);
     eitp__release(&host, save, sizeof *save);
 }
@@ -54104,33 +54513,9 @@ EITP__PRIVATE eitp_status eitp__guard_repeat(eitp_run *run, eitp_status (*work)(
 
 /* ---- Creating it ---- */
 
-/* Counts the missing directories of a path. */
-static eitp_status eitp__count_missing(const eitp_host *host, const char *path, int *missing, eitp_error *error) {
-    eitp_path_info info = EITP__ZERO;
-    char *parent;
-    eitp_status status = eitp__path_info(host, path, &info, error);
-    if (status || info.kind != EITP_PATH_MISSING)
-        return status;
-    ++*missing;
-    parent = eitp__parent_directory(host, path);
-    if (!parent)
-        return eitp__fail_memory(error, strlen(path), "the name of a directory");
-    if (strcmp(parent, path) && strcmp(parent, "."))
-        status = eitp__count_missing(host, parent, missing, error);
-    eitp__release_text(host, parent);
-    return status;
-}
-
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
-    const eitp_host *host = &run->host;
-    char *path = eitp__copy_text(host, run->directory);
-    for (; path && run->created_directories > 0; run->created_directories--) {
-        char *parent = eitp__parent_directory(host, path);
-        host->files.remove(host->files.user, path);
-        eitp__release_text(host, path);
-        path = parent;
-    }
-    eitp__release_text(host, path);
+    eitp__remove_directories(&run->host, run->directory, run->created_directories);
+    run->created_directories = 0;
 }
 
 static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {

@@ -38,7 +38,7 @@ exits 0 "generate from the merged model" generate --model merged --prompt 'Line 
 check "the merged model generates the same text" same out first
 exits 0 "eval of the merged model" eval --model merged --data text.txt --block-size 16 $fp32 --json
 check "the merged loss agrees up to rounding" agree "$adapted" "$(loss_of out)"
-refuses 1 'already has a model' merge --adapter lora --output-dir merged
+refuses 1 'already has model.safetensors; choose another directory (--output-dir)' merge --adapter lora --output-dir merged
 refuses 1 'no adapters in' merge --model straight --adapter straight --output-dir gone
 refuses 1 '--output-dir is required' merge --adapter lora
 sed 's/"n_embd": 16/"n_embd": 18/' tiny.json >wide.json

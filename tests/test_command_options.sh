@@ -163,7 +163,7 @@ refuses 1 "--data is required, or --split" eval --model straight
 refuses 1 "--model is required" generate --prompt x
 refuses 1 "--output is required" pack --data text.txt
 refuses 1 "no tokenizer" tokenizer inspect --tokenizer straight/data
-refuses 1 "already has a tokenizer" tokenizer train --data text.txt --output tok
+refuses 1 "already has merges.txt; choose another directory (--output)" tokenizer train --data text.txt --output tok
 refuses 1 "invalid token id" tokenizer decode --tokenizer tok 12x
 refuses 1 "360" tokenizer decode --tokenizer tok 360
 

@@ -479,6 +479,7 @@ static void files_with_null(void) {
     eitp_host host = eitp_host_default();
     eitp_lora_config lora;
     eitp_model *model = NULL;
+    eitp_directory_config created = EITP__ZERO;
     eitp_checkpoint_info info;
     eitp_memory_info memory;
     eitp_processor_info processors;
@@ -496,6 +497,10 @@ static void files_with_null(void) {
     CHECK(names_null(eitp_lora_load(NULL, "x", NULL, &error_), "model"));
     CHECK(names_null(eitp_lora_config_read(NULL, "x", &lora, NULL, 0, &error_), "host"));
     CHECK(names_null(eitp_lora_config_read(&host, NULL, &lora, NULL, 0, &error_), "directory"));
+    CHECK(names_null(eitp_directory_create(NULL, "x", &created, &error_), "host"));
+    CHECK(names_null(eitp_directory_create(&host, NULL, &created, &error_), "path"));
+    CHECK(names_null(eitp_directory_create(&host, "x", NULL, &error_), "config"));
+    CHECK(names_null(eitp_directory_create(&host, "x", &created, &error_), "fill"));
     CHECK(names_null(eitp_checkpoint_create(NULL, "x", 1, fill_nothing, NULL, &error_), "host"));
     CHECK(names_null(eitp_checkpoint_create(&host, "x", 1, NULL, NULL, &error_), "fill"));
     CHECK(names_null(eitp_checkpoint_newest(&host, NULL, &step, &error_), "output_directory"));

@@ -1536,6 +1536,44 @@ static void test_failing_files(void) {
     scratch_remove(directory);
 }
 
+/* A tokenizer in whose directory not all files were written is the whole one, or none. */
+static void test_interrupted_save(void) {
+    static const char text[] = "the cat's hat  the cat the the 12 12\n";
+    const eitp_host host = eitp_host_default();
+    eitp_tokenizer_train_config config = EITP__ZERO;
+    eitp_tokenizer *tokenizer = NULL, *again = NULL;
+    eitp_error error;
+    int is_last = 0, loaded = 0;
+    config.vocabulary_size = 280;
+    config.family = EITP_TOKENIZER_ROBERTA;
+    REQUIRE_OK(train_on(&host, text, sizeof text - 1, 7, &config, &tokenizer, &error), error);
+    for (long n = 1; !is_last; n++) {
+        faults f;
+        char directory[512];
+        REQUIRE(scratch_make(directory));
+        faults_begin(&f);
+        f.fail_file_call = n;
+        f.all_file_calls = 1;
+        tokenizer->host = f.host;
+        eitp_tokenizer_save(tokenizer, directory, &error);
+        tokenizer->host = host;
+        is_last = !faults_end(&f);
+        if (!eitp_tokenizer_load(&host, directory, &again, &error)) {
+            loaded++;
+            CHECK_THAT(eitp_tokenizer_fingerprint(again) == eitp_tokenizer_fingerprint(tokenizer), "call %ld", n);
+            for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++)
+                CHECK_THAT(eitp_tokenizer_special(again, (eitp_special_token)which) ==
+                               eitp_tokenizer_special(tokenizer, (eitp_special_token)which),
+                           "call %ld, special token %d", n, which);
+            CHECK(eitp_tokenizer_added_count(again, 0) == eitp_tokenizer_added_count(tokenizer, 0));
+            eitp_tokenizer_destroy(again);
+        }
+        scratch_remove(directory);
+    }
+    CHECK(loaded > 1);
+    eitp_tokenizer_destroy(tokenizer);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(test_utf8_code_points),
@@ -1572,6 +1610,7 @@ int main(int argc, char **argv) {
         TEST(test_new_tokenizer_config),
         TEST(test_failing_memory),
         TEST(test_failing_files),
+        TEST(test_interrupted_save),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -176,7 +176,8 @@ eitp_status files_replace(const char *path, const void *data, size_t size, eitp_
     return code ? files_fail(error, code, "write", path) : EITP_OK;
 }
 
-void files_remove_directories(const char *path, int count) {
+/* Removes a directory and its parents, `count` in all, as far as they are empty. */
+static void remove_directories(const char *path, int count) {
     char *directory = command_copy(path);
     for (int i = 0; i < count; i++) {
         char *parent = files_parent(directory);
@@ -200,7 +201,7 @@ eitp_status files_create_directories(const char *path, int *created, eitp_error 
         if (!status)
             code = host.files.make_directory(host.files.user, path);
         if (code && !status)
-            files_remove_directories(parent, *created);
+            remove_directories(parent, *created);
         free(parent);
         if (status)
             return status;
@@ -219,24 +220,4 @@ eitp_status files_create_directories(const char *path, int *created, eitp_error 
 void files_remove(const char *path) {
     const eitp_host host = command_host();
     host.files.remove(host.files.user, path);
-}
-
-eitp_status files_check_writable(const char *directory, eitp_error *error) {
-    static const char content[] = "a test whether this directory is writable\n";
-    const eitp_host host = command_host();
-    char *path = command_format("%s/.eitp-%ld.partial", directory, (long)getpid());
-    void *file;
-    int code = host.files.open(host.files.user, path, EITP_FILE_REPLACE, &file);
-    if (!code) {
-        int closed;
-        code = files_write_all(&host.files, file, content, sizeof content - 1);
-        closed = host.files.close(host.files.user, file);
-        code = code ? code : closed;
-        files_remove(path);
-    }
-    free(path);
-    return code ? command_fail(error, status_of(code),
-                               "cannot write to the directory '%s': %s; free some space, or choose another", directory,
-                               strerror(code))
-                : EITP_OK;
 }

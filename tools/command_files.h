@@ -41,12 +41,6 @@ eitp_status files_create_directories(const char *path, int *created, eitp_error 
 /* Removes a file or an empty directory. A failure is ignored. */
 void files_remove(const char *path);
 
-/* Removes a directory and its parents, `count` in all, as far as they are empty. */
-void files_remove_directories(const char *path, int count);
-
-/* Checks that files can be written in a directory: writes one and removes it. */
-eitp_status files_check_writable(const char *directory, eitp_error *error);
-
 EITP_END_DECLARATIONS
 
 #endif

@@ -1,5 +1,4 @@
 /* eitp merge: adds adapters to the weights of their base model. */
-#include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
 #include "command_trained_model.h"
@@ -9,47 +8,28 @@ typedef struct merging {
     trained_model trained;
 } merging;
 
-static eitp_status merging_open(merging *m, eitp_error *error) {
-    option_set *o = &m->options;
-    const char *output = options_text(o, OPTION_OUTPUT_DIR);
-    eitp_status status = options_require(o, OPTION_ADAPTER, error);
-    if (!status)
-        status = options_require(o, OPTION_OUTPUT_DIR, error);
-    if (status)
-        return status;
-    if (files_is_file(output, "config.json") || files_is_file(output, "model.safetensors"))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' already has a model; choose another --output-dir",
-                            output);
-    /* Merging in 16 bits would round the weights once more. */
-    options_set_text(o, OPTION_PRECISION, "fp32", SOURCE_DEFAULT);
-    status = trained_model_open(o, &m->trained, NULL, NULL, error);
-    return status ? status : eitp_model_merge_lora(m->trained.model, error);
+static eitp_status merging_check(const merging *m, eitp_error *error) {
+    eitp_status status = options_require(&m->options, OPTION_ADAPTER, error);
+    return status ? status : options_require(&m->options, OPTION_OUTPUT_DIR, error);
 }
 
-static eitp_status merging_save(merging *m, eitp_error *error) {
-    const trained_model *t = &m->trained;
-    const char *output = options_text(&m->options, OPTION_OUTPUT_DIR);
-    int created = 0;
-    eitp_status status = files_create_directories(output, &created, error);
-    if (t->tokenizer)
+/* Loads the model, merges the adapters and writes the result. */
+static eitp_status merging_fill(void *user, const char *directory, eitp_error *error) {
+    merging *m = (merging *)user;
+    trained_model *t = &m->trained;
+    eitp_status status;
+    /* Merging in 16 bits would round the weights once more. */
+    options_set_text(&m->options, OPTION_PRECISION, "fp32", SOURCE_DEFAULT);
+    status = trained_model_open(&m->options, t, NULL, NULL, error);
+    if (!status)
+        status = eitp_model_merge_lora(t->model, error);
+    if (!status && t->tokenizer)
         eitp_model_set_special_tokens(t->model, eitp_tokenizer_special(t->tokenizer, EITP_BEGIN_OF_TEXT),
                                       eitp_tokenizer_special(t->tokenizer, EITP_END_OF_TEXT),
                                       eitp_tokenizer_special(t->tokenizer, EITP_PADDING));
     if (!status)
-        status = eitp_model_save(t->model, output, EITP_F32, -1, NULL, error);
-    if (!status && t->tokenizer)
-        status = eitp_tokenizer_save(t->tokenizer, output, error);
-    if (status) {
-        /* An incomplete model is removed. */
-        static const char *const names[] = {"config.json", "generation_config.json"};
-        for (size_t i = 0; i < COMMAND_COUNT(names); i++) {
-            char *path = files_join(output, names[i]);
-            files_remove(path);
-            free(path);
-        }
-        files_remove_directories(output, created);
-    }
-    return status;
+        status = eitp_model_save(t->model, directory, EITP_F32, -1, NULL, error);
+    return status || !t->tokenizer ? status : eitp_tokenizer_save(t->tokenizer, directory, error);
 }
 
 static void merging_print(const merging *m) {
@@ -85,9 +65,9 @@ int command_merge(int count, char **arguments) {
         ended = 1;
     }
     if (!status && !ended)
-        status = merging_open(&m, &error);
+        status = merging_check(&m, &error);
     if (!status && !ended)
-        status = merging_save(&m, &error);
+        status = model_create_directory(&m.options, OPTION_OUTPUT_DIR, merging_fill, &m, &error);
     if (!status && !ended)
         merging_print(&m);
     if (status)

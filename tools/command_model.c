@@ -108,6 +108,29 @@ eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_
     return status;
 }
 
+eitp_status model_create_directory(const option_set *o, option_id id,
+                                   eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
+                                   void *user, eitp_error *error) {
+    /* A tokenizer is loaded from any of the lists. The last two make a directory a model. */
+    static const char *const names[] = {
+        "tokenizer_config.json",  "tokenizer.json", "vocab.json",       "merges.txt", "vocab.txt",
+        "generation_config.json", "config.json",    "model.safetensors"};
+    enum { OF_TOKENIZER = 5 };
+    const eitp_host host = command_host();
+    eitp_directory_config config;
+    eitp_status status;
+    config.fill = fill;
+    config.user = user;
+    config.names = names;
+    config.name_count = id == OPTION_OUTPUT_DIR ? COMMAND_COUNT(names) : OF_TOKENIZER;
+    status = eitp_directory_create(&host, options_text(o, id), &config, error);
+    if (status == EITP_ERROR_ARGUMENT && strstr(error->message, "choose another")) {
+        const size_t used = strlen(error->message);
+        snprintf(error->message + used, sizeof error->message - used, " (--%s)", options_name(id));
+    }
+    return status;
+}
+
 eitp_status model_check_language(const eitp_transformer_config *config, const char *name, eitp_error *error) {
     const char *type = eitp_architecture_name(config->architecture);
     if (eitp_head_has_labels(config->head))

@@ -46,6 +46,14 @@ int model_has_tokenizer(const char *directory);
 eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_tokenizer **tokenizer,
                                  eitp_error *error);
 
+/*
+ * Creates the directory that an option names, with a tokenizer, or, of --output-dir, a model: whole or not at all (see
+ * eitp_directory_create).
+ */
+eitp_status model_create_directory(const option_set *o, option_id id,
+                                   eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
+                                   void *user, eitp_error *error);
+
 /* Checks that the model's vocabulary has all tokens, and that the token file (may be NULL) is the tokenizer's. */
 eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_token_file *file, int64_t vocabulary,
                                   eitp_error *error);

@@ -86,34 +86,35 @@ static void print_tokenizer(const option_set *o, const eitp_tokenizer *tokenizer
     text_release(&t);
 }
 
+/* A tokenizer that is trained and written. */
+typedef struct training {
+    const option_set *options;
+    eitp_tokenizer *tokenizer;
+} training;
+
+static eitp_status fill_directory(void *user, const char *directory, eitp_error *error) {
+    training *t = (training *)user;
+    eitp_status status = train_tokenizer(t->options, &t->tokenizer, error);
+    return status ? status : eitp_tokenizer_save(t->tokenizer, directory, error);
+}
+
 static eitp_status tokenizer_train(const option_set *o, eitp_error *error) {
-    const char *directory = options_text(o, OPTION_OUTPUT);
-    eitp_tokenizer *tokenizer = NULL;
-    int is_token_file, created = 0;
+    int is_token_file;
+    training t;
     eitp_status status = options_require(o, OPTION_DATA, error);
+    t.options = o;
+    t.tokenizer = NULL;
     if (!status)
         status = options_require(o, OPTION_OUTPUT, error);
-    if (status)
-        return status;
-    if (model_has_tokenizer(directory))
-        return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' already has a tokenizer; choose another --output",
-                            directory);
-    status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
     if (!status)
-        status = files_create_directories(directory, &created, error);
+        status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
     if (!status)
-        status = files_check_writable(directory, error);
-    if (!status)
-        status = train_tokenizer(o, &tokenizer, error);
-    if (!status)
-        status = eitp_tokenizer_save(tokenizer, directory, error);
-    if (status)
-        files_remove_directories(directory, created);
+        status = model_create_directory(o, OPTION_OUTPUT, fill_directory, &t, error);
     if (!status) {
         output_start();
-        print_tokenizer(o, tokenizer, directory);
+        print_tokenizer(o, t.tokenizer, options_text(o, OPTION_OUTPUT));
     }
-    eitp_tokenizer_destroy(tokenizer);
+    eitp_tokenizer_destroy(t.tokenizer);
     return status;
 }
 

@@ -395,25 +395,30 @@ EITP__PRIVATE eitp_status eitp__sync_parent(const eitp_host *host, const char *p
     return status;
 }
 
-static eitp_status eitp__make_one_directory(const eitp_host *host, const char *path, int syncs, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__make_new_directory(const eitp_host *host, const char *path, int *is_new,
+                                                   eitp_error *error) {
     eitp__failures failures = EITP__ZERO;
-    eitp_path_info info;
-    eitp_status status;
     int code;
     do
         code = host->files.make_directory(host->files.user, path);
     while (eitp__repeats_call(host, code, &failures));
-    if (!code)
-        return syncs ? eitp__sync_parent(host, path, error) : EITP_OK;
-    if (code != EEXIST)
-        return eitp__fail_file(error, code, "create the directory", path);
+    *is_new = !code;
+    return code && code != EEXIST ? eitp__fail_file(error, code, "create the directory", path) : EITP_OK;
+}
+
+static eitp_status eitp__make_one_directory(const eitp_host *host, const char *path, int syncs, eitp_error *error) {
+    eitp_path_info info;
+    int is_new;
+    eitp_status status = eitp__make_new_directory(host, path, &is_new, error);
+    if (status || is_new)
+        return !status && syncs ? eitp__sync_parent(host, path, error) : status;
     status = eitp__path_info(host, path, &info, error);
     if (!status && info.kind != EITP_PATH_DIRECTORY) {
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "cannot create the directory '%s': a file has that name; remove it or choose another name",
                             path);
         if (error)
-            error->system_code = code;
+            error->system_code = EEXIST;
     }
     return status;
 }
@@ -439,6 +444,34 @@ EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const ch
         status = eitp__make_one_directory(host, path, 1, error);
     eitp__release(host, prefix, length + 1);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__count_missing(const eitp_host *host, const char *path, int *missing,
+                                              eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    char *parent;
+    eitp_status status = eitp__path_info(host, path, &info, error);
+    if (status || info.kind != EITP_PATH_MISSING)
+        return status;
+    ++*missing;
+    parent = eitp__parent_directory(host, path);
+    if (!parent)
+        return eitp__fail_memory(error, strlen(path), "the name of a directory");
+    if (strcmp(parent, path) && strcmp(parent, "."))
+        status = eitp__count_missing(host, parent, missing, error);
+    eitp__release_text(host, parent);
+    return status;
+}
+
+EITP__PRIVATE void eitp__remove_directories(const eitp_host *host, const char *path, int count) {
+    char *directory = eitp__copy_text(host, path);
+    for (; directory && count > 0; count--) {
+        char *parent = eitp__parent_directory(host, directory);
+        host->files.remove(host->files.user, directory);
+        eitp__release_text(host, directory);
+        directory = parent;
+    }
+    eitp__release_text(host, directory);
 }
 
 static eitp_status eitp__remove_entries(const eitp_host *host, const char *path, eitp_error *error) {

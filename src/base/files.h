@@ -74,6 +74,16 @@ EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const ch
 /* Creates a directory whose parent exists and is synced by the caller; succeeds if it exists. */
 EITP__PRIVATE eitp_status eitp__make_directory(const eitp_host *host, const char *path, eitp_error *error);
 
+/* The same; *is_new: it did not exist. Something else of that name is left for the caller to find. */
+EITP__PRIVATE eitp_status eitp__make_new_directory(const eitp_host *host, const char *path, int *is_new,
+                                                   eitp_error *error);
+
+/* Adds the number of missing directories of a path to *missing: of itself and of its parents. */
+EITP__PRIVATE eitp_status eitp__count_missing(const eitp_host *host, const char *path, int *missing, eitp_error *error);
+
+/* Removes a directory and its parents, `count` in all, as far as they are empty. Failures are ignored. */
+EITP__PRIVATE void eitp__remove_directories(const eitp_host *host, const char *path, int count);
+
 /* Removes a file, or a directory and everything in it; succeeds if it does not exist. */
 EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error);
 

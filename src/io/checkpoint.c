@@ -10,7 +10,6 @@
 #include "base/log.h"
 
 #define EITP__HIDDEN_PREFIX ".checkpoint-"
-#define EITP__REPLACED_SUFFIX ".replaced"
 
 /* The path of "<prefix><step><suffix><ending>" in a directory. */
 static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *directory, const char *prefix, int64_t step,
@@ -23,50 +22,15 @@ static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *dire
 
 /* ---- Creating ---- */
 
-/* Renames the finished directory to its name. A directory with that name is renamed first and removed last. If the
-   names cannot be made durable, they are as before: other checkpoints are pruned for one that exists. */
-static eitp_status eitp__install(const eitp_host *host, const char *directory, const char *partial, const char *final,
-                                 const char *replaced, eitp_error *error) {
-    eitp_path_info info = EITP__ZERO;
-    int exists;
-    eitp_status status = eitp__path_info(host, final, &info, error);
-    exists = !status && info.kind != EITP_PATH_MISSING;
-    if (!status && exists)
-        status = eitp__remove_tree(host, replaced, error);
-    if (!status && exists)
-        status = eitp__rename_path(host, final, replaced, error);
-    if (status)
-        return status;
-    status = eitp__rename_path(host, partial, final, error);
-    if (!status) {
-        status = eitp__sync_directory(host, directory, error);
-        if (status)
-            eitp__rename_path(host, final, partial, NULL);
-    }
-    if (status && exists)
-        eitp__rename_path(host, replaced, final, NULL);
-    if (!status && exists)
-        eitp__remove_tree(host, replaced, NULL); /* or pruning does */
-    return status;
-}
-
 EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,
-                                                 const char *suffix, int64_t step, eitp__checkpoint_draft *draft,
+                                                 const char *suffix, int64_t step, eitp__draft *draft,
                                                  eitp_error *error) {
+    char *path = NULL;
     eitp_status status;
     memset(draft, 0, sizeof *draft);
-    draft->host = *host;
-    draft->directory = eitp__copy_text(host, output_directory);
-    status =
-        draft->directory ? EITP_OK : eitp__fail_memory(error, strlen(output_directory), "the path of a checkpoint");
+    status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &path, error);
     if (!status)
-        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, ".partial",
-                                       &draft->partial, error);
-    if (!status)
-        status = eitp__checkpoint_path(host, output_directory, "checkpoint-", step, suffix, "", &draft->final, error);
-    if (!status)
-        status = eitp__checkpoint_path(host, output_directory, EITP__HIDDEN_PREFIX, step, suffix, EITP__REPLACED_SUFFIX,
-                                       &draft->replaced, error);
+        status = eitp__draft_name(draft, host, path, error);
     if (!status)
         status = eitp__remove_tree(host, draft->partial, error);
     if (!status)
@@ -74,31 +38,18 @@ EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const ch
     if (!status)
         status = eitp__make_directory(host, draft->partial, error);
     draft->exists = !status;
+    eitp__release_text(host, path);
     if (status)
-        eitp__checkpoint_abandon(draft);
+        eitp__draft_abandon(draft);
     return status;
 }
 
-EITP__PRIVATE void eitp__checkpoint_abandon(eitp__checkpoint_draft *draft) {
-    const eitp_host host = draft->host;
-    if (draft->exists)
-        eitp__remove_tree(&host, draft->partial, NULL);
-    eitp__release_text(&host, draft->directory);
-    eitp__release_text(&host, draft->partial);
-    eitp__release_text(&host, draft->final);
-    eitp__release_text(&host, draft->replaced);
-    memset(draft, 0, sizeof *draft);
-}
-
-EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__checkpoint_draft *draft, const eitp__manifest *manifest,
+EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__draft *draft, const eitp__manifest *manifest,
                                                   eitp_error *error) {
     eitp_status status = eitp__manifest_write(manifest, draft->partial, error);
     if (!status)
-        status = eitp__sync_directory(&draft->host, draft->partial, error);
-    if (!status)
-        status = eitp__install(&draft->host, draft->directory, draft->partial, draft->final, draft->replaced, error);
-    draft->exists = status != EITP_OK;
-    eitp__checkpoint_abandon(draft);
+        status = eitp__draft_install(draft, error);
+    eitp__draft_abandon(draft);
     return status;
 }
 
@@ -115,14 +66,14 @@ eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_dir
 EITP__PRIVATE eitp_status eitp__checkpoint_create(
     const eitp_host *host, const char *output_directory, const char *suffix, const eitp__manifest *manifest,
     eitp_status (*fill)(void *user, const char *directory, eitp_error *error), void *user, eitp_error *error) {
-    eitp__checkpoint_draft draft;
+    eitp__draft draft;
     eitp_status status = eitp__checkpoint_begin(host, output_directory, suffix, manifest->step, &draft, error);
     if (status)
         return status;
     status = fill(user, draft.partial, error);
     if (!status)
         return eitp__checkpoint_commit(&draft, manifest, error);
-    eitp__checkpoint_abandon(&draft);
+    eitp__draft_abandon(&draft);
     return status;
 }
 
@@ -169,7 +120,7 @@ typedef struct eitp__output {
     const char *directory;
 } eitp__output;
 
-/* Recovers from a crash in eitp__install between its two renames: gives a replaced checkpoint its name back. */
+/* Recovers from a crash in eitp__draft_install between its two renames: gives a replaced checkpoint its name back. */
 static eitp_status eitp__restore_replaced(void *user, const char *name, eitp_error *error) {
     const eitp__output *output = (const eitp__output *)user;
     const eitp_host *host = output->host;

@@ -2,6 +2,7 @@
 #ifndef EITP_CHECKPOINT_H
 #define EITP_CHECKPOINT_H
 
+#include "io/draft.h"
 #include "io/io.h"
 #include "io/manifest.h"
 
@@ -39,27 +40,15 @@ EITP__PRIVATE eitp_status eitp__checkpoint_verify(const eitp_host *host, const c
 EITP__PRIVATE eitp_status eitp__checkpoint_recover(const eitp_host *host, const char *output_directory,
                                                    eitp__verified verified, int64_t *step, eitp_error *error);
 
-/* A checkpoint that is being written. */
-typedef struct eitp__checkpoint_draft {
-    eitp_host host;
-    char *directory; /* of the output */
-    char *partial;   /* where its files are written */
-    char *final, *replaced;
-    int exists; /* `partial` */
-} eitp__checkpoint_draft;
-
 /* Creates the directory of a draft of "checkpoint-<step><suffix>". */
 EITP__PRIVATE eitp_status eitp__checkpoint_begin(const eitp_host *host, const char *output_directory,
-                                                 const char *suffix, int64_t step, eitp__checkpoint_draft *draft,
+                                                 const char *suffix, int64_t step, eitp__draft *draft,
                                                  eitp_error *error);
 
 /* Adds manifest.json, makes everything durable and gives the checkpoint its name. On failure nothing is left. Releases
    the draft. */
-EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__checkpoint_draft *draft, const eitp__manifest *manifest,
+EITP__PRIVATE eitp_status eitp__checkpoint_commit(eitp__draft *draft, const eitp__manifest *manifest,
                                                   eitp_error *error);
-
-/* Removes the directory of a draft and releases it. Harmless on a zeroed one. */
-EITP__PRIVATE void eitp__checkpoint_abandon(eitp__checkpoint_draft *draft);
 
 /*
  * eitp_checkpoint_create of "checkpoint-<step><suffix>", where `manifest` has the step, whether the checkpoint is

@@ -106,6 +106,26 @@ EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, ui
 EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config,
                                            char *base, size_t base_size, eitp_error *error);
 
+/* ---- Directories that appear whole or not at all ---- */
+
+typedef struct eitp_directory_config {
+    /* Writes and syncs the files, as eitp_model_save and eitp_tokenizer_save do, in the directory that it is given. */
+    eitp_status (*fill)(void *user, const char *directory, eitp_error *error);
+    void *user;
+    const char *const *names; /* files without which nothing loads the directory, in the order that they appear in */
+    size_t name_count;
+} eitp_directory_config;
+
+/*
+ * Creates a directory whole or not at all, with its missing parents. `fill` writes to ".<name>.partial" beside `path`,
+ * which is renamed when everything is durable. If `path` is a directory already, `fill` writes to ".eitp.partial" in
+ * it, and the files are moved to it, those of `names` last. EITP_ERROR_ARGUMENT if that would replace a file, and at
+ * once if it has one of `names`, or if another process is writing it. After a failure nothing is left. What a killed
+ * process left is removed by the next call, which is not refused because of it.
+ */
+EITP_API eitp_status eitp_directory_create(const eitp_host *host, const char *path, const eitp_directory_config *config,
+                                           eitp_error *error);
+
 /*
  * ---- Checkpoints ----
  *

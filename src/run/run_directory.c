@@ -10,33 +10,9 @@
 
 /* ---- Creating it ---- */
 
-/* Counts the missing directories of a path. */
-static eitp_status eitp__count_missing(const eitp_host *host, const char *path, int *missing, eitp_error *error) {
-    eitp_path_info info = EITP__ZERO;
-    char *parent;
-    eitp_status status = eitp__path_info(host, path, &info, error);
-    if (status || info.kind != EITP_PATH_MISSING)
-        return status;
-    ++*missing;
-    parent = eitp__parent_directory(host, path);
-    if (!parent)
-        return eitp__fail_memory(error, strlen(path), "the name of a directory");
-    if (strcmp(parent, path) && strcmp(parent, "."))
-        status = eitp__count_missing(host, parent, missing, error);
-    eitp__release_text(host, parent);
-    return status;
-}
-
 EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
-    const eitp_host *host = &run->host;
-    char *path = eitp__copy_text(host, run->directory);
-    for (; path && run->created_directories > 0; run->created_directories--) {
-        char *parent = eitp__parent_directory(host, path);
-        host->files.remove(host->files.user, path);
-        eitp__release_text(host, path);
-        path = parent;
-    }
-    eitp__release_text(host, path);
+    eitp__remove_directories(&run->host, run->directory, run->created_directories);
+    run->created_directories = 0;
 }
 
 static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {

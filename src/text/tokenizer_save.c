@@ -276,16 +276,18 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
         return status;
     eitp__buffer_init(&out, host);
     eitp__buffer_init(&spelling, host);
-    status = eitp__save_lists(tokenizer, directory, &spelling, &out, error);
+    /* tokenizer.json is preferred when loading, and needs nothing but the first file. The lists alone, without what
+       these two say, would be another tokenizer. */
+    eitp__write_config(tokenizer, &out);
+    status = eitp__save_file(host, directory, "tokenizer_config.json", &out, error);
     if (status == EITP_OK) {
-        eitp__buffer_clear(&out);
-        eitp__write_config(tokenizer, &out);
-        status = eitp__save_file(host, directory, "tokenizer_config.json", &out, error);
-    }
-    if (status == EITP_OK) { /* last, since it is preferred to the other files when loading */
         eitp__buffer_clear(&out);
         eitp__write_tokenizer(tokenizer, &spelling, &out);
         status = eitp__save_file(host, directory, "tokenizer.json", &out, error);
+    }
+    if (status == EITP_OK) {
+        eitp__buffer_clear(&out);
+        status = eitp__save_lists(tokenizer, directory, &spelling, &out, error);
     }
     eitp__buffer_release(&out);
     eitp__buffer_release(&spelling);

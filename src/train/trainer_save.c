@@ -20,7 +20,7 @@ struct eitp__save {
     eitp_host host;
     eitp_trainer *trainer;
     const eitp__save_options *options; /* only while it begins */
-    eitp__checkpoint_draft draft;
+    eitp__draft draft;
     eitp__manifest manifest;   /* of the large files, which are summed as they are written */
     eitp__write_behind *queue; /* of the caller; NULL: each large file is complete when it is written */
 };
@@ -219,7 +219,7 @@ EITP__PRIVATE void eitp__save_abandon(eitp__save *save) {
     host = save->host;
     if (save->queue)
         eitp__write_behind_clear(save->queue);
-    eitp__checkpoint_abandon(&save->draft);
+    eitp__draft_abandon(&save->draft);
     eitp__manifest_release(&save->manifest);
     eitp__release(&host, save, sizeof *save);
 }
