@@ -2647,10 +2647,18 @@ EITP_API eitp_status eitp_lora_save(eitp_model *model, const char *directory, co
 
 /*
  * Reads adapters into a model. A model without adapters gets them, as by eitp_model_add_lora; otherwise the
- * configurations must be equal. Missing, unexpected and misshapen tensors are EITP_ERROR_FORMAT, before anything is
- * changed.
+ * configurations must be equal. Missing, unexpected and misshapen tensors are EITP_ERROR_FORMAT, and what
+ * eitp_lora_check_base refuses is EITP_ERROR_ARGUMENT, before anything is changed.
  */
 EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error);
+
+/*
+ * Checks that a model has the weights that the adapters in a directory were trained on: EITP_ERROR_ARGUMENT if not. A
+ * checkpoint has their checksum, in the precision of its run. If the model has rounded its values otherwise, the files
+ * that it was loaded from are compared. Adapters without eitp's trainer_state.json, such as PEFT's, go with any
+ * weights.
+ */
+EITP_API eitp_status eitp_lora_check_base(const eitp_model *model, const char *directory, eitp_error *error);
 
 /*
  * Reads adapter_config.json. Members that enable an unsupported feature (DoRA, biases, rank patterns, whole modules)
@@ -6108,6 +6116,9 @@ struct eitp_context {
     char numerics[100];
 };
 
+/* Sets *dtype to that of a precision such as "bf16"; 0 if there is none of this name. */
+EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype);
+
 /* How many rows the products of the context's precision sum at a time: sums over rows may be split at multiples. */
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
 
@@ -6176,6 +6187,10 @@ EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const e
 /* The memory of an allocated variable whose bytes are its values, or NULL: if it is offloaded, on a device, or has a
    remainder. */
 EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name);
+
+/* The 16-bit values that a parameter with an exact remainder (EITP_PARAMETERS_EXACT) has. bf16 is rounded to nearest,
+   ties away from zero; a parameter without a remainder rounds ties to even. */
+EITP__PRIVATE void eitp__split_high(eitp_dtype dtype, const float *values, uint16_t *high, size_t count);
 
 /* Removes variables and segments beyond the given counts. No graph or plan may use them. */
 EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t variables, size_t segments);
@@ -9206,6 +9221,16 @@ EITP__PRIVATE const char *eitp__format_shape(int rank, const int64_t *shape, cha
 /* Keeps the members of a directory's generation_config.json other than special tokens, for eitp_model_save. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
 
+/* Says whether a parameter of the model is visited, and receives one, whose values `context` has. */
+typedef int (*eitp__parameter_choice)(void *user, const eitp_model *model, const eitp__parameter *parameter);
+typedef eitp_status (*eitp__parameter_visit)(void *user, eitp_context *context, const eitp__parameter *parameter,
+                                             eitp_error *error);
+
+/* Visits parameters in order, with the exact values of the directory that the model's weights were loaded from. They
+   are read one by one, so the largest of them is all that is in memory. */
+EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp__parameter_choice chooses,
+                                                   eitp__parameter_visit visit, void *user, eitp_error *error);
+
 /* eitp_model_save; `output`, which may be NULL, is that of model.safetensors. */
 EITP__PRIVATE eitp_status eitp__model_save(eitp_model *model, const char *directory, eitp_dtype dtype,
                                            int32_t end_of_text, uint32_t *checksum, eitp__file_output *output,
@@ -9228,7 +9253,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error);
 
-/* eitp_lora_load, or for a model with adapters only its checks. */
+/* eitp_lora_load without eitp_lora_check_base, or for a model with adapters only its checks. */
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
                                           eitp__read_sums *sums, eitp_error *error);
 
@@ -9236,7 +9261,7 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
                                           uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 
-/* The CRC-32C of the bytes of the frozen parameters. */
+/* The CRC-32C of the bytes of the frozen parameters, which eitp_lora_check_base compares. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 
 /* Parameters other than adapters that are trained as well, such as a task's own head: whether there are any, writing
@@ -19995,6 +20020,14 @@ typedef struct eitp__planes {
     double high[EITP__PLANE_PIECE], low[EITP__PLANE_PIECE]; /* large enough for any dtype */
 } eitp__planes;
 
+EITP__PRIVATE void eitp__split_high(eitp_dtype dtype, const float *values, uint16_t *high, size_t count) {
+    int16_t remainder;
+    if (dtype != EITP_BF16)
+        eitp__convert_from_f32(dtype, values, high, count);
+    for (size_t i = 0; i < count && dtype == EITP_BF16; i++)
+        eitp__split_bf16(values[i], &high[i], &remainder);
+}
+
 static void eitp__split_values(eitp__planes *planes, const float *values, size_t count) {
     eitp_dtype dtype = planes->variable->info.dtype;
     uint16_t *high = (uint16_t *)(void *)planes->high;
@@ -20196,17 +20229,21 @@ typedef struct eitp__precision {
 
 static const eitp__precision eitp__precisions[] = {{"fp32", EITP_F32}, {"bf16", EITP_BF16}, {"fp16", EITP_F16}};
 
+EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__precisions); i++) {
+        *dtype = eitp__precisions[i].dtype;
+        if (!strcmp(name, eitp__precisions[i].name))
+            return 1;
+    }
+    return 0;
+}
+
 /* The dtype of a precision. */
 static eitp_status eitp__choose_precision(const eitp__backend *backend, const char *name, eitp_dtype *dtype,
                                           eitp_error *error) {
     *dtype = name && *name ? backend->interface->preferred_precision(backend) : EITP_F32;
-    if (!name || !*name || !strcmp(name, "auto"))
+    if (!name || !*name || !strcmp(name, "auto") || eitp__precision_dtype(name, dtype))
         return EITP_OK;
-    for (size_t i = 0; i < EITP__COUNT(eitp__precisions); i++) {
-        *dtype = eitp__precisions[i].dtype;
-        if (!strcmp(name, eitp__precisions[i].name))
-            return EITP_OK;
-    }
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown precision '%s' (choose from fp32, bf16, fp16, auto)", name);
 }
 
@@ -43975,7 +44012,8 @@ static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transforme
 
 /* A directory being read. */
 typedef struct eitp__load {
-    eitp_model *model;
+    const eitp_model *model;
+    eitp_context *context; /* whose variables are read into: the model's, or another one */
     const char *directory;
     const eitp__safetensors *collection;
     const eitp_load_config *config;
@@ -43983,23 +44021,23 @@ typedef struct eitp__load {
 } eitp__load;
 
 /* The variable of a parameter, and its pieces. */
-static int eitp__parameter_variable(const eitp_model *model, const eitp__parameter *parameter, eitp_variable *variable,
+static int eitp__parameter_variable(const eitp_context *context, const eitp_transformer_config *config,
+                                    const eitp__parameter *parameter, eitp_variable *variable,
                                     eitp__piece pieces[EITP__PIECES]) {
-    *variable = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter->name));
-    return eitp__variable_pieces(variable, &model->config, pieces);
+    *variable = eitp_variable_at(context, (size_t)eitp_variable_find(context, parameter->name));
+    return eitp__variable_pieces(variable, config, pieces);
 }
 
 /* Reads the tensors of a parameter. */
 static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter *parameter, eitp_error *error) {
-    eitp_model *model = load->model;
+    const eitp_transformer_config *config = &load->model->config;
     eitp_variable variable;
     eitp__piece pieces[EITP__PIECES];
-    int count = eitp__parameter_variable(model, parameter, &variable, pieces);
+    int count = eitp__parameter_variable(load->context, config, parameter, &variable, pieces);
     eitp_status status = EITP_OK;
     for (int i = 0; i < count && !status; i++, load->read++) {
-        const eitp__safetensors_entry *entry =
-            eitp__find_parameter(&model->config, load->collection, parameter, &pieces[i]);
-        status = entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], load->collection, entry, 1,
+        const eitp__safetensors_entry *entry = eitp__find_parameter(config, load->collection, parameter, &pieces[i]);
+        status = entry ? eitp__variable_read_piece(load->context, &variable, &pieces[i], load->collection, entry, 1,
                                                    NULL, error)
                        : eitp__fail(error, EITP_ERROR_FORMAT,
                                     "the weights in '%s' lack tensor '%s', which config.json requires", load->directory,
@@ -44019,28 +44057,37 @@ static int64_t eitp__count_optional(const eitp__load *load, eitp__parameter_plac
         eitp__piece pieces[EITP__PIECES];
         if (parameter.row->place != place || parameter.row->with == EITP__ALWAYS)
             continue;
-        eitp__parameter_variable(model, &parameter, &variable, pieces);
+        eitp__parameter_variable(model->context, &model->config, &parameter, &variable, pieces);
         count++;
         *present += eitp__find_parameter(&model->config, load->collection, &parameter, &pieces[0]) != NULL;
     }
     return count;
 }
 
+/* True if the parameters of a place that not every model has are initialized rather than read. */
+static int eitp__is_fresh(const eitp__load *load, eitp__parameter_place place, int64_t *present) {
+    return eitp__count_optional(load, place, present) &&
+           (!*present || (load->config->fresh_head && place == EITP__IN_HEAD));
+}
+
+/* Reads or initializes a parameter. */
+static eitp_status eitp__load_parameter(eitp__load *load, const eitp__parameter *parameter, int is_fresh,
+                                        eitp_error *error) {
+    return is_fresh && parameter->row->with != EITP__ALWAYS
+               ? eitp__parameter_fill(load->context, &load->model->config, parameter, load->config->seed, error)
+               : eitp__read_parameter(load, parameter, error);
+}
+
 /* Reads the parameters of a place, or initializes those that not every model has if the weights have none of them. */
 static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place place, eitp_error *error) {
-    eitp_model *model = load->model;
+    const eitp_model *model = load->model;
     int64_t present;
-    const int64_t optional = eitp__count_optional(load, place, &present);
-    const int is_fresh = optional && (!present || (load->config->fresh_head && place == EITP__IN_HEAD));
+    const int is_fresh = eitp__is_fresh(load, place, &present);
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        if (parameter.row->place != place)
-            continue;
-        if (is_fresh && parameter.row->with != EITP__ALWAYS)
-            status = eitp__parameter_fill(model->context, &model->config, &parameter, load->config->seed, error);
-        else
-            status = eitp__read_parameter(load, &parameter, error);
+        if (parameter.row->place == place)
+            status = eitp__load_parameter(load, &parameter, is_fresh, error);
     }
     if (!status && is_fresh)
         eitp__log(&model->host, EITP_LOG_WARNING, "'%s': the %s %s; the model's is random until it is trained",
@@ -44063,7 +44110,7 @@ static eitp_status eitp__check_labels(const eitp__load *load, eitp_error *error)
 }
 
 static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
-    eitp_model *model = load->model;
+    const eitp_model *model = load->model;
     const eitp_transformer_config *config = &model->config;
     const size_t stored = eitp__safetensors_count(load->collection);
     int has_own_head = 0;
@@ -44129,6 +44176,7 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
                             "(.index.json) of either",
                             directory);
     load.model = model;
+    load.context = model->context;
     load.directory = directory;
     load.collection = collection;
     load.config = config;
@@ -44163,6 +44211,49 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     }
     *model = created;
     return EITP_OK;
+}
+
+/* Reads one parameter of a directory into a context that has no other, and visits it. */
+static eitp_status eitp__visit_parameter(eitp__load *load, const eitp__parameter *parameter,
+                                         eitp__parameter_visit visit, void *user, eitp_error *error) {
+    int64_t present;
+    const int is_fresh = eitp__is_fresh(load, parameter->row->place, &present);
+    eitp_status status = eitp__parameter_declare(load->context, parameter, error);
+    if (!status)
+        status = eitp__load_parameter(load, parameter, is_fresh, error);
+    if (!status)
+        status = visit(user, load->context, parameter, error);
+    eitp__variables_roll_back(load->context, 0, 0);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp__parameter_choice chooses,
+                                                   eitp__parameter_visit visit, void *user, eitp_error *error) {
+    const eitp_load_config as_stored = EITP__ZERO;
+    eitp_context_config config = eitp_context_config_default();
+    eitp__safetensors *collection = NULL;
+    eitp__load load = EITP__ZERO;
+    eitp_status status;
+    config.host = model->host;
+    config.device = "cpu";
+    config.threads = 1;
+    load.model = model;
+    load.directory = model->source;
+    load.config = &as_stored;
+    status = eitp_context_create(&config, &load.context, error);
+    if (!status)
+        status = eitp__open_weights(&model->host, model->source, &collection, error);
+    if (!status && !collection)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no weights any more", model->source);
+    load.collection = collection;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        if (chooses(user, model, &parameter))
+            status = eitp__visit_parameter(&load, &parameter, visit, user, error);
+    }
+    eitp__safetensors_close(collection);
+    eitp_context_destroy(load.context);
+    return status;
 }
 
 static int eitp__is_not_adapter(const eitp_variable *variable) {
@@ -44494,6 +44585,207 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
 }
 /* <<src/io/lora_config.c */
 
+/* >>src/io/lora_base.c */
+/*
+ * The weights that adapters were trained on. A checkpoint has their CRC-32C: of the frozen parameters as its run stored
+ * them, in the order of the model. A model in another precision stores other bytes, so the checksum is computed from
+ * its values in f32 or, if it has rounded them, from the files that they were loaded from.
+ */
+
+enum { EITP__BASE_PIECE = 1 << 15 }; /* elements summed at a time */
+
+EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
+    const size_t chunk = (size_t)1 << 18;
+    void *buffer = eitp__allocate_uninitialized(&model->host, chunk);
+    eitp_status status = buffer ? EITP_OK : eitp__fail_memory(error, chunk, "a checksum");
+    uint32_t crc = 0;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        int64_t index = eitp_variable_find(model->context, parameter.name);
+        eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
+        for (size_t at = 0; at < variable.size && !variable.trained && !status; at += chunk) {
+            size_t size = variable.size - at < chunk ? variable.size - at : chunk;
+            status = eitp_variable_read(model->context, variable.name, at, buffer, size, error);
+            if (!status)
+                crc = eitp__crc32c(crc, buffer, size);
+        }
+    }
+    eitp__release(&model->host, buffer, chunk);
+    if (!status)
+        *checksum = crc;
+    return status;
+}
+
+/* ---- What a checkpoint says ---- */
+
+/* The weights that adapters were trained on. */
+typedef struct eitp__lora_base {
+    int is_known; /* 0: the directory says nothing, like PEFT's */
+    uint32_t checksum;
+    eitp_dtype dtype;          /* of the run's matrices */
+    eitp__safetensors *others; /* the parameters that were trained besides the adapters; NULL: a classifier's, if any */
+} eitp__lora_base;
+
+static eitp_status eitp__base_parse(const eitp__json *root, eitp__lora_base *base, eitp_error *error) {
+    const eitp__json *lora = eitp__json_member(root, "lora");
+    const char *format = "", *precision = "fp32";
+    int64_t checksum = -1;
+    eitp_status status = eitp__json_get_text(root, "format", &format, error);
+    if (status || strcmp(format, "eitp checkpoint") != 0)
+        return status;
+    status = eitp__json_get_text(root, "precision", &precision, error);
+    if (!status)
+        status = eitp__json_get_integer(lora, "base_checksum", 0, UINT32_MAX, &checksum, error);
+    if (!status && !eitp__precision_dtype(precision, &base->dtype))
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "unknown precision '%.60s'", precision);
+    base->is_known = !status && checksum >= 0;
+    base->checksum = (uint32_t)checksum;
+    return status;
+}
+
+/* Reads a file of a directory's, if there is one. Other programs give theirs the same names: what does not parse says
+   nothing, unless the directory is a checkpoint of eitp's. */
+static eitp_status eitp__base_read_state(const eitp_host *host, const char *directory, eitp__lora_base *base,
+                                         eitp_error *error) {
+    const size_t limit = (size_t)1 << 20;
+    char *path = eitp__join_path(host, directory, "trainer_state.json");
+    char *manifest = eitp__join_path(host, directory, EITP__MANIFEST_FILE);
+    eitp_path_info state = EITP__ZERO, ours = EITP__ZERO;
+    eitp__json_document *document = NULL;
+    eitp_status status = path && manifest ? eitp__path_info(host, path, &state, error)
+                                          : eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp__path_info(host, manifest, &ours, error);
+    if (!status && state.kind == EITP_PATH_FILE) {
+        status = eitp__json_read_file(host, path, limit, &document, error);
+        if (!status) {
+            status = eitp__base_parse(eitp__json_root(document), base, error);
+            status = status ? eitp__fail_prefix(error, status, "%s", path) : status;
+        }
+        if (status == EITP_ERROR_FORMAT && ours.kind != EITP_PATH_FILE)
+            status = EITP_OK;
+    }
+    eitp__json_release(document);
+    eitp__release_text(host, manifest);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* Opens the parameters that were trained besides the adapters, if there are any. */
+static eitp_status eitp__base_open_others(const eitp_host *host, const char *directory, eitp__lora_base *base,
+                                          eitp_error *error) {
+    char *path = eitp__join_path(host, directory, EITP__LORA_OTHERS_FILE);
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status && info.kind == EITP_PATH_FILE)
+        status = eitp__safetensors_open(host, path, &base->others, error);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* ---- Comparing ---- */
+
+/* The checksum of values as they are stored: bf16 may have been rounded in two ways. */
+typedef struct eitp__base_sums {
+    const eitp__lora_base *base;
+    uint32_t rounded, split;
+    float values[EITP__BASE_PIECE];
+    uint16_t bits[EITP__BASE_PIECE];
+} eitp__base_sums;
+
+/* True if the parameter was frozen when the adapters were trained. */
+static int eitp__base_has(void *user, const eitp_model *model, const eitp__parameter *parameter) {
+    const eitp__safetensors *others = ((const eitp__base_sums *)user)->base->others;
+    return others ? !eitp__safetensors_find(others, parameter->name) : !eitp__lora_keeps(&model->config, parameter);
+}
+
+static void eitp__base_add_values(eitp__base_sums *sums, eitp_dtype dtype, size_t count) {
+    const size_t size = count * sizeof *sums->bits;
+    if (dtype == EITP_F32) {
+        sums->rounded = eitp__crc32c(sums->rounded, sums->values, count * sizeof *sums->values);
+        sums->split = eitp__crc32c(sums->split, sums->values, count * sizeof *sums->values);
+        return;
+    }
+    eitp__convert_from_f32(dtype, sums->values, sums->bits, count);
+    sums->rounded = eitp__crc32c(sums->rounded, sums->bits, size);
+    eitp__split_high(dtype, sums->values, sums->bits, count);
+    sums->split = eitp__crc32c(sums->split, sums->bits, size);
+}
+
+/* Adds a frozen parameter, whose values `context` has. */
+static eitp_status eitp__base_add(void *user, eitp_context *context, const eitp__parameter *parameter,
+                                  eitp_error *error) {
+    eitp__base_sums *sums = (eitp__base_sums *)user;
+    const int64_t elements = eitp__parameter_elements(parameter);
+    eitp_status status = EITP_OK;
+    for (int64_t first = 0; first < elements && !status; first += EITP__BASE_PIECE) {
+        const int64_t count = elements - first < EITP__BASE_PIECE ? elements - first : (int64_t)EITP__BASE_PIECE;
+        status = eitp_variable_read_f32(context, parameter->name, first, sums->values, count, error);
+        if (!status)
+            eitp__base_add_values(sums, parameter->is_f32 ? EITP_F32 : sums->base->dtype, (size_t)count);
+    }
+    return status;
+}
+
+/* Sums the model's own values, or those of the files that it was loaded from, and compares them. */
+static eitp_status eitp__base_sum(const eitp_model *model, int from_files, eitp__base_sums *sums, int *is_same,
+                                  eitp_error *error) {
+    eitp_status status = EITP_OK;
+    sums->rounded = sums->split = 0;
+    if (from_files)
+        status = eitp__model_visit_source(model, eitp__base_has, eitp__base_add, sums, error);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status && !from_files; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        if (eitp__base_has(sums, model, &parameter))
+            status = eitp__base_add(sums, model->context, &parameter, error);
+    }
+    *is_same = !status && (sums->rounded == sums->base->checksum || sums->split == sums->base->checksum);
+    return status;
+}
+
+/* Fails unless the model has the weights of `base`. They remain unknown if it has rounded its values in another way and
+   was not loaded from files. */
+static eitp_status eitp__base_compare(const eitp_model *model, const char *directory, const eitp__lora_base *base,
+                                      eitp_error *error) {
+    const eitp_dtype precision = eitp_context_precision(model->context);
+    eitp__base_sums *sums = (eitp__base_sums *)eitp__allocate(&model->host, sizeof *sums);
+    int is_same = 0;
+    uint32_t found;
+    eitp_status status = sums ? EITP_OK : eitp__fail_memory(error, sizeof *sums, "a checksum");
+    if (status)
+        return status;
+    sums->base = base;
+    status = eitp__base_sum(model, 0, sums, &is_same, error);
+    if (!status && !is_same && precision != EITP_F32 && model->source)
+        status = eitp__base_sum(model, 1, sums, &is_same, error);
+    else if (precision != EITP_F32 && precision != base->dtype)
+        is_same = 1;
+    found = sums->rounded;
+    eitp__release(&model->host, sums, sizeof *sums);
+    if (status || is_same)
+        return status;
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "the adapters in '%s' were trained on other weights than those %s%s%s (checksum %08x, expected "
+                      "%08x); load the right weights",
+                      directory, model->source ? "in '" : "of the model", model->source ? model->source : "",
+                      model->source ? "'" : "", (unsigned)found, (unsigned)base->checksum);
+}
+
+eitp_status eitp_lora_check_base(const eitp_model *model, const char *directory, eitp_error *error) {
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_lora_check_base", "model and directory");
+    eitp__lora_base base = EITP__ZERO;
+    eitp_status status = eitp__base_read_state(&model->host, directory, &base, error);
+    if (!status && base.is_known)
+        status = eitp__base_open_others(&model->host, directory, &base, error);
+    if (!status && base.is_known)
+        status = eitp__base_compare(model, directory, &base, error);
+    eitp__safetensors_close(base.others);
+    return status;
+}
+/* <<src/io/lora_base.c */
+
 /* >>src/io/lora_files.c */
 /* PEFT wraps the model in two modules of these names. */
 #define EITP__LORA_PREFIX "base_model.model."
@@ -44687,11 +44979,14 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
-                                          eitp__read_sums *sums, eitp_error *error) {
+/* Reads adapters; `checks_base`: if their base is known, it must be the model's. */
+static eitp_status eitp__lora_read_with(eitp_model *model, const char *directory, int checks_base,
+                                        eitp__reading reading, eitp__read_sums *sums, eitp_error *error) {
     eitp_lora_config config;
     eitp__safetensors *collection;
     eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
+    if (!status && checks_base)
+        status = eitp_lora_check_base(model, directory, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
     if (!status && reading != EITP__READ_HEADER)
@@ -44700,34 +44995,17 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
+                                          eitp__read_sums *sums, eitp_error *error) {
+    return eitp__lora_read_with(model, directory, 0, reading, sums, error);
+}
+
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
     eitp__read_sums sums = EITP__ZERO;
-    eitp_status status = model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, &sums, error)
+    eitp_status status = model && directory ? eitp__lora_read_with(model, directory, 1, EITP__READ_LOAD, &sums, error)
                                             : eitp__fail_null(error, "eitp_lora_load", "model and directory");
     if (!status && checksum)
         *checksum = sums.tensors;
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
-    const size_t chunk = (size_t)1 << 18;
-    void *buffer = eitp__allocate_uninitialized(&model->host, chunk);
-    eitp_status status = buffer ? EITP_OK : eitp__fail_memory(error, chunk, "a checksum");
-    uint32_t crc = 0;
-    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        int64_t index = eitp_variable_find(model->context, parameter.name);
-        eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
-        for (size_t at = 0; at < variable.size && !variable.trained && !status; at += chunk) {
-            size_t size = variable.size - at < chunk ? variable.size - at : chunk;
-            status = eitp_variable_read(model->context, variable.name, at, buffer, size, error);
-            if (!status)
-                crc = eitp__crc32c(crc, buffer, size);
-        }
-    }
-    eitp__release(&model->host, buffer, chunk);
-    if (!status)
-        *checksum = crc;
     return status;
 }
 
@@ -52373,8 +52651,6 @@ eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_director
 /* Adapters must have the same configuration and the same frozen weights. */
 static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eitp__state *current,
                                           const eitp__state *written, const char *checkpoint, eitp_error *error) {
-    uint32_t base = 0;
-    eitp_status status = EITP_OK;
     if (!eitp__lora_configs_equal(&current->info.lora, &written->info.lora))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' was made with adapters of rank %lld (0: none), alpha %g, dropout %g, and this run has "
@@ -52382,14 +52658,7 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
                           checkpoint, (long long)written->info.lora.rank, written->info.lora.alpha,
                           written->info.lora.dropout, (long long)current->info.lora.rank, current->info.lora.alpha,
                           current->info.lora.dropout);
-    if (written->info.lora.rank)
-        status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
-    if (!status && written->info.lora.rank && (int64_t)base != written->base_checksum)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' has adapters that were trained on other weights than this run's model has; load the "
-                            "weights that they were trained on",
-                            checkpoint);
-    return status;
+    return written->info.lora.rank ? eitp_lora_check_base(trainer->plans.task.model, checkpoint, error) : EITP_OK;
 }
 
 /* True if the trainer has the initial shape of a run that was shrunk later; micro_batches_per_pass may differ. */

@@ -54,6 +54,33 @@ sed 's/"base_model_name_or_path": "[^"]*"/"base_model_name_or_path": "gpt2"/' lo
 refuses 1 "base model 'gpt2'" merge --adapter foreign --output-dir gone
 exits 0 "adapters of PEFT that name the model on its hub" merge --model straight --adapter foreign --output-dir merged3
 check "the same merged weights again" same merged/model.safetensors merged3/model.safetensors
+# Adapters go with the weights that they were trained on.
+other=straight/checkpoint-4
+for command in "merge --output-dir gone" "generate --prompt x --tokens 2 $fp32" "eval --data text.txt $fp32"; do
+    refuses 1 "trained on other weights than those in '$work/$other'.*load the right weights with --model" \
+        $command --model $other --adapter lora
+    check "${command%% *}: the error names the adapters" grep -q "adapters in 'lora/checkpoint-8'" err
+done
+echo '{"text": "Line 1"}' >rows.jsonl
+refuses 1 'trained on other weights' embed --model $other --adapter lora --data rows.jsonl $fp32
+refuses 1 'other weights.*load the right weights with --model' train --resume lora2 --model $other --steps 9
+exits 0 "a resume in another precision" train --resume lora2 --precision bf16 --steps 9 --threads 1
+for reading in fp32 bf16; do
+    exits 0 "adapters of fp32 and bf16, read in $reading" eval --model straight --adapter lora2 --data text.txt --threads 1 \
+        --precision $reading
+done
+# A damaged newest base: an older one is not theirs, and one that is not used is said in any case.
+cp -r straight damaged
+printf x | dd of=damaged/checkpoint-12/model.safetensors bs=1 seek=3000 conv=notrunc 2>dd.err
+exits 1 "a damaged base" merge --model damaged --adapter lora --output-dir gone
+check "the damage is said" grep -q "^warning: .*damaged/checkpoint-12.*another checkpoint is used" err
+check "and that the older base is another one" grep -q "^error: .*other weights than those in '$work/damaged/checkpoint-8'" err
+check "and nothing else" test "$(wc -l <err)" -eq 2
+exits 0 "adapters for an older checkpoint" train --data text.txt --model damaged/checkpoint-8 --block-size 16 \
+    --threads 1 --precision fp32 --steps 1 --lora-rank 2 --output-dir older
+exits 0 "merge into an older base" merge --model damaged --adapter older --output-dir merged4
+check "its newer one's damage is said" grep -q "^warning: .*damaged/checkpoint-12.*another checkpoint is used" err
+refuses 1 'trained on other weights' merge --model damaged/checkpoint-12 --adapter lora --output-dir gone
 exits 0 "freeze" $lora --steps 2 --freeze embeddings,layers:1 --output-dir frozen
 check "the log says what is frozen" grep -q 'training 3312 of [0-9]* parameters; the others are frozen' err
 check "a run with frozen parts has the whole model" test -f frozen/checkpoint-2/model.safetensors

@@ -554,8 +554,10 @@ typedef struct terms {
     const char *freeze; /* NULL: adapters */
     eitp_lora_config lora;
     int64_t micro_batches_per_pass;
-    uint64_t base;  /* seed of the base weights */
-    double dropout; /* of the model */
+    uint64_t base;         /* seed of the base weights */
+    const char *directory; /* of the base weights; NULL: none */
+    int loads_first;       /* before the adapters are added */
+    double dropout;        /* of the model */
 } terms;
 
 static terms default_terms(const char *precision) {
@@ -591,12 +593,16 @@ static eitp_status make_model(run *r, const eitp_host *host, const terms *w) {
     status = eitp_context_create(&context, &r->s.context, &error_);
     if (!status)
         status = eitp_model_create(r->s.context, &shape, &r->s.model, &error_);
+    if (!status && w->loads_first)
+        status = eitp_model_load_weights(r->s.model, w->directory, &error_);
     if (!status && w->lora.rank)
         status = eitp_model_add_lora(r->s.model, &w->lora, &error_);
     if (!status && w->freeze)
         status = eitp_model_freeze(r->s.model, w->freeze, &error_);
-    if (!status)
+    if (!status && !w->directory)
         status = eitp_model_initialize(r->s.model, w->base, &error_);
+    if (!status && w->directory && !w->loads_first)
+        status = eitp_model_load_weights(r->s.model, w->directory, &error_);
     return status ? status : eitp_model_initialize_lora(r->s.model, 4, &error_);
 }
 
@@ -949,6 +955,108 @@ static void a_resume_with_other_settings_is_refused(void) {
     scratch_remove(directory);
 }
 
+/* ---- The base ---- */
+
+/* Saves a model of a run's shape. Some values are half-way between two of bf16. */
+static eitp_status save_base(const eitp_host *host, uint64_t seed, const char *directory) {
+    terms w = default_terms("fp32");
+    run r;
+    eitp_status status;
+    memset(&r, 0, sizeof r);
+    w.base = seed;
+    w.lora.rank = 0;
+    status = make_model(&r, host, &w);
+    if (!status)
+        status = eitp_variable_fill(r.s.context, "transformer.wpe.weight", 1.00390625, &error_);
+    if (!status)
+        status = eitp_model_save(r.s.model, directory, EITP_F32, -1, NULL, &error_);
+    end_subject(&r.s);
+    return status;
+}
+
+/* Loads a model in a precision, and adapters. */
+static eitp_status load_both(const eitp_host *host, const char *base, const char *adapters, const char *precision,
+                             eitp_parameter_form form) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_status status;
+    subject s;
+    memset(&s, 0, sizeof s);
+    config.host = *host;
+    config.threads = 1;
+    config.precision = precision;
+    config.parameters = form;
+    status = eitp_context_create(&config, &s.context, &error_);
+    if (!status)
+        status = eitp_model_load(s.context, base, &s.model, &error_);
+    if (!status)
+        status = eitp_lora_load(s.model, adapters, NULL, &error_);
+    CHECK_THAT(!s.model || eitp_model_lora_config(s.model).rank == (status ? 0 : 3), "%s", error_.message);
+    end_subject(&s);
+    return status;
+}
+
+/* In any precision, also one that rounds what the run did not; and whether the run had its adapters before its weights,
+   and with them no remainders, or later. */
+static void adapters_go_with_the_weights_they_were_trained_on(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512], base[600], other[600], output[600], checkpoint[700];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(base, sizeof base, "%s/base", directory);
+    snprintf(other, sizeof other, "%s/other", directory);
+    REQUIRE_OK(save_base(&host, 3, base), error_);
+    REQUIRE_OK(save_base(&host, 4, other), error_);
+    for (int way = 0; way < 6; way++) {
+        terms w = default_terms(precisions[way % 3]);
+        run r;
+        w.directory = base;
+        w.loads_first = way / 3;
+        snprintf(output, sizeof output, "%s/out-%d", directory, way);
+        snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-0", output);
+        REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+        REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+        end_run(&r);
+        for (int reader = 0; reader < 6; reader++) {
+            const char *precision = precisions[reader % 3];
+            const eitp_parameter_form form = reader / 3 ? EITP_PARAMETERS_EXACT : EITP_PARAMETERS_ROUNDED;
+            CHECK_THAT(!load_both(&host, base, checkpoint, precision, form), "%d in %s: %s", way, precision,
+                       error_.message);
+            CHECK_THAT(load_both(&host, other, checkpoint, precision, form) == EITP_ERROR_ARGUMENT, "%d in %s", way,
+                       precision);
+            CHECK_THAT(strstr(error_.message, other) && strstr(error_.message, checkpoint), "%s", error_.message);
+        }
+    }
+    scratch_remove(directory);
+}
+
+/* A resume in another precision has the same weights all the same. */
+static void a_resume_in_another_precision_finds_its_base(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512], base[600], other[600], output[600], checkpoint[700];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(base, sizeof base, "%s/base", directory);
+    snprintf(other, sizeof other, "%s/other", directory);
+    REQUIRE_OK(save_base(&host, 3, base), error_);
+    REQUIRE_OK(save_base(&host, 4, other), error_);
+    for (int way = 0; way < 4; way++) {
+        terms w = default_terms(precisions[way % 2]);
+        run r;
+        w.directory = base;
+        snprintf(output, sizeof output, "%s/out-%d", directory, way);
+        snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-1", output);
+        REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+        REQUIRE(step_many(&r, 1));
+        REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+        end_run(&r);
+        w.precision = precisions[!(way % 2)];
+        w.directory = way < 2 ? base : other;
+        REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+        CHECK_THAT((eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_OK) == (way < 2), "%d: %s", way,
+                   error_.message);
+        end_run(&r);
+    }
+    scratch_remove(directory);
+}
+
 /* ---- Files ---- */
 
 /* PEFT's names, shapes and configuration. What is written reads back the same in any precision. */
@@ -1022,6 +1130,33 @@ static int write_file(const char *directory, const char *name, const void *data,
     FILE *file = fopen(scratch_path(directory, name), "wb");
     size_t written = file ? fwrite(data, 1, size, file) : 0;
     return file && fclose(file) == 0 && written == size;
+}
+
+/* Without a trainer_state.json, or with that of another program, which may be anything. */
+static void adapters_of_other_programs_go_with_any_weights(void) {
+    static const char *const states[] = {NULL, "{\"best_metric\": NaN}", "{\"global_step\": 3, \"lora\": 1}", "[]"};
+    const eitp_host host = eitp_host_default();
+    const eitp_lora_config lora = all_targets();
+    const size_t large = (size_t)3 << 20;
+    char directory[512], *log = (char *)malloc(large);
+    subject s;
+    REQUIRE(scratch_make(directory) && log);
+    REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+    REQUIRE_OK(adapt(&s, &lora), error_);
+    REQUIRE_OK(eitp_lora_save(s.model, directory, NULL, NULL, &error_), error_);
+    for (size_t i = 0; i <= EITP__COUNT(states); i++) {
+        const char *state = i < EITP__COUNT(states) ? states[i] : (const char *)memset(log, ' ', large);
+        if (state)
+            REQUIRE(write_file(directory, "trainer_state.json", state, state == log ? large : strlen(state)));
+        CHECK_THAT(!eitp_lora_load(s.model, directory, NULL, &error_), "%zu: %s", i, error_.message);
+    }
+    /* In a checkpoint of eitp's it is damage. */
+    REQUIRE(write_file(directory, "manifest.json", "{}", 2));
+    CHECK(eitp_lora_load(s.model, directory, NULL, &error_) == EITP_ERROR_FORMAT);
+    CHECK_THAT(strstr(error_.message, "trainer_state.json"), "%s", error_.message);
+    end_subject(&s);
+    free(log);
+    scratch_remove(directory);
 }
 
 /* Supported and unsupported members of adapter_config.json. */
@@ -1218,6 +1353,9 @@ int main(int argc, char **argv) {
         TEST(dropout_of_adapters_affects_training_only),
         TEST(a_resumed_run_has_the_same_bits),
         TEST(a_resume_with_other_settings_is_refused),
+        TEST(adapters_go_with_the_weights_they_were_trained_on),
+        TEST(a_resume_in_another_precision_finds_its_base),
+        TEST(adapters_of_other_programs_go_with_any_weights),
         TEST(adapters_are_written_as_peft_does),
         TEST(configurations_of_peft_are_read),
         TEST(damaged_adapters_are_errors),

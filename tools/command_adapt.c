@@ -176,6 +176,15 @@ static eitp_status load_base(eitp_model *model, const char *base, const char *ad
     return eitp_model_load_weights_with(model, base, &config, error);
 }
 
+/* Reads the adapters, if they were trained on the model's weights. Other weights may be those of an older checkpoint
+   that replaced a damaged one: the warnings say so. */
+static eitp_status load_adapters(eitp_model *model, const char *adapter, eitp_error *error) {
+    eitp_status status = eitp_lora_load(model, adapter, NULL, error);
+    if (status == EITP_ERROR_ARGUMENT)
+        output_warnings();
+    return model_add_hint(status, error);
+}
+
 eitp_status adapt_load(eitp_context *context, const char *base, const char *adapter, eitp_model **model,
                        eitp_error *error) {
     eitp_transformer_config config;
@@ -185,7 +194,7 @@ eitp_status adapt_load(eitp_context *context, const char *base, const char *adap
     if (!status)
         status = load_base(*model, base, adapter, error);
     if (!status && adapter)
-        status = eitp_lora_load(*model, adapter, NULL, error);
+        status = load_adapters(*model, adapter, error);
     if (!status && adapter && eitp_head_has_labels(config.head))
         status = eitp_model_read_labels(*model, adapter, error);
     return status;

@@ -11,6 +11,17 @@ eitp_status model_find_directory(const char *path, char **directory, eitp_error 
     return status;
 }
 
+eitp_status model_add_hint(eitp_status status, eitp_error *error) {
+    static const char *const advice[] = {"start from its weights", "load the right weights"};
+    const size_t size = strlen(error->message);
+    for (size_t i = 0; i < COMMAND_COUNT(advice) && status; i++) {
+        const size_t length = strlen(advice[i]);
+        if (size >= length && !strcmp(error->message + size - length, advice[i]))
+            snprintf(error->message + size, sizeof error->message - size, " with --model");
+    }
+    return status;
+}
+
 int model_read_again(const char *given, const char *directory, int *attempts, eitp_error *error) {
     if (!given || !directory || files_info(directory).kind != EITP_PATH_MISSING)
         return 0;

@@ -8,6 +8,9 @@ EITP_BEGIN_DECLARATIONS
 
 enum { MODEL_PATH_SIZE = 4096 };
 
+/* Adds the option to an error of the library that advises to start from, or load, other weights. Returns `status`. */
+eitp_status model_add_hint(eitp_status status, eitp_error *error);
+
 /* The model directory that a path means (see eitp_run_find_checkpoint), in a new text: of an output directory the best
    checkpoint, or the newest. */
 eitp_status model_find_directory(const char *path, char **directory, eitp_error *error);

@@ -46,6 +46,19 @@ static int output_holds(const char *line) {
     return 0;
 }
 
+void output_warnings(void) {
+    static const char prefix[] = "warning: ";
+    const char *line = output.held.data;
+    for (size_t length; line && *line; line += length) {
+        length = strcspn(line, "\n") + 1;
+        if (strncmp(line, prefix, sizeof prefix - 1))
+            continue;
+        output_clear_progress();
+        fwrite(line, 1, length, stderr);
+    }
+    text_release(&output.held);
+}
+
 /* Prints a line. Control characters become '?', so that it stays one. */
 static void output_line(eitp_log_level level, const char *prefix, const char *message) {
     char line[1200];
@@ -162,6 +175,8 @@ int output_flush(void) {
 }
 
 int output_finish(int code) {
+    if (code == COMMAND_FINISHED)
+        output_warnings();
     output_flush();
     errno = 0;
     output_keep_failure(fclose(stdout)); /* a network's file system may only now say that there is no room */

@@ -18,6 +18,9 @@ void output_set_detail(output_detail detail);
 /* The command was accepted: prints what was held back, and from now on everything at once. */
 void output_start(void);
 
+/* Prints the warnings that were held back, for an error that they explain. */
+void output_warnings(void);
+
 void output_info(const char *format, ...) COMMAND_PRINTF(1, 2);
 void output_warning(const char *format, ...) COMMAND_PRINTF(1, 2);
 
@@ -48,9 +51,9 @@ void output_result(const char *data, size_t size);
 /* Flushes standard output. Returns 0 if it or an earlier write failed. */
 int output_flush(void);
 
-/* At the end of the program: flushes standard output and returns `code`, or, if writing failed and the code is that of
-   success, prints an error and returns COMMAND_IO. A pipe that nobody reads is no failure of a command that survives
-   it (see process_survive_closed_pipes). */
+/* At the end of the program: prints the warnings still held back if the command succeeded, flushes standard output, and
+   returns `code`, or, if writing failed and the code is that of success, prints an error and returns COMMAND_IO. A pipe
+   that nobody reads is no failure of a command that survives it (see process_survive_closed_pipes). */
 int output_finish(int code);
 
 EITP_END_DECLARATIONS

@@ -167,15 +167,6 @@ static void follow_shrinking(run *r) {
                     (long long)initial->grad_accum, (long long)initial->micro_batches_per_pass);
 }
 
-eitp_status resume_add_hint(eitp_status status, eitp_error *error) {
-    static const char advice[] = "start from its weights";
-    const size_t size = strlen(error->message), length = strlen(advice);
-    if (status && size >= length && !strcmp(error->message + size - length, advice) &&
-        size + strlen(" with --model") < sizeof error->message)
-        strcat(error->message, " with --model");
-    return status;
-}
-
 /* --init of another shape than the run's would be ignored. */
 static eitp_status check_init(const run *r, const option_set *recorded, eitp_error *error) {
     const char *given = options_text(&r->options, OPTION_INIT);
@@ -235,7 +226,7 @@ static eitp_status take_recorded_options(run *r, eitp_error *error) {
 
 eitp_status resume_take_options(run *r, eitp_error *error) {
     const eitp_host host = command_host();
-    eitp_status status = resume_add_hint(eitp_checkpoint_read_info(&host, r->checkpoint, &r->resumed, error), error);
+    eitp_status status = model_add_hint(eitp_checkpoint_read_info(&host, r->checkpoint, &r->resumed, error), error);
     if (!status)
         status = take_checkpoint_options(r, error);
     if (!status)

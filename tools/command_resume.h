@@ -24,9 +24,6 @@ eitp_status resume_take_options(run *r, eitp_error *error);
 /* Refuses what a resumed run cannot change, by the option's name. What remains is compared by eitp_trainer_resume. */
 eitp_status resume_check(const run *r, eitp_error *error);
 
-/* Adds the option to an error of the library that advises to start from the weights. Returns `status`. */
-eitp_status resume_add_hint(eitp_status status, eitp_error *error);
-
 EITP_END_DECLARATIONS
 
 #endif

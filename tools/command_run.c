@@ -400,7 +400,7 @@ static eitp_status create_trainer(run *r, eitp_error *error) {
         options_set_integer(&r->options, OPTION_MICRO_BATCHES_PER_PASS, eitp_trainer_micro_batches_per_pass(r->trainer),
                             o->values[OPTION_MICRO_BATCHES_PER_PASS].source);
     if (!status && r->checkpoint)
-        status = resume_add_hint(eitp_run_resume_trainer(r->run, r->trainer, error), error);
+        status = model_add_hint(eitp_run_resume_trainer(r->run, r->trainer, error), error);
     return status;
 }
 

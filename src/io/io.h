@@ -93,10 +93,18 @@ EITP_API eitp_status eitp_lora_save(eitp_model *model, const char *directory, co
 
 /*
  * Reads adapters into a model. A model without adapters gets them, as by eitp_model_add_lora; otherwise the
- * configurations must be equal. Missing, unexpected and misshapen tensors are EITP_ERROR_FORMAT, before anything is
- * changed.
+ * configurations must be equal. Missing, unexpected and misshapen tensors are EITP_ERROR_FORMAT, and what
+ * eitp_lora_check_base refuses is EITP_ERROR_ARGUMENT, before anything is changed.
  */
 EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error);
+
+/*
+ * Checks that a model has the weights that the adapters in a directory were trained on: EITP_ERROR_ARGUMENT if not. A
+ * checkpoint has their checksum, in the precision of its run. If the model has rounded its values otherwise, the files
+ * that it was loaded from are compared. Adapters without eitp's trainer_state.json, such as PEFT's, go with any
+ * weights.
+ */
+EITP_API eitp_status eitp_lora_check_base(const eitp_model *model, const char *directory, eitp_error *error);
 
 /*
  * Reads adapter_config.json. Members that enable an unsupported feature (DoRA, biases, rank patterns, whole modules)

@@ -1,5 +1,4 @@
 #include "io/lora_files.h"
-#include "base/checksum.h"
 #include "base/convert.h"
 #include "base/files.h"
 #include "io/variables.h"
@@ -196,11 +195,14 @@ static eitp_status eitp__lora_open(const eitp_model *model, const char *director
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
-                                          eitp__read_sums *sums, eitp_error *error) {
+/* Reads adapters; `checks_base`: if their base is known, it must be the model's. */
+static eitp_status eitp__lora_read_with(eitp_model *model, const char *directory, int checks_base,
+                                        eitp__reading reading, eitp__read_sums *sums, eitp_error *error) {
     eitp_lora_config config;
     eitp__safetensors *collection;
     eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
+    if (!status && checks_base)
+        status = eitp_lora_check_base(model, directory, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
     if (!status && reading != EITP__READ_HEADER)
@@ -209,34 +211,17 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
+                                          eitp__read_sums *sums, eitp_error *error) {
+    return eitp__lora_read_with(model, directory, 0, reading, sums, error);
+}
+
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
     eitp__read_sums sums = EITP__ZERO;
-    eitp_status status = model && directory ? eitp__lora_read(model, directory, EITP__READ_LOAD, &sums, error)
+    eitp_status status = model && directory ? eitp__lora_read_with(model, directory, 1, EITP__READ_LOAD, &sums, error)
                                             : eitp__fail_null(error, "eitp_lora_load", "model and directory");
     if (!status && checksum)
         *checksum = sums.tensors;
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
-    const size_t chunk = (size_t)1 << 18;
-    void *buffer = eitp__allocate_uninitialized(&model->host, chunk);
-    eitp_status status = buffer ? EITP_OK : eitp__fail_memory(error, chunk, "a checksum");
-    uint32_t crc = 0;
-    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        int64_t index = eitp_variable_find(model->context, parameter.name);
-        eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
-        for (size_t at = 0; at < variable.size && !variable.trained && !status; at += chunk) {
-            size_t size = variable.size - at < chunk ? variable.size - at : chunk;
-            status = eitp_variable_read(model->context, variable.name, at, buffer, size, error);
-            if (!status)
-                crc = eitp__crc32c(crc, buffer, size);
-        }
-    }
-    eitp__release(&model->host, buffer, chunk);
-    if (!status)
-        *checksum = crc;
     return status;
 }
 

@@ -16,7 +16,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
                                                   const eitp_transformer_config *model, const eitp_lora_config *config,
                                                   const char *base, eitp_error *error);
 
-/* eitp_lora_load, or for a model with adapters only its checks. */
+/* eitp_lora_load without eitp_lora_check_base, or for a model with adapters only its checks. */
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, eitp__reading reading,
                                           eitp__read_sums *sums, eitp_error *error);
 
@@ -24,7 +24,7 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 EITP__PRIVATE eitp_status eitp__lora_save(eitp_model *model, const char *directory, const char *base,
                                           uint32_t *checksum, eitp__file_output *output, eitp_error *error);
 
-/* The CRC-32C of the bytes of the frozen parameters. */
+/* The CRC-32C of the bytes of the frozen parameters, which eitp_lora_check_base compares. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 
 /* Parameters other than adapters that are trained as well, such as a task's own head: whether there are any, writing

@@ -7,6 +7,7 @@
 #include "model/parameters.h"
 #include "model/transformer.h"
 #include "model/transformer_config.h"
+#include "tensor/variable.h"
 
 /* Joins directory and name. */
 static eitp_status eitp__path_in(const eitp_host *host, const char *directory, const char *name, char **path,
@@ -302,7 +303,8 @@ static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transforme
 
 /* A directory being read. */
 typedef struct eitp__load {
-    eitp_model *model;
+    const eitp_model *model;
+    eitp_context *context; /* whose variables are read into: the model's, or another one */
     const char *directory;
     const eitp__safetensors *collection;
     const eitp_load_config *config;
@@ -310,23 +312,23 @@ typedef struct eitp__load {
 } eitp__load;
 
 /* The variable of a parameter, and its pieces. */
-static int eitp__parameter_variable(const eitp_model *model, const eitp__parameter *parameter, eitp_variable *variable,
+static int eitp__parameter_variable(const eitp_context *context, const eitp_transformer_config *config,
+                                    const eitp__parameter *parameter, eitp_variable *variable,
                                     eitp__piece pieces[EITP__PIECES]) {
-    *variable = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter->name));
-    return eitp__variable_pieces(variable, &model->config, pieces);
+    *variable = eitp_variable_at(context, (size_t)eitp_variable_find(context, parameter->name));
+    return eitp__variable_pieces(variable, config, pieces);
 }
 
 /* Reads the tensors of a parameter. */
 static eitp_status eitp__read_parameter(eitp__load *load, const eitp__parameter *parameter, eitp_error *error) {
-    eitp_model *model = load->model;
+    const eitp_transformer_config *config = &load->model->config;
     eitp_variable variable;
     eitp__piece pieces[EITP__PIECES];
-    int count = eitp__parameter_variable(model, parameter, &variable, pieces);
+    int count = eitp__parameter_variable(load->context, config, parameter, &variable, pieces);
     eitp_status status = EITP_OK;
     for (int i = 0; i < count && !status; i++, load->read++) {
-        const eitp__safetensors_entry *entry =
-            eitp__find_parameter(&model->config, load->collection, parameter, &pieces[i]);
-        status = entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], load->collection, entry, 1,
+        const eitp__safetensors_entry *entry = eitp__find_parameter(config, load->collection, parameter, &pieces[i]);
+        status = entry ? eitp__variable_read_piece(load->context, &variable, &pieces[i], load->collection, entry, 1,
                                                    NULL, error)
                        : eitp__fail(error, EITP_ERROR_FORMAT,
                                     "the weights in '%s' lack tensor '%s', which config.json requires", load->directory,
@@ -346,28 +348,37 @@ static int64_t eitp__count_optional(const eitp__load *load, eitp__parameter_plac
         eitp__piece pieces[EITP__PIECES];
         if (parameter.row->place != place || parameter.row->with == EITP__ALWAYS)
             continue;
-        eitp__parameter_variable(model, &parameter, &variable, pieces);
+        eitp__parameter_variable(model->context, &model->config, &parameter, &variable, pieces);
         count++;
         *present += eitp__find_parameter(&model->config, load->collection, &parameter, &pieces[0]) != NULL;
     }
     return count;
 }
 
+/* True if the parameters of a place that not every model has are initialized rather than read. */
+static int eitp__is_fresh(const eitp__load *load, eitp__parameter_place place, int64_t *present) {
+    return eitp__count_optional(load, place, present) &&
+           (!*present || (load->config->fresh_head && place == EITP__IN_HEAD));
+}
+
+/* Reads or initializes a parameter. */
+static eitp_status eitp__load_parameter(eitp__load *load, const eitp__parameter *parameter, int is_fresh,
+                                        eitp_error *error) {
+    return is_fresh && parameter->row->with != EITP__ALWAYS
+               ? eitp__parameter_fill(load->context, &load->model->config, parameter, load->config->seed, error)
+               : eitp__read_parameter(load, parameter, error);
+}
+
 /* Reads the parameters of a place, or initializes those that not every model has if the weights have none of them. */
 static eitp_status eitp__read_place(eitp__load *load, eitp__parameter_place place, eitp_error *error) {
-    eitp_model *model = load->model;
+    const eitp_model *model = load->model;
     int64_t present;
-    const int64_t optional = eitp__count_optional(load, place, &present);
-    const int is_fresh = optional && (!present || (load->config->fresh_head && place == EITP__IN_HEAD));
+    const int is_fresh = eitp__is_fresh(load, place, &present);
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        if (parameter.row->place != place)
-            continue;
-        if (is_fresh && parameter.row->with != EITP__ALWAYS)
-            status = eitp__parameter_fill(model->context, &model->config, &parameter, load->config->seed, error);
-        else
-            status = eitp__read_parameter(load, &parameter, error);
+        if (parameter.row->place == place)
+            status = eitp__load_parameter(load, &parameter, is_fresh, error);
     }
     if (!status && is_fresh)
         eitp__log(&model->host, EITP_LOG_WARNING, "'%s': the %s %s; the model's is random until it is trained",
@@ -390,7 +401,7 @@ static eitp_status eitp__check_labels(const eitp__load *load, eitp_error *error)
 }
 
 static eitp_status eitp__read_parameters(eitp__load *load, eitp_error *error) {
-    eitp_model *model = load->model;
+    const eitp_model *model = load->model;
     const eitp_transformer_config *config = &model->config;
     const size_t stored = eitp__safetensors_count(load->collection);
     int has_own_head = 0;
@@ -456,6 +467,7 @@ eitp_status eitp_model_load_weights_with(eitp_model *model, const char *director
                             "(.index.json) of either",
                             directory);
     load.model = model;
+    load.context = model->context;
     load.directory = directory;
     load.collection = collection;
     load.config = config;
@@ -490,6 +502,49 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     }
     *model = created;
     return EITP_OK;
+}
+
+/* Reads one parameter of a directory into a context that has no other, and visits it. */
+static eitp_status eitp__visit_parameter(eitp__load *load, const eitp__parameter *parameter,
+                                         eitp__parameter_visit visit, void *user, eitp_error *error) {
+    int64_t present;
+    const int is_fresh = eitp__is_fresh(load, parameter->row->place, &present);
+    eitp_status status = eitp__parameter_declare(load->context, parameter, error);
+    if (!status)
+        status = eitp__load_parameter(load, parameter, is_fresh, error);
+    if (!status)
+        status = visit(user, load->context, parameter, error);
+    eitp__variables_roll_back(load->context, 0, 0);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__model_visit_source(const eitp_model *model, eitp__parameter_choice chooses,
+                                                   eitp__parameter_visit visit, void *user, eitp_error *error) {
+    const eitp_load_config as_stored = EITP__ZERO;
+    eitp_context_config config = eitp_context_config_default();
+    eitp__safetensors *collection = NULL;
+    eitp__load load = EITP__ZERO;
+    eitp_status status;
+    config.host = model->host;
+    config.device = "cpu";
+    config.threads = 1;
+    load.model = model;
+    load.directory = model->source;
+    load.config = &as_stored;
+    status = eitp_context_create(&config, &load.context, error);
+    if (!status)
+        status = eitp__open_weights(&model->host, model->source, &collection, error);
+    if (!status && !collection)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has no weights any more", model->source);
+    load.collection = collection;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        const eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        if (chooses(user, model, &parameter))
+            status = eitp__visit_parameter(&load, &parameter, visit, user, error);
+    }
+    eitp__safetensors_close(collection);
+    eitp_context_destroy(load.context);
+    return status;
 }
 
 static int eitp__is_not_adapter(const eitp_variable *variable) {

@@ -20,17 +20,21 @@ typedef struct eitp__precision {
 
 static const eitp__precision eitp__precisions[] = {{"fp32", EITP_F32}, {"bf16", EITP_BF16}, {"fp16", EITP_F16}};
 
+EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__precisions); i++) {
+        *dtype = eitp__precisions[i].dtype;
+        if (!strcmp(name, eitp__precisions[i].name))
+            return 1;
+    }
+    return 0;
+}
+
 /* The dtype of a precision. */
 static eitp_status eitp__choose_precision(const eitp__backend *backend, const char *name, eitp_dtype *dtype,
                                           eitp_error *error) {
     *dtype = name && *name ? backend->interface->preferred_precision(backend) : EITP_F32;
-    if (!name || !*name || !strcmp(name, "auto"))
+    if (!name || !*name || !strcmp(name, "auto") || eitp__precision_dtype(name, dtype))
         return EITP_OK;
-    for (size_t i = 0; i < EITP__COUNT(eitp__precisions); i++) {
-        *dtype = eitp__precisions[i].dtype;
-        if (!strcmp(name, eitp__precisions[i].name))
-            return EITP_OK;
-    }
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown precision '%s' (choose from fp32, bf16, fp16, auto)", name);
 }
 

@@ -49,6 +49,9 @@ struct eitp_context {
     char numerics[100];
 };
 
+/* Sets *dtype to that of a precision such as "bf16"; 0 if there is none of this name. */
+EITP__PRIVATE int eitp__precision_dtype(const char *name, eitp_dtype *dtype);
+
 /* How many rows the products of the context's precision sum at a time: sums over rows may be split at multiples. */
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
 

@@ -48,6 +48,10 @@ EITP__PRIVATE eitp_status eitp__variable_transfer(eitp_context *context, const e
    remainder. */
 EITP__PRIVATE void *eitp__variable_memory(eitp_context *context, const char *name);
 
+/* The 16-bit values that a parameter with an exact remainder (EITP_PARAMETERS_EXACT) has. bf16 is rounded to nearest,
+   ties away from zero; a parameter without a remainder rounds ties to even. */
+EITP__PRIVATE void eitp__split_high(eitp_dtype dtype, const float *values, uint16_t *high, size_t count);
+
 /* Removes variables and segments beyond the given counts. No graph or plan may use them. */
 EITP__PRIVATE void eitp__variables_roll_back(eitp_context *context, size_t variables, size_t segments);
 

@@ -10,6 +10,14 @@ typedef struct eitp__planes {
     double high[EITP__PLANE_PIECE], low[EITP__PLANE_PIECE]; /* large enough for any dtype */
 } eitp__planes;
 
+EITP__PRIVATE void eitp__split_high(eitp_dtype dtype, const float *values, uint16_t *high, size_t count) {
+    int16_t remainder;
+    if (dtype != EITP_BF16)
+        eitp__convert_from_f32(dtype, values, high, count);
+    for (size_t i = 0; i < count && dtype == EITP_BF16; i++)
+        eitp__split_bf16(values[i], &high[i], &remainder);
+}
+
 static void eitp__split_values(eitp__planes *planes, const float *values, size_t count) {
     eitp_dtype dtype = planes->variable->info.dtype;
     uint16_t *high = (uint16_t *)(void *)planes->high;
