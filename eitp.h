@@ -1458,10 +1458,11 @@ EITP_API int64_t eitp_model_trained_parameter_count(const eitp_model *model);
 
 /* The inputs of a model's graph; n is the maximum number of tokens (see eitp_input_rows). */
 typedef struct eitp_model_inputs {
-    eitp_tensor *tokens;    /* I32 [n], rows */
-    eitp_tensor *positions; /* I32 [n], rows: the position of each token in its sequence */
-    eitp_tensor *offsets;   /* I32 [sequences + 1]: see eitp_attention */
-    eitp_tensor *key;       /* I64 [3]: see eitp_dropout; NULL: no dropout */
+    eitp_tensor *tokens; /* I32 [n], rows */
+    eitp_tensor
+        *positions;       /* I32 [n], rows: the position of each token in its sequence: see eitp_model_fill_positions */
+    eitp_tensor *offsets; /* I32 [sequences + 1]: see eitp_attention */
+    eitp_tensor *key;     /* I64 [3]: see eitp_dropout; NULL: no dropout */
     /* For training in several passes per step, both or neither: the distinct tokens of the step, I32 [u], and the index
      * of each token among them, I32 [n], rows. See eitp_embedding_unique. */
     eitp_tensor *unique, *inverse;
@@ -1474,6 +1475,13 @@ typedef struct eitp_model_inputs {
    tokens. The other members are NULL. */
 EITP_API eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t max_length,
                                                     int with_key);
+
+/*
+ * Fills in the positions of a sequence's tokens: 0, 1, 2 and so on. In RoBERTa, as in transformers, padding tokens in
+ * a sequence are not counted, and their position is -1. `model` NULL: all tokens are counted, and `tokens` may be NULL.
+ */
+EITP_API void eitp_model_fill_positions(const eitp_model *model, const int32_t *tokens, int64_t count,
+                                        int32_t *positions);
 
 /* Adds the model to a graph and returns the hidden states [n, width] after the last norm. No sequence has more than
    `max_length` tokens. */
@@ -2815,7 +2823,8 @@ EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eit
 EITP_API eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                              const int64_t *shape, double empty);
 
-/* An input that the trainer fills in: the position of each row in its sample, I32 [n]. */
+/* An input that the trainer fills in: the position of each row in its sample, I32 [n]. After eitp_pass_model_inputs
+   those of the model: see eitp_model_fill_positions. */
 EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
 
 /* An input that the trainer fills in: the first row of each sequence, I32 [sequences + 1], as for eitp_attention.
@@ -9527,7 +9536,9 @@ struct eitp_pass {
     eitp_tensor *unique, *inverse;                                /* from eitp_pass_unique */
     int lookup;                                                   /* index of the input whose ids they are */
     int64_t vocabulary;                                           /* its ids are below; 0 without a lookup */
-    eitp_tensor *loss;                                            /* in training: the weighted sum of the terms */
+    const eitp_model *positions_of; /* the model whose positions they are: see eitp_model_fill_positions; may be NULL */
+    int positions_from;             /* index of the input that has its tokens */
+    eitp_tensor *loss;              /* in training: the weighted sum of the terms */
 };
 
 /* Checks the required members of a task. */
@@ -29992,6 +30003,13 @@ static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *gr
                : x;
 }
 
+void eitp_model_fill_positions(const eitp_model *model, const int32_t *tokens, int64_t count, int32_t *positions) {
+    const int skips = model && tokens && eitp__architecture_of(&model->config)->pads_positions;
+    int32_t next = 0;
+    for (int64_t i = 0; i < count && positions; i++)
+        positions[i] = skips && tokens[i] == model->config.first_position - 1 ? -1 : next++;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
                                                    const eitp_model_inputs *inputs,
                                                    const eitp_block_inputs *attention) {
@@ -46660,6 +46678,8 @@ eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *mode
         return inputs;
     inputs.tokens = eitp_pass_row_input(pass, "tokens", EITP_I32, 0, NULL, 0);
     inputs.positions = eitp_pass_positions(pass);
+    pass->positions_of = model;
+    pass->positions_from = pass->input_count - 1;
     inputs.offsets = eitp_pass_offsets(pass);
     inputs.key = eitp_model_has_dropout(model) ? eitp_pass_key(pass) : NULL;
     if (model->config.head == EITP_HEAD_CLASSIFIER) {
@@ -49200,8 +49220,7 @@ static void eitp__predictor_take(eitp_predictor *p, eitp__encoded_text *encoded)
     memcpy(p->ids + taken->first, p->window_ids + encoded->first, bytes);
     memcpy(p->segments + taken->first, p->window_segments + encoded->first, bytes);
     memcpy(p->words + taken->first, p->window_words + encoded->first, bytes);
-    for (int64_t i = 0; i < taken->length; i++)
-        p->positions[taken->first + i] = (int32_t)i;
+    eitp_model_fill_positions(p->model, p->ids + taken->first, taken->length, p->positions + taken->first);
     p->pass_used += taken->length;
     encoded->length = 0;
 }
@@ -49885,8 +49904,10 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *
         status = eitp__check_sample(pass, draw->number, &sample, error);
     if (status)
         return status;
-    for (int64_t i = 0; batch->positions && i < sample.rows; i++)
-        batch->positions[row + i] = (int32_t)i;
+    if (batch->positions)
+        eitp_model_fill_positions(pass->positions_of,
+                                  pass->positions_of ? (const int32_t *)values[pass->positions_from] : NULL,
+                                  sample.rows, batch->positions + row);
     eitp__sample_items_set(&batch->items[s], &sample);
     batch->numbers[s] = draw->number;
     batch->starts[s] = row;

@@ -15,6 +15,7 @@ typedef struct made_up {
     int32_t wrong_id, wrong_label; /* of sample 5; 0: none */
     int64_t unlabelled_below;      /* samples below this have no label */
     float wrong_target;            /* of sample 5; 0: none */
+    int32_t padding;               /* a token that stands between others; 0 or less: none */
 } made_up;
 
 static unsigned noise(uint64_t number, int64_t place) {
@@ -33,6 +34,8 @@ static RUN_UNUSED eitp_status read_made_up(void *user, uint64_t number, eitp_lab
     sample->length = 1 + (int64_t)(noise(of, 99) % LONGEST);
     for (int64_t i = 0; i < sample->length; i++) {
         sample->ids[i] = FIRST_WORD + (int32_t)(noise(of, i) % (unsigned)(VOCABULARY - FIRST_WORD));
+        if (m->padding > 0 && i > 0 && i + 1 < sample->length && noise(of, i) % 4 == 0)
+            sample->ids[i] = m->padding;
         if (sample->segments)
             sample->segments[i] = i >= sample->length / 2;
     }

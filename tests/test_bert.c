@@ -190,11 +190,9 @@ static void run_pass(const golden *g, const pass *p) {
     int32_t values[ROWS], offsets[SEQUENCES + 1], positions[ROWS];
     const float carry = 0;
     expected_i32(g, "offsets", offsets, SEQUENCES + 1);
-    for (int i = 0, sequence = 0; i < ROWS; i++) {
-        while (i >= offsets[sequence + 1])
-            sequence++;
-        positions[i] = i - offsets[sequence];
-    }
+    expected_i32(g, "tokens", values, ROWS);
+    for (int i = 0; i < SEQUENCES; i++)
+        eitp_model_fill_positions(g->model, values + offsets[i], offsets[i + 1] - offsets[i], positions + offsets[i]);
     CHECK(!eitp_plan_set_rows(p->plan, ROWS, &error_));
     CHECK(!eitp_plan_write(p->plan, p->inputs.offsets, offsets, sizeof offsets, &error_));
     CHECK(!eitp_plan_write(p->plan, p->inputs.positions, positions, sizeof positions, &error_));
@@ -282,7 +280,7 @@ static void check_gradients(const golden *g, const char *directory) {
 static const char *const names[] = {
     "bert",        "bert-mlm",       "bert-untied",       "bert-class",       "roberta",
     "roberta-mlm", "roberta-class",  "distilbert-mlm",    "distilbert-class", "gpt2-class",
-    "bert-tokens", "roberta-tokens", "distilbert-tokens", "gpt2-tokens",
+    "bert-tokens", "roberta-tokens", "distilbert-tokens", "gpt2-tokens",      "roberta-padding",
 };
 
 /* True if transformers computed gradients and training steps too. */

@@ -21,8 +21,7 @@ static void scores_of(encoder *e, uint64_t number, float *scores, eitp_labelled_
     output = eitp_output(
         eitp_model_scores(e->r.model, eitp_model_hidden(e->r.model, graph, &inputs, sample->length), &inputs));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
-    for (int32_t i = 0; i < sample->length; i++)
-        positions[i] = i;
+    eitp_model_fill_positions(e->r.model, sample->ids, sample->length, positions);
     offsets[1] = (int32_t)sample->length;
     bytes = (size_t)sample->length * sizeof(int32_t);
     CHECK(!eitp_plan_write(plan, inputs.tokens, sample->ids, bytes, &error_));
@@ -102,6 +101,9 @@ static void check_loss(const char *name, eitp_problem problem, double smoothing,
         e.classification.label_smoothing = smoothing;
         e.classification.class_weights = weights;
         e.training.unlabelled_below = e.validation.unlabelled_below = unlabelled;
+        e.training.padding = e.validation.padding = (int32_t)e.config.first_position - 1;
+        e.r.model->config.initializer_range = 0.3; /* so that positions matter to the first token */
+        CHECK(!eitp_model_initialize(e.r.model, 3, &error_));
         CHECK(!eitp_model_set_dropout(e.r.model, 0, 0, 0, &error_));
         e.r.model->config.classifier_dropout = 0;
         REQUIRE_OK(make_encoder_task(&e, problem, &error_), error_);

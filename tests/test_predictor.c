@@ -41,10 +41,13 @@ typedef struct subject {
     eitp_predictor_config config;
 } subject;
 
-static eitp_transformer_config shape(int is_bert, eitp_head head) {
+/* The kind: 0 GPT-2, 1 BERT, 2 RoBERTa, whose padding is [PAD] too. */
+static eitp_transformer_config shape(int kind, eitp_head head) {
+    static const char *const named[] = {"tiny", "minilm", "roberta-base"};
     eitp_transformer_config config;
-    CHECK(!eitp_transformer_config_named(is_bert ? "minilm" : "tiny", &config, &error_));
-    config.vocabulary = is_bert ? 12 : 257;
+    CHECK(!eitp_transformer_config_named(named[kind], &config, &error_));
+    config.vocabulary = kind ? 12 : 257;
+    config.first_position = kind == 2;
     config.positions = POSITIONS;
     config.width = WIDTH;
     config.heads = 3;
@@ -83,9 +86,9 @@ static void close_subject(subject *s) {
     eitp_context_destroy(s->context);
 }
 
-static int make_subject(subject *s, int is_bert, eitp_head head, const char *precision) {
+static int make_subject(subject *s, int kind, eitp_head head, const char *precision) {
     const eitp_host host = eitp_host_default();
-    const eitp_transformer_config config = shape(is_bert, head);
+    const eitp_transformer_config config = shape(kind, head);
     eitp_status status = open_subject(s, &host, &config, precision, &error_);
     CHECK_THAT(!status, "%s", error_.message);
     return !status;
@@ -228,8 +231,7 @@ static void compute_hidden(const subject *s, const int32_t *ids, int64_t count, 
     eitp_model_inputs inputs;
     eitp_tensor *output;
     const size_t bytes = (size_t)count * sizeof *ids;
-    for (int32_t i = 0; i < (int32_t)count; i++)
-        positions[i] = i;
+    eitp_model_fill_positions(s->model, ids, count, positions);
     CHECK(!eitp_graph_create(s->context, &graph, &error_));
     inputs = eitp_model_inputs_create(graph, 1, POSITIONS, 0);
     output = eitp_output(eitp_model_hidden(s->model, graph, &inputs, POSITIONS));
@@ -275,8 +277,10 @@ static void check_pooling(const subject *s, const float *hidden, int64_t count) 
     free(values);
 }
 
+/* Of RoBERTa a text with padding tokens, which have no positions of their own. */
 static void poolings(void) {
-    for (int kind = 0; kind < 2; kind++) {
+    static const char padded[] = "one two [PAD] three [PAD] [PAD] four";
+    for (int kind = 0; kind < 3; kind++) {
         int32_t ids[POSITIONS];
         float hidden[POSITIONS * WIDTH];
         eitp_sequence_config cut = EITP__ZERO;
@@ -285,11 +289,15 @@ static void poolings(void) {
         if (!make_subject(&s, kind, kind ? EITP_HEAD_NONE : EITP_HEAD_LANGUAGE, "fp32"))
             return;
         make_texts(0);
+        if (kind == 2) {
+            texts[5].first.bytes = padded;
+            texts[5].first.size = sizeof padded - 1;
+        }
         s.config.prediction = EITP_PREDICT_EMBEDDINGS;
         cut.max_length = (int32_t)s.config.max_length;
         CHECK(!eitp_tokenizer_encode_sequence(s.tokenizer, &texts[5].first, NULL, &cut, ids, NULL, POSITIONS, &report,
                                               &error_));
-        CHECK(report.count > 3);
+        CHECK(report.count > 3 && (kind != 2 || (ids[3] == 0 && ids[5] == 0)));
         compute_hidden(&s, ids, (int64_t)report.count, hidden);
         for (int i = 0; i < 2 * EITP_EMBEDDING_POOLING_COUNT; i++) {
             s.config.pooling = (eitp_embedding_pooling)(i / 2);

@@ -73,6 +73,7 @@ MODELS = {
     "roberta-tokens": ("RobertaForTokenClassification", {**ROBERTA, **LABELS}),
     "distilbert-tokens": ("DistilBertForTokenClassification", {**DISTILBERT, **LABELS}),
     "gpt2-tokens": ("GPT2ForTokenClassification", {**GPT2, **LABELS}),
+    "roberta-padding": ("RobertaModel", ROBERTA),
 }
 TRAINED = ("-mlm", "-class", "-tokens")
 
@@ -111,6 +112,8 @@ def draw_batch(name, seed):
     generator = numpy.random.default_rng([seed, 1])
     count = sum(LENGTHS)
     batch = {"tokens": generator.integers(2, 22, count), "segments": numpy.zeros(count, dtype=numpy.int64)}
+    if name.endswith("-padding"):
+        batch["tokens"][[0, 3, 4, 12, 20]] = 1
     at = 0
     for length in LENGTHS:
         batch["segments"][at + (length + 1) // 2 : at + length] = 1 if name.startswith("bert") else 0

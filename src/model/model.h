@@ -235,10 +235,11 @@ EITP_API int64_t eitp_model_trained_parameter_count(const eitp_model *model);
 
 /* The inputs of a model's graph; n is the maximum number of tokens (see eitp_input_rows). */
 typedef struct eitp_model_inputs {
-    eitp_tensor *tokens;    /* I32 [n], rows */
-    eitp_tensor *positions; /* I32 [n], rows: the position of each token in its sequence */
-    eitp_tensor *offsets;   /* I32 [sequences + 1]: see eitp_attention */
-    eitp_tensor *key;       /* I64 [3]: see eitp_dropout; NULL: no dropout */
+    eitp_tensor *tokens; /* I32 [n], rows */
+    eitp_tensor
+        *positions;       /* I32 [n], rows: the position of each token in its sequence: see eitp_model_fill_positions */
+    eitp_tensor *offsets; /* I32 [sequences + 1]: see eitp_attention */
+    eitp_tensor *key;     /* I64 [3]: see eitp_dropout; NULL: no dropout */
     /* For training in several passes per step, both or neither: the distinct tokens of the step, I32 [u], and the index
      * of each token among them, I32 [n], rows. See eitp_embedding_unique. */
     eitp_tensor *unique, *inverse;
@@ -251,6 +252,13 @@ typedef struct eitp_model_inputs {
    tokens. The other members are NULL. */
 EITP_API eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t max_length,
                                                     int with_key);
+
+/*
+ * Fills in the positions of a sequence's tokens: 0, 1, 2 and so on. In RoBERTa, as in transformers, padding tokens in
+ * a sequence are not counted, and their position is -1. `model` NULL: all tokens are counted, and `tokens` may be NULL.
+ */
+EITP_API void eitp_model_fill_positions(const eitp_model *model, const int32_t *tokens, int64_t count,
+                                        int32_t *positions);
 
 /* Adds the model to a graph and returns the hidden states [n, width] after the last norm. No sequence has more than
    `max_length` tokens. */

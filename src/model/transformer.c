@@ -180,6 +180,13 @@ static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *gr
                : x;
 }
 
+void eitp_model_fill_positions(const eitp_model *model, const int32_t *tokens, int64_t count, int32_t *positions) {
+    const int skips = model && tokens && eitp__architecture_of(&model->config)->pads_positions;
+    int32_t next = 0;
+    for (int64_t i = 0; i < count && positions; i++)
+        positions[i] = skips && tokens[i] == model->config.first_position - 1 ? -1 : next++;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
                                                    const eitp_model_inputs *inputs,
                                                    const eitp_block_inputs *attention) {

@@ -183,6 +183,8 @@ eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *mode
         return inputs;
     inputs.tokens = eitp_pass_row_input(pass, "tokens", EITP_I32, 0, NULL, 0);
     inputs.positions = eitp_pass_positions(pass);
+    pass->positions_of = model;
+    pass->positions_from = pass->input_count - 1;
     inputs.offsets = eitp_pass_offsets(pass);
     inputs.key = eitp_model_has_dropout(model) ? eitp_pass_key(pass) : NULL;
     if (model->config.head == EITP_HEAD_CLASSIFIER) {

@@ -57,7 +57,9 @@ struct eitp_pass {
     eitp_tensor *unique, *inverse;                                /* from eitp_pass_unique */
     int lookup;                                                   /* index of the input whose ids they are */
     int64_t vocabulary;                                           /* its ids are below; 0 without a lookup */
-    eitp_tensor *loss;                                            /* in training: the weighted sum of the terms */
+    const eitp_model *positions_of; /* the model whose positions they are: see eitp_model_fill_positions; may be NULL */
+    int positions_from;             /* index of the input that has its tokens */
+    eitp_tensor *loss;              /* in training: the weighted sum of the terms */
 };
 
 /* Checks the required members of a task. */

@@ -89,8 +89,7 @@ static void eitp__predictor_take(eitp_predictor *p, eitp__encoded_text *encoded)
     memcpy(p->ids + taken->first, p->window_ids + encoded->first, bytes);
     memcpy(p->segments + taken->first, p->window_segments + encoded->first, bytes);
     memcpy(p->words + taken->first, p->window_words + encoded->first, bytes);
-    for (int64_t i = 0; i < taken->length; i++)
-        p->positions[taken->first + i] = (int32_t)i;
+    eitp_model_fill_positions(p->model, p->ids + taken->first, taken->length, p->positions + taken->first);
     p->pass_used += taken->length;
     encoded->length = 0;
 }

@@ -51,7 +51,8 @@ EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eit
 EITP_API eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                              const int64_t *shape, double empty);
 
-/* An input that the trainer fills in: the position of each row in its sample, I32 [n]. */
+/* An input that the trainer fills in: the position of each row in its sample, I32 [n]. After eitp_pass_model_inputs
+   those of the model: see eitp_model_fill_positions. */
 EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
 
 /* An input that the trainer fills in: the first row of each sequence, I32 [sequences + 1], as for eitp_attention.

@@ -176,8 +176,10 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, const eitp__draw *
         status = eitp__check_sample(pass, draw->number, &sample, error);
     if (status)
         return status;
-    for (int64_t i = 0; batch->positions && i < sample.rows; i++)
-        batch->positions[row + i] = (int32_t)i;
+    if (batch->positions)
+        eitp_model_fill_positions(pass->positions_of,
+                                  pass->positions_of ? (const int32_t *)values[pass->positions_from] : NULL,
+                                  sample.rows, batch->positions + row);
     eitp__sample_items_set(&batch->items[s], &sample);
     batch->numbers[s] = draw->number;
     batch->starts[s] = row;

@@ -52,8 +52,6 @@ static int read_batch(const char *path) {
         count = read_numbers(line, input.tokens + input.rows, room);
         if (bar)
             read_numbers(bar + 1, input.segments + input.rows, count);
-        for (int64_t i = 0; i < count; i++)
-            input.positions[input.rows + i] = (int32_t)i;
         input.rows += count;
         input.longest = count > input.longest ? count : input.longest;
         input.offsets[++input.sequences] = (int32_t)input.rows;
@@ -75,6 +73,7 @@ static int write_output(eitp_plan *plan, eitp_tensor *output, int64_t count, FIL
 static int compute(const eitp_model *model, FILE *file) {
     const eitp_transformer_config config = eitp_model_config(model);
     const size_t bytes = (size_t)input.rows * sizeof(int32_t);
+    const int32_t *first = input.offsets;
     const int64_t outputs = config.head == EITP_HEAD_LANGUAGE ? config.vocabulary : config.labels;
     const int64_t results = config.head == EITP_HEAD_LANGUAGE ? input.rows : input.sequences;
     eitp_model_inputs inputs;
@@ -88,6 +87,8 @@ static int compute(const eitp_model *model, FILE *file) {
     inputs.offsets = eitp_input(graph, "bounds", EITP_I32, 1, (int64_t[]){input.sequences + 1});
     if (config.segments > 1)
         inputs.segments = eitp_input_rows(graph, "segments", EITP_I32, 1, &input.rows);
+    for (int64_t i = 0; i < input.sequences; i++)
+        eitp_model_fill_positions(model, input.tokens + first[i], first[i + 1] - first[i], input.positions + first[i]);
     hidden = eitp_output(eitp_model_hidden(model, graph, &inputs, input.longest));
     mean = eitp_output(eitp_pool(hidden, inputs.offsets, input.longest, EITP_POOLING_MEAN));
     if (config.head == EITP_HEAD_LANGUAGE)
