@@ -2362,7 +2362,7 @@ typedef struct eitp_labelled_source {
     int64_t max_length;        /* ids of the longest sample */
     eitp_problem problem;      /* what labels are; EITP_PROBLEM_UNKNOWN: samples have none */
     int64_t label_count;       /* labels, or numbers to predict */
-    const char *const *labels; /* label_count names; NULL: they have none */
+    const char *const *labels; /* label_count names, by which a task finds the model's labels; NULL: they have none */
     uint64_t hash;             /* of the samples; a resume compares it; 0: unknown */
     /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
     eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
@@ -2435,8 +2435,9 @@ typedef struct eitp_labelled_pack_config {
  *     one of config->labels),
  *   - EITP_PROBLEM_REGRESSION if config->labels is NULL, all labels are numbers, and one of them is not whole,
  *   - EITP_PROBLEM_SINGLE_LABEL otherwise: whole numbers are names.
- * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not:
- * the order of the examples does not matter. config->labels of a regression only name its numbers.
+ * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not,
+ * with runs of digits compared as numbers ("x2" before "x10"): the order of the examples does not matter.
+ * config->labels of a regression only name its numbers.
  *
  * With other problems words are texts, joined by spaces.
  *
@@ -8611,8 +8612,15 @@ EITP__PRIVATE void eitp__label_table_truncate(eitp__label_table *table, uint32_t
 
 EITP__PRIVATE const char *eitp__label_table_name(const eitp__label_table *table, uint32_t number);
 
-/* Stores the numbers of all labels in order[count]: by value if all are numbers, else by bytes. */
+/* Stores the numbers of all labels in order[count]: by value if all are numbers, else by bytes, of which digits are
+   compared as numbers. */
 EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table, uint32_t *order, eitp_error *error);
+
+/* Names in a list for a message, and the bytes of its text. */
+enum { EITP__LISTED_LABELS = 6, EITP__LABEL_LIST_SIZE = 200 };
+
+/* Lists `count` names, of which at most the first EITP__LISTED_LABELS are read: "a, b and 3 others". Returns `text`. */
+EITP__PRIVATE const char *eitp__list_labels(const char *const *names, int64_t count, char text[EITP__LABEL_LIST_SIZE]);
 /* <<src/data/label_table.h */
 
 /* >>src/data/example_labels.h */
@@ -38903,11 +38911,54 @@ typedef struct eitp__sorted_label {
     uint32_t number;
 } eitp__sorted_label;
 
+static int eitp__is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* Compares the digits that both texts begin with as whole numbers of any size, and moves past them. */
+static int eitp__compare_digits(const char **left, const char **right) {
+    size_t left_size = 0, right_size = 0;
+    while (**left == '0')
+        ++*left;
+    while (**right == '0')
+        ++*right;
+    while (eitp__is_digit((*left)[left_size]))
+        left_size++;
+    while (eitp__is_digit((*right)[right_size]))
+        right_size++;
+    if (left_size != right_size)
+        return left_size < right_size ? -1 : 1;
+    const int order = memcmp(*left, *right, left_size);
+    *left += left_size;
+    *right += right_size;
+    return order;
+}
+
+/* Compares bytes, but digits as numbers: "b2" is before "b10". */
+static int eitp__compare_label_names(const char *left, const char *right) {
+    const char *a = left, *b = right;
+    int order = 0;
+    while (!order && *a && *b) {
+        if (eitp__is_digit(*a) && eitp__is_digit(*b)) {
+            order = eitp__compare_digits(&a, &b);
+        } else if (*a != *b) {
+            order = (unsigned char)*a < (unsigned char)*b ? -1 : 1;
+        } else {
+            a++;
+            b++;
+        }
+    }
+    if (!order && (*a || *b))
+        order = *a ? 1 : -1;
+    /* Names that differ only in leading zeros. */
+    return order ? order : strcmp(left, right);
+}
+
 static int eitp__compare_sorted_labels(const void *a, const void *b) {
     const eitp__sorted_label *left = (const eitp__sorted_label *)a, *right = (const eitp__sorted_label *)b;
     if (left->value < right->value || left->value > right->value)
         return left->value < right->value ? -1 : 1;
-    return strcmp(left->name, right->name);
+    return eitp__compare_label_names(left->name, right->name);
 }
 
 EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table, uint32_t *order, eitp_error *error) {
@@ -38928,6 +38979,20 @@ EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table,
         order[i] = labels[i].number;
     eitp__release(table->text.host, labels, bytes);
     return EITP_OK;
+}
+
+EITP__PRIVATE const char *eitp__list_labels(const char *const *names, int64_t count, char text[EITP__LABEL_LIST_SIZE]) {
+    const int64_t shown = count < EITP__LISTED_LABELS ? count : EITP__LISTED_LABELS;
+    size_t used = 0;
+    *text = 0;
+    for (int64_t i = 0; i < shown; i++) {
+        const int length = snprintf(text + used, EITP__LABEL_LIST_SIZE - used, "%s%.20s", i ? ", " : "", names[i]);
+        used += (size_t)(length > 0 ? length : 0);
+    }
+    if (count > shown)
+        snprintf(text + used, EITP__LABEL_LIST_SIZE - used, " and %lld other%s", (long long)(count - shown),
+                 count - shown == 1 ? "" : "s");
+    return text;
 }
 /* <<src/data/label_table.c */
 
@@ -39003,21 +39068,14 @@ EITP__PRIVATE void eitp__example_labels_release(eitp__example_labels *labels) {
     memset(labels, 0, sizeof *labels);
 }
 
-/* Names the labels that there are: "a, b and 3 others". */
 static eitp_status eitp__fail_unknown_label(const eitp__example_labels *labels, const char *text, size_t size,
                                             eitp_error *error) {
-    const uint32_t shown = labels->table.count < 8 ? labels->table.count : 8;
-    char names[256] = "";
-    size_t used = 0;
-    for (uint32_t i = 0; i < shown; i++) {
-        const int length = snprintf(names + used, sizeof names - used, "%s%.*s", i ? ", " : "", 24,
-                                    eitp__label_table_name(&labels->table, i));
-        used += (size_t)(length > 0 ? length : 0);
-    }
-    if (labels->table.count > shown)
-        snprintf(names + used, sizeof names - used, " and %lu others", (unsigned long)(labels->table.count - shown));
+    const char *names[EITP__LISTED_LABELS];
+    char list[EITP__LABEL_LIST_SIZE];
+    for (uint32_t i = 0; i < labels->table.count && i < EITP__LISTED_LABELS; i++)
+        names[i] = eitp__label_table_name(&labels->table, i);
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "no label named '%.*s' (labels: %s)", eitp__quoted_size(size), text,
-                      names);
+                      eitp__list_labels(names, (int64_t)labels->table.count, list));
 }
 
 static eitp_status eitp__label_number_check(const char *text, size_t size, eitp_error *error) {

@@ -345,8 +345,17 @@ static const label_case label_cases[] = {
     {PROBLEM(UNKNOWN), {NULL}, {ROW("b"), ROW("a"), ROW("b")}, PROBLEM(SINGLE), "a,b", "1"},
     {PROBLEM(UNKNOWN), {NULL}, {ROW("10"), ROW("9"), ROW("10")}, PROBLEM(SINGLE), "9,10", "1"},
     {PROBLEM(UNKNOWN), {NULL}, {ROW("10"), ROW("-9"), ROW("1.0")}, PROBLEM(SINGLE), "-9,1.0,10", "1"},
-    {PROBLEM(UNKNOWN), {NULL}, {ROW("10"), ROW("9a"), ROW("9a")}, PROBLEM(SINGLE), "10,9a", "1"},
-    {PROBLEM(UNKNOWN), {NULL}, {ROW("007"), ROW("10"), ROW("9")}, PROBLEM(SINGLE), "007,10,9", "2"},
+    {PROBLEM(UNKNOWN), {NULL}, {ROW("10"), ROW("9a"), ROW("9a")}, PROBLEM(SINGLE), "9a,10", "0"},
+    {PROBLEM(UNKNOWN),
+     {NULL},
+     {ROW("LABEL_10"), ROW("LABEL_2"), ROW("LABEL_10")},
+     PROBLEM(SINGLE),
+     "LABEL_2,LABEL_10",
+     "1"},
+    {PROBLEM(UNKNOWN), {NULL}, {ROW("a007"), ROW("a7"), ROW("a07b")}, PROBLEM(SINGLE), "a007,a7,a07b", "2"},
+    {PROBLEM(UNKNOWN), {NULL}, {ROW("x2y10"), ROW("x10y1"), ROW("x2y9")}, PROBLEM(SINGLE), "x2y9,x2y10,x10y1", "0"},
+    {PROBLEM(UNKNOWN), {NULL}, {ROW("label"), ROW("10"), ROW("9")}, PROBLEM(SINGLE), "9,10,label", "0"},
+    {PROBLEM(UNKNOWN), {NULL}, {ROW("007"), ROW("10"), ROW("9")}, PROBLEM(SINGLE), "007,9,10", "1"},
     {PROBLEM(UNKNOWN), {NULL}, {ROW("1"), ROW("2.5"), ROW("-3e-1")}, PROBLEM(REGRESSION), "", "-0.3"},
     {PROBLEM(SINGLE), {NULL}, {ROW("1"), ROW("2.5"), ROW("3")}, PROBLEM(SINGLE), "1,2.5,3", "2"},
     {PROBLEM(UNKNOWN), {"1", "2.5"}, {ROW("1"), ROW("2.5"), ROW("2.5")}, PROBLEM(SINGLE), "1,2.5", "1"},
@@ -454,7 +463,7 @@ static void test_order_does_not_matter(void) {
               eitp_labelled_file_get_info(file).problem == EITP_PROBLEM_MULTI_LABEL);
         eitp_labelled_file_close(file);
     }
-    CHECK(same_text(expected, "10,9,a,b,c,x"));
+    CHECK(same_text(expected, "9,10,a,b,c,x"));
 }
 
 /* The values of a sample are in ascending order, so that files of the same examples are the same. */

@@ -75,21 +75,14 @@ EITP__PRIVATE void eitp__example_labels_release(eitp__example_labels *labels) {
     memset(labels, 0, sizeof *labels);
 }
 
-/* Names the labels that there are: "a, b and 3 others". */
 static eitp_status eitp__fail_unknown_label(const eitp__example_labels *labels, const char *text, size_t size,
                                             eitp_error *error) {
-    const uint32_t shown = labels->table.count < 8 ? labels->table.count : 8;
-    char names[256] = "";
-    size_t used = 0;
-    for (uint32_t i = 0; i < shown; i++) {
-        const int length = snprintf(names + used, sizeof names - used, "%s%.*s", i ? ", " : "", 24,
-                                    eitp__label_table_name(&labels->table, i));
-        used += (size_t)(length > 0 ? length : 0);
-    }
-    if (labels->table.count > shown)
-        snprintf(names + used, sizeof names - used, " and %lu others", (unsigned long)(labels->table.count - shown));
+    const char *names[EITP__LISTED_LABELS];
+    char list[EITP__LABEL_LIST_SIZE];
+    for (uint32_t i = 0; i < labels->table.count && i < EITP__LISTED_LABELS; i++)
+        names[i] = eitp__label_table_name(&labels->table, i);
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "no label named '%.*s' (labels: %s)", eitp__quoted_size(size), text,
-                      names);
+                      eitp__list_labels(names, (int64_t)labels->table.count, list));
 }
 
 static eitp_status eitp__label_number_check(const char *text, size_t size, eitp_error *error) {

@@ -104,11 +104,54 @@ typedef struct eitp__sorted_label {
     uint32_t number;
 } eitp__sorted_label;
 
+static int eitp__is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* Compares the digits that both texts begin with as whole numbers of any size, and moves past them. */
+static int eitp__compare_digits(const char **left, const char **right) {
+    size_t left_size = 0, right_size = 0;
+    while (**left == '0')
+        ++*left;
+    while (**right == '0')
+        ++*right;
+    while (eitp__is_digit((*left)[left_size]))
+        left_size++;
+    while (eitp__is_digit((*right)[right_size]))
+        right_size++;
+    if (left_size != right_size)
+        return left_size < right_size ? -1 : 1;
+    const int order = memcmp(*left, *right, left_size);
+    *left += left_size;
+    *right += right_size;
+    return order;
+}
+
+/* Compares bytes, but digits as numbers: "b2" is before "b10". */
+static int eitp__compare_label_names(const char *left, const char *right) {
+    const char *a = left, *b = right;
+    int order = 0;
+    while (!order && *a && *b) {
+        if (eitp__is_digit(*a) && eitp__is_digit(*b)) {
+            order = eitp__compare_digits(&a, &b);
+        } else if (*a != *b) {
+            order = (unsigned char)*a < (unsigned char)*b ? -1 : 1;
+        } else {
+            a++;
+            b++;
+        }
+    }
+    if (!order && (*a || *b))
+        order = *a ? 1 : -1;
+    /* Names that differ only in leading zeros. */
+    return order ? order : strcmp(left, right);
+}
+
 static int eitp__compare_sorted_labels(const void *a, const void *b) {
     const eitp__sorted_label *left = (const eitp__sorted_label *)a, *right = (const eitp__sorted_label *)b;
     if (left->value < right->value || left->value > right->value)
         return left->value < right->value ? -1 : 1;
-    return strcmp(left->name, right->name);
+    return eitp__compare_label_names(left->name, right->name);
 }
 
 EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table, uint32_t *order, eitp_error *error) {
@@ -129,4 +172,18 @@ EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table,
         order[i] = labels[i].number;
     eitp__release(table->text.host, labels, bytes);
     return EITP_OK;
+}
+
+EITP__PRIVATE const char *eitp__list_labels(const char *const *names, int64_t count, char text[EITP__LABEL_LIST_SIZE]) {
+    const int64_t shown = count < EITP__LISTED_LABELS ? count : EITP__LISTED_LABELS;
+    size_t used = 0;
+    *text = 0;
+    for (int64_t i = 0; i < shown; i++) {
+        const int length = snprintf(text + used, EITP__LABEL_LIST_SIZE - used, "%s%.20s", i ? ", " : "", names[i]);
+        used += (size_t)(length > 0 ? length : 0);
+    }
+    if (count > shown)
+        snprintf(text + used, EITP__LABEL_LIST_SIZE - used, " and %lld other%s", (long long)(count - shown),
+                 count - shown == 1 ? "" : "s");
+    return text;
 }

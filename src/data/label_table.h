@@ -28,7 +28,14 @@ EITP__PRIVATE void eitp__label_table_truncate(eitp__label_table *table, uint32_t
 
 EITP__PRIVATE const char *eitp__label_table_name(const eitp__label_table *table, uint32_t number);
 
-/* Stores the numbers of all labels in order[count]: by value if all are numbers, else by bytes. */
+/* Stores the numbers of all labels in order[count]: by value if all are numbers, else by bytes, of which digits are
+   compared as numbers. */
 EITP__PRIVATE eitp_status eitp__label_table_sort(const eitp__label_table *table, uint32_t *order, eitp_error *error);
+
+/* Names in a list for a message, and the bytes of its text. */
+enum { EITP__LISTED_LABELS = 6, EITP__LABEL_LIST_SIZE = 200 };
+
+/* Lists `count` names, of which at most the first EITP__LISTED_LABELS are read: "a, b and 3 others". Returns `text`. */
+EITP__PRIVATE const char *eitp__list_labels(const char *const *names, int64_t count, char text[EITP__LABEL_LIST_SIZE]);
 
 #endif

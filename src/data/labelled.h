@@ -27,7 +27,7 @@ typedef struct eitp_labelled_source {
     int64_t max_length;        /* ids of the longest sample */
     eitp_problem problem;      /* what labels are; EITP_PROBLEM_UNKNOWN: samples have none */
     int64_t label_count;       /* labels, or numbers to predict */
-    const char *const *labels; /* label_count names; NULL: they have none */
+    const char *const *labels; /* label_count names, by which a task finds the model's labels; NULL: they have none */
     uint64_t hash;             /* of the samples; a resume compares it; 0: unknown */
     /* Fills in sample `number`, from 0. Several threads may call it at the same time. */
     eitp_status (*read)(void *user, uint64_t number, eitp_labelled_sample *sample, eitp_error *error);
@@ -100,8 +100,9 @@ typedef struct eitp_labelled_pack_config {
  *     one of config->labels),
  *   - EITP_PROBLEM_REGRESSION if config->labels is NULL, all labels are numbers, and one of them is not whole,
  *   - EITP_PROBLEM_SINGLE_LABEL otherwise: whole numbers are names.
- * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not:
- * the order of the examples does not matter. config->labels of a regression only name its numbers.
+ * Labels are numbered in the order of config->labels, or else by value if all of them are numbers and by bytes if not,
+ * with runs of digits compared as numbers ("x2" before "x10"): the order of the examples does not matter.
+ * config->labels of a regression only name its numbers.
  *
  * With other problems words are texts, joined by spaces.
  *
